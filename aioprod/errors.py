@@ -1,0 +1,219 @@
+"""Every error that aioprod raises on purpose.
+
+AioprodError
+├── ConfigError                   a setting is unknown, wrong or contradicts another            (ValueError)
+├── UsageError                    wrong loop or thread, forked process, not started             (RuntimeError)
+│   └── ProducerClosedError       the producer is closed or is closing
+├── InvalidRecordError            partition, timestamp or headers of a record are out of range  (ValueError)
+│   ├── SerializationError        a key, value or header is not of a type that becomes bytes    (TypeError)
+│   ├── RecordTooLargeError       one record is over max.request.size or buffer.memory
+│   └── InvalidTopicError         the topic's name is not a legal one
+│       └── UnknownTopicError     no broker knows the topic
+├── BufferFullError               buffer.memory is used up
+├── MetadataTimeoutError          the cluster could not be asked within max.block.ms            (TimeoutError)
+├── FlushTimeoutError             flush(timeout) ended with records still on their way          (TimeoutError)
+├── AuthenticationError           the broker does not accept who we are
+├── AuthorizationError            the broker does not allow what we ask
+├── ProducerFencedError           another producer took over the transactional id
+├── TransactionAbortedError       the transaction is gone, its records with it
+├── BrokerConnectionError         a connection could not be made, or was lost                   (ConnectionError)
+│   └── RequestTimedOutError      the broker did not answer within request.timeout.ms           (TimeoutError)
+├── ProtocolError                 the peer sent bytes that are no Kafka answer
+│   └── CorruptRecordError        a record batch is malformed or its checksum is wrong
+├── UnsupportedVersionError       the broker and aioprod share no version of a request
+├── BrokerError                   a broker answered with an error code
+└── DeliveryError                 an accepted record did not arrive; always one of the three:
+    ├── NotSentError              it never left this process: safe to send again
+    ├── UnknownOutcomeError       it was sent and the answer was lost: it may be stored
+    └── RejectedError             a broker refused it: it will not be stored
+"""
+
+from __future__ import annotations
+
+from aioprod._error_codes import ErrorCode
+
+__all__ = [
+    "AioprodError",
+    "AuthenticationError",
+    "AuthorizationError",
+    "BrokerConnectionError",
+    "BrokerError",
+    "BufferFullError",
+    "ConfigError",
+    "CorruptRecordError",
+    "DeliveryError",
+    "ErrorCode",
+    "FlushTimeoutError",
+    "InvalidRecordError",
+    "InvalidTopicError",
+    "MetadataTimeoutError",
+    "NotSentError",
+    "ProducerClosedError",
+    "ProducerFencedError",
+    "ProtocolError",
+    "RecordTooLargeError",
+    "RejectedError",
+    "RequestTimedOutError",
+    "SerializationError",
+    "TransactionAbortedError",
+    "UnknownOutcomeError",
+    "UnknownTopicError",
+    "UnsupportedVersionError",
+    "UsageError",
+]
+
+
+class AioprodError(Exception):
+    """The root of everything that aioprod raises on purpose.
+
+    `message` says in one sentence what happened and to what; `hint` says what the user can do, or is None.
+    """
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return self.message if self.hint is None else f"{self.message} Hint: {self.hint}"
+
+
+class ConfigError(AioprodError, ValueError):
+    """A setting is unknown, has a wrong value or contradicts another one."""
+
+
+class UsageError(AioprodError, RuntimeError):
+    """The object can't be used here: wrong event loop or thread, a forked process, or it is not started."""
+
+
+class ProducerClosedError(UsageError):
+    """The producer is closed, or is closing and takes no more records."""
+
+
+class InvalidRecordError(AioprodError, ValueError):
+    """A record can't be sent as it is: its partition, timestamp or headers are out of range."""
+
+
+class SerializationError(InvalidRecordError, TypeError):
+    """A key, value or header could not be turned into bytes."""
+
+
+class RecordTooLargeError(InvalidRecordError):
+    """One record is larger than `max.request.size` or `buffer.memory`."""
+
+
+class InvalidTopicError(InvalidRecordError):
+    """The topic's name is not one that Kafka allows."""
+
+
+class UnknownTopicError(InvalidTopicError):
+    """No broker knows the topic, and the cluster does not create it."""
+
+
+class BufferFullError(AioprodError):
+    """`buffer.memory` is used up by records that have not been delivered yet."""
+
+
+class MetadataTimeoutError(AioprodError, TimeoutError):
+    """The cluster, or the partitions of a topic, could not be learned within `max.block.ms`."""
+
+
+class FlushTimeoutError(AioprodError, TimeoutError):
+    """`flush(timeout)` ended while `remaining` records were still on their way; they go on."""
+
+    def __init__(self, message: str, *, remaining: int, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.remaining = remaining
+
+
+class AuthenticationError(AioprodError):
+    """The broker does not accept the credentials."""
+
+
+class AuthorizationError(AioprodError):
+    """The broker does not allow the operation; `resource` names the topic, group or transactional id, if known."""
+
+    def __init__(self, message: str, *, resource: str | None = None, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.resource = resource
+
+
+class ProducerFencedError(AioprodError):
+    """A newer producer with the same transactional id took over."""
+
+
+class TransactionAbortedError(AioprodError):
+    """The transaction was aborted, so the record was not written."""
+
+
+class BrokerConnectionError(AioprodError, ConnectionError):
+    """A connection could not be made or was lost; `address` is `host:port` of the peer, or None."""
+
+    def __init__(self, message: str, *, address: str | None = None, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.address = address
+
+
+class RequestTimedOutError(BrokerConnectionError, TimeoutError):
+    """A broker did not answer a request within `request.timeout.ms`, so its connection was given up."""
+
+
+class ProtocolError(AioprodError):
+    """The peer sent bytes that are no Kafka answer, or a length over its limit."""
+
+
+class CorruptRecordError(ProtocolError):
+    """A record batch is malformed, or its CRC-32C does not match its bytes."""
+
+
+class UnsupportedVersionError(AioprodError):
+    """The broker and aioprod have no version of a request in common, or a field has no place in the version."""
+
+
+class BrokerError(AioprodError):
+    """A broker answered with an error; `code` is an `ErrorCode`, or a plain int for a code that is not known yet."""
+
+    def __init__(self, message: str, *, code: ErrorCode | int, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.code = code
+
+
+class DeliveryError(AioprodError):
+    """An accepted record that was not delivered: exactly one of the three subclasses says what that means.
+
+    `attempts` counts how often the record was sent, `broker` is the node id it was last sent to (None if never),
+    `age_s` is its age in seconds, `code` the last error code of a broker (None if no broker answered),
+    and `__cause__` what went wrong last.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        topic: str,
+        partition: int,
+        attempts: int = 0,
+        broker: int | None = None,
+        age_s: float = 0.0,
+        code: ErrorCode | int | None = None,
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.topic = topic
+        self.partition = partition
+        self.attempts = attempts
+        self.broker = broker
+        self.age_s = age_s
+        self.code = code
+
+
+class NotSentError(DeliveryError):
+    """The record never left this process: sending it again can't make a duplicate."""
+
+
+class UnknownOutcomeError(DeliveryError):
+    """The record was sent and the answer was lost: it may be stored, sending it again may make a duplicate."""
+
+
+class RejectedError(DeliveryError):
+    """A broker refused the record: it is not stored and will not be."""
