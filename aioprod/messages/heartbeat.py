@@ -1,0 +1,41 @@
+"""Heartbeat (key 12): a member of a classic group is still there.
+
+Versions: 3 static members (KIP-345); 4 flexible.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from aioprod.wire.schema import INT16, INT32, STRING, Request, Response, wire
+
+__all__ = ["HeartbeatRequest", "HeartbeatResponse"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeartbeatResponse(Response):
+    """Whether the group goes on: REBALANCE_IN_PROGRESS asks the member to join again."""
+
+    API_KEY = 12
+    NAME = "Heartbeat"
+    VERSIONS = (0, 4)
+    FLEXIBLE = 4
+
+    throttle_time_ms: int = wire(INT32, "1+", ignorable=True)
+    error_code: int = wire(INT16)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeartbeatRequest(Request[HeartbeatResponse]):
+    """Who is alive, and in which generation."""
+
+    API_KEY = 12
+    NAME = "Heartbeat"
+    VERSIONS = (0, 4)
+    FLEXIBLE = 4
+    RESPONSE = HeartbeatResponse
+
+    group_id: str = wire(STRING)
+    generation_id: int = wire(INT32)
+    member_id: str = wire(STRING)
+    group_instance_id: str | None = wire(STRING, "3+", nullable="0+", default=None)

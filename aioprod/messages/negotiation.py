@@ -1,0 +1,107 @@
+"""Which version of each request a connection uses (KIP-35): the highest that both sides speak, broker by broker."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from aioprod.errors import ErrorCode, UnsupportedVersionError
+from aioprod.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from aioprod.messages.registry import REQUESTS, AnyRequest
+from aioprod.wire.buffer import Buffer, Reader
+from aioprod.wire.codec import decode
+
+__all__ = ["ApiVersions", "VersionRow", "decode_api_versions", "version_to_ask_again"]
+
+
+@dataclass(frozen=True, slots=True)
+class VersionRow:
+    """First and last version of an API, the broker's (None: it lacks the API) and ours, the one to use or None."""
+
+    name: str
+    api_key: int
+    broker: tuple[int, int] | None
+    ours: tuple[int, int]
+    picked: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ApiVersions:
+    """What one broker speaks, as it said when the connection was made.
+
+    `ranges`: first and last version by API key; `features`: the highest finalized level by name, as of
+    `features_epoch` (-1: unknown). Of two brokers' features those with the higher epoch are right.
+    """
+
+    ranges: Mapping[int, tuple[int, int]]
+    features: Mapping[str, int] = field(default_factory=dict)
+    features_epoch: int = -1
+
+    @classmethod
+    def from_response(cls, response: ApiVersionsResponse) -> ApiVersions:
+        """The table of a response without error."""
+        return cls(
+            {api.api_key: (api.min_version, api.max_version) for api in response.api_keys},
+            {feature.name: feature.max_version_level for feature in response.finalized_features},
+            response.finalized_features_epoch,
+        )
+
+    def pick(self, request: type[AnyRequest], *, at_most: int | None = None) -> int:
+        """The highest version of `request` that both sides speak, not above `at_most`.
+
+        Versions that Kafka calls unstable are never picked, nor those that are not declared here: brokers advertise
+        Produce from 0 on and refuse what is below 3 (KAFKA-18659). Raises UnsupportedVersionError if none is left.
+        """
+        version = self._highest(request, at_most)
+        if version is None:
+            raise UnsupportedVersionError(self._refusal(request, at_most))
+        return version
+
+    def supports(self, request: type[AnyRequest], *, at_least: int = 0) -> bool:
+        """Whether `pick` finds a version of `request` that is not below `at_least`."""
+        version = self._highest(request, None)
+        return version is not None and version >= at_least
+
+    def table(self) -> tuple[VersionRow, ...]:
+        """All requests that aioprod speaks, by key."""
+        return tuple(
+            VersionRow(kind.NAME, kind.API_KEY, self.ranges.get(kind.API_KEY), _ours(kind), self._highest(kind, None))
+            for kind in REQUESTS
+        )
+
+    def _highest(self, request: type[AnyRequest], at_most: int | None) -> int | None:
+        if request.API_KEY not in self.ranges:
+            return None
+        broker_first, broker_last = self.ranges[request.API_KEY]
+        first, last = _ours(request)
+        highest = min(broker_last, last if at_most is None else min(last, at_most))
+        return highest if highest >= max(broker_first, first) else None
+
+    def _refusal(self, request: type[AnyRequest], at_most: int | None) -> str:
+        first, last = _ours(request)
+        ours = f"aioprod speaks versions {first} to {last}"
+        if request.API_KEY not in self.ranges:
+            return f"The broker does not know {request.NAME} requests, of which {ours}."
+        broker_first, broker_last = self.ranges[request.API_KEY]
+        cap = "" if at_most is None else f" and needs {at_most} at most here"
+        return f"The broker speaks versions {broker_first} to {broker_last} of {request.NAME} requests, {ours}{cap}."
+
+
+def _ours(request: type[AnyRequest]) -> tuple[int, int]:
+    first, last = request.VERSIONS
+    return first, last if request.STABLE_MAX is None else request.STABLE_MAX
+
+
+def decode_api_versions(version: int, body: Buffer) -> ApiVersionsResponse:
+    """The answer to an ApiVersions request of `version`; a broker that lacks the version answers in that of 0.
+
+    Raises ProtocolError for malformed bytes.
+    """
+    refused = len(body) >= 2 and Reader(body).int16() == ErrorCode.UNSUPPORTED_VERSION
+    return decode(ApiVersionsResponse, 0 if refused else version, body)
+
+
+def version_to_ask_again(response: ApiVersionsResponse) -> int:
+    """The ApiVersions version to use after UNSUPPORTED_VERSION: the broker's last one if it says so, else 0."""
+    offered = ApiVersions.from_response(response)
+    return offered.pick(ApiVersionsRequest) if offered.supports(ApiVersionsRequest) else 0

@@ -1,0 +1,123 @@
+"""Produce (key 0): hand record batches to partition leaders, one batch for each partition.
+
+Versions: 3 the first with record batch v2; 5 log_start_offset; 6 throttles after the response (KIP-219); 7 allows zstd;
+8 record_errors (KIP-467); 9 flexible; 10 leader hints (KIP-951); 12 adds partitions to the transaction by itself
+(KIP-890), so a transaction on brokers with transaction.version below 2 must stay at 11; 13 topic ids instead of names
+(KIP-516). Brokers since 4.0 advertise 0 as the first version and refuse everything below 3 (KAFKA-18659).
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+
+from aioprod.wire.buffer import Buffer
+from aioprod.wire.schema import INT16, INT32, INT64, RECORDS, STRING, UUID, Request, Response, Struct, array, wire
+
+__all__ = [
+    "BatchIndexAndErrorMessage",
+    "LeaderIdAndEpoch",
+    "NodeEndpoint",
+    "PartitionProduceData",
+    "PartitionProduceResponse",
+    "ProduceRequest",
+    "ProduceResponse",
+    "TopicProduceData",
+    "TopicProduceResponse",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchIndexAndErrorMessage(Struct):
+    """A record that made the broker refuse its batch, by its index in the batch."""
+
+    batch_index: int = wire(INT32)
+    batch_index_error_message: str | None = wire(STRING, nullable="0+", default=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaderIdAndEpoch(Struct):
+    """The present leader, where the broker that was asked is not the leader; -1 for unknown."""
+
+    leader_id: int = wire(INT32, default=-1)
+    leader_epoch: int = wire(INT32, default=-1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionProduceResponse(Struct):
+    """The outcome of one batch. `log_append_time_ms` is -1 unless the topic has LogAppendTime."""
+
+    index: int = wire(INT32)
+    error_code: int = wire(INT16)
+    base_offset: int = wire(INT64)
+    log_append_time_ms: int = wire(INT64, default=-1)
+    log_start_offset: int = wire(INT64, "5+", default=-1, ignorable=True)
+    record_errors: tuple[BatchIndexAndErrorMessage, ...] = wire(array(BatchIndexAndErrorMessage), "8+", ignorable=True)
+    error_message: str | None = wire(STRING, "8+", nullable="0+", default=None, ignorable=True)
+    current_leader: LeaderIdAndEpoch = wire(LeaderIdAndEpoch, "10+", tag=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicProduceResponse(Struct):
+    """The outcomes for one topic."""
+
+    name: str = wire(STRING, "0-12", ignorable=True)
+    topic_id: uuid.UUID = wire(UUID, "13+", ignorable=True)
+    partition_responses: tuple[PartitionProduceResponse, ...] = wire(array(PartitionProduceResponse))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeEndpoint(Struct):
+    """The address of a broker."""
+
+    node_id: int = wire(INT32)
+    host: str = wire(STRING)
+    port: int = wire(INT32)
+    rack: str | None = wire(STRING, nullable="0+", default=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProduceResponse(Response):
+    """What became of each batch. `node_endpoints` are the addresses of the leaders hinted at."""
+
+    API_KEY = 0
+    NAME = "Produce"
+    VERSIONS = (3, 13)
+    FLEXIBLE = 9
+
+    responses: tuple[TopicProduceResponse, ...] = wire(array(TopicProduceResponse))
+    throttle_time_ms: int = wire(INT32)
+    node_endpoints: tuple[NodeEndpoint, ...] = wire(array(NodeEndpoint), "10+", tag=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionProduceData(Struct):
+    """One record batch for one partition."""
+
+    index: int = wire(INT32)
+    records: Buffer | None = wire(RECORDS, nullable="0+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicProduceData(Struct):
+    """The batches for one topic, which is named up to version 12 and known by its id from 13 on."""
+
+    name: str = wire(STRING, "0-12", ignorable=True)
+    topic_id: uuid.UUID = wire(UUID, "13+", ignorable=True)
+    partition_data: tuple[PartitionProduceData, ...] = wire(array(PartitionProduceData))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProduceRequest(Request[ProduceResponse]):
+    """Batches to append. `acks`: 0 none and no answer at all, 1 the leader's, -1 that of all in-sync replicas."""
+
+    API_KEY = 0
+    NAME = "Produce"
+    VERSIONS = (3, 13)
+    FLEXIBLE = 9
+    RESPONSE = ProduceResponse
+
+    transactional_id: str | None = wire(STRING, nullable="0+", default=None)
+    acks: int = wire(INT16)
+    timeout_ms: int = wire(INT32)
+    topic_data: tuple[TopicProduceData, ...] = wire(array(TopicProduceData))

@@ -1,0 +1,40 @@
+"""SaslAuthenticate (key 36): one round of a SASL exchange.
+
+Versions: 1 tells how long the session lasts before the client must authenticate again (KIP-368); 2 flexible.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from aioprod.wire.schema import BYTES, INT16, INT64, STRING, Request, Response, wire
+
+__all__ = ["SaslAuthenticateRequest", "SaslAuthenticateResponse"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SaslAuthenticateResponse(Response):
+    """The server's token. `session_lifetime_ms` 0 means without end."""
+
+    API_KEY = 36
+    NAME = "SaslAuthenticate"
+    VERSIONS = (0, 2)
+    FLEXIBLE = 2
+
+    error_code: int = wire(INT16)
+    error_message: str | None = wire(STRING, nullable="0+")
+    auth_bytes: bytes = wire(BYTES)
+    session_lifetime_ms: int = wire(INT64, "1+", ignorable=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SaslAuthenticateRequest(Request[SaslAuthenticateResponse]):
+    """The client's token."""
+
+    API_KEY = 36
+    NAME = "SaslAuthenticate"
+    VERSIONS = (0, 2)
+    FLEXIBLE = 2
+    RESPONSE = SaslAuthenticateResponse
+
+    auth_bytes: bytes = wire(BYTES)

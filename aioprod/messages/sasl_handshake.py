@@ -1,0 +1,38 @@
+"""SaslHandshake (key 17): choose the SASL mechanism.
+
+Versions: 1 the tokens that follow travel in SaslAuthenticate requests (0: bare, behind their length). Never flexible.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from aioprod.wire.schema import INT16, STRING, Request, Response, array, wire
+
+__all__ = ["SaslHandshakeRequest", "SaslHandshakeResponse"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SaslHandshakeResponse(Response):
+    """The mechanisms that the broker would take."""
+
+    API_KEY = 17
+    NAME = "SaslHandshake"
+    VERSIONS = (0, 1)
+    FLEXIBLE = None
+
+    error_code: int = wire(INT16)
+    mechanisms: tuple[str, ...] = wire(array(STRING))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SaslHandshakeRequest(Request[SaslHandshakeResponse]):
+    """The mechanism to use."""
+
+    API_KEY = 17
+    NAME = "SaslHandshake"
+    VERSIONS = (0, 1)
+    FLEXIBLE = None
+    RESPONSE = SaslHandshakeResponse
+
+    mechanism: str = wire(STRING)

@@ -1,0 +1,174 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aioprod.errors import ProtocolError, UnsupportedVersionError
+from aioprod.messages import (
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    HeartbeatResponse,
+    MetadataRequest,
+    SaslHandshakeRequest,
+    SaslHandshakeResponse,
+)
+from aioprod.wire.codec import encode
+from aioprod.wire.frame import (
+    FRAME_SIZE_MAX,
+    FrameSplitter,
+    decode_request_header,
+    decode_response_header,
+    encode_request,
+    encode_response,
+    request_header,
+)
+from aioprod.wire.schema import Response
+
+
+def feed(stream: bytes, step: int) -> list[memoryview]:
+    """Feed the stream in pieces of `step` bytes."""
+    splitter = FrameSplitter()
+    return [frame for start in range(0, len(stream), step) for frame in splitter.feed(stream[start : start + step])]
+
+
+def header_and_body(kind: type[Response], version: int, payload: bytes) -> tuple[int, bytes]:
+    correlation_id, body = decode_response_header(kind, version, payload)
+    return correlation_id, bytes(body)
+
+
+def framed(payload: bytes) -> bytes:
+    return len(payload).to_bytes(4, "big") + payload
+
+
+payloads = st.lists(st.binary(max_size=9), max_size=5)
+
+
+@settings(deadline=None)
+@given(payloads, st.integers(1, 12))
+def test_frames_come_out_whole_however_the_stream_is_cut(expected: list[bytes], step: int) -> None:
+    stream = b"".join(map(framed, expected))
+    assert feed(stream, step) == expected
+
+
+@settings(deadline=None)
+@given(payloads, st.binary(min_size=1, max_size=3))
+def test_the_start_of_a_frame_is_kept(expected: list[bytes], start: bytes) -> None:
+    splitter = FrameSplitter()
+    assert splitter.feed(b"".join(map(framed, expected)) + start) == expected
+    assert splitter.buffered == len(start)
+
+
+def test_whole_frames_are_views_of_what_was_fed() -> None:
+    data = framed(b"one") + framed(b"two")
+    assert [frame.obj is data for frame in FrameSplitter().feed(data)] == [True, True]
+
+
+def test_frames_in_pieces_do_not_share_memory_with_later_ones() -> None:
+    splitter = FrameSplitter()
+    splitter.feed(b"\x00\x00\x00\x02a")
+    (first,) = splitter.feed(b"b\x00")
+    (second,) = splitter.feed(b"\x00\x00\x01c")
+    assert (bytes(first), bytes(second)) == (b"ab", b"c")
+    assert first.readonly
+
+
+def test_nothing_is_fed() -> None:
+    splitter = FrameSplitter()
+    assert splitter.feed(b"") == []
+    assert splitter.feed(b"\x00\x00") == []
+    assert splitter.feed(b"") == []
+
+
+@pytest.mark.parametrize("size", [-1, -(1 << 31), FRAME_SIZE_MAX + 1, (1 << 31) - 1])
+@pytest.mark.parametrize("step", [1, 4, 8])
+def test_a_size_out_of_bounds_is_refused_as_soon_as_it_is_known(size: int, step: int) -> None:
+    stream = size.to_bytes(4, "big", signed=True)
+    with pytest.raises(ProtocolError, match=f"frame of {size} bytes; 0 to {FRAME_SIZE_MAX} are accepted"):
+        feed(stream, step)
+
+
+def test_the_limit_is_the_callers() -> None:
+    splitter = FrameSplitter(4)
+    assert splitter.feed(framed(b"1234")) == [b"1234"]
+    with pytest.raises(ProtocolError, match="0 to 4 are accepted"):
+        splitter.feed(framed(b"12345"))
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (b"HTTP/1.1 400 Bad Request\r\n", "is an HTTP server"),
+        (b"\x15\x03\x03\x00\x02\x02\x50", "speaks TLS"),
+        (b"\x16\x03\x01\x02\x00", "speaks TLS"),
+    ],
+)
+@pytest.mark.parametrize("step", [1, 64])
+def test_a_peer_that_is_no_broker_is_told_as_such(answer: bytes, told: str, step: int) -> None:
+    with pytest.raises(ProtocolError, match=told) as caught:
+        feed(answer, step)
+    assert caught.value.hint is not None
+
+
+def test_request_headers() -> None:
+    assert request_header(3, 8, False, 5, "me").hex() == "000300080000000500026d65"
+    assert request_header(3, 9, True, 5, "me").hex() == "000300090000000500026d6500"
+    assert request_header(3, 9, True, 5, None).hex() == "0003000900000005ffff00"
+
+
+@pytest.mark.parametrize("version", [0, 8, 9, 13])
+def test_a_request_and_its_frame(version: int) -> None:
+    request = MetadataRequest(topics=())
+    frame = encode_request(request, version, 77, "me")
+    (payload,) = FrameSplitter().feed(frame)
+    header = decode_request_header(payload, lambda key, version: MetadataRequest.is_flexible(version))
+    assert header[:4] == (3, version, 77, "me")
+    assert header.body == encode(request, version)
+
+
+def test_sasl_handshake_is_never_flexible() -> None:
+    frame = encode_request(SaslHandshakeRequest(mechanism="PLAIN"), 1, 1, "me")
+    assert frame.hex() == "00000013001100010000000100026d650005504c41494e"
+    assert header_and_body(SaslHandshakeResponse, 1, b"\x00\x00\x00\x01body") == (1, b"body")
+
+
+@pytest.mark.parametrize(("version", "header"), [(3, "00000009"), (4, "0000000900")])
+def test_response_headers(version: int, header: str) -> None:
+    response = HeartbeatResponse(error_code=27)
+    frame = encode_response(response, version, 9)
+    body = encode(response, version)
+    assert frame == framed(bytes.fromhex(header) + body)
+    assert header_and_body(HeartbeatResponse, version, frame[4:]) == (9, body)
+
+
+@pytest.mark.parametrize("version", range(5))
+def test_the_response_header_of_api_versions_is_never_flexible(version: int) -> None:
+    frame = encode_response(ApiVersionsResponse(), version, 9)
+    body = encode(ApiVersionsResponse(), version)
+    assert frame == framed(b"\x00\x00\x00\x09" + body)
+    assert header_and_body(ApiVersionsResponse, version, frame[4:]) == (9, body)
+
+
+def test_tags_of_headers_are_skipped() -> None:
+    tagged = bytes.fromhex("00000009 02 00 01 ff 07 00") + b"body"
+    assert header_and_body(HeartbeatResponse, 4, tagged) == (9, b"body")
+
+
+@pytest.mark.parametrize("payload", ["", "000000", "00000009", "00000009 01", "00000009 01 00 05 00", "00000009 ff"])
+def test_a_malformed_response_header_is_refused(payload: str) -> None:
+    with pytest.raises(ProtocolError):
+        decode_response_header(HeartbeatResponse, 4, bytes.fromhex(payload))
+
+
+def test_a_malformed_request_header_is_refused() -> None:
+    header = request_header(18, 3, True, 1, "me")
+    for end in range(len(header)):
+        with pytest.raises(ProtocolError):
+            decode_request_header(header[:end], lambda key, version: True)
+
+
+def test_a_request_that_the_version_has_no_place_for() -> None:
+    with pytest.raises(UnsupportedVersionError, match=r"MetadataRequest\.allow_auto_topic_creation"):
+        encode_request(MetadataRequest(allow_auto_topic_creation=False), 3, 1, None)
+    with pytest.raises(UnsupportedVersionError, match="versions 0 to 4, not 5"):
+        encode_request(ApiVersionsRequest(), 5, 1, None)
