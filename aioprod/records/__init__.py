@@ -1,0 +1,34 @@
+"""Record batches of format version 2 (KIP-98): building them from records, and reading them back."""
+
+from __future__ import annotations
+
+from aioprod.records.builder import (
+    HEADER,
+    PREFIX,
+    EncodedRecord,
+    RecordBatchBuilder,
+    record_size_bound,
+)
+from aioprod.records.compression import Compression, compress, decompress
+from aioprod.records.cursor import RecordCursor
+from aioprod.records.headers import NO_HEADERS, decode_headers, encode_headers
+from aioprod.records.parser import ControlType, ParsedBatch, ParsedRecord, parse_batches
+
+__all__ = [
+    "HEADER",
+    "NO_HEADERS",
+    "PREFIX",
+    "Compression",
+    "ControlType",
+    "EncodedRecord",
+    "ParsedBatch",
+    "ParsedRecord",
+    "RecordBatchBuilder",
+    "RecordCursor",
+    "compress",
+    "decode_headers",
+    "decompress",
+    "encode_headers",
+    "parse_batches",
+    "record_size_bound",
+]

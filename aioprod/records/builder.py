@@ -1,0 +1,262 @@
+"""Building one record batch: records are encoded as they come, the header is written when the batch is sealed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from aioprod.records import memory
+from aioprod.records.compression import Compression, compress
+from aioprod.records.cursor import EncodedRecord, RecordCursor
+from aioprod.records.headers import NO_HEADERS
+from aioprod.records.layout import (
+    ATTRIBUTES,
+    BASE_OFFSET,
+    BASE_SEQUENCE,
+    BASE_TIMESTAMP,
+    BATCH_LENGTH,
+    CRC,
+    HEADER,
+    LAST_OFFSET_DELTA,
+    LEADER_EPOCH,
+    MAGIC,
+    MAGIC_V2,
+    MAX_TIMESTAMP,
+    PREFIX,
+    PRODUCER_EPOCH,
+    PRODUCER_ID,
+    RECORD_COUNT,
+    SIZE_OVERHEAD,
+    TRANSACTIONAL_FLAG,
+)
+from aioprod.records.varint import put_int, put_varint, varint_size
+from aioprod.wire.crc import crc32c
+
+__all__ = ["HEADER", "PREFIX", "RECORD_OVERHEAD_MAX", "EncodedRecord", "RecordBatchBuilder", "record_size_bound"]
+
+RECORD_OVERHEAD_MAX = 5 + 1 + 10 + 5
+"""The most that length, attributes, timestamp and offset delta of one record take; `DefaultRecord` counts so too."""
+
+TAIL = 1
+"""The byte after the records that a flexible Produce request fills with an empty tag section."""
+
+
+def record_size_bound(key: bytes | None, value: bytes | None, headers: bytes = NO_HEADERS) -> int:
+    """The most bytes that the record can take in any batch; `headers` are encoded ones.
+
+    What Java compares with `max.request.size` is this plus the `HEADER` of a batch of one.
+    """
+    key_size = -1 if key is None else len(key)
+    value_size = -1 if value is None else len(value)
+    size = RECORD_OVERHEAD_MAX + varint_size(key_size) + varint_size(value_size) + len(headers)
+    return size + max(key_size, 0) + max(value_size, 0)
+
+
+class RecordBatchBuilder:
+    """Encodes the records of one batch into one bytearray, and makes of it what a Produce request carries.
+
+    `buffer` belongs to the caller and is never resized: `PREFIX` free bytes, the batch, one free byte.
+    `position` is the end of the records, `count` their number, timestamps are in ms (-1 while there is no record).
+    After `seal` nothing more fits; `compressed_size` is then the size of the batch as it is sent.
+    """
+
+    __slots__ = (
+        "_limit",
+        "_sealed",
+        "_sealed_end",
+        "base_timestamp",
+        "buffer",
+        "count",
+        "max_timestamp",
+        "position",
+    )
+
+    def __init__(self, buffer: bytearray) -> None:
+        self.buffer = buffer
+        self._limit = len(buffer) - TAIL
+        self.position = PREFIX + HEADER
+        self.count = 0
+        self.base_timestamp = -1
+        self.max_timestamp = -1
+        self._sealed: bytearray | None = None
+        self._sealed_end = 0
+
+    @property
+    def size(self) -> int:
+        """Bytes of the uncompressed batch: header and records."""
+        return self.position - PREFIX
+
+    @property
+    def compressed_size(self) -> int:
+        """Bytes of the sealed batch: header and records as they are sent."""
+        return self._sealed_end - PREFIX
+
+    @property
+    def ratio(self) -> float:
+        """Sent bytes of the sealed records by their uncompressed bytes: 1.0 without compression."""
+        return (self.compressed_size - HEADER) / (self.size - HEADER)
+
+    def append(self, timestamp: int, key: bytes | None, value: bytes | None, headers: bytes = NO_HEADERS) -> int:
+        """Encode one record; its size in bytes, or 0 when it does not fit in the buffer: then nothing has changed.
+
+        The caller has checked `timestamp` (ms, 0 to 2**63 - 1); `headers` come from `encode_headers`.
+        """
+        count = self.count
+        base = timestamp if count == 0 else self.base_timestamp
+        delta = timestamp - base
+        key_size = -1 if key is None else len(key)
+        value_size = -1 if value is None else len(value)
+        headers_size = len(headers)
+        body = 1 + varint_size(delta) + varint_size(count) + varint_size(key_size) + varint_size(value_size)
+        body += headers_size
+        if key_size > 0:
+            body += key_size
+        if value_size > 0:
+            body += value_size
+        start = self.position
+        if start + varint_size(body) + body > self._limit:
+            return 0
+        p = self.buffer
+        pos = put_varint(p, start, body)
+        p[pos] = 0
+        pos = put_varint(p, pos + 1, delta)
+        pos = put_varint(p, pos, count)
+        pos = put_varint(p, pos, key_size)
+        if key is not None:
+            memory.copy(p, pos, key, 0, key_size)
+            pos += key_size
+        pos = put_varint(p, pos, value_size)
+        if value is not None:
+            memory.copy(p, pos, value, 0, value_size)
+            pos += value_size
+        memory.copy(p, pos, headers, 0, headers_size)
+        pos += headers_size
+        self.position = pos
+        self.count = count + 1
+        self.base_timestamp = base
+        if timestamp > self.max_timestamp:
+            self.max_timestamp = timestamp
+        return pos - start
+
+    def grow(self, buffer: bytearray) -> bytearray:
+        """Move to a larger buffer and hand back the old one."""
+        old = self.buffer
+        assert self._sealed is None
+        assert len(buffer) >= self.position + TAIL
+        memory.copy(buffer, PREFIX, old, PREFIX, self.position - PREFIX)
+        self.buffer = buffer
+        self._limit = len(buffer) - TAIL
+        return old
+
+    def without(self, indexes: Collection[int], buffer: bytearray) -> RecordBatchBuilder:
+        """A builder over `buffer` with all records but those at `indexes`; offsets and base timestamp are new.
+
+        The remaining records may need more bytes than before, when their timestamps are far from the new base:
+        if they don't fit in `buffer`, the result has made itself a larger one.
+        """
+        builder = RecordBatchBuilder(buffer)
+        for index, record in enumerate(self.records()):
+            if index in indexes:
+                continue
+            if not builder.append(*record):
+                builder.grow(bytearray(PREFIX + self.size + self.count * RECORD_OVERHEAD_MAX + TAIL))
+                builder.append(*record)
+        return builder
+
+    def seal(
+        self,
+        *,
+        codec: int,
+        level: int | None,
+        producer_id: int = -1,
+        producer_epoch: int = -1,
+        base_sequence: int = -1,
+        transactional: bool = False,
+    ) -> None:
+        """Finish the batch: compress the records, unless that does not make them smaller, and write the header.
+
+        Compressed records go to a buffer of their own: `buffer` keeps the raw ones and can still be read.
+        Touches nothing but this builder, so that a worker thread can do it.
+        """
+        assert self.count > 0
+        assert self._sealed is None
+        sealed = self.buffer
+        end = self.position
+        if codec != Compression.NONE:
+            with memoryview(self.buffer)[PREFIX + HEADER : end] as raw:
+                compressed = compress(codec, level, raw)
+            if len(compressed) < end - PREFIX - HEADER:
+                sealed = bytearray(PREFIX + HEADER + len(compressed) + TAIL)
+                memory.copy(sealed, PREFIX + HEADER, compressed, 0, len(compressed))
+                end = PREFIX + HEADER + len(compressed)
+            else:
+                codec = Compression.NONE
+        put_int(sealed, PREFIX + BASE_OFFSET, 0, 8)
+        put_int(sealed, PREFIX + BATCH_LENGTH, end - PREFIX - SIZE_OVERHEAD, 4)
+        put_int(sealed, PREFIX + LEADER_EPOCH, -1, 4)
+        put_int(sealed, PREFIX + MAGIC, MAGIC_V2, 1)
+        put_int(sealed, PREFIX + ATTRIBUTES, codec | (TRANSACTIONAL_FLAG if transactional else 0), 2)
+        put_int(sealed, PREFIX + LAST_OFFSET_DELTA, self.count - 1, 4)
+        put_int(sealed, PREFIX + BASE_TIMESTAMP, self.base_timestamp, 8)
+        put_int(sealed, PREFIX + MAX_TIMESTAMP, self.max_timestamp, 8)
+        put_int(sealed, PREFIX + RECORD_COUNT, self.count, 4)
+        self._sealed = sealed
+        self._sealed_end = end
+        self._limit = 0
+        self.restamp(producer_id, producer_epoch, base_sequence)
+
+    def restamp(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
+        """Give the sealed batch another producer id, epoch and first sequence: 14 bytes and the checksum.
+
+        The bytes must not be on their way to a socket.
+        """
+        sealed = self._sealed
+        assert sealed is not None
+        put_int(sealed, PREFIX + PRODUCER_ID, producer_id, 8)
+        put_int(sealed, PREFIX + PRODUCER_EPOCH, producer_epoch, 2)
+        put_int(sealed, PREFIX + BASE_SEQUENCE, base_sequence, 4)
+        with memoryview(sealed)[PREFIX + ATTRIBUTES : self._sealed_end] as checked:
+            put_int(sealed, PREFIX + CRC, crc32c(checked), 4)
+
+    def wire(self, partition: int, flexible: bool) -> memoryview:
+        """What a Produce request carries of one partition: its index, the length of the batch and the sealed batch.
+
+        `flexible` (Produce v9 and later): the length is an unsigned varint plus one, and an empty tag section follows.
+        The view is of the batch's own buffer: at most one form of it can be in use.
+        """
+        sealed = self._sealed
+        assert sealed is not None
+        size = self.compressed_size
+        end = self._sealed_end
+        start = PREFIX - 4
+        if flexible:
+            size += 1
+            start = PREFIX - 1
+            rest = size >> 7
+            while rest > 0:
+                start -= 1
+                rest >>= 7
+            pos = start
+            while size >= 0x80:
+                sealed[pos] = (size & 0x7F) | 0x80
+                size >>= 7
+                pos += 1
+            sealed[pos] = size
+            sealed[end] = 0
+            end += TAIL
+        else:
+            put_int(sealed, start, size, 4)
+        put_int(sealed, start - 4, partition, 4)
+        return memoryview(sealed)[start - 4 : end]
+
+    def records(self) -> Iterator[EncodedRecord]:
+        """The records in their order, as they were appended."""
+        cursor = RecordCursor(self)
+        while cursor.next():
+            yield cursor.record()
+
+    def record_size_at(self, index: int) -> int:
+        """Encoded bytes of the record at `index`: what `append` returned for it. Walks the records before it."""
+        cursor = RecordCursor(self)
+        found = cursor.skip(index + 1)
+        assert found
+        return cursor.end - cursor.start

@@ -1,0 +1,268 @@
+"""The compression codecs of record batches (KIP-98 attributes bits 0 to 2): records to one blob and back.
+
+Every function may run in any thread. zlib, and cramjam for snappy and zstd, let go of the GIL while they work;
+cramjam's lz4 frame writer does not, so it is fed one block of 64 KiB at a time: other threads get their turn between.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Callable
+from enum import IntEnum
+from typing import Final
+
+import cramjam
+
+from aioprod.errors import ConfigError, CorruptRecordError
+from aioprod.wire.buffer import Buffer
+
+__all__ = ["Compression", "compress", "decompress"]
+
+_GZIP_WBITS: Final = 31
+_GZIP_READ_SIZE: Final = 4096
+"""Small, because zlib copies what is left of its input at the end of each member: tiny members must stay cheap."""
+
+_XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
+_XERIAL_HEADER: Final = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
+_XERIAL_BLOCK_SIZE: Final = 32 * 1024
+
+_LZ4_BLOCK_SIZE: Final = 64 * 1024
+_LZ4_LEVEL_FAST: Final = 9
+"""Java's default level: the one that means LZ4's fast compressor, while all others mean the high-compression one."""
+_LZ4_RATIO_MAX: Final = 255
+
+_ZSTD_BLOCK_SIZE_MAX: Final = 128 * 1024
+_ZSTD_BLOCK_RUN: Final = 1
+_ZSTD_BLOCK_COMPRESSED: Final = 2
+_ZSTD_SKIPPABLE_MAGIC: Final = 0x184D2A50
+
+
+class Compression(IntEnum):
+    """The codecs, with their ids in a batch's attributes."""
+
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+    @classmethod
+    def of(cls, name: str) -> Compression:
+        """The codec that `compression.type` calls `name`; raises ConfigError for another name."""
+        for codec in cls:
+            if codec.name.lower() == name:
+                return codec
+        names = ", ".join(codec.name.lower() for codec in cls)
+        raise ConfigError(f"compression.type is {name!r}: it must be one of {names}.")
+
+
+def compress(codec: int, level: int | None, data: Buffer) -> bytes:
+    """`data` in the framing that brokers and Java consumers read; `level` None is Java's default of the codec.
+
+    Levels are those of Java's settings: gzip -1 and 1 to 9, lz4 1 to 17, zstd -131072 to 22; others have none.
+    """
+    return _COMPRESSORS[Compression(codec)](level, data)
+
+
+def decompress(codec: int, data: Buffer, limit: int) -> bytes:
+    """The records in `data`, of at most `limit` bytes; more than that is never decompressed, nor memory taken for it.
+
+    Raises CorruptRecordError when `data` is malformed, truncated, of an unknown codec, or decompresses to more.
+    """
+    if codec not in _DECOMPRESSORS:
+        raise CorruptRecordError(f"The batch is compressed with codec {codec}, which does not exist.")
+    try:
+        return _DECOMPRESSORS[Compression(codec)](memoryview(data), limit)
+    except (cramjam.DecompressionError, zlib.error) as error:
+        raise CorruptRecordError(
+            f"The {Compression(codec).name.lower()} records of a batch are malformed, "
+            f"or take more than {limit} bytes: {error}."
+        ) from error
+
+
+def _too_large(limit: int) -> CorruptRecordError:
+    return CorruptRecordError(f"The records of a batch take more than the {limit} bytes that are allowed for one.")
+
+
+def _copy(level: int | None, data: Buffer) -> bytes:
+    return bytes(data)
+
+
+def _copy_back(data: memoryview, limit: int) -> bytes:
+    if len(data) > limit:
+        raise _too_large(limit)
+    return bytes(data)
+
+
+def _gzip(level: int | None, data: Buffer) -> bytes:
+    return zlib.compress(data, -1 if level is None else level, _GZIP_WBITS)
+
+
+def _gunzip(data: memoryview, limit: int) -> bytes:
+    parts: list[bytes] = []
+    size = 0
+    position = 0
+    member = zlib.decompressobj(_GZIP_WBITS)
+    while position < len(data):
+        if member.eof:
+            member = zlib.decompressobj(_GZIP_WBITS)
+        piece = data[position : position + _GZIP_READ_SIZE]
+        part = member.decompress(piece, limit - size + 1)
+        size += len(part)
+        if size > limit:
+            raise _too_large(limit)
+        parts.append(part)
+        position += len(piece) - len(member.unused_data)
+    if not member.eof:
+        raise CorruptRecordError("The gzip records of a batch end in the middle.")
+    return b"".join(parts)
+
+
+def _snappy(level: int | None, data: Buffer) -> bytes:
+    """Xerial framing, as snappy-java's streams write it: a header, then (size, raw snappy block) pairs."""
+    view = memoryview(data)
+    parts = [_XERIAL_HEADER]
+    for start in range(0, len(view), _XERIAL_BLOCK_SIZE):
+        block = bytes(cramjam.snappy.compress_raw(view[start : start + _XERIAL_BLOCK_SIZE]))
+        parts += [struct.pack(">i", len(block)), block]
+    return b"".join(parts)
+
+
+def _unsnappy(data: memoryview, limit: int) -> bytes:
+    """Both forms that are in use: xerial framing, and one raw snappy block."""
+    if bytes(data[: len(_XERIAL_MAGIC)]) != _XERIAL_MAGIC or len(data) < len(_XERIAL_HEADER):
+        return _unsnappy_block(data, 0, limit)
+    parts: list[bytes] = []
+    total = 0
+    position = len(_XERIAL_HEADER)
+    while position < len(data):
+        size = int.from_bytes(data[position : position + 4], "big")
+        position += 4
+        if not 0 < size <= len(data) - position:
+            raise CorruptRecordError(f"A snappy block has {size} bytes where {len(data) - position} are left.")
+        part = _unsnappy_block(data[position : position + size], total, limit)
+        total += len(part)
+        parts.append(part)
+        position += size
+    return b"".join(parts)
+
+
+def _unsnappy_block(block: memoryview, total: int, limit: int) -> bytes:
+    """One raw block, of which there were `total` bytes before in the same batch."""
+    if total + cramjam.snappy.decompress_raw_len(block) > limit:
+        raise _too_large(limit)
+    return bytes(cramjam.snappy.decompress_raw(block))
+
+
+def _lz4(level: int | None, data: Buffer) -> bytes:
+    """A frame of independent blocks of 64 KiB: Java refuses linked ones (KIP-57, `Lz4BlockInputStream`).
+
+    Levels 1 and 2 have no meaning to LZ4's high-compression compressor, and it ends at 12: the nearest it has.
+    """
+    frame_level = 0 if level in (None, _LZ4_LEVEL_FAST) else min(max(level, 3), 12)
+    frame = cramjam.lz4.Compressor(level=frame_level, content_checksum=False, block_linked=False)
+    view = memoryview(data)
+    for start in range(0, len(view), _LZ4_BLOCK_SIZE):
+        frame.compress(bytes(view[start : start + _LZ4_BLOCK_SIZE]))
+    return bytes(frame.finish())
+
+
+def _unlz4(data: memoryview, limit: int) -> bytes:
+    return _decompress_into(cramjam.lz4.decompress_into, data, min(_lz4_size_bound(data), limit))
+
+
+def _lz4_size_bound(data: memoryview) -> int:
+    """No well-formed LZ4 frame in `data` holds more bytes; of malformed data the decoder is the judge.
+
+    LZ4 frame format 1.6: flags, block size, optional content size and dictionary id, blocks, optional checksums.
+    """
+    flags = _little_endian(data, 4, 1)
+    block_size_max = 1 << (8 + 2 * (_little_endian(data, 5, 1) >> 4 & 7))
+    position = 7 + (8 if flags & 0x08 else 0) + (4 if flags & 0x01 else 0)
+    checksum_size = 4 if flags & 0x10 else 0
+    bound = 0
+    while position < len(data):
+        block_size = _little_endian(data, position, 4) & 0x7FFF_FFFF
+        position += 4
+        if block_size == 0:
+            break
+        bound += min(block_size * _LZ4_RATIO_MAX, block_size_max)
+        position += block_size + checksum_size
+    return bound + max(len(data) - position, 0) * _LZ4_RATIO_MAX
+
+
+def _zstd(level: int | None, data: Buffer) -> bytes:
+    return bytes(cramjam.zstd.compress(data, level=3 if level is None else level))
+
+
+def _unzstd(data: memoryview, limit: int) -> bytes:
+    return _decompress_into(cramjam.zstd.decompress_into, data, min(_zstd_size_bound(data, limit), limit))
+
+
+def _zstd_size_bound(data: memoryview, limit: int) -> int:
+    """No well-formed zstd frames in `data` hold more bytes; of malformed data the decoder is the judge.
+
+    RFC 8878 section 3.1: a frame may declare its content size (a stream's does not), a block has a size limit.
+    Raises CorruptRecordError when a declared size is over `limit`.
+    """
+    bound = 0
+    position = 0
+    while position < len(data):
+        magic = _little_endian(data, position, 4)
+        descriptor = _little_endian(data, position + 4, 1)
+        if magic & 0xFFFF_FFF0 == _ZSTD_SKIPPABLE_MAGIC:
+            position += 8 + _little_endian(data, position + 4, 4)
+            continue
+        single_segment = descriptor >> 5 & 1
+        position += 5 + (1 - single_segment) + (0, 1, 2, 4)[descriptor & 3]
+        field_size = (single_segment, 2, 4, 8)[descriptor >> 6]
+        content_size = _little_endian(data, position, field_size) + (256 if field_size == 2 else 0)
+        if content_size > limit:
+            raise _too_large(limit)
+        blocks_bound, position = _zstd_blocks_bound(data, position + field_size)
+        bound += min(content_size, blocks_bound) if field_size else blocks_bound
+        position += 4 if descriptor & 4 else 0
+    return bound
+
+
+def _zstd_blocks_bound(data: memoryview, position: int) -> tuple[int, int]:
+    """The most bytes in the blocks of one frame, and the position after them."""
+    bound = 0
+    is_last = False
+    while not is_last and position < len(data):
+        header = _little_endian(data, position, 3)
+        is_last = bool(header & 1)
+        kind = header >> 1 & 3
+        size = header >> 3
+        bound += _ZSTD_BLOCK_SIZE_MAX if kind == _ZSTD_BLOCK_COMPRESSED else size
+        position += 3 + (1 if kind == _ZSTD_BLOCK_RUN else size)
+    return bound, position
+
+
+def _little_endian(data: memoryview, position: int, size: int) -> int:
+    """The number at `position`; bytes after the end of `data` count as none."""
+    return int.from_bytes(data[position : position + size], "little")
+
+
+def _decompress_into(decoder: Callable[[memoryview, bytearray], int], data: memoryview, size_max: int) -> bytes:
+    output = bytearray(size_max)
+    size = decoder(data, output)
+    return bytes(memoryview(output)[:size])
+
+
+_COMPRESSORS: Final[dict[Compression, Callable[[int | None, Buffer], bytes]]] = {
+    Compression.NONE: _copy,
+    Compression.GZIP: _gzip,
+    Compression.SNAPPY: _snappy,
+    Compression.LZ4: _lz4,
+    Compression.ZSTD: _zstd,
+}
+
+_DECOMPRESSORS: Final[dict[int, Callable[[memoryview, int], bytes]]] = {
+    Compression.NONE: _copy_back,
+    Compression.GZIP: _gunzip,
+    Compression.SNAPPY: _unsnappy,
+    Compression.LZ4: _unlz4,
+    Compression.ZSTD: _unzstd,
+}

@@ -1,0 +1,114 @@
+"""Reading back the records that a `RecordBatchBuilder` has encoded, in their order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from aioprod.records.layout import HEADER, PREFIX
+
+if TYPE_CHECKING:
+    from aioprod.records.builder import RecordBatchBuilder
+
+__all__ = ["EncodedRecord", "RecordCursor"]
+
+
+class EncodedRecord(NamedTuple):
+    """One record as it was appended: the timestamp in ms, key and value, and the encoded headers."""
+
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: bytes
+
+
+class RecordCursor:
+    """Walks the records of one builder, which must not change meanwhile; before the first `next()` it stands on none.
+
+    The fields describe the record it stands on; the `*_start` and `end` ones are positions in the builder's buffer,
+    sizes are bytes, -1 for null. It trusts the bytes: they are our own.
+    """
+
+    __slots__ = (
+        "_base_timestamp",
+        "_buffer",
+        "_limit",
+        "_position",
+        "end",
+        "headers_start",
+        "index",
+        "key_size",
+        "key_start",
+        "start",
+        "timestamp",
+        "value_size",
+        "value_start",
+    )
+
+    def __init__(self, builder: RecordBatchBuilder) -> None:
+        self._buffer = builder.buffer
+        self._base_timestamp = builder.base_timestamp
+        self._limit = builder.position
+        self._position = 0
+        self.index = -1
+        self.start = 0
+        self.end = PREFIX + HEADER
+        self.timestamp = -1
+        self.key_start = 0
+        self.key_size = -1
+        self.value_start = 0
+        self.value_size = -1
+        self.headers_start = 0
+
+    def next(self) -> bool:
+        """Step to the next record; False after the last one."""
+        if not self.skip(1):
+            return False
+        self._position += 1
+        self.timestamp = self._base_timestamp + self._varint()
+        self._varint()
+        self.key_size = self._varint()
+        self.key_start = self._position
+        if self.key_size > 0:
+            self._position += self.key_size
+        self.value_size = self._varint()
+        self.value_start = self._position
+        if self.value_size > 0:
+            self._position += self.value_size
+        self.headers_start = self._position
+        return True
+
+    def skip(self, count: int) -> bool:
+        """Step over `count` records and read only their sizes: `start` and `end` hold; False when there are fewer."""
+        while count > 0:
+            if self.end >= self._limit:
+                return False
+            self.start = self.end
+            self._position = self.end
+            body_size = self._varint()
+            self.end = self._position + body_size
+            self.index += 1
+            count -= 1
+        return True
+
+    def record(self) -> EncodedRecord:
+        """A copy of the record it stands on, after `next()`."""
+        buffer = self._buffer
+        return EncodedRecord(
+            self.timestamp,
+            None if self.key_size < 0 else bytes(buffer[self.key_start : self.key_start + self.key_size]),
+            None if self.value_size < 0 else bytes(buffer[self.value_start : self.value_start + self.value_size]),
+            bytes(buffer[self.headers_start : self.end]),
+        )
+
+    def _varint(self) -> int:
+        position = self._position
+        byte = self._buffer[position]
+        zigzag = byte & 0x7F
+        shift = 7
+        while byte >= 0x80:
+            position += 1
+            byte = self._buffer[position]
+            zigzag |= (byte & 0x7F) << shift
+            shift += 7
+        self._position = position + 1
+        return (zigzag >> 1) ^ -(zigzag & 1)

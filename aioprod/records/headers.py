@@ -1,0 +1,78 @@
+"""Record headers to bytes and back: a count, then name and value of each."""
+
+from __future__ import annotations
+
+from aioprod.errors import CorruptRecordError, SerializationError
+from aioprod.records.varint import read_varint
+from aioprod.types import Headers
+from aioprod.wire.buffer import Buffer, Writer
+
+__all__ = ["NO_HEADERS", "decode_headers", "encode_headers"]
+
+NO_HEADERS = b"\x00"
+
+
+def encode_headers(headers: Headers) -> bytes:
+    """The encoded headers of one record, as `RecordBatchBuilder.append` takes them.
+
+    Raises SerializationError for a header that is no (str, bytes-like or None) pair, and names it.
+    """
+    writer = Writer()
+    writer.varint(len(headers))
+    for index, header in enumerate(headers):
+        name, value = _checked(index, header)
+        writer.varint(len(name))
+        writer.write(name)
+        if value is None:
+            writer.varint(-1)
+        else:
+            writer.varint(len(value))
+            writer.write(value)
+    return writer.getvalue()
+
+
+def _checked(index: int, header: object) -> tuple[bytes, bytes | None]:
+    if not isinstance(header, (tuple, list)) or len(header) != 2:
+        raise SerializationError(f"Header {index} is {header!r}: give it as a (name, value) pair.")
+    name, value = header
+    if not isinstance(name, str):
+        raise SerializationError(f"The name of header {index} is of type {type(name).__name__}: give a str.")
+    try:
+        encoded_name = name.encode()
+    except UnicodeEncodeError as error:
+        raise SerializationError(f"The name {name!r} of header {index} has no UTF-8 form: {error.reason}.") from error
+    if value is None or isinstance(value, (bytes, bytearray, memoryview)):
+        return encoded_name, None if value is None else bytes(value)
+    raise SerializationError(
+        f"The value of header {name!r} is of type {type(value).__name__}: give bytes, a bytes-like object or None."
+    )
+
+
+def decode_headers(data: Buffer, pos: int, end: int) -> tuple[tuple[str, bytes | None], ...]:
+    """The headers encoded in `data[pos:end]`, all of it.
+
+    Raises CorruptRecordError when the bytes are no headers, or too few or too many.
+    """
+    count, pos = read_varint(data, pos, end, 32)
+    if not 0 <= count <= (end - pos) // 2:
+        raise CorruptRecordError(f"A record declares {count} headers in {end - pos} bytes.")
+    headers: list[tuple[str, bytes | None]] = []
+    for _ in range(count):
+        size, pos = read_varint(data, pos, end, 32)
+        if not 0 <= size <= end - pos:
+            raise CorruptRecordError(f"The name of a header has {size} bytes where {end - pos} are left.")
+        try:
+            name = str(data[pos : pos + size], "utf-8")
+        except UnicodeDecodeError as error:
+            raise CorruptRecordError("The name of a header is no UTF-8.") from error
+        size, pos = read_varint(data, pos + size, end, 32)
+        if not -1 <= size <= end - pos:
+            raise CorruptRecordError(f"The value of header {name!r} has {size} bytes where {end - pos} are left.")
+        if size < 0:
+            headers.append((name, None))
+        else:
+            headers.append((name, bytes(data[pos : pos + size])))
+            pos += size
+    if pos != end:
+        raise CorruptRecordError(f"A record has {end - pos} bytes after its headers.")
+    return tuple(headers)

@@ -1,0 +1,230 @@
+"""Reading record batches as a Fetch response, or a test's own broker, holds them: nothing in the bytes is trusted."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+from aioprod.errors import CorruptRecordError, ProtocolError
+from aioprod.records import layout
+from aioprod.records.compression import decompress
+from aioprod.records.headers import decode_headers
+from aioprod.records.varint import read_varint
+from aioprod.wire.buffer import Buffer
+from aioprod.wire.crc import crc32c
+
+__all__ = ["DECOMPRESSED_SIZE_MAX", "ControlType", "ParsedBatch", "ParsedRecord", "parse_batches"]
+
+DECOMPRESSED_SIZE_MAX: Final = 128 * 1024 * 1024
+"""A broker's batches end at `message.max.bytes` (about 1 MB unless raised), compressed: room for a ratio of 128."""
+
+_HEADER: Final = struct.Struct(">qiibIhiqqqhii")
+_CONTROL_KEY: Final = struct.Struct(">hh")
+_RECORD_SIZE_MIN: Final = 7
+"""Length, attributes, timestamp, offset, null key, null value and no headers: one byte each."""
+
+_INT64_MIN: Final = -(1 << 63)
+_INT64_MAX: Final = (1 << 63) - 1
+
+
+class ControlType(IntEnum):
+    """What a control batch says of a transaction; other values are Kafka's own business."""
+
+    ABORT = 0
+    COMMIT = 1
+
+
+class ParsedRecord(NamedTuple):
+    """One record as it is stored: its offset, the timestamp in ms, key, value and headers."""
+
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedBatch:
+    """The header of one record batch, and its records on demand.
+
+    `payload` is what follows the header, compressed or not: a view of the bytes that were given to `parse_batches`,
+    which must not change while the batch is in use. `size` counts header and payload.
+    """
+
+    base_offset: int
+    partition_leader_epoch: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    count: int
+    size: int
+    payload: memoryview = field(repr=False)
+    decompressed_max: int = field(repr=False)
+
+    @property
+    def codec(self) -> int:
+        """The codec's id; `records` refuses those that are not in `Compression`."""
+        return self.attributes & layout.CODEC_MASK
+
+    @property
+    def is_log_append_time(self) -> bool:
+        """Whether the timestamps are those of the broker's clock, instead of the producer's."""
+        return bool(self.attributes & layout.LOG_APPEND_TIME_FLAG)
+
+    @property
+    def is_transactional(self) -> bool:
+        """Whether the batch belongs to a transaction."""
+        return bool(self.attributes & layout.TRANSACTIONAL_FLAG)
+
+    @property
+    def is_control(self) -> bool:
+        """Whether the batch is a marker that the broker wrote, instead of data."""
+        return bool(self.attributes & layout.CONTROL_FLAG)
+
+    @property
+    def next_offset(self) -> int:
+        """The offset after the batch. Compaction may have removed the last records: their offsets still count."""
+        return self.base_offset + self.last_offset_delta + 1
+
+    def control_type(self) -> int | None:
+        """The `ControlType` of a control batch, or another number; None for a batch of data, or an empty one.
+
+        Raises CorruptRecordError as `records` does.
+        """
+        record = next(self.records(), None) if self.is_control else None
+        if record is None:
+            return None
+        if record.key is None or len(record.key) < _CONTROL_KEY.size:
+            raise CorruptRecordError(f"The control record at offset {record.offset} has no type in its key.")
+        _, control_type = _CONTROL_KEY.unpack_from(record.key)
+        return int(control_type)
+
+    def records(self) -> Iterator[ParsedRecord]:
+        """The records in their order, decompressed and decoded as they are asked for.
+
+        Raises CorruptRecordError when they are malformed, or take more than `decompressed_max` bytes.
+        """
+        data = decompress(self.codec, self.payload, self.decompressed_max)
+        if self.count * _RECORD_SIZE_MIN > len(data):
+            raise CorruptRecordError(
+                f"The batch at offset {self.base_offset} declares {self.count} records in {len(data)} bytes."
+            )
+        position = 0
+        previous_delta = -1
+        for _ in range(self.count):
+            timestamp_delta, offset_delta, key, value, headers, position = _read_record(data, position)
+            if not previous_delta < offset_delta <= self.last_offset_delta:
+                raise CorruptRecordError(
+                    f"A record in the batch at offset {self.base_offset} has the offset delta {offset_delta}, "
+                    f"between {previous_delta} and {self.last_offset_delta}, the last of the batch."
+                )
+            previous_delta = offset_delta
+            timestamp = self.max_timestamp if self.is_log_append_time else self.base_timestamp + timestamp_delta
+            if not _INT64_MIN <= timestamp <= _INT64_MAX:
+                raise CorruptRecordError(f"The timestamp of the record at {self.base_offset + offset_delta} overflows.")
+            yield ParsedRecord(self.base_offset + offset_delta, timestamp, key, value, headers)
+        if position != len(data):
+            raise CorruptRecordError(
+                f"The batch at offset {self.base_offset} has {len(data) - position} bytes after its last record."
+            )
+
+
+def parse_batches(
+    data: Buffer, *, verify_crc: bool = True, decompressed_max: int = DECOMPRESSED_SIZE_MAX
+) -> Iterator[ParsedBatch]:
+    """The record batches in `data`, each when it is asked for; a last one that is cut off is left out (Fetch does so).
+
+    Raises CorruptRecordError for a malformed header or a wrong checksum, ProtocolError for a batch of another format
+    than version 2. `decompressed_max` limits the bytes that the records of one batch may take.
+    """
+    view = memoryview(data)
+    position = 0
+    while len(view) - position > layout.MAGIC:
+        batch_size = layout.SIZE_OVERHEAD + int.from_bytes(
+            view[position + layout.BATCH_LENGTH : position + layout.SIZE_OVERHEAD], "big", signed=True
+        )
+        magic = view[position + layout.MAGIC]
+        if magic != layout.MAGIC_V2:
+            raise ProtocolError(
+                f"A record batch has format version {magic}, and aioprod reads version 2 only.",
+                hint="Kafka before 0.11 wrote versions 0 and 1: let a broker of today convert the topic.",
+            )
+        if batch_size < layout.HEADER:
+            raise CorruptRecordError(f"A record batch declares {batch_size} bytes: its header alone has more.")
+        if batch_size > len(view) - position:
+            return
+        yield _parse_batch(view[position : position + batch_size], verify_crc, decompressed_max)
+        position += batch_size
+
+
+def _parse_batch(view: memoryview, verify_crc: bool, decompressed_max: int) -> ParsedBatch:
+    (
+        base_offset,
+        _,
+        partition_leader_epoch,
+        _,
+        crc,
+        attributes,
+        last_offset_delta,
+        base_timestamp,
+        max_timestamp,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        count,
+    ) = _HEADER.unpack_from(view)
+    if verify_crc and crc32c(view[layout.ATTRIBUTES :]) != crc:
+        raise CorruptRecordError(f"The checksum of the batch at offset {base_offset} does not match its bytes.")
+    if base_offset < 0 or not 0 <= last_offset_delta <= _INT64_MAX - base_offset:
+        raise CorruptRecordError(f"A batch covers {last_offset_delta} offsets after {base_offset}.")
+    if not 0 <= count <= last_offset_delta + 1:
+        raise CorruptRecordError(
+            f"The batch at offset {base_offset} declares {count} records for {last_offset_delta + 1} offsets."
+        )
+    return ParsedBatch(
+        base_offset=base_offset,
+        partition_leader_epoch=partition_leader_epoch,
+        attributes=attributes,
+        last_offset_delta=last_offset_delta,
+        base_timestamp=base_timestamp,
+        max_timestamp=max_timestamp,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        count=count,
+        size=len(view),
+        payload=view[layout.HEADER :],
+        decompressed_max=decompressed_max,
+    )
+
+
+def _read_record(
+    data: bytes, position: int
+) -> tuple[int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...], int]:
+    """Timestamp delta, offset delta, key, value and headers of the record at `position`, and the position after it."""
+    size, position = read_varint(data, position, len(data), 32)
+    if not 0 < size <= len(data) - position:
+        raise CorruptRecordError(f"A record declares {size} bytes where {len(data) - position} are left.")
+    end = position + size
+    timestamp_delta, position = read_varint(data, position + 1, end, 64)
+    offset_delta, position = read_varint(data, position, end, 32)
+    key, position = _read_nullable(data, position, end)
+    value, position = _read_nullable(data, position, end)
+    return timestamp_delta, offset_delta, key, value, decode_headers(data, position, end), end
+
+
+def _read_nullable(data: bytes, position: int, end: int) -> tuple[bytes | None, int]:
+    size, position = read_varint(data, position, end, 32)
+    if not -1 <= size <= end - position:
+        raise CorruptRecordError(f"A key or value declares {size} bytes where {end - position} are left.")
+    if size < 0:
+        return None, position
+    return data[position : position + size], position + size
