@@ -1,0 +1,8 @@
+"""What is known of the cluster: an immutable snapshot, and when to ask for a newer one."""
+
+from __future__ import annotations
+
+from aioprod.cluster.metadata import Metadata, MetadataUpdate, topic_name_error
+from aioprod.cluster.model import Cluster, Node, PartitionInfo
+
+__all__ = ["Cluster", "Metadata", "MetadataUpdate", "Node", "PartitionInfo", "topic_name_error"]

@@ -1,0 +1,35 @@
+"""Which partition a record goes to: key hashes and partitioners."""
+
+from __future__ import annotations
+
+from aioprod.routing.partitioners import (
+    PARTITIONERS,
+    ClassicPartitioner,
+    Crc32Partitioner,
+    Crc32RandomPartitioner,
+    DefaultPartitioner,
+    Fnv1aPartitioner,
+    Murmur2Partitioner,
+    Murmur2RandomPartitioner,
+    Murmur3Partitioner,
+    Partitioner,
+    RoundRobinPartitioner,
+    UniformStickyPartitioner,
+    resolve,
+)
+
+__all__ = [
+    "PARTITIONERS",
+    "ClassicPartitioner",
+    "Crc32Partitioner",
+    "Crc32RandomPartitioner",
+    "DefaultPartitioner",
+    "Fnv1aPartitioner",
+    "Murmur2Partitioner",
+    "Murmur2RandomPartitioner",
+    "Murmur3Partitioner",
+    "Partitioner",
+    "RoundRobinPartitioner",
+    "UniformStickyPartitioner",
+    "resolve",
+]
