@@ -1,0 +1,320 @@
+"""Where accepted records are until they are sent: batches per partition, parked records per unknown topic, one budget.
+
+Everything here costs the same with one topic and with ten thousand: a record touches its own partition only, and what
+has something to send is in the lists of its broker.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from aioprod.cluster import Metadata
+from aioprod.cluster.metadata import topic_name_error
+from aioprod.core.batch import Batch, ParkedRecord, Run
+from aioprod.core.budget import MemoryBudget
+from aioprod.core.choice import PartitionChoice
+from aioprod.core.partition import BrokerQueue, Partition, Topic
+from aioprod.core.pool import BufferPool
+from aioprod.errors import BufferFullError, InvalidTopicError, RecordTooLargeError
+from aioprod.records.builder import HEADER, RecordBatchBuilder, record_size_bound
+from aioprod.routing.partitioners import Partitioner
+from aioprod.routing.sticky import StickyChoice
+from aioprod.types import TopicPartition
+
+__all__ = ["Accumulator", "AccumulatorSettings"]
+
+SMALLEST_RECORD = 7
+"""A batch with less room than this takes no further record."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccumulatorSettings:
+    """What the accumulator needs of the configuration: sizes in bytes, times in seconds."""
+
+    batch_size: int
+    buffer_memory: int
+    max_request_size: int
+    linger_s: float
+    delivery_timeout_s: float
+    max_block_s: float
+    partition_in_flight_max: int
+    ignore_keys: bool = False
+    adaptive_partitioning: bool = True
+    availability_timeout_s: float = 0.0
+
+
+class Accumulator:
+    """Takes records, and keeps them in order per partition until their outcome is known.
+
+    `queues` has one `BrokerQueue` per leader; `wake` is called with the queue that has something to send,
+    `want_metadata` when a topic is new. `incomplete` holds every batch without outcome,
+    oldest first; `delayed` (a heap) the partitions that back off; `parked_topics` the topics that are not known yet.
+    """
+
+    def __init__(
+        self,
+        settings: AccumulatorSettings,
+        *,
+        metadata: Metadata,
+        random: Random,
+        wake: Callable[[BrokerQueue], object],
+        want_metadata: Callable[[], object],
+        partitioner: Partitioner | None = None,
+    ) -> None:
+        self.settings = settings
+        self.metadata = metadata
+        self.budget = MemoryBudget(settings.buffer_memory)
+        self.pool = BufferPool(settings.batch_size, settings.buffer_memory // 2)
+        self.topics: dict[str, Topic] = {}
+        self.parked_topics: dict[str, Topic] = {}
+        self.queues: dict[int, BrokerQueue] = {}
+        self.incomplete: OrderedDict[Batch, None] = OrderedDict()
+        self.delayed: list[tuple[float, int, Partition]] = []
+        self.serial = 0
+        self._full_position = self.pool.full_size - 1
+        self._choice = PartitionChoice(
+            partitioner, metadata=metadata, ignore_keys=settings.ignore_keys, full_position=self._full_position
+        )
+        self._wake = wake
+        self._want_metadata = want_metadata
+        self._random = random
+        self._last_name: str | None = None
+        self._last_topic: Topic | None = None
+
+    # --- taking records
+
+    def append(
+        self,
+        name: str,
+        key: bytes | None,
+        value: bytes | None,
+        headers: bytes,
+        partition: int,
+        timestamp: int,
+        waiter: Any,
+        now: float,
+        granted: bool = False,
+    ) -> Batch | ParkedRecord:
+        """Take one record; where it is now, for a later withdrawal.
+
+        `partition` -1 lets the partitioner choose, `timestamp` is in ms, `now` in monotonic seconds; `granted`: its
+        room was reserved. Raises InvalidTopicError, InvalidRecordError, RecordTooLargeError or BufferFullError, and
+        then nothing was taken.
+        """
+        topic = self._last_topic if name is self._last_name else None
+        if topic is None:
+            topic = self.topic(name, now)
+        bound = self._admit(name, key, value, headers, granted)
+        if topic.parked is not None:
+            deadline = now + self.settings.max_block_s
+            record = ParkedRecord(topic, key, value, headers, partition, timestamp, waiter, bound, deadline)
+            topic.parked.append(record)
+            self.budget.take(bound)
+            return record
+        batch = self.place(topic, key, value, headers, partition, timestamp, now, bound)
+        batch.waiters.append(waiter)
+        return batch
+
+    def append_to_bulk(
+        self,
+        name: str,
+        key: bytes | None,
+        value: bytes | None,
+        headers: bytes,
+        partition: int,
+        timestamp: int,
+        bulk: Any,
+        now: float,
+    ) -> int:
+        """Take one record of a bulk call; the partition it went to, or -1 when the topic is not usable yet.
+
+        Records of one call that follow each other in a batch share one waiter entry. Raises what `append` raises.
+        """
+        topic = self._last_topic if name is self._last_name else None
+        if topic is None:
+            topic = self.topic(name, now)
+        if topic.parked is not None:
+            return -1
+        bound = self._admit(name, key, value, headers, False)
+        batch = self.place(topic, key, value, headers, partition, timestamp, now, bound)
+        index = batch.partition.index
+        ordinal = bulk.next_ordinal(index)
+        last = batch.waiters[-1] if batch.waiters else None
+        if type(last) is Run and last.bulk is bulk:
+            last.count += 1
+        else:
+            batch.waiters.append(Run(bulk, ordinal, 1))
+        return index
+
+    def topic(self, name: str, now: float) -> Topic:
+        """The topic of that name; a new one is asked for. Raises InvalidTopicError for an illegal name."""
+        topic = self.topics.get(name)
+        if topic is None:
+            reason = topic_name_error(name)
+            if reason is not None:
+                raise InvalidTopicError(reason)
+            settings = self.settings
+            sticky = StickyChoice(self._random, batch_size=settings.batch_size, adaptive=settings.adaptive_partitioning)
+            topic = self.topics[name] = self.parked_topics[name] = Topic(name, sticky)
+            self.metadata.add_topic(name, now)
+            self._want_metadata()
+            self.update_topic(topic, now)
+        self._last_name = name
+        self._last_topic = topic
+        return topic
+
+    def _admit(self, name: str, key: bytes | None, value: bytes | None, headers: bytes, granted: bool) -> int:
+        """The most bytes that the record can take, which are free; raises otherwise."""
+        bound = record_size_bound(key, value, headers)
+        settings = self.settings
+        if bound + HEADER > settings.max_request_size:
+            raise RecordTooLargeError(
+                f"A record for topic {name!r} takes up to {bound + HEADER} bytes with its batch header, more than "
+                f"max.request.size={settings.max_request_size}.",
+                hint="Send smaller values, or raise max.request.size together with the topic's max.message.bytes.",
+            )
+        budget = self.budget
+        if bound > budget.limit:
+            raise RecordTooLargeError(
+                f"A record for topic {name!r} takes up to {bound} bytes, more than buffer.memory={budget.limit}."
+            )
+        if not granted and not budget.fits(bound):
+            raise BufferFullError(
+                f"buffer.memory={budget.limit} is used up: {budget.records} records with {budget.used} bytes wait for "
+                f"their delivery, and the next one, for topic {name!r}, needs up to {bound} bytes.",
+                hint="Await producer.drain() or send(), which wait for room, or raise buffer.memory.",
+            )
+        return bound
+
+    def place(
+        self,
+        topic: Topic,
+        key: bytes | None,
+        value: bytes | None,
+        headers: bytes,
+        partition: int,
+        timestamp: int,
+        now: float,
+        bound: int,
+    ) -> Batch:
+        """Encode a record into the open batch of its partition; the caller adds the waiter."""
+        chosen = topic.partitions[self._choice.choose(topic, key, value, partition, bound)]
+        while True:
+            batch = chosen.open
+            if batch is None:
+                batch = self._open(chosen, bound, now)
+            size = batch.builder.append(timestamp, key, value, headers)
+            if size:
+                break
+            if not self._grow(batch, bound):
+                self._finish_full(chosen, now)
+                if self._choice.is_sticky(key, partition):
+                    chosen = topic.partitions[topic.sticky.partition]
+        batch.record_bytes += size
+        self.budget.take(size)
+        self.serial += 1
+        if batch.builder.position + SMALLEST_RECORD > self._full_position:
+            self._finish_full(chosen, now)
+        return batch
+
+    # --- batches
+
+    def _open(self, partition: Partition, bound: int, now: float) -> Batch:
+        builder = RecordBatchBuilder(self.pool.acquire(bound))
+        batch = Batch(partition, builder, self.serial, now, now + self.settings.delivery_timeout_s)
+        partition.open = batch
+        partition.topic.count_queued(partition.index, 1)
+        self.incomplete[batch] = None
+        self.metadata.touch(partition.topic.name, now)
+        partition.enlist(now, self.settings.linger_s)
+        return batch
+
+    def _grow(self, batch: Batch, bound: int) -> bool:
+        builder = batch.builder
+        buffer = self.pool.larger(builder.buffer, builder.size - HEADER + bound)
+        if buffer is None:
+            return False
+        self.pool.release(builder.grow(buffer))
+        return True
+
+    def _finish_full(self, partition: Partition, now: float) -> None:
+        self.finish(partition, self.settings.batch_size, now)
+        partition.enlist(now, self.settings.linger_s)
+
+    def finish(self, partition: Partition, size: int, now: float) -> None:
+        """Close the open batch; `size` bytes count towards the turn of the sticky choice to another partition."""
+        partition.finish()
+        topic = partition.topic
+        if topic.sticky.partition == partition.index:
+            timeout_s = self.settings.availability_timeout_s
+            excluded = topic.stalled(now, timeout_s) if timeout_s > 0.0 else None
+            topic.sticky.batch_closed(size, topic.queue_lengths, excluded)
+
+    # --- topics
+
+    def update_topics(self, names: Iterable[str], now: float) -> None:
+        """Follow the cluster snapshot: partitions that were added, leaders that moved, topics that were forgotten."""
+        for name in names:
+            topic = self.topics.get(name)
+            if topic is None:
+                continue
+            if self.metadata.cluster.partition_count(name):
+                self.update_topic(topic, now)
+            else:
+                self.forget(topic)
+
+    def update_topic(self, topic: Topic, now: float) -> None:
+        """Bring one topic in line with the cluster snapshot."""
+        cluster = self.metadata.cluster
+        infos = cluster.partitions_for_topic(topic.name)
+        if not infos:
+            return
+        topic.topic_id = cluster.topic_ids.get(topic.name)
+        for index in range(len(topic.partitions), len(infos)):
+            topic.partitions.append(Partition(topic, index, self.settings.partition_in_flight_max))
+        topic.count = len(infos)
+        available = [info.partition for info in infos if info.leader is not None]
+        topic.sticky.set_partitions(topic.count, available)
+        for partition in topic.partitions[topic.count :]:
+            self._follow(partition, None, -1, now)
+        for info in infos:
+            queue = None if info.leader is None else self.queue(info.leader.id)
+            epoch = cluster.leader_epoch(TopicPartition(topic.name, info.partition))
+            self._follow(topic.partitions[info.partition], queue, epoch, now)
+        if not topic.parked:
+            self.unpark(topic)
+
+    def _follow(self, partition: Partition, queue: BrokerQueue | None, epoch: int, now: float) -> None:
+        if queue is partition.queue and epoch == partition.leader_epoch:
+            return
+        if queue is not partition.queue:
+            partition.delist()
+            partition.queue = queue
+        if epoch > partition.leader_epoch:
+            partition.retry_at = 0.0
+        partition.leader_epoch = epoch
+        partition.enlist(now, self.settings.linger_s)
+
+    def unpark(self, topic: Topic) -> None:
+        """Nothing is parked for the topic any more: its records go straight to their partitions from now on."""
+        topic.parked = None
+        self.parked_topics.pop(topic.name, None)
+
+    def forget(self, topic: Topic) -> None:
+        """Drop a topic for which nothing is held, so that a later record asks for it anew."""
+        if topic.parked or any(p.open or p.queued or p.in_flight for p in topic.partitions):
+            return
+        self.topics.pop(topic.name, None)
+        self.parked_topics.pop(topic.name, None)
+        self._last_name = self._last_topic = None
+
+    def queue(self, node_id: int) -> BrokerQueue:
+        """The queue of a broker, made at first use."""
+        queue = self.queues.get(node_id)
+        if queue is None:
+            queue = self.queues[node_id] = BrokerQueue(node_id, self._wake)
+        return queue

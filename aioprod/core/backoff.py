@@ -1,0 +1,27 @@
+"""How long to wait before the next attempt."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+from typing import Final
+
+__all__ = ["JITTER", "Backoff"]
+
+JITTER: Final = 0.2
+"""Each delay is drawn from within this share of its nominal value, so that clients don't come back all at once."""
+
+_DOUBLINGS_MAX: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """Delays in seconds that double from `initial_s`, 20 % up or down by chance, up to `max_s` (KIP-144, KIP-580)."""
+
+    initial_s: float
+    max_s: float
+
+    def delay_s(self, step: int, random: Random) -> float:
+        """The delay after `step` delays before it; `step` 0 gives about `initial_s`."""
+        nominal = self.initial_s * 2.0 ** min(step, _DOUBLINGS_MAX)
+        return min(nominal * random.uniform(1.0 - JITTER, 1.0 + JITTER), self.max_s)

@@ -1,0 +1,214 @@
+"""A batch of records of one partition on its way to the broker, and a record that waits for its topic."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any
+
+from aioprod.records.builder import RecordBatchBuilder
+
+if TYPE_CHECKING:
+    from aioprod._error_codes import ErrorCode
+    from aioprod.core.partition import Partition, Topic
+
+__all__ = ["Batch", "BatchState", "FlushBarrier", "ParkedRecord", "Run"]
+
+
+class BatchState(IntEnum):
+    """Where a batch is. It only moves forward, except from IN_FLIGHT back to QUEUED for a retry."""
+
+    OPEN = 0
+    QUEUED = 1
+    IN_FLIGHT = 2
+    SETTLED = 3
+
+
+class Run:
+    """`count` records in a row of one batch that belong to one bulk call: one waiter entry for all of them.
+
+    `first` is the ordinal of the first of them among the call's records of the same partition.
+    """
+
+    __slots__ = ("bulk", "count", "first")
+
+    def __init__(self, bulk: Any, first: int, count: int) -> None:
+        self.bulk = bulk
+        self.first = first
+        self.count = count
+
+
+class FlushBarrier:
+    """Counts what one `flush()` waits for; `done` is called when nothing is left."""
+
+    __slots__ = ("done", "pending")
+
+    def __init__(self, done: Any) -> None:
+        self.pending = 0
+        self.done = done
+
+    def hold(self) -> None:
+        """One more batch, or parked record, that the flush waits for."""
+        self.pending += 1
+
+    def release(self) -> None:
+        """One of them has its outcome."""
+        self.pending -= 1
+        if self.pending == 0:
+            self.done()
+
+
+class Batch:
+    """Encoded records, who waits for them, and what happened to them so far.
+
+    `waiters` has one entry per completion in record order: a `Run` stands for several records, everything else for
+    one; what the entries are is the business of producer/results. Times are monotonic seconds.
+    `record_bytes` is what the batch holds of the memory budget, withdrawn records not included. `maybe_stored`: an
+    answer was lost or said nothing about the log, so the records may be there. `on_wire`: a connection may still read
+    the bytes. `released`: everybody who waited has the outcome.
+    """
+
+    __slots__ = (
+        "attempts",
+        "barriers",
+        "broker",
+        "builder",
+        "cause",
+        "code",
+        "created",
+        "deadline",
+        "maybe_stored",
+        "on_wire",
+        "partition",
+        "record_bytes",
+        "released",
+        "retrying",
+        "sealed",
+        "serial",
+        "state",
+        "waiters",
+        "withdrawn",
+    )
+
+    def __init__(self, partition: Partition, builder: RecordBatchBuilder, serial: int, now: float, deadline: float):
+        self.partition = partition
+        self.builder = builder
+        self.serial = serial
+        self.created = now
+        self.deadline = deadline
+        self.state = BatchState.OPEN
+        self.waiters: list[Any] = []
+        self.withdrawn: set[int] | None = None
+        self.record_bytes = 0
+        self.attempts = 0
+        self.broker: int | None = None
+        self.code: ErrorCode | int | None = None
+        self.cause: BaseException | None = None
+        self.maybe_stored = False
+        self.sealed = False
+        self.on_wire = False
+        self.retrying = False
+        self.released = False
+        self.barriers: list[FlushBarrier] | None = None
+
+    @property
+    def records(self) -> int:
+        """Records that will be sent: those appended less those withdrawn."""
+        return self.builder.count - (len(self.withdrawn) if self.withdrawn else 0)
+
+    def index_of(self, waiter: object) -> int:
+        """Index of the record that `waiter` waits for, -1 when it is not here."""
+        index = 0
+        for entry in self.waiters:
+            if entry is waiter:
+                return index
+            index += entry.count if type(entry) is Run else 1
+        return -1
+
+    def withdraw(self, waiter: object) -> int:
+        """Take one record out before it is sent; the bytes it gives back, 0 when it is too late."""
+        if self.state >= BatchState.IN_FLIGHT or self.attempts:
+            return 0
+        index = self.index_of(waiter)
+        if index < 0 or (self.withdrawn is not None and index in self.withdrawn):
+            return 0
+        if self.withdrawn is None:
+            self.withdrawn = set()
+        self.withdrawn.add(index)
+        size = self.builder.record_size_at(index)
+        self.record_bytes -= size
+        return size
+
+    def compact(self, buffer: bytearray) -> bytearray:
+        """Encode what is left after withdrawals into `buffer`; returns the old buffer."""
+        assert self.withdrawn
+        withdrawn, self.withdrawn = self.withdrawn, None
+        old = self.builder.buffer
+        self.builder = self.builder.without(withdrawn, buffer)
+        waiters: list[Any] = []
+        index = 0
+        for entry in self.waiters:
+            if index not in withdrawn:
+                waiters.append(entry)
+            index += entry.count if type(entry) is Run else 1
+        self.waiters = waiters
+        return old
+
+    def hold(self, barrier: FlushBarrier) -> None:
+        """Make a flush wait for this batch, once."""
+        if self.barriers is None:
+            self.barriers = []
+        if barrier not in self.barriers:
+            self.barriers.append(barrier)
+            barrier.hold()
+
+
+class ParkedRecord:
+    """An accepted record whose topic is not known yet; `size` is what it holds of the memory budget.
+
+    `moved_to` is the batch that it went to once the topic was known.
+    """
+
+    __slots__ = (
+        "barriers",
+        "deadline",
+        "headers",
+        "key",
+        "moved_to",
+        "partition",
+        "size",
+        "timestamp",
+        "topic",
+        "value",
+        "waiter",
+    )
+
+    def __init__(
+        self,
+        topic: Topic,
+        key: bytes | None,
+        value: bytes | None,
+        headers: bytes,
+        partition: int,
+        timestamp: int,
+        waiter: Any,
+        size: int,
+        deadline: float,
+    ) -> None:
+        self.topic = topic
+        self.key = key
+        self.value = value
+        self.headers = headers
+        self.partition = partition
+        self.timestamp = timestamp
+        self.waiter = waiter
+        self.size = size
+        self.deadline = deadline
+        self.moved_to: Batch | None = None
+        self.barriers: list[FlushBarrier] | None = None
+
+    def hold(self, barrier: FlushBarrier) -> None:
+        """Make a flush wait for this record."""
+        if self.barriers is None:
+            self.barriers = []
+        self.barriers.append(barrier)
+        barrier.hold()

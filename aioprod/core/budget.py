@@ -1,0 +1,75 @@
+"""The one byte counter of a producer, and the queue of those who wait for it."""
+
+from __future__ import annotations
+
+from collections import deque
+
+__all__ = ["MemoryBudget", "RoomRequest"]
+
+
+class RoomRequest:
+    """Somebody waits until `size` bytes are free; `waiter` is opaque here."""
+
+    __slots__ = ("granted", "size", "waiter")
+
+    def __init__(self, size: int, waiter: object) -> None:
+        self.size = size
+        self.waiter = waiter
+        self.granted = False
+
+
+class MemoryBudget:
+    """Counts the encoded bytes of accepted records that have no outcome yet, up to `limit` (`buffer.memory`).
+
+    Who waits for room is served in order, and nobody who comes later overtakes: a record that would fit is refused
+    while an older one waits. Granted room is reserved until its owner takes it or gives it back.
+    """
+
+    __slots__ = ("limit", "records", "reserved", "used", "waiting")
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.used = 0
+        self.records = 0
+        self.reserved = 0
+        self.waiting: deque[RoomRequest] = deque()
+
+    def fits(self, size: int) -> bool:
+        """Whether a record of at most `size` bytes may be taken now."""
+        return not self.waiting and self.used + self.reserved + size <= self.limit
+
+    def take(self, size: int) -> None:
+        """Count one record of `size` bytes."""
+        self.used += size
+        self.records += 1
+
+    def release(self, size: int, records: int) -> None:
+        """Give back `size` bytes of `records` records that were taken before."""
+        self.used -= size
+        self.records -= records
+        assert self.used >= 0, "bytes were released twice"
+        assert self.records >= 0, "records were released twice"
+
+    def wait(self, size: int, waiter: object) -> RoomRequest:
+        """Stand in line for `size` bytes."""
+        request = RoomRequest(size, waiter)
+        self.waiting.append(request)
+        return request
+
+    def grant(self) -> list[RoomRequest]:
+        """Those at the head of the line that fit now; their bytes are reserved for them."""
+        granted: list[RoomRequest] = []
+        while self.waiting and self.used + self.reserved + self.waiting[0].size <= self.limit:
+            request = self.waiting.popleft()
+            request.granted = True
+            self.reserved += request.size
+            granted.append(request)
+        return granted
+
+    def leave(self, request: RoomRequest) -> None:
+        """Leave the line, or give granted room back (its owner takes the bytes of its record itself)."""
+        if request.granted:
+            request.granted = False
+            self.reserved -= request.size
+        elif request in self.waiting:
+            self.waiting.remove(request)

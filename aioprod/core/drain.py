@@ -1,0 +1,83 @@
+"""What leaves next for one broker: one batch of each ready partition, up to the size of a request."""
+
+from __future__ import annotations
+
+from heapq import heappop
+
+from aioprod.core.accumulator import Accumulator
+from aioprod.core.batch import Batch, BatchState
+from aioprod.core.partition import BrokerQueue, Partition
+
+__all__ = ["drain", "end_backoffs", "finish_due"]
+
+
+def drain(accumulator: Accumulator, queue: BrokerQueue, now: float, size_max: int, unfinished: bool) -> list[Batch]:
+    """Take batches off the queue of a broker, at least one if there is any, each of another partition.
+
+    `size_max` bounds the sum of their uncompressed sizes in bytes; `unfinished` lets batches that are still open
+    leave too. Partitions take turns: who was served goes to the end of the line.
+    """
+    finish_due(accumulator, queue, now)
+    queue.round += 1
+    batches: list[Batch] = []
+    size = 0
+    for _ in range(len(queue.ready)):
+        partition = queue.ready[0]
+        batch = partition.queued[0]
+        if batches and size + batch.builder.size > size_max:
+            return batches
+        queue.ready.popleft()
+        partition.listed = False
+        size += batch.builder.size
+        batches.append(take(accumulator, partition, now))
+    if not unfinished:
+        return batches
+    for partition in list(queue.unfinished):
+        open_batch = partition.open
+        if partition.round == queue.round or open_batch is None:
+            continue
+        if batches and size + open_batch.builder.size > size_max:
+            break
+        accumulator.finish(partition, open_batch.builder.size, now)
+        size += open_batch.builder.size
+        batches.append(take(accumulator, partition, now))
+    return batches
+
+
+def take(accumulator: Accumulator, partition: Partition, now: float) -> Batch:
+    """The first queued batch of a partition goes in flight."""
+    batch = partition.queued.popleft()
+    partition.topic.count_queued(partition.index, -1)
+    partition.in_flight += 1
+    if partition.queue is not None:
+        partition.round = partition.queue.round
+    partition.retry_at = 0.0
+    batch.state = BatchState.IN_FLIGHT
+    batch.attempts += 1
+    batch.on_wire = True
+    if batch.withdrawn:
+        accumulator.pool.release(batch.compact(bytearray(len(batch.builder.buffer))))
+    partition.enlist(now, accumulator.settings.linger_s)
+    return batch
+
+
+def finish_due(accumulator: Accumulator, queue: BrokerQueue, now: float) -> None:
+    """Close the open batches that have lingered long enough, so that they count as ready."""
+    while (due := queue.next_due()) is not None and due <= now:
+        batch = heappop(queue.lingering)[2]
+        partition = batch.partition
+        if partition in queue.unfinished:
+            accumulator.finish(partition, batch.builder.size, now)
+            partition.enlist(now, accumulator.settings.linger_s)
+
+
+def end_backoffs(accumulator: Accumulator, now: float) -> float | None:
+    """List the partitions whose backoff is over; when the next one ends, None if none is waiting."""
+    delayed = accumulator.delayed
+    while delayed:
+        retry_at, _, partition = delayed[0]
+        if retry_at > now and partition.retry_at == retry_at:
+            return retry_at
+        heappop(delayed)
+        partition.enlist(now, accumulator.settings.linger_s)
+    return None

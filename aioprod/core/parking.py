@@ -1,0 +1,61 @@
+"""Records that wait until their topic is known: moved on in order, given back, or refused."""
+
+from __future__ import annotations
+
+from aioprod.core.accumulator import Accumulator
+from aioprod.core.batch import ParkedRecord
+from aioprod.core.partition import Topic
+from aioprod.errors import AioprodError
+
+__all__ = ["evict", "evict_overdue", "move_on"]
+
+
+def move_on(accumulator: Accumulator, topic: Topic, now: float, limit: int) -> list[tuple[ParkedRecord, AioprodError]]:
+    """Give up to `limit` parked records of a topic that is known now to their partitions, in order.
+
+    Returns those that can't go there (a partition that does not exist, a partitioner that fails), each with its
+    reason; their bytes are free again.
+    """
+    refused: list[tuple[ParkedRecord, AioprodError]] = []
+    while topic.parked and topic.count and limit > 0:
+        limit -= 1
+        record = topic.parked.popleft()
+        accumulator.budget.release(record.size, 1)
+        try:
+            batch = accumulator.place(
+                topic, record.key, record.value, record.headers, record.partition, record.timestamp, now, record.size
+            )
+        except AioprodError as error:
+            refused.append((record, error))
+        else:
+            batch.waiters.append(record.waiter)
+            record.moved_to = batch
+            for barrier in record.barriers or ():
+                batch.hold(barrier)
+        for barrier in record.barriers or ():
+            barrier.release()
+    if topic.count and not topic.parked:
+        accumulator.unpark(topic)
+    return refused
+
+
+def evict(accumulator: Accumulator, record: ParkedRecord) -> bool:
+    """Take one parked record out and free its bytes; False when it is not parked any more."""
+    parked = record.topic.parked
+    if parked is None or record not in parked:
+        return False
+    parked.remove(record)
+    accumulator.budget.release(record.size, 1)
+    for barrier in record.barriers or ():
+        barrier.release()
+    return True
+
+
+def evict_overdue(accumulator: Accumulator, topic: Topic, now: float) -> list[ParkedRecord]:
+    """Take out the records of a topic whose time (`max.block.ms`) is over; they stand in order of their deadlines."""
+    evicted: list[ParkedRecord] = []
+    while topic.parked and topic.parked[0].deadline <= now:
+        record = topic.parked[0]
+        evict(accumulator, record)
+        evicted.append(record)
+    return evicted

@@ -1,0 +1,202 @@
+"""What is queued for one partition, one topic and one broker, and which of it may leave now."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING
+
+from aioprod.core.batch import Batch, BatchState, ParkedRecord
+
+if TYPE_CHECKING:
+    from aioprod.routing.sticky import StickyChoice
+
+__all__ = ["BrokerQueue", "Partition", "Topic"]
+
+
+class BrokerQueue:
+    """The partitions of one broker that have something to send: nothing else is ever walked.
+
+    `ready` holds partitions with a finished batch, `unfinished` those whose only batch is still open; a partition
+    that may not send (muted, backing off) is in neither. `wake` asks for a drain in this turn of the loop. `in_flight`
+    counts the broker's unanswered Produce requests; `stalled_since` is when the broker stopped taking what was ready
+    (monotonic seconds), None while it does.
+    """
+
+    __slots__ = (
+        "in_flight",
+        "lingering",
+        "node_id",
+        "ready",
+        "round",
+        "scheduled",
+        "stalled_since",
+        "unfinished",
+        "wake",
+    )
+
+    def __init__(self, node_id: int, wake: Callable[[BrokerQueue], object]) -> None:
+        self.node_id = node_id
+        self.wake = wake
+        self.ready: deque[Partition] = deque()
+        self.unfinished: dict[Partition, None] = {}
+        self.lingering: list[tuple[float, int, Batch]] = []
+        self.scheduled = False
+        self.round = 0
+        self.in_flight = 0
+        self.stalled_since: float | None = None
+
+    def schedule(self) -> None:
+        """Ask for a drain, once until it runs."""
+        if not self.scheduled:
+            self.scheduled = True
+            self.wake(self)
+
+    def linger(self, batch: Batch, due: float) -> None:
+        """Remember that an open batch must leave at `due`."""
+        heappush(self.lingering, (due, batch.serial, batch))
+
+    def next_due(self) -> float | None:
+        """When the first open batch has lingered long enough; None when no batch lingers."""
+        while self.lingering:
+            due, _, batch = self.lingering[0]
+            if batch.state == BatchState.OPEN and batch.partition.queue is self:
+                return due
+            heappop(self.lingering)
+        return None
+
+    def has_work(self) -> bool:
+        """Whether any partition here waits to be drained."""
+        return bool(self.ready or self.unfinished)
+
+
+class Partition:
+    """Batches of one partition in the order of their records: sent before, queued, and the open one last.
+
+    `queue` is its leader's, None while there is no leader. `in_flight` counts batches on the wire, `retrying` those
+    that were sent before and have no outcome yet: while there are any, one batch at a time is sent, so that no later
+    record overtakes. `retry_at` is the end of the backoff in monotonic seconds, 0.0 for none.
+    """
+
+    __slots__ = (
+        "in_flight",
+        "in_flight_max",
+        "index",
+        "leader_epoch",
+        "listed",
+        "open",
+        "queue",
+        "queued",
+        "retry_at",
+        "retrying",
+        "round",
+        "topic",
+    )
+
+    def __init__(self, topic: Topic, index: int, in_flight_max: int) -> None:
+        self.topic = topic
+        self.index = index
+        self.in_flight_max = in_flight_max
+        self.queue: BrokerQueue | None = None
+        self.leader_epoch = -1
+        self.open: Batch | None = None
+        self.queued: deque[Batch] = deque()
+        self.in_flight = 0
+        self.retrying = 0
+        self.retry_at = 0.0
+        self.listed = False
+        self.round = 0
+
+    def muted(self, now: float) -> bool:
+        """Whether nothing may be sent now, because of the order of records or a backoff."""
+        return self.in_flight >= (1 if self.retrying else self.in_flight_max) or self.retry_at > now
+
+    def enlist(self, now: float, linger_s: float) -> None:
+        """Enter the broker's lists as far as there is something to send and sending is allowed."""
+        queue = self.queue
+        if queue is None or self.muted(now):
+            return
+        if self.queued:
+            if not self.listed:
+                self.listed = True
+                queue.unfinished.pop(self, None)
+                queue.ready.append(self)
+                queue.schedule()
+        elif self.open is not None and self not in queue.unfinished:
+            queue.unfinished[self] = None
+            queue.linger(self.open, self.open.created + linger_s)
+            queue.schedule()
+
+    def delist(self) -> None:
+        """Leave the broker's lists."""
+        if self.queue is not None:
+            self.queue.unfinished.pop(self, None)
+            if self.listed:
+                self.queue.ready.remove(self)
+        self.listed = False
+
+    def enqueue(self, batch: Batch) -> None:
+        """Put a finished batch, or one that comes back for a retry, among the queued ones in record order."""
+        batch.state = BatchState.QUEUED
+        at = len(self.queued)
+        while at and self.queued[at - 1].serial > batch.serial:
+            at -= 1
+        self.queued.insert(at, batch)
+
+    def finish(self) -> None:
+        """Close the open batch: it takes no more records and may leave."""
+        batch, self.open = self.open, None
+        if batch is not None:
+            if self.queue is not None:
+                self.queue.unfinished.pop(self, None)
+            self.enqueue(batch)
+
+    def dequeue(self, batch: Batch) -> None:
+        """Take out a batch that will not be sent from here (again)."""
+        if self.open is batch:
+            self.open = None
+            if self.queue is not None:
+                self.queue.unfinished.pop(self, None)
+        else:
+            self.queued.remove(batch)
+            if not self.queued and self.listed:
+                self.delist()
+        self.topic.count_queued(self.index, -1)
+
+
+class Topic:
+    """The partitions of one topic, the sticky choice for records without key, and who waits for it to be known.
+
+    `count` is how many partitions the topic has now; `partitions` may hold more, from before it was created again.
+    `parked` is None once the topic is usable and everything parked for it has moved on. `queue_lengths` counts batches
+    that are not on the wire, for partitions that have any: the adaptive choice reads it.
+    """
+
+    __slots__ = ("count", "name", "parked", "partitions", "queue_lengths", "sticky", "topic_id")
+
+    def __init__(self, name: str, sticky: StickyChoice) -> None:
+        self.name = name
+        self.sticky = sticky
+        self.count = 0
+        self.partitions: list[Partition] = []
+        self.parked: deque[ParkedRecord] | None = deque()
+        self.queue_lengths: dict[int, int] = {}
+        self.topic_id: object = None
+
+    def count_queued(self, index: int, change: int) -> None:
+        """Keep `queue_lengths`."""
+        length = self.queue_lengths.get(index, 0) + change
+        if length:
+            self.queue_lengths[index] = length
+        else:
+            self.queue_lengths.pop(index, None)
+
+    def stalled(self, now: float, timeout_s: float) -> Callable[[int], bool]:
+        """Tells of a partition whether its broker has taken nothing of what was ready for longer than `timeout_s`."""
+
+        def is_stalled(index: int) -> bool:
+            queue = self.partitions[index].queue
+            return queue is not None and queue.stalled_since is not None and now - queue.stalled_since > timeout_s
+
+        return is_stalled

@@ -1,0 +1,309 @@
+"""Taking records: where they go, what they cost, what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from aioprod.cluster import Cluster
+from aioprod.core.batch import Batch, ParkedRecord, Run
+from aioprod.errors import (
+    BufferFullError,
+    ConfigError,
+    InvalidRecordError,
+    InvalidTopicError,
+    RecordTooLargeError,
+)
+from aioprod.records.headers import NO_HEADERS
+from tests.support.accumulators import Harness, values
+
+
+def test_records_of_a_partition_share_a_batch_in_order() -> None:
+    harness = Harness()
+    harness.lead({0: 1, 1: 2})
+    first = harness.batch(b"a", waiter="A")
+    assert harness.batch(b"b", waiter="B") is first
+    assert harness.batch(b"c", partition=1) is not first
+    assert values(first) == [b"a", b"b"]
+    assert first.waiters == ["A", "B"]
+
+
+def test_bytes_are_counted_as_they_are_encoded() -> None:
+    harness = Harness()
+    harness.lead({0: 1})
+    batch = harness.batch(b"12345")
+    assert harness.held() == (1, batch.builder.size - 61)
+    assert batch.record_bytes == harness.held()[1]
+
+
+def test_a_full_batch_is_ready_and_the_next_one_opened() -> None:
+    harness = Harness(batch_size=300)
+    harness.lead({0: 1})
+    first = harness.batch(b"x" * 100)
+    harness.batch(b"x" * 100)
+    third = harness.batch(b"x" * 100)
+    assert third is not first
+    assert list(harness.accumulator.queue(1).ready) == [first.partition]
+    assert harness.drain(unfinished=False) == [first]
+
+
+def test_a_batch_that_takes_no_further_record_is_finished_at_once() -> None:
+    harness = Harness(batch_size=300)
+    harness.lead({0: 1})
+    batch = harness.batch(b"x" * 500)
+    assert batch.partition.open is None
+    assert harness.drain(unfinished=False) == [batch]
+
+
+def test_a_batch_grows_in_steps() -> None:
+    harness = Harness(batch_size=8000)
+    harness.lead({0: 1})
+    batch = harness.batch(b"x" * 100)
+    assert len(batch.builder.buffer) == 1024
+    for _ in range(20):
+        harness.batch(b"x" * 100)
+    assert len(batch.builder.buffer) == 4096
+    assert len(values(batch)) == 21
+
+
+def test_drains_are_asked_for_once() -> None:
+    harness = Harness()
+    harness.lead({0: 1, 1: 1})
+    harness.batch(partition=0)
+    harness.batch(partition=1)
+    assert harness.woken == [harness.accumulator.queue(1)]
+
+
+def test_keys_choose_the_partition_as_java_does() -> None:
+    harness = Harness()
+    harness.lead(dict.fromkeys(range(10), 1))
+    placed = harness.append(key=b"21")
+    assert isinstance(placed, Batch)
+    assert placed.partition.index == (-973932308 & 0x7FFFFFFF) % 10
+
+
+def test_keys_can_be_ignored() -> None:
+    harness = Harness(ignore_keys=True)
+    harness.lead(dict.fromkeys(range(10), 1))
+    placed = [harness.append(key=str(number).encode()) for number in range(20)]
+    assert len(set(map(id, placed))) == 1
+
+
+def test_keyless_records_move_on_when_a_batch_is_full() -> None:
+    harness = Harness(batch_size=200, buffer_memory=1_000_000)
+    harness.lead(dict.fromkeys(range(4), 1))
+    for _ in range(200):
+        harness.append(b"x" * 50)
+    used = {partition.index for partition in harness.accumulator.topics["t"].partitions if partition.queued}
+    assert used == {0, 1, 2, 3}
+
+
+def test_a_stalled_broker_gets_no_keyless_records() -> None:
+    harness = Harness(batch_size=200, buffer_memory=1_000_000, availability_timeout_s=1.0)
+    harness.lead({0: 1, 1: 2})
+    harness.append(partition=0)
+    harness.accumulator.queue(1).stalled_since = 0.0
+    for _ in range(100):
+        harness.append(b"x" * 50, now=5.0)
+    topic = harness.accumulator.topics["t"]
+    assert len(topic.partitions[0].queued) <= 1, "only what came before the first choice"
+    assert len(topic.partitions[1].queued) > 10
+
+
+class Scripted:
+    """Chooses what the test says, and hears of new batches."""
+
+    def __init__(self, *choices: object) -> None:
+        self.choices = list(choices)
+        self.new_batches: list[int] = []
+
+    def partition(self, topic: str, key: bytes | None, value: bytes | None, cluster: Cluster) -> int:
+        choice = self.choices.pop(0)
+        if isinstance(choice, Exception):
+            raise choice
+        return choice  # type: ignore[return-value]  # a user's partitioner may return anything
+
+
+class Sticky(Scripted):
+    def on_new_batch(self, topic: str, cluster: Cluster, previous: int) -> None:
+        self.new_batches.append(previous)
+
+
+def test_a_partitioner_that_hears_of_new_batches_is_asked_again() -> None:
+    partitioner = Sticky(0, 1, 1, 1)
+    harness = Harness(partitioner=partitioner)
+    harness.lead({0: 1, 1: 1})
+    first = harness.append()
+    assert isinstance(first, Batch)
+    assert (first.partition.index, partitioner.new_batches) == (1, [0])
+    assert harness.append() is first
+    assert partitioner.new_batches == [0]
+
+
+def test_a_partitioner_without_it_is_asked_once() -> None:
+    partitioner = Scripted(1)
+    harness = Harness(partitioner=partitioner)
+    harness.lead({0: 1, 1: 1})
+    harness.append()
+    assert partitioner.choices == []
+
+
+@pytest.mark.parametrize("choice", [2, -1, True, "0", None, ValueError("no idea")])
+def test_a_bad_choice_is_refused(choice: object) -> None:
+    harness = Harness(partitioner=Scripted(choice))
+    harness.lead({0: 1, 1: 1})
+    with pytest.raises(InvalidRecordError, match="The partitioner Scripted"):
+        harness.append()
+    assert harness.held() == (0, 0)
+
+
+def test_an_error_of_ours_comes_out_as_it_is() -> None:
+    harness = Harness(partitioner=Scripted(ConfigError("mine")))
+    harness.lead({0: 1})
+    with pytest.raises(ConfigError, match="mine"):
+        harness.append()
+
+
+def test_a_partition_that_does_not_exist_is_refused() -> None:
+    harness = Harness()
+    harness.lead({0: 1, 1: 1})
+    with pytest.raises(InvalidRecordError, match=r"no partition 2: it has 2 \(0 to 1\)"):
+        harness.append(partition=2)
+
+
+def test_an_illegal_topic_is_refused_before_anybody_is_asked() -> None:
+    harness = Harness()
+    with pytest.raises(InvalidTopicError):
+        harness.append(name="no/slash")
+    assert harness.asked == 0
+
+
+def test_a_record_over_a_limit_is_refused() -> None:
+    harness = Harness(max_request_size=500, buffer_memory=300)
+    harness.lead({0: 1})
+    with pytest.raises(RecordTooLargeError, match=r"max\.request\.size=500"):
+        harness.append(b"x" * 500)
+    with pytest.raises(RecordTooLargeError, match=r"buffer\.memory=300"):
+        harness.append(b"x" * 300)
+    harness.append(b"x" * 200)
+
+
+def test_a_full_buffer_refuses_and_takes_nothing() -> None:
+    harness = Harness(buffer_memory=1000)
+    harness.lead({0: 1})
+    harness.append(b"x" * 900)
+    held = harness.held()
+    with pytest.raises(BufferFullError, match="1 records with"):
+        harness.append(b"x" * 100)
+    assert harness.held() == held
+    placed = harness.accumulator.append("t", None, b"x" * 10, NO_HEADERS, 0, 1, None, 0.0, granted=True)
+    assert isinstance(placed, Batch), "reserved room is not asked for twice"
+
+
+def test_a_new_topic_is_asked_for_once_and_its_records_parked() -> None:
+    harness = Harness()
+    first = harness.append(b"a", name="new", now=1.0)
+    second = harness.append(b"b", name="new", now=2.0)
+    assert isinstance(first, ParkedRecord)
+    assert isinstance(second, ParkedRecord)
+    assert (first.deadline, second.deadline) == (61.0, 62.0)
+    assert harness.asked == 1
+    assert harness.metadata.next_refresh(1.0) == 1.0
+    assert harness.held()[0] == 2
+
+
+def test_a_bulk_shares_one_waiter_per_run() -> None:
+    harness = Harness(in_flight_max=5)
+    harness.lead({0: 1, 1: 1})
+
+    class Bulk:
+        def __init__(self) -> None:
+            self.ordinals: dict[int, int] = {}
+
+        def next_ordinal(self, partition: int) -> int:
+            self.ordinals[partition] = self.ordinals.get(partition, -1) + 1
+            return self.ordinals[partition]
+
+    bulk = Bulk()
+
+    def bulk_append(partition: int) -> int:
+        return harness.accumulator.append_to_bulk("t", None, b"v", NO_HEADERS, partition, 1, bulk, 0.0)
+
+    assert [bulk_append(0), bulk_append(0), bulk_append(1)] == [0, 0, 1]
+    single = harness.batch(waiter="single")
+    bulk_append(0)
+    runs = [(entry.first, entry.count) if isinstance(entry, Run) else entry for entry in single.waiters]
+    assert runs == [(0, 2), "single", (2, 1)]
+
+
+def test_a_bulk_waits_for_an_unknown_topic() -> None:
+    harness = Harness()
+    assert harness.accumulator.append_to_bulk("new", None, b"v", NO_HEADERS, 0, 1, object(), 0.0) == -1
+    assert harness.held() == (0, 0)
+
+
+def test_a_moved_leader_takes_its_batches_along() -> None:
+    harness = Harness()
+    harness.lead({0: 1})
+    batch = harness.batch()
+    harness.lead({0: 2}, epoch=2)
+    assert not harness.accumulator.queue(1).has_work()
+    assert harness.drain(1) == []
+    assert harness.drain(2) == [batch]
+
+
+def test_a_finished_batch_moves_too() -> None:
+    harness = Harness(batch_size=100)
+    harness.lead({0: 1})
+    batch = harness.batch(b"x" * 100)
+    assert harness.accumulator.queue(1).ready
+    harness.lead({0: 2}, epoch=2)
+    assert not harness.accumulator.queue(1).has_work()
+    assert harness.drain(2, unfinished=False) == [batch]
+
+
+def test_without_a_leader_nothing_leaves() -> None:
+    harness = Harness()
+    harness.lead({0: 1, 1: 2})
+    batch = harness.batch()
+    harness.lead({0: -1, 1: 2}, epoch=2)
+    assert batch.partition.queue is None
+    assert harness.drain(1) == []
+    late = harness.batch()
+    assert late is batch
+    harness.lead({0: 1, 1: 2}, epoch=3)
+    assert harness.drain(1) == [batch]
+
+
+def test_partitions_are_added() -> None:
+    harness = Harness()
+    harness.lead({0: 1})
+    harness.batch()
+    harness.lead({0: 1, 1: 2}, epoch=1)
+    assert harness.batch(partition=1).partition.queue is harness.accumulator.queue(2)
+
+
+def test_a_newer_epoch_ends_a_backoff() -> None:
+    harness = Harness()
+    harness.lead({0: 1})
+    partition = harness.batch().partition
+    partition.delist()
+    partition.retry_at = 100.0
+    assert harness.drain(1) == []
+    harness.lead({0: 1}, epoch=2)
+    assert partition.retry_at == 0.0
+    assert len(harness.drain(1)) == 1
+
+
+def test_a_topic_without_anything_held_is_forgotten() -> None:
+    harness = Harness()
+    harness.lead({0: 1})
+    batch = harness.batch()
+    topic = harness.accumulator.topics["t"]
+    harness.accumulator.forget(topic)
+    assert "t" in harness.accumulator.topics, "it still holds a batch"
+    harness.drain()
+    harness.acknowledge(batch)
+    harness.metadata.forget_topic("t")
+    harness.accumulator.update_topics(["t", "never heard of"], 0.0)
+    assert "t" not in harness.accumulator.topics
+    assert isinstance(harness.append(), ParkedRecord)

@@ -1,0 +1,91 @@
+"""The byte counter and its line."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aioprod.core.budget import MemoryBudget, RoomRequest
+
+
+def test_takes_and_releases() -> None:
+    budget = MemoryBudget(100)
+    assert budget.fits(100)
+    budget.take(60)
+    assert budget.fits(40)
+    assert not budget.fits(41)
+    budget.release(60, 1)
+    assert (budget.used, budget.records) == (0, 0)
+
+
+def test_releasing_twice_is_noticed() -> None:
+    budget = MemoryBudget(100)
+    budget.take(10)
+    budget.release(10, 1)
+    with pytest.raises(AssertionError, match="bytes were released twice"):
+        budget.release(1, 0)
+    budget = MemoryBudget(100)
+    with pytest.raises(AssertionError, match="records were released twice"):
+        budget.release(0, 1)
+
+
+def test_nobody_overtakes_who_waits() -> None:
+    budget = MemoryBudget(100)
+    budget.take(90)
+    first = budget.wait(50, "first")
+    second = budget.wait(5, "second")
+    assert not budget.fits(1), "there are 10 bytes, but others came first"
+    assert budget.grant() == []
+    budget.release(60, 1)
+    assert budget.grant() == [first, second]
+    assert budget.reserved == 55
+    assert not budget.fits(20)
+    assert budget.fits(15)
+
+
+def test_a_grant_is_given_back_once() -> None:
+    budget = MemoryBudget(100)
+    request = budget.wait(80, "waiter")
+    assert budget.grant() == [request]
+    budget.leave(request)
+    budget.leave(request)
+    assert budget.reserved == 0
+    assert budget.fits(100)
+
+
+def test_leaving_the_line_lets_the_next_one_in() -> None:
+    budget = MemoryBudget(100)
+    budget.take(90)
+    large = budget.wait(50, "large")
+    small = budget.wait(10, "small")
+    budget.leave(large)
+    assert budget.grant() == [small]
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(["take", "release", "wait", "grant", "leave"]), st.integers(1, 60)), max_size=60)
+)
+def test_the_limit_always_holds(steps: list[tuple[str, int]]) -> None:
+    budget = MemoryBudget(100)
+    taken: list[int] = []
+    waiting: list[RoomRequest] = []
+    granted: list[RoomRequest] = []
+    for step, size in steps:
+        if step == "take" and budget.fits(size):
+            budget.take(size)
+            taken.append(size)
+        elif step == "release" and taken:
+            budget.release(taken.pop(), 1)
+        elif step == "wait":
+            waiting.append(budget.wait(size, None))
+        elif step == "grant":
+            served = budget.grant()
+            assert served == waiting[: len(served)], "in order"
+            del waiting[: len(served)]
+            granted += served
+        elif step == "leave" and granted:
+            budget.leave(granted.pop())
+        assert budget.used == sum(taken)
+        assert budget.records == len(taken)
+        assert budget.used + budget.reserved <= budget.limit

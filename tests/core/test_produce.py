@@ -1,0 +1,69 @@
+"""The hand-laid Produce request is, byte for byte, what the declaration encodes to."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+
+from aioprod.core.batch import Batch
+from aioprod.core.produce import FIRST_WITH_TOPIC_IDS, encode_produce
+from aioprod.messages import ProduceRequest
+from aioprod.messages.produce import PartitionProduceData, TopicProduceData
+from aioprod.records.compression import Compression
+from aioprod.wire.codec import encode
+from tests.support.accumulators import Harness
+
+TOPIC_IDS = {"t": UUID(int=1), "other": UUID(int=2)}
+
+
+def sealed_batches(codec: Compression) -> list[Batch]:
+    harness = Harness()
+    for name in TOPIC_IDS:
+        harness.lead({0: 1, 1: 1}, name=name)
+        harness.accumulator.topic(name, 0.0).topic_id = TOPIC_IDS[name]
+    for name, partition in (("t", 0), ("other", 1), ("t", 1)):
+        harness.append(b"value " * 50, name=name, partition=partition)
+        harness.append(None, name=name, partition=partition)
+    batches = harness.drain()
+    for batch in batches:
+        batch.builder.seal(codec=codec, level=None)
+    return batches
+
+
+def records_of(batch: Batch) -> bytes:
+    return bytes(batch.builder.wire(0, False)[8:])
+
+
+@pytest.mark.parametrize("version", range(3, 14))
+@pytest.mark.parametrize("codec", [Compression.NONE, Compression.GZIP])
+def test_same_bytes_as_the_declaration(version: int, codec: Compression) -> None:
+    batches = sealed_batches(codec)
+    data = {
+        name: TopicProduceData(
+            **({"topic_id": TOPIC_IDS[name]} if version >= FIRST_WITH_TOPIC_IDS else {"name": name}),
+            partition_data=tuple(
+                PartitionProduceData(index=batch.partition.index, records=records_of(batch))
+                for batch in batches
+                if batch.partition.topic.name == name
+            ),
+        )
+        for name in TOPIC_IDS
+    }
+    expected = encode(
+        ProduceRequest(transactional_id=None, acks=-1, timeout_ms=30_000, topic_data=tuple(data.values())), version
+    )
+    parts, size = encode_produce(version, -1, 30_000, batches)
+    assert b"".join(parts) == expected
+    assert size == len(expected)
+
+
+def test_a_batch_is_one_buffer_that_is_not_copied() -> None:
+    batches = sealed_batches(Compression.NONE)
+    parts, _ = encode_produce(9, -1, 30_000, batches)
+    views = [part for part in parts if isinstance(part, memoryview)]
+    assert [view.obj for view in views] == [
+        batches[0].builder.buffer,
+        batches[2].builder.buffer,
+        batches[1].builder.buffer,
+    ]

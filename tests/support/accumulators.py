@@ -1,0 +1,114 @@
+"""An `Accumulator` with a cluster that the test dictates, and short ways to fill and drain it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from random import Random
+
+from aioprod.core.accumulator import Accumulator, AccumulatorSettings
+from aioprod.core.batch import Batch, ParkedRecord
+from aioprod.core.drain import drain
+from aioprod.core.lifecycle import land, release, settle
+from aioprod.core.partition import BrokerQueue
+from aioprod.records.headers import NO_HEADERS
+from aioprod.routing.partitioners import Partitioner
+from tests.support.metadata_answers import broker, new_metadata, partition, response, topic
+
+UNLIMITED = 1000
+
+
+class Harness:
+    """One accumulator; `woken` lists the queues that asked for a drain."""
+
+    def __init__(
+        self,
+        *,
+        batch_size: int = 1000,
+        buffer_memory: int = 100_000,
+        max_request_size: int = 10_000,
+        linger_s: float = 0.005,
+        in_flight_max: int = 1,
+        partitioner: Partitioner | None = None,
+        ignore_keys: bool = False,
+        availability_timeout_s: float = 0.0,
+    ) -> None:
+        self.woken: list[BrokerQueue] = []
+        self.asked = 0
+        self.metadata = new_metadata()
+        settings = AccumulatorSettings(
+            batch_size=batch_size,
+            buffer_memory=buffer_memory,
+            max_request_size=max_request_size,
+            linger_s=linger_s,
+            delivery_timeout_s=120.0,
+            max_block_s=60.0,
+            partition_in_flight_max=in_flight_max,
+            ignore_keys=ignore_keys,
+            availability_timeout_s=availability_timeout_s,
+        )
+        self.accumulator = Accumulator(
+            settings,
+            metadata=self.metadata,
+            random=Random(1),
+            wake=self.woken.append,
+            want_metadata=self._want_metadata,
+            partitioner=partitioner,
+        )
+
+    def _want_metadata(self) -> None:
+        self.asked += 1
+
+    def lead(
+        self, leaders: Mapping[int, int], *, name: str = "t", epoch: int = 1, now: float = 0.0, update: bool = True
+    ) -> None:
+        """The cluster says who leads which partition of a topic; -1 for nobody."""
+        self.metadata.add_topic(name, now)
+        self.metadata.build_request(now, allow_auto_create=True)
+        partitions = [
+            partition(index, leader=leader, epoch=epoch, error=5 if leader < 0 else 0)
+            for index, leader in leaders.items()
+        ]
+        answer = response(topic(name, partitions), brokers=[broker(node) for node in (1, 2, 3)])
+        changed = self.metadata.handle_response(answer, now, version=12)
+        if update:
+            self.accumulator.update_topics(changed.changed_topics, now)
+
+    def append(
+        self,
+        value: bytes | None = b"value",
+        *,
+        key: bytes | None = None,
+        partition: int = -1,
+        waiter: object = None,
+        now: float = 0.0,
+        name: str = "t",
+        timestamp: int = 1000,
+    ) -> Batch | ParkedRecord:
+        return self.accumulator.append(name, key, value, NO_HEADERS, partition, timestamp, waiter, now)
+
+    def batch(
+        self, value: bytes | None = b"value", *, partition: int = 0, waiter: object = None, now: float = 0.0
+    ) -> Batch:
+        """Append to a partition, and get the batch that the record went to."""
+        placed = self.append(value, partition=partition, waiter=waiter, now=now)
+        assert isinstance(placed, Batch)
+        return placed
+
+    def drain(
+        self, node_id: int = 1, *, now: float = 0.0, size_max: int = 10_000, unfinished: bool = True
+    ) -> list[Batch]:
+        return drain(self.accumulator, self.accumulator.queue(node_id), now, size_max, unfinished)
+
+    def acknowledge(self, batch: Batch, now: float = 0.0) -> None:
+        """The whole way of a delivered batch after its answer."""
+        assert land(self.accumulator, batch, now)
+        settle(self.accumulator, batch, now)
+        release(self.accumulator, batch)
+
+    def held(self) -> tuple[int, int]:
+        return self.accumulator.budget.records, self.accumulator.budget.used
+
+
+def values(batch: Batch) -> list[bytes | None]:
+    """The values in a batch, in order."""
+    return [record.value for record in batch.builder.records()]
