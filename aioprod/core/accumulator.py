@@ -242,11 +242,17 @@ class Accumulator:
         return True
 
     def _finish_full(self, partition: Partition, now: float) -> None:
-        self.finish(partition, self.settings.batch_size, now)
+        self.close(partition, self.settings.batch_size, now)
         partition.enlist(now, self.settings.linger_s)
 
-    def finish(self, partition: Partition, size: int, now: float) -> None:
-        """Close the open batch; `size` bytes count towards the turn of the sticky choice to another partition."""
+    def finish(self, partition: Partition, now: float) -> None:
+        """Let the open batch, if there is one, leave without lingering."""
+        if partition.open is not None:
+            self.close(partition, partition.open.builder.size, now)
+            partition.enlist(now, self.settings.linger_s)
+
+    def close(self, partition: Partition, size: int, now: float) -> None:
+        """The open batch takes no more records; `size` bytes count towards the turn of the sticky choice to another partition."""
         partition.finish()
         topic = partition.topic
         if topic.sticky.partition == partition.index:

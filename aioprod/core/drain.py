@@ -38,7 +38,7 @@ def drain(accumulator: Accumulator, queue: BrokerQueue, now: float, size_max: in
             continue
         if batches and size + open_batch.builder.size > size_max:
             break
-        accumulator.finish(partition, open_batch.builder.size, now)
+        accumulator.close(partition, open_batch.builder.size, now)
         size += open_batch.builder.size
         batches.append(take(accumulator, partition, now))
     return batches
@@ -64,11 +64,9 @@ def take(accumulator: Accumulator, partition: Partition, now: float) -> Batch:
 def finish_due(accumulator: Accumulator, queue: BrokerQueue, now: float) -> None:
     """Close the open batches that have lingered long enough, so that they count as ready."""
     while (due := queue.next_due()) is not None and due <= now:
-        batch = heappop(queue.lingering)[2]
-        partition = batch.partition
+        partition = heappop(queue.lingering)[2].partition
         if partition in queue.unfinished:
-            accumulator.finish(partition, batch.builder.size, now)
-            partition.enlist(now, accumulator.settings.linger_s)
+            accumulator.finish(partition, now)
 
 
 def end_backoffs(accumulator: Accumulator, now: float) -> float | None:

@@ -167,8 +167,7 @@ def flush(accumulator: Accumulator, settled: Iterable[Batch], now: float, done: 
     for batch in accumulator.incomplete:
         batch.hold(barrier)
         if batch.state == BatchState.OPEN:
-            accumulator.finish(batch.partition, batch.builder.size, now)
-            batch.partition.enlist(now, accumulator.settings.linger_s)
+            accumulator.finish(batch.partition, now)
     for topic in accumulator.parked_topics.values():
         for record in topic.parked or ():
             record.hold(barrier)
@@ -180,6 +179,4 @@ def cut_linger(accumulator: Accumulator, now: float) -> None:
     """Somebody waits for memory: open batches leave without lingering."""
     for queue in accumulator.queues.values():
         for partition in list(queue.unfinished):
-            if partition.open is not None:
-                accumulator.finish(partition, partition.open.builder.size, now)
-                partition.enlist(now, accumulator.settings.linger_s)
+            accumulator.finish(partition, now)

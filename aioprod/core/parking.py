@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from aioprod.core.accumulator import Accumulator
 from aioprod.core.batch import ParkedRecord
-from aioprod.core.partition import Topic
+from aioprod.core.partition import Partition, Topic
 from aioprod.errors import AioprodError
 
 __all__ = ["evict", "evict_overdue", "move_on"]
@@ -13,10 +13,11 @@ __all__ = ["evict", "evict_overdue", "move_on"]
 def move_on(accumulator: Accumulator, topic: Topic, now: float, limit: int) -> list[tuple[ParkedRecord, AioprodError]]:
     """Give up to `limit` parked records of a topic that is known now to their partitions, in order.
 
-    Returns those that can't go there (a partition that does not exist, a partitioner that fails), each with its
-    reason; their bytes are free again.
+    A flush that waits for one of them lets it leave without lingering. Returns those that can't go there (a partition
+    that does not exist, a partitioner that fails), each with its reason; their bytes are free again.
     """
     refused: list[tuple[ParkedRecord, AioprodError]] = []
+    flushed: dict[Partition, None] = {}
     while topic.parked and topic.count and limit > 0:
         limit -= 1
         record = topic.parked.popleft()
@@ -32,8 +33,11 @@ def move_on(accumulator: Accumulator, topic: Topic, now: float, limit: int) -> l
             record.moved_to = batch
             for barrier in record.barriers or ():
                 batch.hold(barrier)
+                flushed[batch.partition] = None
         for barrier in record.barriers or ():
             barrier.release()
+    for partition in flushed:
+        accumulator.finish(partition, now)
     if topic.count and not topic.parked:
         accumulator.unpark(topic)
     return refused

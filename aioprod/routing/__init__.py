@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from aioprod.routing.partitioners import (
-    PARTITIONERS,
     ClassicPartitioner,
     Crc32Partitioner,
     Crc32RandomPartitioner,
@@ -15,11 +14,9 @@ from aioprod.routing.partitioners import (
     Partitioner,
     RoundRobinPartitioner,
     UniformStickyPartitioner,
-    resolve,
 )
 
 __all__ = [
-    "PARTITIONERS",
     "ClassicPartitioner",
     "Crc32Partitioner",
     "Crc32RandomPartitioner",
@@ -31,5 +28,4 @@ __all__ = [
     "Partitioner",
     "RoundRobinPartitioner",
     "UniformStickyPartitioner",
-    "resolve",
 ]

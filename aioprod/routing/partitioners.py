@@ -6,18 +6,14 @@ A choice that no key dictates is made among the partitions that have a leader, o
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from random import Random
-from types import MappingProxyType
-from typing import ClassVar, Final, Protocol, runtime_checkable
+from typing import ClassVar, Protocol, runtime_checkable
 
 from aioprod.cluster.model import Cluster, PartitionInfo
-from aioprod.errors import ConfigError
 from aioprod.routing.hashes import crc32_partition, fnv1a_partition, murmur2_partition, murmur3_partition
 
 __all__ = [
-    "PARTITIONERS",
     "ClassicPartitioner",
     "Crc32Partitioner",
     "Crc32RandomPartitioner",
@@ -29,7 +25,6 @@ __all__ = [
     "Partitioner",
     "RoundRobinPartitioner",
     "UniformStickyPartitioner",
-    "resolve",
 ]
 
 
@@ -205,51 +200,3 @@ class Murmur3Partitioner(_HashPartitioner):
     """MurmurHash3 with seed 0; any partition without key."""
 
     by_key = staticmethod(murmur3_partition)
-
-
-PARTITIONERS: Final[Mapping[str, type[Partitioner]]] = MappingProxyType(
-    {
-        "classic": ClassicPartitioner,
-        "consistent": Crc32Partitioner,
-        "consistent_random": Crc32RandomPartitioner,
-        "crc32": Crc32Partitioner,
-        "default": DefaultPartitioner,
-        "fnv1a": Fnv1aPartitioner,
-        "fnv1a_random": Fnv1aPartitioner,
-        "murmur2": Murmur2Partitioner,
-        "murmur2_random": Murmur2RandomPartitioner,
-        "murmur3": Murmur3Partitioner,
-        "round_robin": RoundRobinPartitioner,
-        "sticky": UniformStickyPartitioner,
-        "org.apache.kafka.clients.producer.RoundRobinPartitioner": RoundRobinPartitioner,
-        "org.apache.kafka.clients.producer.UniformStickyPartitioner": UniformStickyPartitioner,
-        "org.apache.kafka.clients.producer.internals.DefaultPartitioner": DefaultPartitioner,
-    }
-)
-"""The partitioners by the names that the setting `partitioner` (`partitioner.class`) takes."""
-
-
-def resolve(choice: str | type[Partitioner] | Partitioner) -> Partitioner:
-    """The partitioner that a name of `PARTITIONERS`, a class without required arguments, or an object stands for.
-
-    Raises ConfigError for an unknown name and for what has no `partition` method.
-    """
-    if isinstance(choice, str):
-        named = PARTITIONERS.get(choice)
-        if named is None:
-            near = difflib.get_close_matches(choice, PARTITIONERS, n=1)
-            raise ConfigError(
-                f"partitioner={choice!r} is not the name of a partitioner.",
-                hint=f"Did you mean {near[0]!r}?" if near else f"Known names: {', '.join(PARTITIONERS)}.",
-            )
-        return named()
-    try:
-        partitioner = choice() if isinstance(choice, type) else choice
-    except Exception as error:
-        raise ConfigError(f"partitioner={choice!r} could not be created without arguments: {error!r}.") from error
-    if not isinstance(partitioner, Partitioner):
-        raise ConfigError(
-            f"partitioner={choice!r} has no method partition(topic, key, value, cluster).",
-            hint="Give the name of a partitioner, or a class or object with that method.",
-        )
-    return partitioner

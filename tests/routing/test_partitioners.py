@@ -8,9 +8,8 @@ import pytest
 
 from aioprod import routing
 from aioprod.cluster import Cluster, Node, PartitionInfo
-from aioprod.errors import ConfigError
+from aioprod.config import KNOWN_CLASSES, load_class
 from aioprod.routing import (
-    PARTITIONERS,
     ClassicPartitioner,
     Crc32Partitioner,
     Crc32RandomPartitioner,
@@ -22,7 +21,6 @@ from aioprod.routing import (
     Partitioner,
     RoundRobinPartitioner,
     UniformStickyPartitioner,
-    resolve,
 )
 from aioprod.routing.hashes import crc32_partition, fnv1a_partition, murmur2_partition, murmur3_partition
 
@@ -185,44 +183,10 @@ def test_topics_have_their_own_sticky_partition() -> None:
     assert chosen(partitioner, cluster, 1) != chosen(partitioner, cluster, 1, topic="u")
 
 
-def test_every_name_stands_for_a_partitioner() -> None:
-    for name, kind in PARTITIONERS.items():
-        partitioner = resolve(name)
-        assert type(partitioner) is kind
-        assert 0 <= partitioner.partition("t", b"key", b"value", cluster_of(3)) < 3
-    assert {kind.__name__ for kind in PARTITIONERS.values()} == {
+def test_every_partitioner_has_a_name_in_the_configuration() -> None:
+    named = {load_class(name, "partitioner") for name in KNOWN_CLASSES["partitioner"]}
+    assert {kind.__name__ for kind in named} == {
         name for name in routing.__all__ if name.endswith("Partitioner") and name != "Partitioner"
     }
-
-
-class Last:
-    def partition(self, topic: str, key: bytes | None, value: bytes | None, cluster: Cluster) -> int:
-        return cluster.partition_count(topic) - 1
-
-
-class Needy(Last):
-    def __init__(self, needed: int) -> None:
-        self.needed = needed
-
-
-def test_classes_and_objects_are_taken_as_they_are() -> None:
-    last = Last()
-    assert resolve(last) is last
-    assert isinstance(resolve(Last), Last)
-
-
-@pytest.mark.parametrize(
-    ("wrong", "text"),
-    [
-        ("round-robin", "'round-robin' is not the name of a partitioner. Hint: Did you mean 'round_robin'?"),
-        ("?", "Known names: classic, "),
-        ("org.apache.kafka.clients.producer.RoundrobinPartitioner", "Did you mean 'org.apache.kafka.clients"),
-        (object(), "has no method partition"),
-        (int, "has no method partition"),
-        (Needy, "could not be created without arguments: TypeError"),
-    ],
-)
-def test_what_is_no_partitioner_is_refused(wrong: str, text: str) -> None:
-    with pytest.raises(ConfigError) as caught:
-        resolve(wrong)
-    assert text in str(caught.value)
+    for kind in named:
+        assert 0 <= kind().partition("t", b"key", b"value", cluster_of(3)) < 3
