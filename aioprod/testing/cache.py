@@ -1,0 +1,109 @@
+"""What is fetched or built once per user and kept: the folder, its locks, and the programs that fill it."""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import shutil
+import subprocess
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from aioprod.testing.errors import ToolError
+
+__all__ = ["Progress", "cache_folder", "log_progress", "once", "run_tool"]
+
+Progress = Callable[[str], None]
+"""Hears one short line of text per step of something that takes long."""
+
+_LINES_KEPT = 30
+
+
+def log_progress(line: str) -> None:
+    """The `Progress` of callers who gave none: the log."""
+    logging.getLogger("aioprod.testing").info(line)
+
+
+def cache_folder() -> Path:
+    """Where jars and runtimes are kept: `$AIOPROD_CACHE`, else `aioprod` in `$XDG_CACHE_HOME` or `~/.cache`."""
+    if own := os.environ.get("AIOPROD_CACHE"):
+        return Path(own).absolute()
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache").absolute() / "aioprod"
+
+
+def once(target: Path, build: Callable[[Path], None], progress: Progress) -> Path:
+    """Return the folder `target`, filled by `build(folder)` if it is not there yet.
+
+    `build` gets an empty folder beside `target` that is renamed when it is complete, so what is there is whole; what an
+    interrupted `build` left is thrown away. Of several processes one builds and the others wait. Errors of `build`
+    come out unchanged.
+    """
+    if target.is_dir():
+        return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with _lock(target.with_name(target.name + ".lock"), progress):
+        if target.is_dir():
+            return target
+        part = target.with_name(target.name + ".part")
+        shutil.rmtree(part, ignore_errors=True)
+        part.mkdir()
+        try:
+            build(part)
+            part.rename(target)
+        finally:
+            shutil.rmtree(part, ignore_errors=True)
+    return target
+
+
+@contextmanager
+def _lock(path: Path, progress: Progress) -> Iterator[None]:
+    with path.open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            progress(f"waiting for another process that prepares {path.stem}")
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def run_tool(
+    command: Sequence[str | Path],
+    *,
+    on_line: Callable[[str], None] | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> str:
+    """Run a program to its end and return the last lines of what it printed; `on_line` hears each line at once.
+
+    `environment` is added to this process's own. Raises `ToolError` when the program cannot be run or its exit status
+    is not 0.
+    """
+    last: deque[str] = deque(maxlen=_LINES_KEPT)
+    try:
+        with subprocess.Popen(
+            list(command),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            env={**os.environ, **(environment or {})},
+        ) as process:
+            assert process.stdout is not None
+            try:
+                for line in process.stdout:
+                    last.append(line.rstrip())
+                    if on_line is not None:
+                        on_line(last[-1])
+            except BaseException:
+                process.kill()
+                raise
+    except OSError as error:
+        raise ToolError(f"{command[0]} could not be run: {error}.") from error
+    text = "\n".join(last)
+    if process.returncode != 0:
+        raise ToolError(f"{Path(command[0]).name} ended with status {process.returncode}, having said:\n{text}")
+    return text

@@ -1,0 +1,92 @@
+"""What the pytest plugin's fixtures do. They run in a loop and a thread of their own, beside the tests' loops."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import threading
+import uuid
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import pytest
+
+from aioprod.testing.cluster import KafkaCluster
+from aioprod.testing.errors import KafkaUnavailableError
+from aioprod.testing.proxy import TcpProxy
+
+__all__ = ["LoopThread", "fresh_topic", "proxies", "running_cluster"]
+
+T = TypeVar("T")
+
+
+class LoopThread:
+    """An event loop that runs in a thread of its own, for as long as the `with` block lasts."""
+
+    def __enter__(self) -> Self:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._serve, name="aioprod.testing", daemon=True)
+        self._thread.start()
+        return self
+
+    def _serve(self) -> None:
+        self._loop.run_forever()
+        self._loop.run_until_complete(self._loop.shutdown_default_executor())
+        self._loop.close()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine there and wait for its result."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+
+
+@contextmanager
+def running_cluster(brokers: int = 1, **options: Any) -> Iterator[KafkaCluster]:
+    """A cluster, made by `KafkaCluster.start(brokers, **options)`; proxies of a `proxied` one run in its own thread.
+
+    Skips the test where this machine has no Kafka and AIOPROD_KAFKA asks for none in particular.
+    """
+    with LoopThread() as loop:
+        try:
+            cluster = loop.run(KafkaCluster.start(brokers, **options))
+        except KafkaUnavailableError as error:
+            if os.environ.get("AIOPROD_KAFKA", "auto") != "auto":
+                raise
+            pytest.skip(f"no Kafka on this machine: {error}")
+        try:
+            yield cluster
+        finally:
+            loop.run(cluster.close())
+
+
+@contextmanager
+def fresh_topic(cluster: KafkaCluster, test: str) -> Iterator[str]:
+    """A new topic, named after the test, that is deleted in the end."""
+    name = f"{re.sub('[^A-Za-z0-9_]+', '-', test)[:80]}-{uuid.uuid4().hex[:8]}"
+    with LoopThread() as loop:
+        loop.run(cluster.create_topic(name))
+        yield name
+        loop.run(cluster.delete_topic(name))
+
+
+@contextmanager
+def proxies() -> Iterator[Callable[[str], TcpProxy]]:
+    """A function that starts proxies; all are closed in the end."""
+    started: list[TcpProxy] = []
+
+    def start(target: str) -> TcpProxy:
+        started.append(loop.run(TcpProxy(target).start()))
+        return started[-1]
+
+    with LoopThread() as loop:
+        yield start
+        for proxy in started:
+            loop.run(proxy.close())

@@ -1,0 +1,52 @@
+"""The pytest plugin: real Kafka for any test, in any asyncio mode, as its fixtures are plain ones.
+
+Where this machine has no Kafka to offer the tests are skipped with the reason; but not where AIOPROD_KAFKA names a
+backend: then that is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from aioprod.testing.cluster import KafkaCluster
+    from aioprod.testing.proxy import TcpProxy
+
+
+@pytest.fixture(scope="session")
+def kafka_cluster() -> Iterator[KafkaCluster]:
+    """A cluster of one real broker."""
+    from aioprod.testing.fixtures import running_cluster
+
+    with running_cluster(1) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def kafka_cluster_3() -> Iterator[KafkaCluster]:
+    """A cluster of three real brokers."""
+    from aioprod.testing.fixtures import running_cluster
+
+    with running_cluster(3) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def kafka_topic(kafka_cluster: KafkaCluster, request: pytest.FixtureRequest) -> Iterator[str]:
+    """The name of a fresh topic of one partition in `kafka_cluster`."""
+    from aioprod.testing.fixtures import fresh_topic
+
+    with fresh_topic(kafka_cluster, request.node.name) as name:
+        yield name
+
+
+@pytest.fixture
+def tcp_proxy() -> Iterator[Callable[[str], TcpProxy]]:
+    """Call it with `"host:port"` for a running `TcpProxy` to there, from sync and async tests alike."""
+    from aioprod.testing.fixtures import proxies
+
+    with proxies() as start:
+        yield start

@@ -1,0 +1,254 @@
+"""A TCP proxy on loopback that behaves badly on demand, to stand between a client and a broker."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Final, Self
+
+__all__ = ["Direction", "TcpProxy"]
+
+_CHUNK: Final = 64 * 1024
+_CHUNKS_HELD_MAX: Final = 256  # per direction of a connection; then the sender is no longer read from
+_DROP_POLL_S: Final = 0.01
+_SLICE_S: Final = 0.02  # a throttled direction passes on what fits into this time, then waits as long
+_RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)  # SO_LINGER for no time at all: the peer gets RST, not FIN
+
+
+@dataclass(slots=True)
+class Direction:
+    """The faults of one direction. They take effect at once, for connections that are open too.
+
+    `delay_s`: each byte arrives that much later, at unchanged throughput. `drop`: nothing arrives (a black hole: the
+    connection looks open); what was sent meanwhile arrives when it is False again, as after TCP's retransmission,
+    or never, if the connection is cut first. `throttle_bytes_per_s`: per connection. `cut_after_bytes`: after that
+    many more bytes of this direction the connection that carried the last of them is reset; then it is None again.
+    """
+
+    delay_s: float = 0.0
+    drop: bool = False
+    throttle_bytes_per_s: float | None = None
+    cut_after_bytes: int | None = None
+
+
+class TcpProxy:
+    """Forwards connections to `target` (`"host:port"`), with the faults of `to_target` and `to_client`.
+
+    `delay_s`, `drop` and `throttle_bytes_per_s` of the proxy itself set both directions. `refuse`: new connections are
+    reset as soon as they are made. Faults may be set, and `cut()` called, from any thread.
+
+        async with TcpProxy("127.0.0.1:9092") as proxy:
+            proxy.delay_s = 0.05
+            client = connect(proxy.address)
+    """
+
+    def __init__(self, target: str, *, port: int = 0) -> None:
+        host, _, target_port = target.rpartition(":")
+        self._target = (host.strip("[]"), int(target_port))
+        self._port = port
+        self._server: asyncio.Server | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._links: set[_Link] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.to_target = Direction()
+        self.to_client = Direction()
+        self.refuse = False
+
+    async def start(self) -> Self:
+        """Listen; after `close()` on the same port again. Raises OSError if that port is taken."""
+        self._loop = asyncio.get_running_loop()
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", self._port)
+        self._port = self._server.sockets[0].getsockname()[1]
+        return self
+
+    async def close(self) -> None:
+        """Stop listening (a new connection is refused) and reset all connections. Harmless when not started."""
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+        self._cut()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    async def __aenter__(self) -> Self:
+        return await self.start()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    @property
+    def port(self) -> int:
+        """The port that clients connect to; 0 before the first `start()`."""
+        return self._port
+
+    @property
+    def address(self) -> str:
+        """`host:port` that clients connect to."""
+        return f"127.0.0.1:{self._port}"
+
+    @property
+    def connections(self) -> int:
+        """How many connections are open now."""
+        return len(self._links)
+
+    def cut(self) -> None:
+        """Reset all open connections, both sides of each."""
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._cut)
+
+    @property
+    def delay_s(self) -> float:
+        """Delay of each direction; reading gives that towards the client."""
+        return self.to_client.delay_s
+
+    @delay_s.setter
+    def delay_s(self, seconds: float) -> None:
+        self.to_target.delay_s = self.to_client.delay_s = seconds
+
+    @property
+    def drop(self) -> bool:
+        """Whether nothing arrives in either direction; reading gives that towards the client."""
+        return self.to_client.drop
+
+    @drop.setter
+    def drop(self, dropped: bool) -> None:
+        self.to_target.drop = self.to_client.drop = dropped
+
+    @property
+    def throttle_bytes_per_s(self) -> float | None:
+        """Rate of each direction of each connection; reading gives that towards the client."""
+        return self.to_client.throttle_bytes_per_s
+
+    @throttle_bytes_per_s.setter
+    def throttle_bytes_per_s(self, rate: float | None) -> None:
+        self.to_target.throttle_bytes_per_s = self.to_client.throttle_bytes_per_s = rate
+
+    def _cut(self) -> None:
+        for link in list(self._links):
+            link.reset()
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        link = _Link(writer)
+        # A connection that was on its way when the proxy closed still gets here.
+        if self.refuse or self._server is None:
+            link.reset()
+            return
+        self._links.add(link)
+        task = asyncio.create_task(self._forward(link, reader, writer))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _forward(self, link: _Link, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            far_reader, far_writer = await asyncio.open_connection(*self._target)
+            await link.run(
+                far_writer,
+                _Pipe(reader, far_writer, self.to_target, link.reset),
+                _Pipe(far_reader, writer, self.to_client, link.reset),
+            )
+        except OSError:
+            return  # nobody listens there, which the client learns by the reset
+        finally:
+            link.reset()
+            self._links.discard(link)
+
+
+class _Link:
+    """The two connections of one client, which end together."""
+
+    def __init__(self, writer: asyncio.StreamWriter) -> None:
+        self._writers = [writer]
+        self._tasks: list[asyncio.Task[None]] = []
+        self._is_reset = False
+
+    async def run(self, far_writer: asyncio.StreamWriter, *pipes: _Pipe) -> None:
+        """Forward until both directions have ended, or until `reset()`."""
+        self._writers.append(far_writer)
+        if self._is_reset:
+            return
+        self._tasks = [asyncio.create_task(work) for pipe in pipes for work in (pipe.read(), pipe.write())]
+        await asyncio.wait(self._tasks)
+
+    def reset(self) -> None:
+        self._is_reset = True
+        for writer in self._writers:
+            with suppress(OSError):  # already closed
+                writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
+            writer.transport.abort()
+        for task in self._tasks:
+            task.cancel()
+
+
+class _Pipe:
+    """One direction of one connection: `read` stamps what arrives, `write` passes it on when it is due."""
+
+    def __init__(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        faults: Direction,
+        reset: Callable[[], None],
+    ) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._faults = faults
+        self._reset = reset
+        self._arrived: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue(_CHUNKS_HELD_MAX)
+
+    async def read(self) -> None:
+        """Take in chunks until the end of the stream, which is an empty chunk."""
+        clock = asyncio.get_running_loop().time
+        data = b"."
+        while data:
+            try:
+                data = await self._reader.read(_CHUNK)
+            except OSError:
+                self._reset()
+                return
+            await self._arrived.put((clock(), data))
+
+    async def write(self) -> None:
+        """Pass on chunks, and at last the end of the stream."""
+        clock = asyncio.get_running_loop().time
+        try:
+            while True:
+                at, data = await self._arrived.get()
+                await asyncio.sleep(at + self._faults.delay_s - clock())
+                while self._faults.drop:  # noqa: ASYNC110 - set from any thread, which an Event is not made for
+                    await asyncio.sleep(_DROP_POLL_S)
+                if not data:
+                    self._writer.write_eof()
+                    return
+                while data:
+                    data = await self._pass_on(data)
+        except OSError:
+            self._reset()
+
+    async def _pass_on(self, data: bytes) -> bytes:
+        """Write as much of `data` as the faults allow at once; return the rest."""
+        faults, size = self._faults, len(data)
+        if (rate := faults.throttle_bytes_per_s) is not None:
+            size = min(size, max(1, int(rate * _SLICE_S)))
+            await asyncio.sleep(size / rate)
+        if faults.cut_after_bytes is None:
+            self._writer.write(data[:size])
+            await self._writer.drain()
+            return data[size:]
+        size = min(size, faults.cut_after_bytes)
+        self._writer.write(data[:size])
+        faults.cut_after_bytes -= size
+        if faults.cut_after_bytes == 0:
+            faults.cut_after_bytes = None
+            # The receiver is to get all that was granted, so its side ends in order; only the sender sees a reset.
+            self._writer.close()
+            await self._writer.wait_closed()
+            self._reset()
+            return b""
+        return data[size:]

@@ -1,0 +1,98 @@
+"""The few requests that a test cluster makes for itself, each on a connection of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import TypeVar, cast
+
+from aioprod.errors import BrokerError, ErrorCode, ProtocolError
+from aioprod.messages import ApiVersionsRequest, CreateTopicsRequest, DeleteTopicsRequest, MetadataRequest
+from aioprod.messages.create_topics import CreatableTopic, CreatableTopicConfig
+from aioprod.messages.delete_topics import DeletableTopicResult, DeleteTopicState
+from aioprod.messages.metadata import MetadataRequestTopic, MetadataResponse
+from aioprod.messages.negotiation import ApiVersions
+from aioprod.wire.codec import decode
+from aioprod.wire.frame import FRAME_SIZE_MAX, decode_response_header, encode_request
+from aioprod.wire.schema import Request, Response
+
+__all__ = ["Address", "brokers_seen", "call", "create_topic", "delete_topic", "topic_ready"]
+
+Address = tuple[str, int]
+ResponseT = TypeVar("ResponseT", bound=Response)
+
+CALL_TIMEOUT_S = 10.0
+
+
+async def call(address: Address, request: Request[ResponseT]) -> ResponseT:
+    """Ask the broker at `address` and return its answer, in the newest version that both know.
+
+    Raises OSError (TimeoutError after 10 s), ProtocolError or UnsupportedVersionError.
+    """
+    async with asyncio.timeout(CALL_TIMEOUT_S):
+        reader, writer = await asyncio.open_connection(*address)
+        try:
+            spoken = await _exchange(reader, writer, ApiVersionsRequest(), 0)
+            return await _exchange(reader, writer, request, ApiVersions.from_response(spoken).pick(type(request)))
+        finally:
+            writer.transport.abort()
+
+
+async def _exchange(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: Request[ResponseT], version: int
+) -> ResponseT:
+    writer.write(encode_request(request, version, 0, "aioprod.testing"))
+    try:
+        size = int.from_bytes(await reader.readexactly(4), "big", signed=True)
+        if not 0 <= size <= FRAME_SIZE_MAX:
+            raise ProtocolError(f"The peer announces a frame of {size} bytes.")
+        frame = await reader.readexactly(size)
+    except asyncio.IncompleteReadError as error:
+        raise ConnectionResetError("the broker closed the connection") from error
+    _, body = decode_response_header(request.RESPONSE, version, frame)
+    return decode(cast(type[ResponseT], request.RESPONSE), version, body)
+
+
+async def brokers_seen(address: Address) -> frozenset[int]:
+    """The ids of the brokers that the one at `address` knows to be up."""
+    answer = await call(address, MetadataRequest(topics=()))
+    return frozenset(broker.node_id for broker in answer.brokers)
+
+
+async def create_topic(
+    address: Address, name: str, *, partitions: int, replication_factor: int, config: Mapping[str, str]
+) -> None:
+    """Create a topic; raises BrokerError when the cluster refuses."""
+    topic = CreatableTopic(
+        name=name,
+        num_partitions=partitions,
+        replication_factor=replication_factor,
+        assignments=(),
+        configs=tuple(CreatableTopicConfig(name=key, value=value) for key, value in config.items()),
+    )
+    answer = await call(address, CreateTopicsRequest(topics=(topic,), timeout_ms=int(CALL_TIMEOUT_S * 1000)))
+    _check("created", name, answer.topics[0].error_code, answer.topics[0].error_message)
+
+
+async def delete_topic(address: Address, name: str) -> None:
+    """Delete a topic; raises BrokerError when the cluster refuses."""
+    request = DeleteTopicsRequest(
+        topics=(DeleteTopicState(name=name),), topic_names=(name,), timeout_ms=int(CALL_TIMEOUT_S * 1000)
+    )
+    result: DeletableTopicResult = (await call(address, request)).responses[0]
+    _check("deleted", name, result.error_code, result.error_message)
+
+
+async def topic_ready(address: Address, name: str, partitions: int) -> bool:
+    """Whether the broker at `address` knows a leader for each of the topic's `partitions`."""
+    wanted = MetadataRequestTopic(name=name)
+    answer: MetadataResponse = await call(address, MetadataRequest(topics=(wanted,), allow_auto_topic_creation=False))
+    known = answer.topics[0].partitions
+    return len(known) == partitions and all(partition.leader_id >= 0 for partition in known)
+
+
+def _check(done: str, topic: str, error_code: int, message: str | None) -> None:
+    if error_code != ErrorCode.NONE:
+        code = ErrorCode.of(error_code)
+        reason = message or (code.name if isinstance(code, ErrorCode) else f"error {code}")
+        raise BrokerError(f"Topic {topic!r} could not be {done}: {reason}.", code=code)

@@ -1,0 +1,38 @@
+"""A machine on which `java` is a stand-in and Kafka's jars are there: nothing is fetched, no broker is real."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support import stand_in_java
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache folder, and none of the caller's own settings."""
+    for name in ("AIOPROD_KAFKA", "AIOPROD_KAFKA_IMAGE", "AIOPROD_IVY_SETTINGS", "http_proxy", "https_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AIOPROD_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def java_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A JAVA_HOME without a compiler, whose java is the stand-in."""
+    home = stand_in_java.install(tmp_path / "java")
+    monkeypatch.setenv("JAVA_HOME", str(home))
+    return home
+
+
+@pytest.fixture
+def local_kafka(cache: Path, java_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """All that the local backend needs; gives the folder in which it makes its own."""
+    for version in ("4.3.0", "3.9.1"):
+        (cache / f"kafka-{version}").mkdir(parents=True)
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
+    monkeypatch.setenv("AIOPROD_KAFKA", "local")
+    return temporary

@@ -1,0 +1,128 @@
+"""The cache folder: whole or not there, built once, and the programs that fill it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from aioprod.testing import ToolError
+from aioprod.testing.cache import cache_folder, log_progress, once, run_tool
+
+
+def silent(line: str) -> None:
+    """Hear nothing."""
+
+
+def test_the_folder_is_the_users_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("AIOPROD_CACHE", raising=False)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert cache_folder() == tmp_path / ".cache" / "aioprod"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert cache_folder() == tmp_path / "xdg" / "aioprod"
+    monkeypatch.setenv("AIOPROD_CACHE", str(tmp_path / "own"))
+    assert cache_folder() == tmp_path / "own"
+
+
+def test_a_folder_is_built_once(tmp_path: Path) -> None:
+    built = []
+
+    def build(folder: Path) -> None:
+        built.append(folder)
+        (folder / "file").write_text("whole")
+
+    for _ in range(2):
+        assert once(tmp_path / "cache" / "thing", build, silent) == tmp_path / "cache" / "thing"
+    assert len(built) == 1
+    assert (tmp_path / "cache" / "thing" / "file").read_text() == "whole"
+
+
+def test_a_failed_build_leaves_nothing_and_the_next_starts_anew(tmp_path: Path) -> None:
+    target = tmp_path / "thing"
+
+    def fail(folder: Path) -> None:
+        (folder / "half").write_text("")
+        raise ToolError("no luck")
+
+    with pytest.raises(ToolError, match="no luck"):
+        once(target, fail, silent)
+    assert not target.exists()
+
+    left_over = tmp_path / "thing.part"  # as a killed process leaves it
+    left_over.mkdir()
+    (left_over / "half").write_text("")
+    once(target, lambda folder: (folder / "file").touch(), silent)
+    assert [entry.name for entry in target.iterdir()] == ["file"]
+
+
+def test_others_wait_for_the_one_that_builds(tmp_path: Path) -> None:
+    target = tmp_path / "thing"
+    building, go_on = threading.Event(), threading.Event()
+    heard: list[str] = []
+
+    def build(folder: Path) -> None:
+        building.set()
+        assert go_on.wait(10)
+        (folder / "file").touch()
+
+    def hear(line: str) -> None:
+        heard.append(line)
+        go_on.set()
+
+    first = threading.Thread(target=once, args=(target, build, silent))
+    first.start()
+    assert building.wait(10)
+    once(target, build, hear)
+    first.join()
+    assert heard == ["waiting for another process that prepares thing"]
+
+
+def test_a_tools_lines_are_heard_and_returned() -> None:
+    heard: list[str] = []
+    said = run_tool(
+        [sys.executable, "-c", "import os; print('one'); print(os.environ['EXTRA'])"],
+        on_line=heard.append,
+        environment={"EXTRA": "two"},
+    )
+    assert said == "one\ntwo"
+    assert heard == ["one", "two"]
+
+
+def test_a_failing_tool_is_named_with_its_last_lines() -> None:
+    with pytest.raises(ToolError, match=r"ended with status 3, having said:\nout of ink"):
+        run_tool([sys.executable, "-c", "print('out of ink'); raise SystemExit(3)"])
+
+
+def test_a_missing_tool_is_named() -> None:
+    with pytest.raises(ToolError, match="/no/such/tool could not be run"):
+        run_tool(["/no/such/tool"])
+
+
+def test_a_tool_is_ended_when_its_listener_fails() -> None:
+    def fail(line: str) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_tool([sys.executable, "-uc", "print('started')\nimport time\ntime.sleep(600)"], on_line=fail)
+
+
+def test_without_a_listener_progress_goes_to_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO", logger="aioprod.testing"):
+        log_progress("fetching")
+    assert caplog.messages == ["fetching"]
+
+
+def test_the_package_is_imported_without_its_parts() -> None:
+    program = (
+        "import sys, aioprod.testing\n"
+        "assert not {'aioprod.testing.cluster', 'aioprod.testing.proxy'} & set(sys.modules)\n"
+        "from aioprod.testing import KafkaCluster\n"
+        "try:\n    aioprod.testing.Nothing\n"
+        "except AttributeError as error:\n    print(error)\n"
+    )
+    said = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    assert said.stdout == "module 'aioprod.testing' has no attribute 'Nothing'\n"
