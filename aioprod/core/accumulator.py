@@ -252,7 +252,7 @@ class Accumulator:
             partition.enlist(now, self.settings.linger_s)
 
     def close(self, partition: Partition, size: int, now: float) -> None:
-        """The open batch takes no more records; `size` bytes count towards the turn of the sticky choice to another partition."""
+        """The open batch takes no more records; `size` bytes count towards the turn of the sticky choice."""
         partition.finish()
         topic = partition.topic
         if topic.sticky.partition == partition.index:

@@ -1,17 +1,14 @@
-"""What becomes of a batch after it was queued: back for a retry, split, expired, withdrawn, settled."""
+"""What becomes of a batch after it was queued: back for a retry, expired, withdrawn, settled, released."""
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from heapq import heappush
 
 from aioprod.core.accumulator import Accumulator
-from aioprod.core.batch import Batch, BatchState, FlushBarrier, Run
-from aioprod.core.pool import BUFFER_OVERHEAD
-from aioprod.records.builder import RecordBatchBuilder, record_size_bound
+from aioprod.core.batch import Batch, BatchState, FlushBarrier
 
-__all__ = ["cut_linger", "expired", "flush", "land", "next_expiry", "release", "requeue", "settle", "split", "withdraw"]
+__all__ = ["cut_linger", "expired", "flush", "land", "next_expiry", "release", "requeue", "settle", "withdraw"]
 
 
 def land(accumulator: Accumulator, batch: Batch, now: float) -> bool:
@@ -99,60 +96,6 @@ def next_expiry(accumulator: Accumulator) -> float | None:
     for batch in accumulator.incomplete:
         return batch.deadline
     return None
-
-
-def split(accumulator: Accumulator, batch: Batch, now: float) -> None:
-    """Queue the records of a batch that landed and was too large for the broker as batches of half its size (KIP-126).
-
-    The children keep the order, the deadline and the waiters; a flush that waits for the batch waits for them.
-    """
-    assert batch.builder.count > 1
-    children = _halves(batch)
-    settle(accumulator, batch, now)
-    accumulator.budget.release(batch.record_bytes - sum(child.record_bytes for child in children), 0)
-    for child in children:
-        for barrier in batch.barriers or ():
-            child.hold(barrier)
-        accumulator.incomplete[child] = None
-        requeue(accumulator, child, now, 0.0)
-    accumulator.incomplete = OrderedDict.fromkeys(sorted(accumulator.incomplete, key=lambda held: held.deadline))
-    accumulator.pool.release(batch.builder.buffer)
-    for barrier in batch.barriers or ():
-        barrier.release()
-
-
-def _halves(batch: Batch) -> list[Batch]:
-    children: list[Batch] = []
-    size_max = batch.builder.size // 2
-    records = batch.builder.records()
-    index = 0
-    for entry in batch.waiters:
-        for position in range(entry.count if type(entry) is Run else 1):
-            record = next(records)
-            bound = record_size_bound(record.key, record.value, record.headers)
-            if not children or children[-1].builder.size + bound > size_max:
-                children.append(_child(batch, index, max(size_max, bound)))
-            child = children[-1]
-            child.record_bytes += child.builder.append(*record)
-            if type(entry) is not Run:
-                child.waiters.append(entry)
-            elif position and child.waiters:
-                child.waiters[-1].count += 1
-            else:
-                child.waiters.append(Run(entry.bulk, entry.first + position, 1))
-            index += 1
-    return children
-
-
-def _child(batch: Batch, index: int, size_max: int) -> Batch:
-    builder = RecordBatchBuilder(bytearray(BUFFER_OVERHEAD + size_max))
-    child = Batch(batch.partition, builder, batch.serial + index, batch.created, batch.deadline)
-    child.attempts = batch.attempts
-    child.broker = batch.broker
-    child.code = batch.code
-    child.cause = batch.cause
-    child.maybe_stored = batch.maybe_stored
-    return child
 
 
 def flush(accumulator: Accumulator, settled: Iterable[Batch], now: float, done: Callable[[], None]) -> FlushBarrier:

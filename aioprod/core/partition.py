@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from aioprod.core.batch import Batch, BatchState, ParkedRecord
 
 if TYPE_CHECKING:
+    from aioprod.errors import AioprodError
     from aioprod.routing.sticky import StickyChoice
 
 __all__ = ["BrokerQueue", "Partition", "Topic"]
@@ -169,11 +170,12 @@ class Topic:
     """The partitions of one topic, the sticky choice for records without key, and who waits for it to be known.
 
     `count` is how many partitions the topic has now; `partitions` may hold more, from before it was created again.
-    `parked` is None once the topic is usable and everything parked for it has moved on. `queue_lengths` counts batches
+    `parked` is None once the topic is usable and everything parked for it has moved on; `refusal` is why that will
+    never be. `queue_lengths` counts batches
     that are not on the wire, for partitions that have any: the adaptive choice reads it.
     """
 
-    __slots__ = ("count", "name", "parked", "partitions", "queue_lengths", "sticky", "topic_id")
+    __slots__ = ("count", "name", "parked", "partitions", "queue_lengths", "refusal", "sticky", "topic_id")
 
     def __init__(self, name: str, sticky: StickyChoice) -> None:
         self.name = name
@@ -183,6 +185,7 @@ class Topic:
         self.parked: deque[ParkedRecord] | None = deque()
         self.queue_lengths: dict[int, int] = {}
         self.topic_id: object = None
+        self.refusal: AioprodError | None = None
 
     def count_queued(self, index: int, change: int) -> None:
         """Keep `queue_lengths`."""

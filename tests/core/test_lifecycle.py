@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aioprod.core.batch import Batch, BatchState, Run
+from aioprod.core.division import split
 from aioprod.core.lifecycle import (
     cut_linger,
     expired,
@@ -16,7 +17,6 @@ from aioprod.core.lifecycle import (
     release,
     requeue,
     settle,
-    split,
     withdraw,
 )
 from aioprod.core.parking import evict, evict_overdue, move_on
@@ -151,92 +151,6 @@ def test_a_retry_that_expires_lets_the_next_batch_go() -> None:
     assert harness.drain(now=2.0) == []
     settle(harness.accumulator, first, 121.0)
     assert harness.drain(now=121.0) == [second]
-
-
-def splittable(harness: Harness, count: int = 4) -> Batch:
-    batch = harness.batch(b"0" * 50, waiter="W0", now=0.0)
-    for number in range(1, count):
-        harness.batch(str(number).encode() * 50, waiter=f"W{number}", now=float(number))
-    harness.drain(now=float(count))
-    assert land(harness.accumulator, batch, 5.0)
-    return batch
-
-
-def test_a_split_keeps_records_waiters_order_and_deadline() -> None:
-    harness = Harness()
-    harness.lead({0: 1})
-    batch = splittable(harness)
-    later = harness.batch(b"later", now=5.0)
-    records = harness.held()[0]
-    split(harness.accumulator, batch, 5.0)
-    assert harness.held()[0] == records
-    children = []
-    while drained := harness.drain(now=5.0):
-        children += drained
-        harness.acknowledge(drained[0], 5.0)
-    assert children[-1] is later
-    assert [value for child in children[:-1] for value in values(child)] == [
-        str(number).encode() * 50 for number in range(4)
-    ]
-    assert all(child.deadline == batch.deadline for child in children[:-1])
-    assert all(child.builder.size < batch.builder.size for child in children[:-1])
-    assert harness.held() == (0, 0)
-
-
-def test_a_flush_waits_for_the_halves() -> None:
-    harness = Harness()
-    harness.lead({0: 1})
-    done: list[bool] = []
-    batch = harness.batch(b"x" * 50, waiter=0)
-    for number in range(1, 4):
-        harness.batch(b"x" * 50, waiter=number)
-    flush(harness.accumulator, [], 0.0, lambda: done.append(True))
-    harness.drain()
-    assert land(harness.accumulator, batch, 0.0)
-    split(harness.accumulator, batch, 0.0)
-    assert not done
-    while drained := harness.drain():
-        assert not done
-        harness.acknowledge(drained[0])
-    assert done == [True]
-
-
-def test_a_split_divides_the_runs_of_a_bulk() -> None:
-    harness = Harness()
-    harness.lead({0: 1})
-    batch = harness.batch(b"x" * 50, waiter="A")
-    for _ in range(5):
-        harness.batch(b"y" * 50)
-    batch.waiters[1:] = [Run("bulk", 7, 5)]
-    harness.drain()
-    assert land(harness.accumulator, batch, 0.0)
-    split(harness.accumulator, batch, 0.0)
-    children = [*harness.accumulator.incomplete]
-    described = [
-        [(entry.bulk, entry.first, entry.count) if isinstance(entry, Run) else entry for entry in child.waiters]
-        for child in children
-    ]
-    counts = [child.builder.count for child in children]
-    assert sum(counts) == 6
-    flat = [entry for child in described for entry in child]
-    assert flat[0] == "A"
-    ordinal = 7
-    for entry in flat[1:]:
-        assert isinstance(entry, tuple)
-        assert entry[:2] == ("bulk", ordinal)
-        ordinal += entry[2]
-    assert ordinal == 12
-
-
-def test_halves_take_their_place_among_the_deadlines() -> None:
-    harness = Harness(batch_size=300)
-    harness.lead({0: 1, 1: 1})
-    batch = splittable(harness)
-    other = harness.batch(partition=1, now=50.0)
-    split(harness.accumulator, batch, 50.0)
-    deadlines = [held.deadline for held in harness.accumulator.incomplete]
-    assert deadlines == sorted(deadlines)
-    assert [*harness.accumulator.incomplete][-1] is other
 
 
 def test_a_flush_lets_everything_leave_and_waits_for_what_was_there() -> None:

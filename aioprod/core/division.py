@@ -1,0 +1,100 @@
+"""A batch that a broker did not take as it is goes on in parts: halves of it, or its records without the bad ones."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Collection, Iterable
+from typing import Any
+
+from aioprod.core.accumulator import Accumulator
+from aioprod.core.batch import Batch, BatchState, Run
+from aioprod.core.lifecycle import requeue, settle
+from aioprod.core.pool import BUFFER_OVERHEAD
+from aioprod.records.builder import EncodedRecord, RecordBatchBuilder, record_size_bound
+
+__all__ = ["set_apart", "split"]
+
+
+def split(accumulator: Accumulator, batch: Batch, now: float) -> None:
+    """Queue the records of a batch that landed and was too large for the broker as batches of half its size (KIP-126).
+
+    The parts keep order, deadline and waiters; a flush that waits for the batch waits for them.
+    """
+    assert batch.builder.count > 1
+    size_max = batch.builder.size // 2
+    chunks: list[list[int]] = []
+    size = size_max
+    for index, record in enumerate(batch.builder.records()):
+        bound = record_size_bound(record.key, record.value, record.headers)
+        if size + bound > size_max:
+            chunks.append([])
+            size = 0
+        chunks[-1].append(index)
+        size += bound
+    for part in _replace(accumulator, batch, chunks, now):
+        requeue(accumulator, part, now, 0.0)
+
+
+def set_apart(accumulator: Accumulator, batch: Batch, culprits: Collection[int], now: float) -> Batch:
+    """Queue the records of a batch that landed again, without those at the indexes `culprits` (KIP-467).
+
+    Nothing of such a batch was stored. Returns a batch of the culprits, whose outcome is the caller's to decide.
+    """
+    innocent = [index for index in range(batch.builder.count) if index not in culprits]
+    assert innocent
+    again, apart = _replace(accumulator, batch, [innocent, sorted(culprits)], now)
+    requeue(accumulator, again, now, 0.0)
+    apart.state = BatchState.IN_FLIGHT
+    return apart
+
+
+def _replace(accumulator: Accumulator, batch: Batch, chunks: Iterable[list[int]], now: float) -> list[Batch]:
+    """Put batches of some of its records each in the place of a batch that landed."""
+    records = list(batch.builder.records())
+    waiters = _waiter_of_each(batch)
+    parts = [_part(batch, chunk, records, waiters) for chunk in chunks]
+    settle(accumulator, batch, now)
+    accumulator.budget.release(batch.record_bytes - sum(part.record_bytes for part in parts), 0)
+    for part in parts:
+        for barrier in batch.barriers or ():
+            part.hold(barrier)
+        accumulator.incomplete[part] = None
+    accumulator.incomplete = OrderedDict.fromkeys(sorted(accumulator.incomplete, key=lambda held: held.deadline))
+    accumulator.pool.release(batch.builder.buffer)
+    for barrier in batch.barriers or ():
+        barrier.release()
+    return parts
+
+
+def _waiter_of_each(batch: Batch) -> list[Any]:
+    waiters: list[Any] = []
+    for entry in batch.waiters:
+        if type(entry) is Run:
+            waiters += [Run(entry.bulk, entry.first + position, 1) for position in range(entry.count)]
+        else:
+            waiters.append(entry)
+    return waiters
+
+
+def _part(batch: Batch, chunk: list[int], records: list[EncodedRecord], waiters: list[Any]) -> Batch:
+    bounds = (record_size_bound(records[index].key, records[index].value, records[index].headers) for index in chunk)
+    builder = RecordBatchBuilder(bytearray(BUFFER_OVERHEAD + sum(bounds)))
+    part = Batch(batch.partition, builder, batch.serial + chunk[0], batch.created, batch.deadline)
+    part.attempts = batch.attempts
+    part.broker = batch.broker
+    part.code = batch.code
+    part.cause = batch.cause
+    part.maybe_stored = batch.maybe_stored
+    for index in chunk:
+        part.record_bytes += builder.append(*records[index])
+        waiter = waiters[index]
+        last = part.waiters[-1] if part.waiters else None
+        if type(waiter) is Run and type(last) is Run and last.bulk is waiter.bulk and _follows(last, waiter):
+            last.count += 1
+        else:
+            part.waiters.append(waiter)
+    return part
+
+
+def _follows(last: Run, run: Run) -> bool:
+    return last.first + last.count == run.first
