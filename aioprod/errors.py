@@ -30,6 +30,9 @@ AioprodError
 
 from __future__ import annotations
 
+from copy import copy
+from typing import Any, Self
+
 from aioprod._error_codes import ErrorCode
 
 __all__ = [
@@ -76,6 +79,22 @@ class AioprodError(Exception):
 
     def __str__(self) -> str:
         return self.message if self.hint is None else f"{self.message} Hint: {self.hint}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuilt, (type(self), self.args, self.__dict__)
+
+    def again(self) -> Self:
+        """The same error as a new object, for another one who waits: tracebacks must not pile up in a shared one."""
+        error = copy(self)
+        error.__cause__ = self.__cause__
+        return error
+
+
+def _rebuilt(kind: type[AioprodError], args: tuple[Any, ...], fields: dict[str, Any]) -> AioprodError:
+    error = kind.__new__(kind)
+    error.args = args
+    error.__dict__.update(fields)
+    return error
 
 
 class ConfigError(AioprodError, ValueError):

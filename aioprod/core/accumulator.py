@@ -152,7 +152,7 @@ class Accumulator:
 
     def topic(self, name: str, now: float) -> Topic:
         """The topic of that name; a new one is asked for. Raises InvalidTopicError for an illegal name."""
-        topic = self.topics.get(name)
+        topic = self.topics.get(name) if isinstance(name, str) else None
         if topic is None:
             reason = topic_name_error(name)
             if reason is not None:

@@ -275,8 +275,8 @@ class Connection:
         if self.phase is Phase.NEGOTIATING:
             what = "closed the connection" if reason is None else f"broke the connection ({reason})"
             return BrokerConnectionError(
-                f"{self.peer} {what} before it answered ApiVersions.",
-                hint="A broker that starts or stops does so, and so does a TLS listener or no Kafka broker at all.",
+                f"{self.peer} {what} before it answered ApiVersions, as a TLS listener or no Kafka broker does.",
+                hint=_NOT_KAFKA_HINT,
             )
         if reason is None:
             return BrokerConnectionError(f"{self.peer} closed the connection.")

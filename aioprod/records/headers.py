@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from aioprod.errors import CorruptRecordError, SerializationError
 from aioprod.records.varint import read_varint
 from aioprod.types import Headers
 from aioprod.wire.buffer import Buffer, Writer
 
-__all__ = ["NO_HEADERS", "decode_headers", "encode_headers"]
+__all__ = ["NO_HEADERS", "decode_headers", "encode_headers", "header_list"]
 
 NO_HEADERS = b"\x00"
+
+
+def header_list(headers: object) -> list[Any]:
+    """Headers as a list, empty for None; raises SerializationError for what is no sequence."""
+    if headers is None:
+        return []
+    if not isinstance(headers, Sequence):
+        raise SerializationError(
+            f"Headers are of type {type(headers).__name__}: give a sequence of (name, value) pairs, or None."
+        )
+    return list(headers)
 
 
 def encode_headers(headers: Headers) -> bytes:
@@ -17,6 +31,7 @@ def encode_headers(headers: Headers) -> bytes:
 
     Raises SerializationError for a header that is no (str, bytes-like or None) pair, and names it.
     """
+    headers = header_list(headers)
     writer = Writer()
     writer.varint(len(headers))
     for index, header in enumerate(headers):

@@ -68,7 +68,7 @@ def test_wrong_types_are_named(headers: Any, message: str) -> None:
 
 def test_a_mapping_is_refused() -> None:
     headers: Any = {"name": b"value"}
-    with pytest.raises(SerializationError, match="Header 0 is 'name'"):
+    with pytest.raises(SerializationError, match="Headers are of type dict"):
         encode_headers(headers)
 
 
@@ -105,3 +105,9 @@ def test_any_bytes_decode_or_are_corrupt(data: bytes) -> None:
     except CorruptRecordError:
         return
     assert decode_headers(encode_headers(headers), 0, len(encode_headers(headers))) == headers
+
+
+def test_what_is_no_sequence_is_refused() -> None:
+    headers: Any = 5
+    with pytest.raises(SerializationError, match="Headers are of type int"):
+        encode_headers(headers)
