@@ -21,12 +21,12 @@ from aioprod.testing.settings import properties_text
 
 __all__ = ["DATA", "DockerNode", "docker_problem", "image_name"]
 
-DATA: Final = "/tmp/aioprod/data"
+DATA: Final = "/srv/aioprod/data"
 _ENGINE_TIMEOUT_S: Final = 5
 _STOP_TIMEOUT_S: Final = 30
 _LOG_LINES: Final = 60
 _SCRIPT: Final = """
-mkdir -p /tmp/aioprod && cd /tmp/aioprod
+mkdir -p /srv/aioprod && cd /srv/aioprod
 printf %s "$PROPERTIES" > server.properties
 if [ ! -e data/meta.properties ]; then
     java -cp '/opt/kafka/libs/*' kafka.tools.StorageTool format -t "$CLUSTER_ID" -c server.properties || exit

@@ -210,6 +210,7 @@ async def test_a_target_that_resets_is_passed_on() -> None:
     async with TcpProxy(f"127.0.0.1:{server.sockets[0].getsockname()[1]}") as proxy, connected(proxy) as (_, writer):
         writer.write(b"x" * 1_000_000)
         await until(lambda: proxy.connections == 0)
+        assert proxy.connections == 0
     server.close()
 
 
@@ -220,6 +221,7 @@ async def test_a_client_that_resets_is_passed_on() -> None:
             client_socket = connection[1].get_extra_info("socket")
             client_socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         await until(lambda: proxy.connections == 0)
+        assert proxy.connections == 0
 
 
 async def test_close_refuses_and_start_listens_at_the_same_port() -> None:

@@ -42,6 +42,7 @@ def test_processes_that_are_gone_do_no_harm() -> None:
     process.wait()
     clean_up([json.dumps({"pids": [process.pid], "commands": [], "folders": []})])
     clean_up([])
+    assert process.poll() is not None
 
 
 def test_closing_acts_at_once(tmp_path: Path) -> None:
