@@ -1,0 +1,27 @@
+"""The configuration of a producer, or of anything else that talks to a cluster, and the classes that it names."""
+
+from __future__ import annotations
+
+from aioprod.config._addresses import addresses_of, parse_address
+from aioprod.config._base import Settings, settings_of
+from aioprod.config._classes import KNOWN_CLASSES, Kind, close_instance, describe, instantiate, load_class
+from aioprod.config._client import ClientConfig
+from aioprod.config._producer import ProducerConfig
+from aioprod.config._setting import Importance, Setting
+
+__all__ = [
+    "KNOWN_CLASSES",
+    "ClientConfig",
+    "Importance",
+    "Kind",
+    "ProducerConfig",
+    "Setting",
+    "Settings",
+    "addresses_of",
+    "close_instance",
+    "describe",
+    "instantiate",
+    "load_class",
+    "parse_address",
+    "settings_of",
+]

@@ -1,0 +1,133 @@
+"""What every configuration class does: read options by name, fill in defaults, show itself."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from aioprod.config._properties import parse_properties
+from aioprod.config._refused import refusal
+from aioprod.config._setting import Setting, dotted
+from aioprod.errors import ConfigError
+
+if TYPE_CHECKING:
+    from os import PathLike
+    from typing import Self
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Settings:
+    """The base of the configuration classes: frozen, every value checked and normalised, whichever way it came.
+
+    `explicit` holds the attribute names of the settings that were given; the others have defaults, which may have
+    given way to what was given.
+    """
+
+    explicit: frozenset[str] = field(init=False, compare=False, default=frozenset())
+
+    def __post_init__(self) -> None:
+        explicit = set()
+        for name, setting in settings_of(type(self)).items():
+            value = getattr(self, name)
+            # A field that was not given holds its own row of the table, which is the field's default.
+            if value is setting:
+                self._store(name, setting.default)
+            else:
+                self._store(name, setting.accept(name, value))
+                explicit.add(name)
+        self._store("explicit", frozenset(explicit))
+        for name, value in self._adjustments().items():
+            self._store(name, value)
+
+    def _store(self, name: str, value: object) -> None:
+        object.__setattr__(self, name, value)
+
+    def _adjustments(self) -> Mapping[str, object]:
+        """Return the defaults that give way to what was given; raises ConfigError for settings that contradict."""
+        raise NotImplementedError
+
+    @classmethod
+    def from_dict(cls, mapping: Mapping[str, Any]) -> Self:
+        """Make a configuration of Java's names (`linger.ms`) or ours (`linger_ms`).
+
+        Raises ConfigError for a name that is unknown, which suggests the nearest known one, or given twice.
+        """
+        return cls(**cls._by_attribute(mapping))
+
+    @classmethod
+    def from_options(cls, **options: Any) -> Self:
+        """Make a configuration of keyword arguments; raises ConfigError where the constructor has a TypeError."""
+        return cls.from_dict(options)
+
+    @classmethod
+    def from_properties(cls, path: str | PathLike[str]) -> Self:
+        """Make a configuration of a Java `.properties` file; raises ConfigError if it can't be read."""
+        try:
+            content = Path(path).read_bytes()
+        except OSError as error:
+            raise ConfigError(f"The properties file {str(path)!r} can't be read: {error.strerror}.") from error
+        return cls.from_dict(parse_properties(content))
+
+    def replace(self, **changes: Any) -> Self:
+        """Return a copy with other values; what was not given is worked out anew."""
+        given = {name: getattr(self, name) for name in self.explicit}
+        return type(self)(**given | self._by_attribute(changes))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return every setting in effect under its Java name, secrets as they are; `from_dict` takes it back."""
+        return {dotted(name): getattr(self, name) for name in settings_of(type(self))}
+
+    def __repr__(self) -> str:
+        table = settings_of(type(self))
+        given = (f"{name}={table[name].show(getattr(self, name))}" for name in table if name in self.explicit)
+        return f"{type(self).__name__}({', '.join(given)})"
+
+    @classmethod
+    def _by_attribute(cls, mapping: Mapping[str, Any]) -> dict[str, Any]:
+        given: dict[str, Any] = {}
+        spellings: dict[str, str] = {}
+        names = _names(cls)
+        for spelling, value in mapping.items():
+            name = _attribute(names, spelling, value)
+            if name is None:
+                continue
+            if name in given:
+                raise ConfigError(
+                    f"{dotted(name)} is given twice, as {spellings[name]!r} and as {spelling!r}.",
+                    hint="Give it once, under either name.",
+                )
+            given[name], spellings[name] = value, spelling
+        return given
+
+
+def settings_of(cls: type[Settings]) -> Mapping[str, Setting]:
+    """Return the table of a configuration class: attribute name -> setting, in the order of declaration."""
+    return MappingProxyType({row.name: row.default for row in fields(cls) if isinstance(row.default, Setting)})
+
+
+def _names(cls: type[Settings]) -> Mapping[str, str]:
+    table = settings_of(cls)
+    aliases = {setting.alias: name for name, setting in table.items() if setting.alias is not None}
+    return MappingProxyType({name: name for name in table} | aliases)
+
+
+def _attribute(names: Mapping[str, str], spelling: str, value: object) -> str | None:
+    """Return the attribute that `spelling` means, or None for a refused setting whose value says "not set"."""
+    if not isinstance(spelling, str):
+        raise ConfigError(f"The name of a setting must be a string, not {spelling!r}.")
+    wanted = spelling.replace(".", "_")
+    if wanted in names:
+        return names[wanted]
+    reason = refusal(dotted(spelling))
+    if reason is None:
+        near = difflib.get_close_matches(wanted, names, n=1)
+        suggested = [name if "_" in spelling else dotted(name) for name in near]
+        hint = f"Did you mean {suggested[0]!r}?" if suggested else "docs/configuration.md lists them all."
+        raise ConfigError(f"{spelling!r} is not a setting.", hint=hint)
+    if value is not None:
+        raise ConfigError(f"{dotted(spelling)} can't be set: {reason}")
+    return None

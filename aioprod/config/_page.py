@@ -1,0 +1,99 @@
+"""The reference page of all settings, made from the table itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from aioprod.config._base import settings_of
+from aioprod.config._classes import KNOWN_CLASSES
+from aioprod.config._client import ClientConfig
+from aioprod.config._producer import ProducerConfig
+from aioprod.config._refused import REFUSED_SETTINGS
+from aioprod.config._setting import Setting, dotted
+
+_INTRODUCTION = """\
+<!-- Made by `python -m aioprod.config > docs/configuration.md`; a test compares. Edit the table in aioprod/config/. -->
+# Configuration
+
+Settings have the names, defaults and ranges of Java's producer. They are given in any of these ways:
+
+```python
+Producer("localhost:9092", linger_ms=20, compression_type="zstd")
+Producer(config=ProducerConfig.from_dict({"bootstrap.servers": "localhost:9092", "linger.ms": 20}))
+Producer(config=ProducerConfig.from_properties("producer.properties"))
+```
+
+A name is spelled with dots, as in Java, or with underscores. An unknown name, a value that can't be used, or a setting
+whose part is not built yet raises `ConfigError`; nothing is ignored. Strings that look like the type are taken, as
+they come from properties files. Times are in milliseconds, sizes in bytes.
+"""
+
+_RULES = """\
+## Settings that depend on each other
+
+A setting that was left at its default gives way to one that was given; two given ones that contradict each other raise
+`ConfigError`.
+
+- `delivery.timeout.ms` is at least `linger.ms` + `request.timeout.ms`: its default is raised as needed.
+- `enable.idempotence` needs `acks=all` and `retries` of at least 1: its default gives way to other values of these. It
+  needs `max.in.flight.requests.per.connection` of at most 5, also when it was not given, as in Java since 4.0.
+- `reconnect.backoff.ms` given alone sets `reconnect.backoff.max.ms` to the same value.
+- Each of `reconnect.backoff.ms`, `retry.backoff.ms` and `socket.connection.setup.timeout.ms` is at most its `….max.ms`.
+- `batch.size` is at most `buffer.memory`; its default is lowered to `buffer.memory` and `max.request.size` as needed.
+"""
+
+_CLASSES = """\
+## Classes
+
+Serializers, partitioners, interceptors and reporters are given as an object, a class, or a name:
+`"package.module:Class"`, `"package.module.Class"`, or one of those below. A class is created without arguments. An
+object that has the method gets `configure(config)`, a serializer `configure(config, is_key=…)`, and `close()` when the
+producer closes.
+"""
+
+
+def reference_page() -> str:
+    """Return the page as Markdown, with a line feed at its end."""
+    client = settings_of(ClientConfig)
+    producer = {name: setting for name, setting in settings_of(ProducerConfig).items() if name not in client}
+    parts = [
+        _INTRODUCTION,
+        "## Producer\n\n" + _settings_table(producer),
+        "## Connections, metadata, metrics\n\n" + _settings_table(client),
+        _RULES,
+        _CLASSES + "\n" + _table(["kind", "name", "class"], _known_classes()),
+        "## Refused\n\n" + _table(["name", "why"], ([f"`{name}`", why] for name, why in REFUSED_SETTINGS.items())),
+    ]
+    return "\n".join(parts)
+
+
+def _settings_table(settings: Mapping[str, Setting]) -> str:
+    rows = ([f"`{dotted(name)}`", *_columns(setting)] for name, setting in settings.items())
+    return _table(["name", "type", "default", "values", "importance", "meaning"], rows)
+
+
+def _columns(setting: Setting) -> list[str]:
+    default = setting.default
+    shown = str(default).lower() if isinstance(default, bool) else default
+    spelling = f" Also spelled `{setting.alias}`." if setting.alias else ""
+    later = f" Other values are refused: {setting.later}" if setting.built else ""
+    return [
+        setting.type_name,
+        f"`{shown}`" if default not in ((), "", None) else "none",
+        setting.valid,
+        setting.importance.value,
+        setting.doc + spelling + later,
+    ]
+
+
+def _known_classes() -> Iterator[list[str]]:
+    for kind, known in KNOWN_CLASSES.items():
+        targets: dict[str, list[str]] = {}
+        for name, target in known.items():
+            targets.setdefault(target, []).append(f"`{name}`")
+        yield from ([kind, ", ".join(names), f"`{target}`"] for target, names in targets.items())
+
+
+def _table(head: list[str], rows: Iterable[list[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |\n" for line in lines)

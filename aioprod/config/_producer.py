@@ -1,0 +1,241 @@
+"""The settings of a producer: what it promises, how it gathers records, which classes it uses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from aioprod.config._client import ClientConfig, client_adjustments
+from aioprod.config._setting import (
+    HIGH,
+    INT32_MAX,
+    INT64_MAX,
+    LOW,
+    MEDIUM,
+    acknowledgements,
+    boolean,
+    choice,
+    instance,
+    instances,
+    integer,
+    optional_encoding,
+    optional_text,
+)
+from aioprod.errors import ConfigError
+
+IN_FLIGHT_MAX_IDEMPOTENT = 5
+"""A broker remembers the sequence numbers of this many batches per producer and partition."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class ProducerConfig(ClientConfig):
+    """Every setting of a producer. Names, defaults, ranges and cross-checks are those of Java's ProducerConfig.
+
+    Raises ConfigError, in a sentence that names the setting, for a value that can't be used, for settings that
+    contradict each other, and for those whose part is not built yet.
+    """
+
+    key_serializer: Any = instance(  # noqa: RUF009 - declares the field
+        "serializer", importance=HIGH, doc="Turns keys into bytes. None: keys are bytes already."
+    )
+    value_serializer: Any = instance(  # noqa: RUF009 - declares the field
+        "serializer", importance=HIGH, doc="Turns values into bytes. None: values are bytes already."
+    )
+    serializer_encoding: str | None = optional_encoding(
+        importance=LOW, doc="The character set of the string and UUID serializers. None: UTF-8."
+    )
+    key_serializer_encoding: str | None = optional_encoding(
+        importance=LOW, doc="The same for keys alone. None: as `serializer.encoding`."
+    )
+    value_serializer_encoding: str | None = optional_encoding(
+        importance=LOW, doc="The same for values alone. None: as `serializer.encoding`."
+    )
+    acks: int = acknowledgements(
+        -1,
+        importance=LOW,
+        doc="Who must have a record before it counts as delivered: all in-sync replicas (all or -1), the leader (1), "
+        "or nobody (0: nothing is known of the outcome, and offsets are -1).",
+    )
+    enable_idempotence: bool = boolean(
+        True,
+        importance=LOW,
+        doc="Records of a partition keep their order and are not stored twice by a retry. In this version the order is "
+        "kept; the protection from duplicates follows.",
+    )
+    retries: int = integer(
+        INT32_MAX,
+        importance=HIGH,
+        doc="How often a batch is tried again. Leave it, and bound the time by `delivery.timeout.ms`.",
+    )
+    delivery_timeout_ms: int = integer(
+        120_000,
+        importance=MEDIUM,
+        doc="The whole life of a record from its acceptance to its outcome, waits and retries included. At least "
+        "`linger.ms` + `request.timeout.ms`.",
+    )
+    max_block_ms: int = integer(
+        60_000,
+        at_most=INT64_MAX,
+        importance=MEDIUM,
+        doc="How long `start()`, `send()` (for memory and metadata) and `partitions_for()` may wait.",
+    )
+    max_in_flight_requests_per_connection: int = integer(
+        5,
+        at_least=1,
+        importance=LOW,
+        doc="How many requests may wait for their answers on one connection. At most 5 with idempotence.",
+    )
+    linger_ms: int = integer(
+        5,
+        at_most=INT64_MAX,
+        importance=MEDIUM,
+        doc="How long a record may wait for others to share its batch. With `adaptive.linger` this is an upper bound.",
+    )
+    adaptive_linger: bool = boolean(
+        True,
+        importance=MEDIUM,
+        doc="Records wait for company only while a request to their broker is outstanding; an idle connection sends at "
+        "once. False: Java's fixed wait. Not a setting of Java's.",
+    )
+    batch_size: int = integer(
+        16_384, importance=MEDIUM, doc="The bytes of a batch after which it is full. 0: each record is its own batch."
+    )
+    buffer_memory: int = integer(
+        33_554_432,
+        at_most=INT64_MAX,
+        importance=HIGH,
+        doc="The bytes of all records that wait for their outcome. When it is used up, sending waits or fails.",
+    )
+    max_request_size: int = integer(
+        1_048_576,
+        importance=MEDIUM,
+        doc="The largest request in bytes, and the largest single record before compression.",
+    )
+    compression_type: str = choice(
+        "none",
+        ["none", "gzip", "snappy", "lz4", "zstd"],
+        importance=HIGH,
+        doc="How batches are compressed. A batch that compression would enlarge goes uncompressed.",
+    )
+    compression_gzip_level: int = integer(
+        -1, at_least=1, at_most=9, also=-1, importance=MEDIUM, doc="More is smaller and slower. -1: zlib's default."
+    )
+    compression_lz4_level: int = integer(
+        9, at_least=1, at_most=17, importance=MEDIUM, doc="More is smaller and slower."
+    )
+    compression_zstd_level: int = integer(
+        3, at_least=-131_072, at_most=22, importance=MEDIUM, doc="More is smaller and slower. 0: zstd's default."
+    )
+    partitioner_class: Any = instance(  # noqa: RUF009 - declares the field
+        "partitioner",
+        alias="partitioner",
+        importance=MEDIUM,
+        doc="Chooses the partition of a record that names none. None: by murmur2 of the key; without a key, one "
+        "partition until a batch is full, preferring those with short queues.",
+    )
+    partitioner_adaptive_partitioning_enable: bool = boolean(
+        True, importance=LOW, doc="The built-in partitioner prefers partitions with short queues."
+    )
+    partitioner_availability_timeout_ms: int = integer(
+        0,
+        at_most=INT64_MAX,
+        importance=LOW,
+        doc="The built-in partitioner avoids brokers that have taken nothing for this long. 0: never.",
+    )
+    partitioner_ignore_keys: bool = boolean(
+        False, importance=MEDIUM, doc="The built-in partitioner treats records with a key as those without."
+    )
+    partitioner_rack_aware: bool = boolean(
+        False,
+        built=(False,),
+        later="preferring the leaders of a rack is not built yet in this version.",
+        importance=LOW,
+        doc="The built-in partitioner prefers leaders in `client.rack` (KIP-1123).",
+    )
+    interceptor_classes: tuple[Any, ...] = instances(
+        "interceptor",
+        importance=LOW,
+        doc="Objects that see each record before it is serialized, and its outcome, in this order.",
+    )
+    metadata_max_idle_ms: int = integer(
+        300_000,
+        at_least=5_000,
+        at_most=INT64_MAX,
+        importance=LOW,
+        doc="A topic to which nothing was sent for this long is forgotten, and asked for again when it is used.",
+    )
+    topic_recreation: str = choice(
+        "fail",
+        ["fail", "follow"],
+        built=("fail",),
+        later="following a topic that was deleted and created again is not built yet in this version.",
+        importance=LOW,
+        doc="What becomes of batches whose topic was deleted and created again. Not a setting of Java's.",
+    )
+    transactional_id: str | None = optional_text(
+        built=(None,),
+        later="transactions are not built yet in this version.",
+        importance=LOW,
+        doc="The name under which a producer's transactions go on after a restart. None: no transactions.",
+    )
+    transaction_timeout_ms: int = integer(
+        60_000,
+        importance=LOW,
+        doc="The time after which the broker aborts an open transaction. Without `transactional.id` it has no effect.",
+    )
+    transaction_two_phase_commit_enable: bool = boolean(
+        False,
+        built=(False,),
+        later="transactions are not built yet in this version.",
+        importance=LOW,
+        doc="An outside coordinator decides whether a transaction is committed (KIP-939).",
+    )
+
+    def _adjustments(self) -> Mapping[str, object]:
+        return client_adjustments(self) | _idempotence(self) | _delivery_timeout(self) | _batch_size(self)
+
+
+def _idempotence(config: ProducerConfig) -> dict[str, object]:
+    if not config.enable_idempotence:
+        return {}
+    if config.max_in_flight_requests_per_connection > IN_FLIGHT_MAX_IDEMPOTENT:
+        raise ConfigError(
+            f"max.in.flight.requests.per.connection={config.max_in_flight_requests_per_connection} is more than the "
+            f"{IN_FLIGHT_MAX_IDEMPOTENT} that enable.idempotence allows.",
+            hint="Lower it, or set enable.idempotence=false.",
+        )
+    if config.acks == -1 and config.retries > 0:
+        return {}
+    if "enable_idempotence" not in config.explicit:
+        return {"enable_idempotence": False}
+    setting = f"acks={config.acks}" if config.acks != -1 else "retries=0"
+    raise ConfigError(
+        f"enable.idempotence=true contradicts {setting}.",
+        hint="It needs acks=all and retries of at least 1; or set enable.idempotence=false.",
+    )
+
+
+def _delivery_timeout(config: ProducerConfig) -> dict[str, object]:
+    needed = min(config.linger_ms + config.request_timeout_ms, INT32_MAX)
+    if config.delivery_timeout_ms >= needed:
+        return {}
+    if "delivery_timeout_ms" not in config.explicit:
+        return {"delivery_timeout_ms": needed}
+    raise ConfigError(
+        f"delivery.timeout.ms={config.delivery_timeout_ms} is less than linger.ms + request.timeout.ms, which is "
+        f"{config.linger_ms} + {config.request_timeout_ms}.",
+        hint="Raise it, or lower one of the two.",
+    )
+
+
+def _batch_size(config: ProducerConfig) -> dict[str, object]:
+    if "batch_size" not in config.explicit:
+        return {"batch_size": min(config.batch_size, config.buffer_memory, config.max_request_size)}
+    if config.batch_size <= config.buffer_memory:
+        return {}
+    raise ConfigError(
+        f"batch.size={config.batch_size} is larger than buffer.memory={config.buffer_memory}, so no batch could ever "
+        "be full.",
+        hint="Lower the one or raise the other.",
+    )

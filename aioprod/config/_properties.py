@@ -1,0 +1,63 @@
+"""Java's `.properties` format, as `java.util.Properties.load` documents it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from aioprod.errors import ConfigError
+
+_BLANK = " \t\f"
+_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_KEY_AND_VALUE = re.compile(r"((?:\\.|[^\\=: \t\f])*)[ \t\f]*[=:]?[ \t\f]*(.*)", re.DOTALL)
+_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+
+
+def parse_properties(content: bytes) -> dict[str, str]:
+    """Return the keys and values of a properties file; a key that is repeated has its last value, as in Java.
+
+    Bytes that are not valid UTF-8 are read as Latin-1. Raises ConfigError for a malformed Unicode escape.
+    """
+    try:
+        decoded = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        decoded = content.decode("latin-1")
+    properties = {}
+    for number, line in _logical_lines(decoded):
+        key, value = _KEY_AND_VALUE.findall(line)[0]
+        properties[_unescape(key, number)] = _unescape(value, number)
+    return properties
+
+
+def _logical_lines(decoded: str) -> Iterator[tuple[int, str]]:
+    """Yield the number of its last natural line, from 1, with each logical line that is neither blank nor a comment."""
+    pending = ""
+    number = 0
+    for number, natural in enumerate(re.split(r"\r\n|\r|\n", decoded), 1):
+        line = natural.lstrip(_BLANK)
+        if not pending and line.startswith(("#", "!")):
+            continue
+        # An odd number of backslashes at its end makes a line go on in the next one.
+        if (len(line) - len(line.rstrip("\\"))) % 2:
+            pending += line[:-1]
+            continue
+        if pending + line:
+            yield number, pending + line
+        pending = ""
+    if pending:
+        yield number, pending
+
+
+def _unescape(escaped: str, number: int) -> str:
+    def replacement(match: re.Match[str]) -> str:
+        code = match[1]
+        if code == "u":
+            raise ConfigError(
+                f"Line {number} of the properties file has \\u without four hexadecimal digits after it.",
+                hint="Write a backslash itself as two.",
+            )
+        return chr(int(code[1:], 16)) if len(code) > 1 else _ESCAPES.get(code, code)
+
+    unescaped = _ESCAPE.sub(replacement, escaped)
+    # A character outside the basic plane is written as two escapes, the halves of a surrogate pair.
+    return unescaped.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

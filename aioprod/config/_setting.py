@@ -1,0 +1,221 @@
+"""One setting: its default, which values it takes, and how a value that was given becomes the stored one.
+
+The functions here declare the fields of a configuration class. Each returns a dataclass field whose default is the
+`Setting`, typed as the value that the field will hold; `**columns` are further columns of `Setting`.
+"""
+
+from __future__ import annotations
+
+import codecs
+import operator
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, TypeVar, cast
+
+from aioprod.config._addresses import addresses_of
+from aioprod.config._classes import Kind, check_name
+from aioprod.errors import ConfigError
+
+T = TypeVar("T")
+
+INT32_MAX = 2**31 - 1
+INT64_MAX = 2**63 - 1
+
+_INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
+
+
+class Importance(Enum):
+    """How likely it is that a user should think about a setting; the same three steps as in Java's reference."""
+
+    HIGH = "high"
+    MEDIUM = "medium"
+    LOW = "low"
+
+
+HIGH, MEDIUM, LOW = Importance
+
+
+@dataclass(frozen=True, slots=True, repr=False, eq=False, kw_only=True)
+class Setting:
+    """One row of the table that drives defaults, validation and the reference page.
+
+    `convert` turns a given value into the stored one, or raises ValueError. `valid` ends the sentence "must be ...".
+    `built` lists the only values that work in this version (None: all do), `later` is the sentence for the others.
+    `alias` is a second spelling, `secret` hides the value in messages and in `repr`.
+    """
+
+    default: object
+    convert: Callable[[Any], object]
+    type_name: str
+    valid: str
+    importance: Importance
+    doc: str
+    built: tuple[object, ...] | None = None
+    later: str = ""
+    alias: str | None = None
+    secret: bool = False
+
+    def __repr__(self) -> str:
+        return repr(self.default)
+
+    def show(self, value: object) -> str:
+        """Return `value` as it may be printed."""
+        return "[hidden]" if self.secret else repr(value)
+
+    def accept(self, name: str, given: object) -> object:
+        """Return the value to store for `given`; raises ConfigError that names the setting as Java spells it."""
+        try:
+            value = self.convert(given)
+        except ConfigError:
+            raise
+        except ValueError as error:
+            raise ConfigError(f"{dotted(name)} must be {self.valid}, not {self.show(given)}.") from error
+        if self.built is not None and value not in self.built:
+            raise ConfigError(f"{dotted(name)}={self.show(value)} can't be used: {self.later}")
+        return value
+
+
+def dotted(name: str) -> str:
+    """Return the name that Java gives to the setting stored as attribute `name`."""
+    return name.replace("_", ".")
+
+
+def _declare(default: T, **columns: Any) -> T:
+    return cast(T, field(default=Setting(default=default, **columns)))
+
+
+def integer(
+    default: int, *, at_least: int = 0, at_most: int = INT32_MAX, also: int | None = None, **columns: Any
+) -> int:
+    """Declare a whole number from `at_least` to `at_most`, or the single value `also`."""
+
+    def convert(given: Any) -> int:
+        value = _integer(given)
+        if not (at_least <= value <= at_most or value == also):
+            raise ValueError("out of range")
+        return value
+
+    valid = f"an integer of at least {at_least}" if at_most == INT64_MAX else f"an integer from {at_least} to {at_most}"
+    if also is not None:
+        valid += f", or {also}"
+    return _declare(default, convert=convert, type_name="int", valid=valid, **columns)
+
+
+def _integer(given: Any) -> int:
+    if isinstance(given, str) and _INTEGER.fullmatch(given.strip()):
+        return int(given)
+    if isinstance(given, float) and given.is_integer():
+        return int(given)
+    try:
+        if not isinstance(given, bool):
+            return operator.index(given)
+    except TypeError as error:
+        raise ValueError("not an integer") from error
+    raise ValueError("not an integer")
+
+
+def boolean(default: bool, **columns: Any) -> bool:
+    """Declare a bool; "true" and "false" are taken too."""
+
+    def convert(given: Any) -> bool:
+        words = {"true": True, "false": False}
+        value = words.get(given.strip().lower()) if isinstance(given, str) else given
+        if not isinstance(value, bool):
+            raise ValueError("not a bool")
+        return value
+
+    return _declare(default, convert=convert, type_name="bool", valid="true or false", **columns)
+
+
+def text(default: str, **columns: Any) -> str:
+    """Declare a string; white space around it is dropped, as in Java."""
+    return _declare(default, convert=_text, type_name="str", valid="a string", **columns)
+
+
+def optional_text(**columns: Any) -> str | None:
+    """Declare a string that may be None, which is its default."""
+    return _declare(None, convert=_or_none(_text), type_name="str", valid="a string", **columns)
+
+
+def _text(given: Any) -> str:
+    if not isinstance(given, str):
+        raise ValueError("not a string")
+    return given.strip()
+
+
+def _or_none(convert: Callable[[Any], object]) -> Callable[[Any], object]:
+    return lambda given: None if given is None else convert(given)
+
+
+def choice(default: str, choices: Iterable[str], **columns: Any) -> str:
+    """Declare one of a few words, in any case of letters, stored as spelled in `choices`."""
+    known = {word.lower(): word for word in choices}
+
+    def convert(given: Any) -> str:
+        try:
+            return known[_text(given).lower()]
+        except KeyError as error:
+            raise ValueError("not one of them") from error
+
+    valid = "one of " + ", ".join(known.values())
+    return _declare(default, convert=convert, type_name="str", valid=valid, **columns)
+
+
+def acknowledgements(default: int, **columns: Any) -> int:
+    """Declare `acks`: "all" or -1, 0, 1, stored as the int that goes on the wire."""
+
+    def convert(given: Any) -> int:
+        value = -1 if isinstance(given, str) and given.strip().lower() == "all" else _integer(given)
+        if value not in (-1, 0, 1):
+            raise ValueError("not one of them")
+        return value
+
+    return _declare(default, convert=convert, type_name="int or str", valid="one of all, -1, 0, 1", **columns)
+
+
+def optional_encoding(**columns: Any) -> str | None:
+    """Declare the name of a character set that Python knows, or None, which is its default."""
+
+    def convert(given: Any) -> str:
+        try:
+            return codecs.lookup(_text(given)).name
+        except LookupError as error:
+            raise ValueError("unknown") from error
+
+    valid = "the name of a character set"
+    return _declare(None, convert=_or_none(convert), type_name="str", valid=valid, **columns)
+
+
+def addresses(**columns: Any) -> tuple[str, ...]:
+    """Declare a list of `host:port`, stored as a tuple; the default names none."""
+    valid = "host:port, comma separated or as a list"
+    return _declare((), convert=addresses_of, type_name="list", valid=valid, **columns)
+
+
+def instance(kind: Kind, **columns: Any) -> Any:
+    """Declare an object, class or class name of `kind`, kept as given; the default is None."""
+
+    def convert(given: Any) -> object:
+        return _class(kind, given)
+
+    valid = f"a {kind}: an object, a class or a name"
+    return _declare(None, convert=_or_none(convert), type_name="class", valid=valid, **columns)
+
+
+def instances(kind: Kind, **columns: Any) -> tuple[Any, ...]:
+    """Declare a list of what `instance` takes, or a comma separated string of names; the default is empty."""
+
+    def convert(given: Any) -> tuple[object, ...]:
+        members = [name for name in given.split(",") if name.strip()] if isinstance(given, str) else given
+        if not isinstance(members, (list, tuple)) or None in members:
+            raise ValueError("not a list")
+        return tuple(_class(kind, member) for member in members)
+
+    valid = f"a list of {kind}s, each an object, a class or a name"
+    return _declare((), convert=convert, type_name="list", valid=valid, **columns)
+
+
+def _class(kind: Kind, given: Any) -> object:
+    return check_name(given.strip(), kind) if isinstance(given, str) else given

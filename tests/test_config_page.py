@@ -1,0 +1,30 @@
+"""The reference page is made from the table, and the one in docs/ is up to date."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from aioprod.config import KNOWN_CLASSES, ProducerConfig, settings_of
+from aioprod.config._page import reference_page
+from aioprod.config._refused import REFUSED_SETTINGS
+
+PAGE = Path(__file__).parent.parent / "docs" / "configuration.md"
+
+
+def test_the_page_in_docs_is_up_to_date() -> None:
+    assert PAGE.read_text(encoding="utf-8") == reference_page(), "run: python -m aioprod.config > docs/configuration.md"
+
+
+def test_the_module_prints_the_page() -> None:
+    printed = subprocess.run([sys.executable, "-m", "aioprod.config"], capture_output=True, check=True)
+    assert printed.stdout.decode() == reference_page()
+
+
+def test_the_page_has_every_setting_and_every_name_of_a_class() -> None:
+    page = reference_page()
+    for name in settings_of(ProducerConfig):
+        assert page.count(f"\n| `{name.replace('_', '.')}` |") == 1, name
+    for name in [*REFUSED_SETTINGS, *(name for known in KNOWN_CLASSES.values() for name in known)]:
+        assert f"`{name}`" in page, name

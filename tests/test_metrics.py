@@ -1,0 +1,119 @@
+"""Counters, gauges, histograms, and the producer's own set of them."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aioprod.metrics import Counter, Gauge, Histogram, Metrics, ProducerMetrics
+
+PERCENTILE_ERROR = 1 / 64
+
+
+def test_counter() -> None:
+    counter = Counter("total", "How many.")
+    counter.add()
+    counter.add(4)
+    assert counter.readings() == {"total": 5}
+
+
+def test_gauge() -> None:
+    values = [1.0]
+    gauge = Gauge("age_s", "How old.")
+    assert gauge.readings() == {"age_s": 0}
+    gauge.read = lambda: values[-1]
+    values.append(2.5)
+    assert gauge.readings() == {"age_s": 2.5}
+
+
+def test_histogram_without_values() -> None:
+    empty = Histogram("latency", "How long.", ("avg", "max", "p50", "p99"))
+    assert empty.readings() == {"latency_avg": 0, "latency_max": 0, "latency_p50": 0, "latency_p99": 0}
+
+
+def test_histogram() -> None:
+    histogram = Histogram("latency", "How long.", ("avg", "max", "p50", "p99.9"))
+    for value in range(1, 1001):
+        histogram.record(value)
+    readings = histogram.readings()
+    assert (readings["latency_avg"], readings["latency_max"], histogram.count) == (500.5, 1000, 1000)
+    assert readings["latency_p50"] == pytest.approx(500, rel=PERCENTILE_ERROR)
+    assert readings["latency_p99.9"] == pytest.approx(999, rel=PERCENTILE_ERROR)
+
+
+def test_zero_is_a_value() -> None:
+    histogram = Histogram("throttle", "How long.")
+    for value in (0, 0, 0, 10):
+        histogram.record(value)
+    assert (histogram.percentile(50), histogram.percentile(75), histogram.percentile(100)) == (0, 0, 10)
+    assert histogram.average == 2.5
+
+
+@settings(max_examples=100)
+@given(st.lists(st.floats(0, 1e300) | st.floats(5e-324, 1e-3), min_size=1, max_size=30), st.integers(1, 100))
+def test_percentiles_are_near_a_recorded_value(values: list[float], percent: int) -> None:
+    histogram = Histogram("x", "Anything.")
+    for value in values:
+        histogram.record(value)
+    exact = sorted(values)[math.ceil(len(values) * percent / 100) - 1]
+    assert histogram.percentile(percent) == pytest.approx(exact, rel=PERCENTILE_ERROR, abs=1e-320)
+    assert histogram.max == max(values)
+
+
+def test_registry() -> None:
+    metrics = Metrics()
+    counter = metrics.counter("total", "How many.")
+    metrics.gauge("now", "How many now.", lambda: 3)
+    sizes = metrics.histogram("size", "How large.")
+    counter.add(2)
+    sizes.record(8)
+    assert metrics.snapshot() == {"total": 2, "now": 3, "size_avg": 8, "size_max": 8}
+    assert metrics.describe() == {
+        "total": "How many.",
+        "now": "How many now.",
+        "size_avg": "How large.",
+        "size_max": "How large.",
+    }
+    with pytest.raises(ValueError, match="There is a metric named 'total' already"):
+        metrics.gauge("total", "Again.")
+
+
+def test_producer_metrics() -> None:
+    metrics = ProducerMetrics()
+    metrics.request_latency.record(2.0)
+    metrics.buffer_available_bytes.read = lambda: 5
+    snapshot = metrics.snapshot()
+    assert set(snapshot.values()) >= {0, 2.0, 5}
+    assert set(snapshot) == {
+        "record_send_total",
+        "record_retry_total",
+        "record_error_total",
+        "batch_split_total",
+        "batch_size_avg",
+        "batch_size_max",
+        "records_per_request_avg",
+        "compression_rate_avg",
+        "record_queue_time_avg",
+        "record_queue_time_max",
+        "record_queue_time_p50",
+        "record_queue_time_p99",
+        "request_latency_avg",
+        "request_latency_max",
+        "request_latency_p50",
+        "request_latency_p99",
+        "produce_throttle_time_avg",
+        "produce_throttle_time_max",
+        "buffer_total_bytes",
+        "buffer_available_bytes",
+        "waiting_senders",
+        "requests_in_flight",
+        "connection_count",
+        "connection_creation_total",
+        "connection_close_total",
+        "metadata_age_s",
+        "interceptor_failures",
+    }
+    assert all(doc.endswith(".") for doc in metrics.describe().values())
