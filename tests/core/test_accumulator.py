@@ -174,7 +174,7 @@ def test_an_illegal_topic_is_refused_before_anybody_is_asked() -> None:
     harness = Harness()
     with pytest.raises(InvalidTopicError):
         harness.append(name="no/slash")
-    assert harness.asked == 0
+    assert harness.due == []
 
 
 def test_a_record_over_a_limit_is_refused() -> None:
@@ -206,7 +206,7 @@ def test_a_new_topic_is_asked_for_once_and_its_records_parked() -> None:
     assert isinstance(first, ParkedRecord)
     assert isinstance(second, ParkedRecord)
     assert (first.deadline, second.deadline) == (61.0, 62.0)
-    assert harness.asked == 1
+    assert harness.due == [1.0, 61.0], "now for metadata, then the first deadline"
     assert harness.metadata.next_refresh(1.0) == 1.0
     assert harness.held()[0] == 2
 
@@ -299,7 +299,7 @@ def test_a_topic_without_anything_held_is_forgotten() -> None:
     harness.lead({0: 1})
     batch = harness.batch()
     topic = harness.accumulator.topics["t"]
-    harness.accumulator.forget(topic)
+    harness.accumulator.forget(topic, 0.0)
     assert "t" in harness.accumulator.topics, "it still holds a batch"
     harness.drain()
     harness.acknowledge(batch)

@@ -144,6 +144,19 @@ def test_falls_back_to_version_0_for_a_broker_that_names_none() -> None:
     assert connection.phase is Phase.READY
 
 
+def test_falls_back_to_version_0_when_the_refusal_can_not_be_read() -> None:
+    connection = new_connection()
+    connection.open(0.0)
+    _, correlation_id, _ = sent_versions_request(connection)
+    refusal = correlation_id.to_bytes(4, "big") + b"\x00\x23\x01\x00\x12"
+    drain(connection, len(refusal).to_bytes(4, "big") + refusal)
+    version, correlation_id, _ = sent_versions_request(connection)
+    assert version == 0
+    refusal = correlation_id.to_bytes(4, "big") + b"\x00\x23\x01\x00\x12"
+    with pytest.raises(ProtocolError, match="is no Kafka broker"):
+        drain(connection, len(refusal).to_bytes(4, "big") + refusal)
+
+
 def test_a_broker_that_names_the_version_it_refused_is_asked_in_ever_lower_ones() -> None:
     connection = new_connection()
     connection.open(0.0)
@@ -357,7 +370,10 @@ RESET = ConnectionResetError(104, "Connection reset by peer")
 @pytest.mark.parametrize(
     ("cause", "message"),
     [
-        (None, f"{PEER} closed the connection before it answered ApiVersions."),
+        (
+            None,
+            f"{PEER} closed the connection before it answered ApiVersions, as a TLS listener or no Kafka broker does.",
+        ),
         (
             ConnectionResetError(104, "Connection reset by peer"),
             f"{PEER} broke the connection (Connection reset by peer)",

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from aioprod.core.batch import Batch, BatchState, Run
 from aioprod.core.division import split
 from aioprod.core.lifecycle import (
-    cut_linger,
     expired,
     flush,
     land,
@@ -115,7 +114,6 @@ def test_withdrawing_beside_a_bulk() -> None:
     harness.batch(b"c", waiter="placeholder")
     batch.waiters.pop()
     harness.batch(b"d", waiter="D")
-    assert batch.index_of("D") == 3
     assert withdraw(harness.accumulator, batch, "D", 0.0)
     harness.drain()
     assert values(batch) == [b"a", b"b", b"c"]
@@ -194,14 +192,6 @@ def test_a_flush_waits_for_settled_batches_that_are_being_told() -> None:
     assert not told
     release(harness.accumulator, batch)
     assert told == ["done"]
-
-
-def test_memory_pressure_cuts_the_linger() -> None:
-    harness = Harness()
-    harness.lead({0: 1})
-    batch = harness.batch()
-    cut_linger(harness.accumulator, 0.0)
-    assert harness.drain(unfinished=False) == [batch]
 
 
 def test_parked_records_move_on_in_order_some_at_a_time() -> None:

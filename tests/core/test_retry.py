@@ -56,9 +56,9 @@ def test_families() -> None:
     assert failure_family(batch) is NotSentError
     batch.code = ErrorCode.NOT_ENOUGH_REPLICAS
     assert failure_family(batch) is RejectedError
-    batch.on_wire = True
+    batch.unanswered = True
     assert failure_family(batch) is UnknownOutcomeError
-    batch.on_wire = False
+    batch.unanswered = False
     batch.maybe_stored = True
     assert failure_family(batch) is UnknownOutcomeError
 

@@ -1,0 +1,52 @@
+"""From names to IP addresses. Names are looked up anew for each attempt, so a broker that moved is found again."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import NamedTuple, TypeAlias
+
+from aioprod.net.settings import Address
+
+__all__ = ["Endpoint", "canonical_addresses", "resolve", "text_of"]
+
+SocketAddress: TypeAlias = tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]
+
+
+class Endpoint(NamedTuple):
+    """One IP address that a name stands for, in the form that sockets take."""
+
+    family: socket.AddressFamily
+    address: SocketAddress
+
+    def __str__(self) -> str:
+        return str(self.address[0])
+
+
+def text_of(address: Address) -> str:
+    """`host:port`, with an IPv6 address in brackets."""
+    host, port = address
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+async def resolve(loop: asyncio.AbstractEventLoop, address: Address) -> list[Endpoint]:
+    """All IP addresses of a host in the order in which the system wants them tried; OSError if there are none."""
+    host, port = address
+    rows = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
+    return list(dict.fromkeys(Endpoint(family, target) for family, _, _, _, target in rows))
+
+
+async def canonical_addresses(loop: asyncio.AbstractEventLoop, addresses: tuple[Address, ...]) -> tuple[Address, ...]:
+    """The canonical host names behind `addresses`, one for each IP address (KIP-235).
+
+    A name that can't be looked up stays as it is: connecting to it will say why.
+    """
+    found: dict[Address, None] = {}
+    for address in addresses:
+        try:
+            for endpoint in await resolve(loop, address):
+                host, _ = await loop.getnameinfo(endpoint.address)  # type: ignore[arg-type]  # typeshed lacks IPv6 tuples
+                found[host, address[1]] = None
+        except OSError:
+            found[address] = None
+    return tuple(found)

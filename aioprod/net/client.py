@@ -1,0 +1,295 @@
+"""A client of a cluster: knows its brokers, keeps one connection to each that is used, keeps the metadata fresh."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable
+from random import Random
+from typing import TypeVar
+
+from aioprod.cluster import Metadata, MetadataUpdate
+from aioprod.errors import (
+    AioprodError,
+    BrokerConnectionError,
+    MetadataTimeoutError,
+    ProtocolError,
+    RequestTimedOutError,
+    UnsupportedVersionError,
+    UsageError,
+)
+from aioprod.net.connection import BrokerConnection
+from aioprod.net.links import Links
+from aioprod.net.pool import BrokerLink, Surroundings
+from aioprod.net.refresh import MetadataRefresh
+from aioprod.net.settings import ClientSettings
+from aioprod.net.tasks import Supervisor
+from aioprod.wire.schema import Request, Response
+
+__all__ = ["Client", "ClientListener"]
+
+ResponseT = TypeVar("ResponseT", bound=Response)
+
+
+class ClientListener:
+    """Who hears of what happens in a `Client`; a subclass overrides what concerns it. All are called in the loop."""
+
+    def link_ready(self, link: BrokerLink) -> None:
+        """The broker is connected and its versions are known."""
+
+    def link_lost(self, link: BrokerLink, error: AioprodError | None) -> None:
+        """The connection is gone and all its requests were completed, or it could not be made; None: we closed it."""
+
+    def link_data(self, link: BrokerLink) -> None:
+        """The answers in one chunk of bytes were completed."""
+
+    def link_writable(self, link: BrokerLink) -> None:
+        """The transport takes more again, or a throttle has ended."""
+
+    def metadata_changed(self, update: MetadataUpdate) -> None:
+        """The metadata was asked for and came; the links are in step with it."""
+
+    def wake(self) -> None:
+        """`poll` is wanted soon."""
+
+    def failed(self, error: BaseException) -> None:
+        """A background task or a callback raised what nobody expected."""
+
+
+class Client:
+    """Connections, metadata and what holds them together.
+
+    `poll` does all that is due and has to be called again and again; who has no loop for that calls `keep_running`.
+    `metadata` says which brokers and partitions there are.
+    """
+
+    def __init__(
+        self,
+        settings: ClientSettings,
+        *,
+        loop: asyncio.AbstractEventLoop,
+        clock: Callable[[], float],
+        random: Random,
+        listener: ClientListener,
+    ) -> None:
+        self.settings = settings
+        self.metadata = Metadata(
+            max_age_s=settings.metadata_max_age_s,
+            max_idle_s=settings.metadata_max_idle_s,
+            backoff=lambda step: settings.retry_backoff.delay_s(step, random),
+        )
+        self._loop = loop
+        self._clock = clock
+        self._listener = listener
+        self._tasks = Supervisor(loop, self.failed)
+        around = Surroundings(settings, loop, clock, random, self._tasks, self)
+        self._links = Links(around)
+        self._refresh = MetadataRefresh(self.metadata, self._links, around, self._metadata_changed)
+        self._awake = asyncio.Event()
+        self._waiters: set[asyncio.Future[None]] = set()
+        self._next_due = math.inf
+        self._closed = False
+        self._failure: BaseException | None = None
+
+    # -- life --------------------------------------------------------------------------------------------------------
+
+    async def start(self, timeout_s: float) -> None:
+        """Connect to the bootstrap servers and learn the cluster's brokers.
+
+        Raises MetadataTimeoutError with the reason for each address if that takes longer than `timeout_s`; without
+        waiting ProtocolError if all of them are no Kafka brokers, and UnsupportedVersionError if they are too old.
+        """
+        self._refresh.bootstrap()
+        scope = asyncio.timeout(timeout_s)
+        try:
+            async with scope:
+                while self.metadata.last_success is None:
+                    self._check_start()
+                    await self._turn()
+        except TimeoutError:
+            if not scope.expired():
+                raise
+            text = f"No broker described the cluster within {timeout_s:g} s: {self.describe()}."
+            raise MetadataTimeoutError(text, hint="Check bootstrap.servers.") from self._last_error()
+
+    def _check_start(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+        if isinstance(self._refresh.error, UnsupportedVersionError):
+            raise self._refresh.error
+        errors = [link.last_error for link in self._links]
+        if errors and all(isinstance(error, ProtocolError) for error in errors):
+            hint = errors[0].hint if errors[0] is not None else None
+            raise ProtocolError(f"No Kafka broker was found: {self.describe()}.", hint=hint)
+
+    def _last_error(self) -> AioprodError | None:
+        errors = [link.last_error for link in self._links if link.last_error is not None]
+        return self._refresh.error or (errors[0] if errors else None)
+
+    def describe(self) -> str:
+        """How it stands with each broker and with the metadata, for an error message."""
+        now = self._clock()
+        reasons = [link.describe(now) for link in self._links]
+        if self._refresh.error is not None:
+            reasons.append(self._refresh.error.message.rstrip("."))
+        return "; ".join(reasons)
+
+    async def run(self) -> None:
+        """Poll until the client is closed."""
+        while not self._closed:
+            await self._turn()
+
+    def keep_running(self) -> None:
+        """`run` in the background, for users without a loop of their own; if it fails, `failed` and all requests do."""
+        self._tasks.spawn(self.run(), name="aioprod client")
+
+    async def _turn(self) -> None:
+        """Poll once, then sleep until something is due or somebody wakes us."""
+        self._awake.clear()
+        delay_s = self.poll(self._clock()) - self._clock()
+        timer = None if math.isinf(delay_s) else self._loop.call_later(max(0.0, delay_s), self._awake.set)
+        try:
+            await self._awake.wait()
+        finally:
+            if timer is not None:
+                timer.cancel()
+
+    async def close(self, *, flush_s: float = 0.05) -> None:
+        """End everything: requests fail, tasks end, connections close.
+
+        Takes no longer than `flush_s` seconds, in which the connections write out what they were given. If it is
+        cancelled, it drops that at once.
+        """
+        self._closed = True
+        self._notify()
+        self.wake()
+        try:
+            await self._tasks.close()
+        finally:
+            await self._links.close(flush_s)
+
+    # -- what is due -------------------------------------------------------------------------------------------------
+
+    def poll(self, now: float) -> float:
+        """Do all that is due: time-outs, reconnects, the metadata request, closing what is idle.
+
+        Never waits. Returns when something is due next, in monotonic seconds; `wake` is called if that changes.
+        """
+        if self._closed:
+            return math.inf
+        # What the work below makes due is noted meanwhile.
+        self._next_due = math.inf
+        due = min(self._links.poll(now), self._refresh.poll(now))
+        self._next_due = min(due, self._next_due)
+        return self._next_due
+
+    def due(self, when: float) -> None:
+        """Make sure that `poll` is called at that time."""
+        if when < self._next_due and not self._closed:
+            self._next_due = when
+            self.wake()
+
+    def wake(self) -> None:
+        """Have `poll` called soon."""
+        self._awake.set()
+        self._listener.wake()
+
+    # -- requests ----------------------------------------------------------------------------------------------------
+
+    def link(self, node_id: int) -> BrokerLink | None:
+        """The link to a broker, None if the metadata did not name it when `poll` was called last.
+
+        That of a broker which has vanished from the metadata is there for a while, but never ready.
+        """
+        return self._links.get(node_id)
+
+    async def request(
+        self, message: Request[ResponseT], *, node_id: int | None = None, timeout_s: float | None = None
+    ) -> ResponseT:
+        """Send `message` to a broker, or to any that is ready, and return its answer; connects if need be.
+
+        `timeout_s` is for all of it, by default `request.timeout.ms`. Raises RequestTimedOutError when it has passed,
+        BrokerConnectionError if the connection is lost or the metadata does not name the broker, ProtocolError,
+        UnsupportedVersionError, and UsageError if the client is closed.
+        """
+        limit_s = self.settings.request_timeout_s if timeout_s is None else timeout_s
+        scope = asyncio.timeout(limit_s)
+        try:
+            async with scope:
+                connection = await self._ready_connection(node_id)
+                return await connection.request(message, timeout_s=max(limit_s, self.settings.request_timeout_s))
+        except TimeoutError as error:
+            if not scope.expired():
+                raise
+            raise RequestTimedOutError(
+                f"{message.NAME} was not answered within {limit_s:g} s: {self.describe()}."
+            ) from (self._last_error() or error)
+
+    async def _ready_connection(self, node_id: int | None) -> BrokerConnection:
+        while True:
+            self._check_usable()
+            now = self._clock()
+            look_again_at = math.inf
+            link = self._links.least_loaded(now) if node_id is None else self.link(node_id)
+            if link is not None and link.ensure(now) and link.connection is not None:
+                return link.connection
+            if node_id is None:
+                look_again_at = self._links.seek(now)
+            elif link is None or link.retired:
+                raise BrokerConnectionError(f"The cluster's metadata names no broker {node_id}.")
+            await self._change(look_again_at - now)
+
+    def _check_usable(self) -> None:
+        if self._closed:
+            raise UsageError("The client is closed.")
+        if self._failure is not None:
+            raise AioprodError(f"The client has failed: {self._failure!r}.") from self._failure
+
+    async def _change(self, timeout_s: float) -> None:
+        """Wait until a link changes or the time is over."""
+        waiter: asyncio.Future[None] = self._loop.create_future()
+        self._waiters.add(waiter)
+        try:
+            await asyncio.wait([waiter], timeout=None if math.isinf(timeout_s) else max(0.0, timeout_s))
+        finally:
+            self._waiters.discard(waiter)
+
+    def _notify(self) -> None:
+        """Something changed that a request may wait for, and that makes something due."""
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+        self.due(self._clock())
+
+    # -- events ------------------------------------------------------------------------------------------------------
+
+    def link_ready(self, link: BrokerLink) -> None:
+        self._notify()
+        if not link.is_bootstrap:
+            self._listener.link_ready(link)
+
+    def link_lost(self, link: BrokerLink, error: AioprodError | None) -> None:
+        if error is not None:
+            self.metadata.request_update(self._clock())
+        self._notify()
+        if not link.is_bootstrap:
+            self._listener.link_lost(link, error)
+
+    def link_data(self, link: BrokerLink) -> None:
+        if not link.is_bootstrap:
+            self._listener.link_data(link)
+
+    def link_writable(self, link: BrokerLink) -> None:
+        self._notify()
+        if not link.is_bootstrap:
+            self._listener.link_writable(link)
+
+    def _metadata_changed(self, update: MetadataUpdate) -> None:
+        self._notify()
+        self._listener.metadata_changed(update)
+
+    def failed(self, error: BaseException) -> None:
+        """A background task or a callback raised."""
+        self._failure = error
+        self._notify()
+        self._listener.failed(error)

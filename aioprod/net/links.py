@@ -1,0 +1,130 @@
+"""All links of a client: kept in step with the metadata, and the choice of a broker that any broker would do for."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from aioprod.cluster import Node
+from aioprod.errors import AioprodError
+from aioprod.net.pool import BrokerLink, LinkState, Surroundings
+from aioprod.net.settings import Address
+
+__all__ = ["Links"]
+
+_STAGGER_S: Final = 0.1
+"""While any broker will do: how long to wait for one to connect before the next one is tried beside it."""
+
+
+class Links:
+    """The brokers of the metadata by id, and while none of them helps the bootstrap servers under ids below 0."""
+
+    def __init__(self, around: Surroundings) -> None:
+        self._around = around
+        self._links: dict[int, BrokerLink] = {}
+
+    def __iter__(self) -> Iterator[BrokerLink]:
+        """Those that are in use."""
+        return (link for link in self._links.values() if not link.retired)
+
+    def get(self, node_id: int) -> BrokerLink | None:
+        """The link to a broker that the metadata names or named lately, which then is retired."""
+        return self._links.get(node_id)
+
+    # -- which there are ---------------------------------------------------------------------------------------------
+
+    def set_nodes(self, nodes: Iterable[Node]) -> list[BrokerLink]:
+        """The metadata names these brokers, so bootstrap servers are needed no more.
+
+        Returns the connected links that became those of a broker: who was reached at the address of one is that broker.
+        """
+        by_id = {node.id: node for node in nodes}
+        adopted: list[BrokerLink] = []
+        for node in by_id.values():
+            link = self._links.get(node.id)
+            if link is None:
+                link = self._adopt(node)
+                if link.state is LinkState.READY:
+                    adopted.append(link)
+                self._links[node.id] = link
+            link.follow(node)
+        for node_id, link in list(self._links.items()):
+            if node_id in by_id:
+                continue
+            if link.retired and link.state in (LinkState.IDLE, LinkState.BACKOFF):
+                del self._links[node_id]
+            elif not link.retired:
+                link.retire()
+        return adopted
+
+    def _adopt(self, node: Node) -> BrokerLink:
+        for link in self:
+            if link.is_bootstrap and link.address == (node.host, node.port):
+                return self._links.pop(link.node.id)
+        return BrokerLink(node, self._around)
+
+    def set_bootstrap(self, addresses: Iterable[Address]) -> None:
+        """Try the bootstrap servers too, but those that are known as brokers."""
+        known = {link.address for link in self if not link.is_bootstrap}
+        for index, (host, port) in enumerate(addresses):
+            if (host, port) in known:
+                continue
+            node = Node(-1 - index, host, port)
+            link = self._links.setdefault(node.id, BrokerLink(node, self._around))
+            link.follow(node)
+
+    def give_up(self, error: AioprodError) -> None:
+        """Drop all connections: these brokers are not, or no longer, those of our cluster."""
+        for link in self:
+            link.retire(error)
+
+    # -- any broker --------------------------------------------------------------------------------------------------
+
+    def least_loaded(self, now: float, avoid: int | None = None) -> BrokerLink | None:
+        """A ready link with the fewest requests in flight; the node id `avoid` only if there is no other."""
+        ready = [link for link in self if link.is_ready(now)]
+        candidates = [link for link in ready if link.node.id != avoid] or ready
+        if not candidates:
+            return None
+        load = {link: link.connection.in_flight if link.connection else 0 for link in candidates}
+        lowest = min(load.values())
+        return self._around.random.choice([link for link in candidates if load[link] == lowest])
+
+    def seek(self, now: float) -> float:
+        """Nobody is ready: see that somebody will be. Returns when to look again if nothing has happened until then."""
+        since = max((link.connecting_since for link in self if link.state is LinkState.CONNECTING), default=-math.inf)
+        if now < since + _STAGGER_S:
+            return since + _STAGGER_S
+        possible = [link for link in self if link.can_connect(now)]
+        if possible:
+            self._around.random.choice(possible).ensure(now)
+            return now + _STAGGER_S
+        return min((link.backoff_until for link in self if link.state is LinkState.BACKOFF), default=math.inf)
+
+    @property
+    def all_failing(self) -> bool:
+        """Whether no link is ready, connecting or untried."""
+        return all(link.state is LinkState.BACKOFF for link in self)
+
+    @property
+    def has_bootstrap(self) -> bool:
+        """Whether bootstrap servers are among those that are tried."""
+        return any(link.is_bootstrap for link in self)
+
+    @property
+    def has_brokers(self) -> bool:
+        """Whether brokers that the metadata named are among those that are tried."""
+        return any(not link.is_bootstrap for link in self)
+
+    # -- all of them -------------------------------------------------------------------------------------------------
+
+    def poll(self, now: float) -> float:
+        """Do what is due on each link; returns when something is due next."""
+        return min((link.poll(now) for link in list(self._links.values())), default=math.inf)
+
+    async def close(self, flush_s: float) -> None:
+        """Close all connections; what is not written out after `flush_s` seconds is dropped."""
+        connections = [link.connection for link in self._links.values() if link.connection is not None]
+        await asyncio.gather(*(connection.close(flush_s) for connection in connections))

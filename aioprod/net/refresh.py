@@ -1,0 +1,137 @@
+"""Keeping the metadata fresh: one request at a time, to any broker that is ready, or to the bootstrap servers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from aioprod.cluster import Metadata, MetadataUpdate
+from aioprod.errors import AioprodError, BrokerConnectionError, BrokerError, ErrorCode
+from aioprod.messages import MetadataRequest
+from aioprod.net.addresses import canonical_addresses
+from aioprod.net.connection import BrokerConnection
+from aioprod.net.links import Links
+from aioprod.net.pool import BrokerLink, Surroundings
+
+__all__ = ["MetadataRefresh"]
+
+
+class MetadataRefresh:
+    """Asks when `metadata` wants to be asked for, and keeps the links in step with what it says.
+
+    `error` is why the last request failed, None after an answer. `changed` hears of each answer.
+    """
+
+    def __init__(
+        self, metadata: Metadata, links: Links, around: Surroundings, changed: Callable[[MetadataUpdate], None]
+    ) -> None:
+        self.error: AioprodError | None = None
+        self._metadata = metadata
+        self._links = links
+        self._around = around
+        self._changed = changed
+        self._version = metadata.version
+        self._wanted_since: float | None = None
+        self._avoid: int | None = None
+        self._resolving = False
+        self._bootstrap_after = -math.inf
+
+    def poll(self, now: float) -> float:
+        """Ask if it is time to, and find somebody to ask; returns when something is due next."""
+        self.follow()
+        due = self._metadata.next_refresh(now)
+        if due > now:
+            return due
+        give_up_at = self._give_up_if_due(now)
+        link = self._links.least_loaded(now, self._avoid)
+        if link is not None and link.connection is not None:
+            self._ask(link, link.connection, now)
+            return math.inf
+        due = min(self._links.seek(now), give_up_at)
+        if self._around.settings.rebootstrap and self._links.all_failing and not self._links.has_bootstrap:
+            # None of the bootstrap servers need be new, so there may be nothing else to try after this.
+            if now >= self._bootstrap_after:
+                self._bootstrap_after = now + self._around.settings.reconnect_backoff.max_s
+                self.bootstrap()
+            due = min(due, self._bootstrap_after)
+        return due
+
+    def follow(self) -> None:
+        """Bring the links in step with the brokers of the metadata."""
+        if self._metadata.version == self._version:
+            return
+        self._version = self._metadata.version
+        for link in self._links.set_nodes(self._metadata.cluster.nodes):
+            self._around.events.link_ready(link)
+
+    # -- asking ------------------------------------------------------------------------------------------------------
+
+    def _ask(self, link: BrokerLink, connection: BrokerConnection, now: float) -> None:
+        message = self._metadata.build_request(now, self._around.settings.allow_auto_topic_creation)
+        self._around.tasks.spawn(self._exchange(link, connection, message), name="metadata request")
+
+    async def _exchange(self, link: BrokerLink, connection: BrokerConnection, message: MetadataRequest) -> None:
+        clock = self._around.clock
+        try:
+            version = connection.versions.pick(MetadataRequest)
+            response = await connection.request(message)
+        except AioprodError as error:
+            self._metadata.handle_failure(error, clock())
+            self._failed(link, error)
+            return
+        update = self._metadata.handle_response(response, clock(), version=version)
+        if update.error is not None:
+            self._failed(link, update.error)
+            return
+        self.error = self._avoid = self._wanted_since = None
+        self.follow()
+        self._changed(update)
+        self._around.events.due(clock())
+
+    def _failed(self, link: BrokerLink, error: AioprodError) -> None:
+        self.error = error
+        self._avoid = link.node.id
+        now = self._around.clock()
+        if isinstance(error, BrokerError) and error.code == ErrorCode.REBOOTSTRAP_REQUIRED:
+            self.rebootstrap(now, f"{link.peer} asked for it")
+        self._around.events.due(now)
+
+    # -- beginning anew ----------------------------------------------------------------------------------------------
+
+    def _give_up_if_due(self, now: float) -> float:
+        """When the brokers that we know will have kept us waiting for too long; if that is now, give them up."""
+        if self._wanted_since is None:
+            self._wanted_since = now
+        settings = self._around.settings
+        if not settings.rebootstrap or not self._links.has_brokers:
+            return math.inf
+        give_up_at = self._wanted_since + settings.rebootstrap_trigger_s
+        if give_up_at >= now:
+            return give_up_at
+        self.rebootstrap(now, f"no broker has described the cluster for {settings.rebootstrap_trigger_s:g} s")
+        return math.inf
+
+    def bootstrap(self) -> None:
+        """Take the bootstrap servers for brokers until there is an answer."""
+        if not self._around.settings.canonical_names:
+            self._links.set_bootstrap(self._around.settings.bootstrap)
+        elif not self._resolving:
+            self._resolving = True
+            self._around.tasks.spawn(self._bootstrap_canonical(), name="canonical bootstrap names")
+
+    async def _bootstrap_canonical(self) -> None:
+        around = self._around
+        try:
+            self._links.set_bootstrap(await canonical_addresses(around.loop, around.settings.bootstrap))
+        finally:
+            self._resolving = False
+        around.events.due(around.clock())
+
+    def rebootstrap(self, now: float, reason: str) -> None:
+        """Drop all brokers and begin with the bootstrap servers again (KIP-1102)."""
+        if not self._around.settings.rebootstrap:
+            return
+        self._wanted_since = now
+        self._avoid = None
+        self._links.give_up(BrokerConnectionError(f"The client begins with the bootstrap servers again: {reason}."))
+        self.bootstrap()

@@ -1,0 +1,90 @@
+"""What a client needs to know to reach a cluster and to stay in touch with it."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, Final, Self, TypeAlias
+
+from aioprod.config import ClientConfig, ProducerConfig, parse_address
+from aioprod.core.backoff import Backoff
+from aioprod.wire.frame import FRAME_SIZE_MAX
+
+__all__ = ["SOFTWARE_NAME", "Address", "ClientSettings", "software_version"]
+
+Address: TypeAlias = tuple[str, int]
+"""Host name or IP address, and port."""
+
+SOFTWARE_NAME: Final = "aioprod"
+CONNECT_TIMEOUT: Final = Backoff(10.0, 30.0)
+RECONNECT_BACKOFF: Final = Backoff(0.05, 1.0)
+RETRY_BACKOFF: Final = Backoff(0.1, 1.0)
+
+
+@cache
+def software_version() -> str:
+    """Our version in the characters that a broker accepts (KIP-511), which leave out the "+" of local versions."""
+    try:
+        installed = version(SOFTWARE_NAME)
+    except PackageNotFoundError:
+        return "unknown"
+    return re.sub(r"[^a-zA-Z0-9.-]", "-", installed).strip("-.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientSettings:
+    """Settings of a `Client`, with the defaults of Java's producer; times in seconds, a buffer of -1 bytes is the OS's.
+
+    `bootstrap` are the addresses to begin with. `canonical_names` looks up the canonical names of their IP addresses
+    and connects to those (KIP-235). `rebootstrap` goes back to them when no known broker can be reached, or none has
+    answered a metadata request for `rebootstrap_trigger_s` (KIP-899, KIP-1102).
+    """
+
+    bootstrap: tuple[Address, ...]
+    client_id: str = SOFTWARE_NAME
+    request_timeout_s: float = 30.0
+    connect_timeout: Backoff = CONNECT_TIMEOUT
+    reconnect_backoff: Backoff = RECONNECT_BACKOFF
+    retry_backoff: Backoff = RETRY_BACKOFF
+    metadata_max_age_s: float = 300.0
+    metadata_max_idle_s: float = 300.0
+    connections_max_idle_s: float = 540.0
+    send_buffer_bytes: int = 131072
+    receive_buffer_bytes: int = 32768
+    canonical_names: bool = False
+    rebootstrap: bool = True
+    rebootstrap_trigger_s: float = 300.0
+    allow_auto_topic_creation: bool = True
+    frame_size_max: int = FRAME_SIZE_MAX
+
+    @classmethod
+    def from_config(cls, config: ClientConfig, **others: Any) -> Self:
+        """The settings that `config` asks for; `others` are fields of this class and win."""
+        idle_ms = config.connections_max_idle_ms
+        fields: dict[str, Any] = {
+            "bootstrap": tuple(parse_address(server) for server in config.bootstrap_servers),
+            "client_id": config.client_id or SOFTWARE_NAME,
+            "request_timeout_s": config.request_timeout_ms / 1000.0,
+            "connect_timeout": _backoff(
+                config.socket_connection_setup_timeout_ms, config.socket_connection_setup_timeout_max_ms
+            ),
+            "reconnect_backoff": _backoff(config.reconnect_backoff_ms, config.reconnect_backoff_max_ms),
+            "retry_backoff": _backoff(config.retry_backoff_ms, config.retry_backoff_max_ms),
+            "metadata_max_age_s": config.metadata_max_age_ms / 1000.0,
+            "connections_max_idle_s": math.inf if idle_ms < 0 else idle_ms / 1000.0,
+            "send_buffer_bytes": config.send_buffer_bytes,
+            "receive_buffer_bytes": config.receive_buffer_bytes,
+            "canonical_names": config.client_dns_lookup == "resolve_canonical_bootstrap_servers_only",
+            "rebootstrap": config.metadata_recovery_strategy == "rebootstrap",
+            "rebootstrap_trigger_s": config.metadata_recovery_rebootstrap_trigger_ms / 1000.0,
+        }
+        if isinstance(config, ProducerConfig):
+            fields["metadata_max_idle_s"] = config.metadata_max_idle_ms / 1000.0
+        return cls(**(fields | others))
+
+
+def _backoff(initial_ms: int, max_ms: int) -> Backoff:
+    return Backoff(initial_ms / 1000.0, max_ms / 1000.0)

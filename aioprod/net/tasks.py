@@ -1,0 +1,36 @@
+"""Background tasks that can't die unheard."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+__all__ = ["Supervisor"]
+
+
+class Supervisor:
+    """Owns tasks: hands an exception that one of them lets through to `failed`, and ends them all on `close`."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, failed: Callable[[BaseException], object]) -> None:
+        self._loop = loop
+        self._failed = failed
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def spawn(self, work: Coroutine[Any, Any, None], *, name: str) -> asyncio.Task[None]:
+        """Run `work` in the background; what it raises, other than its own cancellation, goes to `failed`."""
+        task = self._loop.create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+        return task
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._failed(error)
+
+    async def close(self) -> None:
+        """End all tasks and wait until they have ended."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
