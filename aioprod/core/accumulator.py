@@ -51,8 +51,9 @@ class Accumulator:
     """Takes records, and keeps them in order per partition until their outcome is known.
 
     `queues` has one `BrokerQueue` per leader; `wake` is called with the queue that has something to send,
-    `want_metadata` when a topic is new. `incomplete` holds every batch without outcome,
-    oldest first; `delayed` (a heap) the partitions that back off; `parked_topics` the topics that are not known yet.
+    `due` with the time of the first deadline, or now when a topic is new. `incomplete` holds every batch without
+    outcome, oldest first; `delayed` (a heap) the partitions that back off; `parked_topics` the topics that are not
+    known yet.
     """
 
     def __init__(
@@ -62,7 +63,7 @@ class Accumulator:
         metadata: Metadata,
         random: Random,
         wake: Callable[[BrokerQueue], object],
-        want_metadata: Callable[[], object],
+        due: Callable[[float], object],
         partitioner: Partitioner | None = None,
     ) -> None:
         self.settings = settings
@@ -80,7 +81,7 @@ class Accumulator:
             partitioner, metadata=metadata, ignore_keys=settings.ignore_keys, full_position=self._full_position
         )
         self._wake = wake
-        self._want_metadata = want_metadata
+        self._due = due
         self._random = random
         self._last_name: str | None = None
         self._last_topic: Topic | None = None
@@ -110,8 +111,10 @@ class Accumulator:
             topic = self.topic(name, now)
         bound = self._admit(name, key, value, headers, granted)
         if topic.parked is not None:
-            deadline = now + self.settings.max_block_s
-            record = ParkedRecord(topic, key, value, headers, partition, timestamp, waiter, bound, deadline)
+            deadline = now + min(self.settings.max_block_s, self.settings.delivery_timeout_s)
+            record = ParkedRecord(topic, key, value, headers, partition, timestamp, waiter, bound, now, deadline)
+            if not topic.parked:
+                self._due(deadline)
             topic.parked.append(record)
             self.budget.take(bound)
             return record
@@ -129,6 +132,7 @@ class Accumulator:
         timestamp: int,
         bulk: Any,
         now: float,
+        granted: bool = False,
     ) -> int:
         """Take one record of a bulk call; the partition it went to, or -1 when the topic is not usable yet.
 
@@ -139,7 +143,7 @@ class Accumulator:
             topic = self.topic(name, now)
         if topic.parked is not None:
             return -1
-        bound = self._admit(name, key, value, headers, False)
+        bound = self._admit(name, key, value, headers, granted)
         batch = self.place(topic, key, value, headers, partition, timestamp, now, bound)
         index = batch.partition.index
         ordinal = bulk.next_ordinal(index)
@@ -161,7 +165,7 @@ class Accumulator:
             sticky = StickyChoice(self._random, batch_size=settings.batch_size, adaptive=settings.adaptive_partitioning)
             topic = self.topics[name] = self.parked_topics[name] = Topic(name, sticky)
             self.metadata.add_topic(name, now)
-            self._want_metadata()
+            self._due(now)
             self.update_topic(topic, now)
         self._last_name = name
         self._last_topic = topic
@@ -228,6 +232,8 @@ class Accumulator:
         batch = Batch(partition, builder, self.serial, now, now + self.settings.delivery_timeout_s)
         partition.open = batch
         partition.topic.count_queued(partition.index, 1)
+        if not self.incomplete:
+            self._due(batch.deadline)
         self.incomplete[batch] = None
         self.metadata.touch(partition.topic.name, now)
         partition.enlist(now, self.settings.linger_s)
@@ -260,6 +266,10 @@ class Accumulator:
             excluded = topic.stalled(now, timeout_s) if timeout_s > 0.0 else None
             topic.sticky.batch_closed(size, topic.queue_lengths, excluded)
 
+    def sort_incomplete(self) -> None:
+        """Put `incomplete` in order again after batches came in that are older than others."""
+        self.incomplete = OrderedDict.fromkeys(sorted(self.incomplete, key=lambda batch: batch.deadline))
+
     # --- topics
 
     def update_topics(self, names: Iterable[str], now: float) -> None:
@@ -271,7 +281,7 @@ class Accumulator:
             if self.metadata.cluster.partition_count(name):
                 self.update_topic(topic, now)
             else:
-                self.forget(topic)
+                self.forget(topic, now)
 
     def update_topic(self, topic: Topic, now: float) -> None:
         """Bring one topic in line with the cluster snapshot."""
@@ -310,9 +320,11 @@ class Accumulator:
         topic.parked = None
         self.parked_topics.pop(topic.name, None)
 
-    def forget(self, topic: Topic) -> None:
-        """Drop a topic for which nothing is held, so that a later record asks for it anew."""
+    def forget(self, topic: Topic, now: float) -> None:
+        """Drop a topic for which nothing is held, so that a later record asks for it anew; keep the others known."""
         if topic.parked or any(p.open or p.queued or p.in_flight for p in topic.partitions):
+            self.metadata.touch(topic.name, now)
+            self._due(now)
             return
         self.topics.pop(topic.name, None)
         self.parked_topics.pop(topic.name, None)

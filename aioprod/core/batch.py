@@ -6,6 +6,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
 from aioprod.records.builder import RecordBatchBuilder
+from aioprod.records.cursor import RecordCursor
 
 if TYPE_CHECKING:
     from aioprod._error_codes import ErrorCode
@@ -63,8 +64,9 @@ class Batch:
     `waiters` has one entry per completion in record order: a `Run` stands for several records, everything else for
     one; what the entries are is the business of producer/results. Times are monotonic seconds.
     `record_bytes` is what the batch holds of the memory budget, withdrawn records not included. `maybe_stored`: an
-    answer was lost or said nothing about the log, so the records may be there. `on_wire`: a connection may still read
-    the bytes. `released`: everybody who waited has the outcome.
+    answer was lost or said nothing about the log, so the records may be there. `unanswered`: they were given to a
+    socket, and no answer has been read. `on_wire`: a connection may still read the bytes. `released`: everybody who
+    waited has the outcome.
     """
 
     __slots__ = (
@@ -79,12 +81,15 @@ class Batch:
         "maybe_stored",
         "on_wire",
         "partition",
+        "places",
         "record_bytes",
         "released",
         "retrying",
         "sealed",
         "serial",
         "state",
+        "topic_id",
+        "unanswered",
         "waiters",
         "withdrawn",
     )
@@ -95,9 +100,11 @@ class Batch:
         self.serial = serial
         self.created = now
         self.deadline = deadline
+        self.topic_id = partition.topic.topic_id
         self.state = BatchState.OPEN
         self.waiters: list[Any] = []
         self.withdrawn: set[int] | None = None
+        self.places: dict[int, tuple[int, int]] | None = None
         self.record_bytes = 0
         self.attempts = 0
         self.broker: int | None = None
@@ -106,6 +113,7 @@ class Batch:
         self.maybe_stored = False
         self.sealed = False
         self.on_wire = False
+        self.unanswered = False
         self.retrying = False
         self.released = False
         self.barriers: list[FlushBarrier] | None = None
@@ -115,28 +123,31 @@ class Batch:
         """Records that will be sent: those appended less those withdrawn."""
         return self.builder.count - (len(self.withdrawn) if self.withdrawn else 0)
 
-    def index_of(self, waiter: object) -> int:
-        """Index of the record that `waiter` waits for, -1 when it is not here."""
-        index = 0
-        for entry in self.waiters:
-            if entry is waiter:
-                return index
-            index += entry.count if type(entry) is Run else 1
-        return -1
-
     def withdraw(self, waiter: object) -> int:
         """Take one record out before it is sent; the bytes it gives back, 0 when it is too late."""
         if self.state >= BatchState.IN_FLIGHT or self.attempts:
             return 0
-        index = self.index_of(waiter)
+        index, size = self._place_of(waiter)
         if index < 0 or (self.withdrawn is not None and index in self.withdrawn):
             return 0
         if self.withdrawn is None:
             self.withdrawn = set()
         self.withdrawn.add(index)
-        size = self.builder.record_size_at(index)
         self.record_bytes -= size
         return size
+
+    def _place_of(self, waiter: object) -> tuple[int, int]:
+        """Index and encoded size of the record that `waiter` waits for, (-1, 0) when it is not here.
+
+        Looked up in a table that is made at the first question: often many records are withdrawn at once.
+        """
+        if self.places is None or (id(waiter) not in self.places and len(self.places) < len(self.waiters)):
+            self.places = {}
+            cursor = RecordCursor(self.builder)
+            for entry in self.waiters:
+                cursor.skip(entry.count if type(entry) is Run else 1)
+                self.places[id(entry)] = (cursor.index, cursor.end - cursor.start)
+        return self.places.get(id(waiter), (-1, 0))
 
     def compact(self, buffer: bytearray) -> bytearray:
         """Encode what is left after withdrawals into `buffer`; returns the old buffer."""
@@ -151,6 +162,7 @@ class Batch:
                 waiters.append(entry)
             index += entry.count if type(entry) is Run else 1
         self.waiters = waiters
+        self.places = None
         return old
 
     def hold(self, barrier: FlushBarrier) -> None:
@@ -165,10 +177,12 @@ class Batch:
 class ParkedRecord:
     """An accepted record whose topic is not known yet; `size` is what it holds of the memory budget.
 
-    `moved_to` is the batch that it went to once the topic was known.
+    It was accepted at `accepted` and waits until `deadline`, in monotonic seconds; `moved_to` is the batch that it
+    went to once the topic was known. One that was `withdrawn` is dropped when its turn comes.
     """
 
     __slots__ = (
+        "accepted",
         "barriers",
         "deadline",
         "headers",
@@ -180,6 +194,7 @@ class ParkedRecord:
         "topic",
         "value",
         "waiter",
+        "withdrawn",
     )
 
     def __init__(
@@ -192,6 +207,7 @@ class ParkedRecord:
         timestamp: int,
         waiter: Any,
         size: int,
+        accepted: float,
         deadline: float,
     ) -> None:
         self.topic = topic
@@ -202,8 +218,10 @@ class ParkedRecord:
         self.timestamp = timestamp
         self.waiter = waiter
         self.size = size
+        self.accepted = accepted
         self.deadline = deadline
         self.moved_to: Batch | None = None
+        self.withdrawn = False
         self.barriers: list[FlushBarrier] | None = None
 
     def hold(self, barrier: FlushBarrier) -> None:

@@ -46,27 +46,27 @@ class PartitionChoice:
             if key is None or self._ignore_keys:
                 return topic.sticky.partition
             return (murmur2(key) & 0x7FFFFFFF) % count
-        chosen = self._ask(self._partitioner, topic, key, value)
-        if self._on_new_batch is not None:
-            batch = topic.partitions[chosen].open
-            if batch is None or batch.builder.position + bound > self.full_position:
-                self._on_new_batch(topic.name, self._metadata.cluster, chosen)
-                chosen = self._ask(self._partitioner, topic, key, value)
-        return chosen
-
-    def _ask(self, partitioner: Partitioner, topic: Topic, key: bytes | None, value: bytes | None) -> int:
-        count = topic.count
         try:
-            chosen = partitioner.partition(topic.name, key, value, self._metadata.cluster)
+            chosen = self._ask(self._partitioner, topic, key, value)
+            if self._on_new_batch is not None:
+                batch = topic.partitions[chosen].open
+                if batch is None or batch.builder.position + bound > self.full_position:
+                    self._on_new_batch(topic.name, self._metadata.cluster, chosen)
+                    chosen = self._ask(self._partitioner, topic, key, value)
         except AioprodError:
             raise
         except Exception as error:
             raise InvalidRecordError(
-                f"The partitioner {type(partitioner).__name__} failed for a record of topic {topic.name!r}: {error!r}."
+                f"The partitioner {type(self._partitioner).__name__} failed for a record of topic {topic.name!r}: "
+                f"{error!r}."
             ) from error
-        if type(chosen) is not int or not 0 <= chosen < count:
+        return chosen
+
+    def _ask(self, partitioner: Partitioner, topic: Topic, key: bytes | None, value: bytes | None) -> int:
+        chosen = partitioner.partition(topic.name, key, value, self._metadata.cluster)
+        if type(chosen) is not int or not 0 <= chosen < topic.count:
             raise InvalidRecordError(
                 f"The partitioner {type(partitioner).__name__} chose partition {chosen!r} of topic {topic.name!r}, "
-                f"which has {count} (0 to {count - 1})."
+                f"which has {topic.count} (0 to {topic.count - 1})."
             )
         return chosen

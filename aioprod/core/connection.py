@@ -58,6 +58,8 @@ _THROTTLES_CLIENT_FROM: Final = {
 Before it the broker held back the answer for that time, and the number is only for information.
 """
 
+_UNSUPPORTED_VERSION: Final = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
+
 _NOT_KAFKA_HINT: Final = "Check host and port: a Kafka listener with security.protocol PLAINTEXT is needed."
 
 
@@ -163,7 +165,11 @@ class Connection:
         try:
             answer = decode_api_versions(exchange.version, body)
         except ProtocolError as fault:
-            raise self._fault(fault.message) from fault
+            if exchange.version > 0 and body[:2] == _UNSUPPORTED_VERSION:
+                # librdkafka's mock broker, for one, lists its versions in a form that no version has.
+                self._ask_versions(0, now)
+                return
+            raise self.fault(fault.message) from fault
         code = ErrorCode.of(answer.error_code)
         if code == ErrorCode.UNSUPPORTED_VERSION and exchange.version > 0:
             # Some brokers list a version that they have just refused: going down each time ends the asking.
@@ -220,18 +226,19 @@ class Connection:
 
     def _match(self, frame: memoryview) -> tuple[Exchange, memoryview]:
         if not self.exchanges:
-            raise self._fault("it sent bytes that nobody asked for")
+            raise self.fault("it sent bytes that nobody asked for")
         exchange = self.exchanges[0]
         try:
             correlation_id, body = decode_response_header(exchange.kind.RESPONSE, exchange.version, frame)
         except ProtocolError as fault:
-            raise self._fault(fault.message) from fault
+            raise self.fault(fault.message) from fault
         if correlation_id != exchange.correlation_id:
-            raise self._fault(f"it answered request {correlation_id} where {exchange.correlation_id} is next")
+            raise self.fault(f"it answered request {correlation_id} where {exchange.correlation_id} is next")
         self.exchanges.popleft()
         return exchange, body
 
-    def _fault(self, what: str) -> ProtocolError:
+    def fault(self, what: str) -> ProtocolError:
+        """The error for a peer that said what no broker says."""
         text = what.rstrip(".")
         if self.phase is Phase.NEGOTIATING:
             return ProtocolError(f"{self.peer} is no Kafka broker: {text}.", hint=_NOT_KAFKA_HINT)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Collection, Iterable
 from typing import Any
 
@@ -59,7 +58,7 @@ def _replace(accumulator: Accumulator, batch: Batch, chunks: Iterable[list[int]]
         for barrier in batch.barriers or ():
             part.hold(barrier)
         accumulator.incomplete[part] = None
-    accumulator.incomplete = OrderedDict.fromkeys(sorted(accumulator.incomplete, key=lambda held: held.deadline))
+    accumulator.sort_incomplete()
     accumulator.pool.release(batch.builder.buffer)
     for barrier in batch.barriers or ():
         barrier.release()
@@ -80,6 +79,7 @@ def _part(batch: Batch, chunk: list[int], records: list[EncodedRecord], waiters:
     bounds = (record_size_bound(records[index].key, records[index].value, records[index].headers) for index in chunk)
     builder = RecordBatchBuilder(bytearray(BUFFER_OVERHEAD + sum(bounds)))
     part = Batch(batch.partition, builder, batch.serial + chunk[0], batch.created, batch.deadline)
+    part.topic_id = batch.topic_id
     part.attempts = batch.attempts
     part.broker = batch.broker
     part.code = batch.code

@@ -8,7 +8,7 @@ from heapq import heappush
 from aioprod.core.accumulator import Accumulator
 from aioprod.core.batch import Batch, BatchState, FlushBarrier
 
-__all__ = ["cut_linger", "expired", "flush", "land", "next_expiry", "release", "requeue", "settle", "withdraw"]
+__all__ = ["expired", "flush", "land", "next_expiry", "release", "requeue", "settle", "withdraw"]
 
 
 def land(accumulator: Accumulator, batch: Batch, now: float) -> bool:
@@ -113,13 +113,7 @@ def flush(accumulator: Accumulator, settled: Iterable[Batch], now: float, done: 
             accumulator.finish(batch.partition, now)
     for topic in accumulator.parked_topics.values():
         for record in topic.parked or ():
-            record.hold(barrier)
+            if not record.withdrawn:
+                record.hold(barrier)
     barrier.release()
     return barrier
-
-
-def cut_linger(accumulator: Accumulator, now: float) -> None:
-    """Somebody waits for memory: open batches leave without lingering."""
-    for queue in accumulator.queues.values():
-        for partition in list(queue.unfinished):
-            accumulator.finish(partition, now)

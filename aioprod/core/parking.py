@@ -7,24 +7,34 @@ from aioprod.core.batch import ParkedRecord
 from aioprod.core.partition import Partition, Topic
 from aioprod.errors import AioprodError
 
-__all__ = ["evict", "evict_overdue", "move_on"]
+__all__ = ["evict", "evict_all", "evict_overdue", "move_on"]
 
 
 def move_on(accumulator: Accumulator, topic: Topic, now: float, limit: int) -> list[tuple[ParkedRecord, AioprodError]]:
     """Give up to `limit` parked records of a topic that is known now to their partitions, in order.
 
-    A flush that waits for one of them lets it leave without lingering. Returns those that can't go there (a partition
-    that does not exist, a partitioner that fails), each with its reason; their bytes are free again.
+    The time in which they were parked counts: a batch is as old as its first record. A flush that waits for one of
+    them lets it leave without lingering. Returns those that can't go there (a partition that does not exist, a
+    partitioner that fails), each with its reason; their bytes are free again.
     """
     refused: list[tuple[ParkedRecord, AioprodError]] = []
     flushed: dict[Partition, None] = {}
     while topic.parked and topic.count and limit > 0:
         limit -= 1
         record = topic.parked.popleft()
+        if record.withdrawn:
+            continue
         accumulator.budget.release(record.size, 1)
         try:
             batch = accumulator.place(
-                topic, record.key, record.value, record.headers, record.partition, record.timestamp, now, record.size
+                topic,
+                record.key,
+                record.value,
+                record.headers,
+                record.partition,
+                record.timestamp,
+                record.accepted,
+                record.size,
             )
         except AioprodError as error:
             refused.append((record, error))
@@ -36,6 +46,7 @@ def move_on(accumulator: Accumulator, topic: Topic, now: float, limit: int) -> l
                 flushed[batch.partition] = None
         for barrier in record.barriers or ():
             barrier.release()
+    accumulator.sort_incomplete()
     for partition in flushed:
         accumulator.finish(partition, now)
     if topic.count and not topic.parked:
@@ -44,11 +55,13 @@ def move_on(accumulator: Accumulator, topic: Topic, now: float, limit: int) -> l
 
 
 def evict(accumulator: Accumulator, record: ParkedRecord) -> bool:
-    """Take one parked record out and free its bytes; False when it is not parked any more."""
-    parked = record.topic.parked
-    if parked is None or record not in parked:
+    """Take one parked record out and free its bytes; False when it is not parked any more.
+
+    Its place in the line stays until its turn comes.
+    """
+    if record.moved_to is not None or record.withdrawn:
         return False
-    parked.remove(record)
+    record.withdrawn = True
     accumulator.budget.release(record.size, 1)
     for barrier in record.barriers or ():
         barrier.release()
@@ -59,7 +72,17 @@ def evict_overdue(accumulator: Accumulator, topic: Topic, now: float) -> list[Pa
     """Take out the records of a topic whose time (`max.block.ms`) is over; they stand in order of their deadlines."""
     evicted: list[ParkedRecord] = []
     while topic.parked and topic.parked[0].deadline <= now:
-        record = topic.parked[0]
-        evict(accumulator, record)
-        evicted.append(record)
+        record = topic.parked.popleft()
+        if evict(accumulator, record):
+            evicted.append(record)
+    return evicted
+
+
+def evict_all(accumulator: Accumulator, topic: Topic) -> list[ParkedRecord]:
+    """Take out everything that is parked for a topic."""
+    evicted: list[ParkedRecord] = []
+    while topic.parked:
+        record = topic.parked.popleft()
+        if evict(accumulator, record):
+            evicted.append(record)
     return evicted

@@ -50,7 +50,7 @@ def judge(batch: Batch, code: ErrorCode | int, retries: int) -> Verdict:
 
 def failure_family(batch: Batch) -> type[DeliveryError]:
     """Which of the three outcomes a batch has that will not be sent (again)."""
-    if batch.maybe_stored or batch.on_wire:
+    if batch.maybe_stored or batch.unanswered:
         return UnknownOutcomeError
     if batch.code is not None:
         return RejectedError

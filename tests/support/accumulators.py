@@ -18,7 +18,7 @@ UNLIMITED = 1000
 
 
 class Harness:
-    """One accumulator; `woken` lists the queues that asked for a drain."""
+    """One accumulator; `woken` lists the queues that asked for a drain, `due` the deadlines that were announced."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class Harness:
         availability_timeout_s: float = 0.0,
     ) -> None:
         self.woken: list[BrokerQueue] = []
-        self.asked = 0
+        self.due: list[float] = []
         self.metadata = new_metadata()
         settings = AccumulatorSettings(
             batch_size=batch_size,
@@ -51,12 +51,9 @@ class Harness:
             metadata=self.metadata,
             random=Random(1),
             wake=self.woken.append,
-            want_metadata=self._want_metadata,
+            due=self.due.append,
             partitioner=partitioner,
         )
-
-    def _want_metadata(self) -> None:
-        self.asked += 1
 
     def lead(
         self, leaders: Mapping[int, int], *, name: str = "t", epoch: int = 1, now: float = 0.0, update: bool = True

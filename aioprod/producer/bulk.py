@@ -1,0 +1,142 @@
+"""One call for many records: one completion for all of them, whatever batches they went to."""
+
+from __future__ import annotations
+
+import asyncio
+from array import array
+from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any, TypeVar
+
+from aioprod.core.batch import Run
+from aioprod.errors import AioprodError, InvalidRecordError
+from aioprod.producer.failure import Failure
+from aioprod.types import SendResult, TopicPartition
+
+__all__ = ["Bulk", "chunks", "per_record", "same_headers"]
+
+T = TypeVar("T")
+
+
+class Bulk:
+    """The records of one `send_many()` call: where each went, and what became of it.
+
+    `partitions` has one entry per record in call order, -1 for one that was not accepted. `watched` is False once the
+    caller was cancelled: then nobody waits for the outcome.
+    """
+
+    def __init__(self, topic: str, future: asyncio.Future[None]) -> None:
+        self.topic = topic
+        self.future = future
+        self.partitions = array("i")
+        self.failures: list[tuple[int, AioprodError]] = []
+        self._pending = 0
+        self._complete = False
+        self._ordinals: dict[int, int] = {}
+        self._stored: dict[int, list[tuple[int, int]]] = {}
+        self._failed: list[tuple[int, Run, Failure, int]] = []
+
+    @property
+    def watched(self) -> bool:
+        """Whether somebody still waits for the result."""
+        return not self.future.cancelled()
+
+    def next_ordinal(self, partition: int) -> int:
+        """The accumulator took a record for `partition`: its number among the call's records there."""
+        ordinal = self._ordinals.get(partition, 0)
+        self._ordinals[partition] = ordinal + 1
+        self._pending += 1
+        return ordinal
+
+    def accepted(self, partition: int) -> None:
+        """The next record of the call is on its way to `partition`."""
+        self.partitions.append(partition)
+
+    def refused(self, error: AioprodError) -> None:
+        """The next record of the call was not accepted."""
+        self.failures.append((len(self.partitions), error))
+        self.partitions.append(-1)
+
+    def settle(self, partition: int, run: Run, offset: int, failure: Failure | None, first: int) -> None:
+        """`run.count` records have their outcome: stored from `offset` on (-1: not known), or failed.
+
+        `first` is the index of the first of them in their batch.
+        """
+        if failure is not None:
+            self._failed.append((partition, run, failure, first))
+        elif offset >= 0:
+            self._stored.setdefault(partition, []).append((offset, offset + run.count))
+        self._pending -= run.count
+        self._wake()
+
+    def close(self) -> None:
+        """The call has no more records."""
+        self._complete = True
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._complete and self._pending == 0 and not self.future.done():
+            self.future.set_result(None)
+
+    def result(self) -> SendResult:
+        """What became of every record, once the future is done."""
+        offsets = {
+            TopicPartition(self.topic, partition): tuple(_joined(stored))
+            for partition, stored in sorted(self._stored.items())
+        }
+        failures = sorted([*self.failures, *self._failed_records()], key=lambda failure: failure[0])
+        return SendResult(len(self.partitions), offsets, tuple(failures))
+
+    def _failed_records(self) -> Iterator[tuple[int, AioprodError]]:
+        if not self._failed:
+            return
+        indexes: dict[int, list[int]] = {}
+        for index, partition in enumerate(self.partitions):
+            indexes.setdefault(partition, []).append(index)
+        for partition, run, failure, first in self._failed:
+            for position in range(run.count):
+                yield indexes[partition][run.first + position], failure.error(first + position)
+
+
+def _joined(stored: list[tuple[int, int]]) -> Iterator[range]:
+    """Ranges of offsets, those that touch put together."""
+    stored.sort()
+    start, stop = stored[0]
+    for begin, end in stored[1:]:
+        if begin == stop:
+            stop = end
+        else:
+            yield range(start, stop)
+            start, stop = begin, end
+    yield range(start, stop)
+
+
+async def chunks(values: Iterable[T] | AsyncIterable[T], size: int) -> AsyncGenerator[Sequence[T], None]:
+    """The items of an iterable of either kind: up to `size` at a time, or each as it comes from an async one."""
+    if isinstance(values, AsyncIterable):
+        async for value in values:
+            yield (value,)
+    else:
+        iterator = iter(values)
+        while chunk := tuple(islice(iterator, size)):
+            yield chunk
+
+
+def same_headers(headers: Any) -> bool:
+    """Whether `headers` are those of one record, for all: None, empty, or a sequence of (name, value) pairs."""
+    if headers is None:
+        return True
+    if not isinstance(headers, Sequence):
+        return False
+    return not headers or (isinstance(headers[0], tuple) and len(headers[0]) == 2 and isinstance(headers[0][0], str))
+
+
+def per_record(name: str, values: Iterable[Any] | None, count: int | None) -> Iterator[Any] | None:
+    """An iterator over what is given per record; raises InvalidRecordError when its length can't match."""
+    if values is None:
+        return None
+    if not isinstance(values, Iterable) or isinstance(values, (str, bytes, bytearray, memoryview)):
+        raise InvalidRecordError(f"{name} of send_many is of type {type(values).__name__}: give an iterable, or None.")
+    if count is not None and isinstance(values, Sequence) and len(values) != count:
+        raise InvalidRecordError(f"send_many got {len(values)} {name} for {count} values: give one per value.")
+    return iter(values)

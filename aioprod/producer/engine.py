@@ -1,0 +1,373 @@
+"""The parts of a running producer and their life: start, flush, close, failure."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from random import Random
+
+from aioprod.cluster import Cluster, MetadataUpdate, PartitionInfo
+from aioprod.config import ProducerConfig, close_instance, instantiate
+from aioprod.core.accumulator import Accumulator
+from aioprod.core.batch import Batch, FlushBarrier, ParkedRecord
+from aioprod.core.budget import RoomRequest
+from aioprod.core.lifecycle import flush, withdraw
+from aioprod.core.parking import evict
+from aioprod.errors import (
+    AioprodError,
+    BufferFullError,
+    DeliveryError,
+    FlushTimeoutError,
+    ProducerClosedError,
+    UsageError,
+)
+from aioprod.interceptors import Interceptors
+from aioprod.net.client import Client
+from aioprod.net.settings import ClientSettings
+from aioprod.producer.failure import rebuilt
+from aioprod.producer.guard import Guard, State
+from aioprod.producer.meters import Meters
+from aioprod.producer.outcome import Outcomes
+from aioprod.producer.preparation import Preparation, Prepared
+from aioprod.producer.results import USER_ERRORS, Delivery
+from aioprod.producer.room import Room
+from aioprod.producer.sender import Sender
+from aioprod.producer.settings import accumulator_settings, sender_settings
+from aioprod.producer.topics import Topics
+from aioprod.records.builder import record_size_bound
+from aioprod.records.cursor import EncodedRecord
+from aioprod.serializers import make_serializer
+from aioprod.types import Buffered, DeliveryReport, ErrorCallback, ProducerRecord, RecordMetadata
+
+__all__ = ["Engine"]
+
+log = logging.getLogger("aioprod.producer")
+
+TELL_S = 10e-6
+"""What telling one record's failure takes, interpreted: a generous estimate."""
+
+
+class Engine:
+    """Everything behind the facade. Its parts exist from `start()` on."""
+
+    accumulator: Accumulator
+    client: Client
+    delivery: Delivery
+    outcomes: Outcomes
+    topics: Topics
+    room: Room
+    loop: asyncio.AbstractEventLoop
+
+    def __init__(self, config: ProducerConfig, on_error: ErrorCallback | None) -> None:
+        self.config = config
+        self.interceptors = Interceptors.from_config(config)
+        self.preparation = Preparation(
+            self.interceptors,
+            make_serializer(config, is_key=True),
+            make_serializer(config, is_key=False),
+        )
+        given = config.partitioner_class
+        self._partitioner = None if given is None else instantiate(given, "partitioner", config)
+        self._reporters = [instantiate(reporter, "reporter", config) for reporter in config.metric_reporters]
+        self.meters = Meters()
+        self.max_block_s = config.max_block_ms / 1000
+        self.metadata_listeners: list[Callable[[Cluster], object]] = []
+        self.clock: Callable[[], float] = time.monotonic
+        self.random = Random()  # noqa: S311  # for jitter and sticky partitions
+        self._on_error = on_error
+        self.guard = Guard()
+        self._sending: asyncio.Task[None] | None = None
+        self._closing: asyncio.Task[DeliveryReport] | None = None
+        self._hurry: asyncio.Future[None]
+
+    # --- start
+
+    async def start(self) -> None:
+        """Build the parts in the running loop and connect; what was begun is undone when that fails."""
+        guard = self.guard
+        if guard.state is not State.NEW:
+            raise UsageError(f"This producer was started before and is {guard.state.value}: make a new one.")
+        guard.enter(State.STARTING)
+        guard.belong_to(asyncio.get_running_loop())
+        self._build(asyncio.get_running_loop())
+        try:
+            await self.client.start(self.max_block_s)
+        except BaseException:
+            await self._tear_down()
+            raise
+        self._sending = self.loop.create_task(self._sender.run(), name="aioprod sender")
+        self._sending.add_done_callback(self._sender_ended)
+        guard.enter(State.RUNNING)
+        if self._reporters:
+            self._report_metrics()
+
+    def _build(self, loop: asyncio.AbstractEventLoop) -> None:
+        config = self.config
+        settings = sender_settings(config)
+        self.loop = loop
+        self._sender = Sender(
+            settings,
+            meters=self.meters,
+            loop=loop,
+            clock=self.clock,
+            on_failure=self.fail,
+            on_metadata=self._metadata_changed,
+        )
+        client_settings = ClientSettings.from_config(config)
+        self.client = Client(client_settings, loop=loop, clock=self.clock, random=self.random, listener=self._sender)
+        self.accumulator = Accumulator(
+            accumulator_settings(config),
+            metadata=self.client.metadata,
+            random=self.random,
+            wake=self._sender.schedule,
+            partitioner=self._partitioner,
+            due=self._sender.wake_at,
+        )
+        self.room = Room(self.accumulator.budget, loop, self._sender.press)
+        self.delivery = Delivery(
+            self.accumulator,
+            loop=loop,
+            clock=self.clock,
+            interceptors=self.interceptors,
+            on_error=self._on_error,
+            room_freed=self.room.freed,
+            watch_unseen=self._sender.watch_unseen,
+        )
+        self.outcomes = Outcomes(
+            settings,
+            accumulator=self.accumulator,
+            delivery=self.delivery,
+            meters=self.meters,
+            backoff=lambda step: client_settings.retry_backoff.delay_s(step, self.random),
+            wake=self._sender.wake,
+        )
+        self.topics = Topics(
+            self.accumulator,
+            self.delivery,
+            loop=loop,
+            clock=self.clock,
+            guard=self.guard,
+            describe=self.client.describe,
+        )
+        self._sender.attach(self.client, self.accumulator, self.delivery, self.outcomes, self.topics, self.room)
+        self.meters.watch(self.accumulator, self.client, self.interceptors, self.clock)
+
+    # --- records on their way in, and out again
+
+    def prepare(self, record: ProducerRecord) -> Prepared:
+        """Run interceptors and serializers."""
+        record = self.preparation.intercept(record)
+        try:
+            return self.preparation.prepare(record)
+        except AioprodError as error:
+            self.interceptors.on_send_error(record, record.partition, error)
+            raise
+
+    async def prepare_async(self, record: ProducerRecord) -> Prepared:
+        """Run interceptors and serializers that may have to be awaited."""
+        record = self.preparation.intercept(record)
+        try:
+            return await self.preparation.prepare_async(record)
+        except AioprodError as error:
+            self.interceptors.on_send_error(record, record.partition, error)
+            raise
+
+    def refused(self, prepared: Prepared, error: AioprodError, *, will_wait: bool) -> None:
+        """A record was not accepted; for one that `will_wait` for room that is not the end yet."""
+        if isinstance(error, BufferFullError):
+            _, key, value, headers, _, _ = prepared
+            self.room.found_full(record_size_bound(key, value, headers))
+            if will_wait:
+                return
+        if self.interceptors:
+            topic, _, _, _, partition, _ = prepared
+            self.interceptors.on_send_error(ProducerRecord(topic), partition, error)
+
+    async def reserve(self, prepared: Prepared) -> RoomRequest:
+        """Wait for room for a record, in order of arrival; raises BufferFullError after `max.block.ms`."""
+        _, key, value, headers, _, _ = prepared
+        try:
+            return await self.room.reserve(record_size_bound(key, value, headers), self.max_block_s)
+        except AioprodError as error:
+            self.refused(prepared, error, will_wait=False)
+            raise
+
+    def withdraw(self, waiter: asyncio.Future[RecordMetadata], owner: Batch | ParkedRecord) -> None:
+        """A future was cancelled: take its record back if it was not sent yet."""
+        if isinstance(owner, ParkedRecord):
+            if owner.moved_to is None:
+                evict(self.accumulator, owner)
+                self.room.freed()
+                return
+            owner = owner.moved_to
+        if withdraw(self.accumulator, owner, waiter, self.clock()):
+            self.room.freed()
+
+    def unwatched(self, future: asyncio.Future[RecordMetadata], prepared: Prepared) -> None:
+        """Whoever awaited this finished future was cancelled in the same turn of the loop."""
+        error = future.exception()
+        if isinstance(error, AioprodError):
+            topic, key, value, headers, partition, timestamp = prepared
+            record = EncodedRecord(-1 if timestamp is None else timestamp, key, value, headers)
+            if isinstance(error, DeliveryError):
+                partition = error.partition
+            self.delivery.report_unwatched(error, rebuilt(topic, partition, record))
+
+    # --- metadata
+
+    async def partitions_for(self, topic: str) -> list[PartitionInfo]:
+        """The partitions of a topic, by index."""
+        await self.topics.known(topic, self.max_block_s)
+        return list(self.client.metadata.cluster.partitions_for_topic(topic))
+
+    def _metadata_changed(self, update: MetadataUpdate) -> None:
+        self.topics.changed()
+        cluster = self.client.metadata.cluster
+        for listener in self.metadata_listeners:
+            try:
+                listener(cluster)
+            except USER_ERRORS:
+                log.exception("A metadata listener failed")
+
+    # --- flush
+
+    async def flush(self, timeout: float | None) -> None:
+        """Wait for everything accepted before; raises FlushTimeoutError after `timeout` seconds."""
+        barrier, flushed = self._flush()
+        try:
+            async with asyncio.timeout(timeout):
+                await flushed
+        except TimeoutError as error:
+            held = [*self.accumulator.incomplete, *self.delivery.batches()]
+            remaining = sum(batch.records for batch in held if barrier in (batch.barriers or ()))
+            for topic in self.accumulator.parked_topics.values():
+                remaining += sum(barrier in (record.barriers or ()) for record in topic.parked or ())
+            raise FlushTimeoutError(
+                f"{remaining} records have no outcome after flush waited for {timeout:g} s; they go on.",
+                remaining=remaining,
+                hint="Their own deadline is delivery.timeout.ms.",
+            ) from error
+
+    def _flush(self) -> tuple[FlushBarrier, asyncio.Future[None]]:
+        flushed: asyncio.Future[None] = self.loop.create_future()
+
+        def done() -> None:
+            if not flushed.done():
+                flushed.set_result(None)
+
+        return flush(self.accumulator, self.delivery.batches(), self.clock(), done), flushed
+
+    # --- failure
+
+    def fail(self, error: BaseException) -> None:
+        """Something broke that no record is to blame for: everybody who waits gets the cause at once."""
+        if self.guard.cause is not None:
+            return
+        self.guard.fail(error)
+        log.error("The producer has failed and takes no more records", exc_info=error)
+        self._give_up(f"the producer has failed: {error!r}.", error, self.guard.refusal())
+
+    def _sender_ended(self, task: asyncio.Task[None]) -> None:
+        if task.cancelled():
+            if self.guard.state is State.RUNNING:
+                self.fail(UsageError("The sender was cancelled: its event loop ended before the producer was closed."))
+        elif (error := task.exception()) is not None:
+            self.fail(error)
+
+    def _give_up(self, why: str, cause: BaseException | None, refusal: AioprodError) -> None:
+        self.room.close(refusal)
+        self.topics.refuse_all(refusal)
+        self.outcomes.fail_all(self.clock(), why, cause)
+        self.delivery.run_all()
+
+    # --- close
+
+    async def close(self, timeout: float | None) -> DeliveryReport:
+        """Deliver what can be delivered in time, fail the rest, release everything; the report adds up."""
+        guard = self.guard
+        if guard.state is State.NEW:
+            guard.enter(State.CLOSED)
+            self._close_classes()
+        if guard.forked or (guard.state is State.CLOSED and self._closing is None):
+            return DeliveryReport()
+        if guard.loop is not asyncio.get_running_loop():
+            raise guard.refusal()
+        if self._closing is None:
+            guard.enter(State.CLOSING)
+            self._hurry = self.loop.create_future()
+            self._closing = self.loop.create_task(self._close(timeout, self._hurry), name="aioprod close")
+        try:
+            return await asyncio.shield(self._closing)
+        except asyncio.CancelledError:
+            if not self._hurry.done():
+                self._hurry.set_result(None)
+            await asyncio.wait([self._closing])
+            raise
+
+    async def _close(self, timeout: float | None, hurry: asyncio.Future[None]) -> DeliveryReport:
+        """Wait for the outcomes until `timeout`, or until somebody is in a hurry; then give the rest up."""
+        self.delivery.undelivered = []
+        self._sender.closing = True
+        refusal = ProducerClosedError("The producer was closed before the record could be accepted.")
+        self.room.close(refusal)
+        why = "the producer was closed."
+        try:
+            if timeout != 0:
+                limit_s = None if timeout is None else self._time_to_deliver(timeout)
+                waited_for = [self._flush()[1], hurry]
+                done, _ = await asyncio.wait(waited_for, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
+                if not done:
+                    why = f"close(timeout={timeout:g}) ended first."
+        finally:
+            hurry.cancel()
+            self._give_up(why, None, refusal)
+            await self._tear_down()
+        return self.delivery.report()
+
+    def _time_to_deliver(self, timeout: float) -> float:
+        """What is left of the time for a close, as failing in the end what was not delivered takes some of it."""
+        return max(timeout / 2, timeout - self.accumulator.budget.records * TELL_S)
+
+    async def _tear_down(self) -> None:
+        self.guard.enter(State.CLOSED)
+        if self._sending is not None:
+            # What it ended with has been told by then.
+            self._sending.cancel()
+            await asyncio.wait([self._sending])
+        try:
+            await self.client.close()
+        finally:
+            self.delivery.run_all()
+            self.delivery.report_unseen(closing=True)
+            self._close_classes()
+
+    def _close_classes(self) -> None:
+        self.preparation.close()
+        self.interceptors.close()
+        for instance in (self._partitioner, *self._reporters):
+            close_instance(instance)
+
+    # --- what can be seen
+
+    def buffered(self) -> Buffered:
+        """Records and bytes that are held."""
+        if self.guard.loop is None:
+            return Buffered(0, 0)
+        return Buffered(self.accumulator.budget.records, self.accumulator.budget.used)
+
+    def metrics_snapshot(self) -> dict[str, float]:
+        """All metrics by name."""
+        return self.meters.metrics.snapshot()
+
+    def _report_metrics(self) -> None:
+        if self.guard.state is not State.RUNNING:
+            return
+        snapshot = self.metrics_snapshot()
+        for reporter in self._reporters:
+            try:
+                reporter.report(snapshot)
+            except USER_ERRORS:
+                log.exception("A metric reporter failed")
+        self.loop.call_later(self.config.metrics_sample_window_ms / 1000, self._report_metrics)

@@ -1,0 +1,61 @@
+"""What a failed record's waiters get: an exception of its own, and the record as it was."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from aioprod._error_codes import ErrorCode
+from aioprod.errors import DeliveryError
+from aioprod.records.cursor import EncodedRecord
+from aioprod.records.headers import decode_headers
+from aioprod.types import ProducerRecord
+
+__all__ = ["Failure", "rebuilt"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """Why the records of a batch failed; each of them gets an exception of its own from it."""
+
+    family: type[DeliveryError]
+    message: str
+    topic: str
+    partition: int
+    attempts: int = 0
+    broker: int | None = None
+    age_s: float = 0.0
+    code: ErrorCode | int | None = None
+    cause: BaseException | None = None
+    hint: str | None = None
+    reasons: dict[int, str] | None = None
+    """What the broker said of single records, by their index in the batch (KIP-467)."""
+
+    def error(self, index: int) -> DeliveryError:
+        """The exception for the record at `index` of the batch."""
+        message = self.message
+        if self.reasons is not None:
+            message += f" This record: {self.reasons[index]}"
+        error = self.family(
+            message,
+            topic=self.topic,
+            partition=self.partition,
+            attempts=self.attempts,
+            broker=self.broker,
+            age_s=self.age_s,
+            code=self.code,
+            hint=self.hint,
+        )
+        error.__cause__ = self.cause
+        return error
+
+
+def rebuilt(topic: str, partition: int, record: EncodedRecord) -> ProducerRecord:
+    """A record as its user would give it, from its encoded parts; -1 stands for no partition, or no timestamp."""
+    return ProducerRecord(
+        topic,
+        record.value,
+        key=record.key,
+        partition=partition if partition >= 0 else None,
+        headers=decode_headers(record.headers, 0, len(record.headers)),
+        timestamp=record.timestamp if record.timestamp >= 0 else None,
+    )

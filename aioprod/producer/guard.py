@@ -1,0 +1,98 @@
+"""Where and when a producer can be used: its state, and the process, thread and event loop that it belongs to."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from asyncio import events
+from enum import Enum
+from weakref import WeakSet
+
+from aioprod.errors import ProducerClosedError, UsageError
+
+__all__ = ["Guard", "State"]
+
+
+class State(Enum):
+    """The life of a producer, in order."""
+
+    NEW = "new"
+    STARTING = "starting"
+    RUNNING = "running"
+    CLOSING = "closing"
+    CLOSED = "closed"
+
+
+class Guard:
+    """Refuses calls that can't work, each with one sentence; a call that can costs next to nothing.
+
+    `cause` is set when the producer has failed. A fork is noticed through `os.register_at_fork`, not per call.
+    """
+
+    def __init__(self) -> None:
+        self.state = State.NEW
+        self.loop: asyncio.AbstractEventLoop | None = None
+        self.cause: BaseException | None = None
+        self.forked = False
+        self._usable = False
+
+    def enter(self, state: State) -> None:
+        """The producer goes to its next state; records are accepted in RUNNING only."""
+        self.state = state
+        self._usable = state is State.RUNNING and self.cause is None and not self.forked
+
+    def fail(self, cause: BaseException) -> None:
+        """The producer is broken."""
+        self.cause = cause
+        self._usable = False
+
+    def belong_to(self, loop: asyncio.AbstractEventLoop) -> None:
+        """The loop, and by it the thread and the process, in which the producer lives."""
+        self.loop = loop
+        _guards.add(self)
+
+    def after_fork(self) -> None:
+        """This is the child of the process that started the producer: its connections are not ours."""
+        self.forked = True
+        self._usable = False
+
+    def check(self) -> None:
+        """Raise UsageError or ProducerClosedError unless a record can be accepted here and now."""
+        if not self._usable or events._get_running_loop() is not self.loop:
+            raise self.refusal()
+
+    def refusal(self) -> UsageError:
+        """Why a call can't work."""
+        if self.forked:
+            return UsageError(
+                "This producer was started before the process forked, and its connections belong to the parent.",
+                hint="Make and start a producer in the child.",
+            )
+        if self.cause is not None:
+            error = ProducerClosedError(f"The producer has failed: {self.cause!r}.")
+            error.__cause__ = self.cause
+            return error
+        if self.state in (State.NEW, State.STARTING):
+            return UsageError(
+                "The producer is not started.",
+                hint="Use `async with Producer(...)`, or `await producer.start()` first.",
+            )
+        if self.state is not State.RUNNING:
+            return ProducerClosedError(f"The producer is {self.state.value} and takes no more records.")
+        where = "no event loop runs here" if events._get_running_loop() is None else "this is another event loop"
+        return UsageError(
+            f"A producer can be used only in the event loop that started it, and {where}.",
+            hint="From another thread: asyncio.run_coroutine_threadsafe(producer.send(...), loop).",
+        )
+
+
+_guards: WeakSet[Guard] = WeakSet()
+
+
+def _after_fork() -> None:
+    for guard in _guards:
+        guard.after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

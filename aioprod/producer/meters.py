@@ -1,0 +1,76 @@
+"""What the producer measures, once per batch or request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from aioprod.core.accumulator import Accumulator
+from aioprod.core.batch import Batch
+from aioprod.interceptors import Interceptors
+from aioprod.metrics import ProducerMetrics
+from aioprod.net.client import Client
+
+__all__ = ["Meters"]
+
+
+class Meters:
+    """Feeds `ProducerMetrics` from the events of batches and requests."""
+
+    def __init__(self) -> None:
+        self.metrics = ProducerMetrics()
+        self._connected: set[int] = set()
+
+    def watch(
+        self, accumulator: Accumulator, client: Client, interceptors: Interceptors, clock: Callable[[], float]
+    ) -> None:
+        """Read from these parts what is a state and no event."""
+        metrics = self.metrics
+        budget = accumulator.budget
+        metrics.buffer_total_bytes.read = lambda: budget.limit
+        metrics.buffer_available_bytes.read = lambda: budget.limit - budget.used
+        metrics.waiting_senders.read = lambda: len(budget.waiting)
+        metrics.requests_in_flight.read = lambda: sum(queue.in_flight for queue in accumulator.queues.values())
+        metrics.connection_count.read = lambda: len(self._connected)
+        metrics.metadata_age_s.read = lambda: client.metadata.age(clock())
+        metrics.interceptor_failures.read = lambda: interceptors.failures
+
+    def sent(self, batches: list[Batch], now: float) -> None:
+        """A Produce request with these sealed batches leaves."""
+        metrics = self.metrics
+        records = 0
+        for batch in batches:
+            records += batch.records
+            metrics.batch_size.record(batch.builder.compressed_size)
+            if batch.attempts == 1:
+                metrics.record_queue_time.record((now - batch.created) * 1000)
+                metrics.compression_rate.record(batch.builder.ratio)
+        metrics.records_per_request.record(records)
+        metrics.record_send_total.add(records)
+
+    def answered(self, latency_s: float, throttle_time_ms: int) -> None:
+        """A Produce request was answered."""
+        self.metrics.request_latency.record(latency_s * 1000)
+        self.metrics.produce_throttle_time.record(throttle_time_ms)
+
+    def connected(self, node_id: int) -> None:
+        """A connection to a broker is up."""
+        self._connected.add(node_id)
+        self.metrics.connection_creation_total.add()
+
+    def disconnected(self, node_id: int) -> None:
+        """The connection to a broker, if there was one, is gone."""
+        if node_id in self._connected:
+            self._connected.remove(node_id)
+            self.metrics.connection_close_total.add()
+
+    def retried(self, batch: Batch) -> None:
+        """A batch will be sent again."""
+        self.metrics.record_retry_total.add(batch.records)
+
+    def split(self) -> None:
+        """A batch was too large for the broker."""
+        self.metrics.batch_split_total.add()
+
+    def failed(self, batch: Batch) -> None:
+        """A batch was given up."""
+        self.metrics.record_error_total.add(batch.records)

@@ -1,0 +1,271 @@
+"""What becomes of batches that were sent, or that can't be: delivered, queued again, split, or failed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from aioprod._error_codes import ErrorCode
+from aioprod.cluster import Node
+from aioprod.core.accumulator import Accumulator
+from aioprod.core.batch import Batch, BatchState
+from aioprod.core.division import set_apart, split
+from aioprod.core.lifecycle import land, requeue, settle
+from aioprod.core.produce import FIRST_WITH_TOPIC_IDS
+from aioprod.core.retry import AMBIGUOUS, Verdict, failure_family, judge
+from aioprod.errors import (
+    AioprodError,
+    AuthorizationError,
+    BrokerError,
+    NotSentError,
+    ProtocolError,
+    RecordTooLargeError,
+    UnknownOutcomeError,
+)
+from aioprod.messages import ProduceResponse
+from aioprod.messages.produce import PartitionProduceResponse
+from aioprod.producer.failure import Failure
+from aioprod.producer.meters import Meters
+from aioprod.producer.results import Delivery
+from aioprod.producer.settings import SenderSettings
+from aioprod.types import TopicPartition
+from aioprod.wire.buffer import Buffer
+from aioprod.wire.codec import decode
+
+__all__ = ["Outcomes"]
+
+DUPLICATES_OF = {
+    UnknownOutcomeError: "They may be stored: sending them again may make duplicates.",
+    NotSentError: "They never left this process: they can be sent again without making duplicates.",
+}
+
+
+class Outcomes:
+    """Reads answers, applies the error table, and hands settled batches to the delivery.
+
+    `backoff` maps the number of failed attempts to seconds; `wake` makes the sender look at what is due now: the end
+    of a backoff, a request for metadata.
+    """
+
+    def __init__(
+        self,
+        settings: SenderSettings,
+        *,
+        accumulator: Accumulator,
+        delivery: Delivery,
+        meters: Meters,
+        backoff: Callable[[int], float],
+        wake: Callable[[], None],
+    ) -> None:
+        self._settings = settings
+        self._accumulator = accumulator
+        self._delivery = delivery
+        self._meters = meters
+        self._backoff = backoff
+        self._wake = wake
+
+    # --- answers
+
+    def answered(self, batches: list[Batch], body: Buffer, version: int, now: float) -> int:
+        """A broker answered a Produce request with `body`; returns the throttle time in it, in ms.
+
+        A batch that the answer leaves out, or an answer that can't be read, counts as a lost answer.
+        """
+        try:
+            response = decode(ProduceResponse, version, body)
+        except ProtocolError as error:
+            self.lost(batches, error, now)
+            return 0
+        answers: dict[tuple[object, int], PartitionProduceResponse] = {
+            (topic.topic_id if version >= FIRST_WITH_TOPIC_IDS else topic.name, answer.index): answer
+            for topic in response.responses
+            for answer in topic.partition_responses
+        }
+        endpoints = {
+            node.node_id: Node(node.node_id, node.host, node.port, node.rack) for node in response.node_endpoints
+        }
+        for batch in batches:
+            topic = batch.partition.topic
+            key = (batch.topic_id if version >= FIRST_WITH_TOPIC_IDS else topic.name, batch.partition.index)
+            answer = answers.get(key)
+            if answer is None:
+                missing = ProtocolError(
+                    f"Broker {batch.broker} left {topic.name}-{batch.partition.index} out of its Produce response."
+                )
+                self.lost([batch], missing, now)
+            elif land(self._accumulator, batch, now):
+                self._judge(batch, answer, endpoints, now)
+        return response.throttle_time_ms
+
+    def lost(self, batches: list[Batch], error: AioprodError, now: float) -> None:
+        """The answer for these batches will never come: they may be stored or not."""
+        for batch in batches:
+            self._refresh(batch, now)
+            if not land(self._accumulator, batch, now):
+                continue
+            batch.maybe_stored = True
+            batch.cause = error
+            batch.code = None
+            if batch.attempts <= self._settings.retries:
+                self._again(batch, now)
+            else:
+                self.fail(batch, now, f"retries={self._settings.retries} are used up: {error.message}")
+
+    def _judge(self, batch: Batch, answer: PartitionProduceResponse, endpoints: Mapping[int, Node], now: float) -> None:
+        code = ErrorCode.of(answer.error_code)
+        verdict = judge(batch, code, self._settings.retries)
+        if verdict is Verdict.DELIVERED:
+            offset = answer.base_offset if code == ErrorCode.NONE else -1
+            self.deliver(batch, offset, answer.log_append_time_ms, now)
+            return
+        self._remember(batch, code, answer.error_message)
+        if verdict is Verdict.SPLIT:
+            self._meters.split()
+            split(self._accumulator, batch, now)
+            return
+        if isinstance(code, ErrorCode) and code.refreshes_metadata:
+            self._refresh(batch, now)
+        if verdict is Verdict.RETRY:
+            self._again(batch, now)
+            self._follow_hint(batch, answer, endpoints, now)
+            return
+        self._refused(batch, answer, now)
+
+    def _refused(self, batch: Batch, answer: PartitionProduceResponse, now: float) -> None:
+        """The broker stored nothing of a batch; where it names the records to blame, the others go again (KIP-467)."""
+        count = batch.builder.count
+        named = {error.batch_index: error.batch_index_error_message for error in answer.record_errors}
+        culprits = sorted(index for index in named if 0 <= index < count)
+        reasons = {position: named[index] or "no reason given." for position, index in enumerate(culprits)}
+        if culprits and len(culprits) < count:
+            batch = set_apart(self._accumulator, batch, culprits, now)
+        assert batch.cause is not None
+        self.fail(batch, now, str(batch.cause), reasons or None)
+
+    def _remember(self, batch: Batch, code: ErrorCode | int, said: str | None) -> None:
+        """Keep what the broker said, for the error that the records may end with."""
+        batch.unanswered = False
+        batch.code = code
+        if code in AMBIGUOUS:
+            batch.maybe_stored = True
+        partition = batch.partition
+        name = code.name if isinstance(code, ErrorCode) else str(code)
+        message = f"Broker {batch.broker} answered {name} for {partition.topic.name}-{partition.index}"
+        message += f": {said}" if said else "."
+        if code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+            batch.cause = AuthorizationError(
+                message, resource=partition.topic.name, hint="Allow this client to write to the topic (ACL WRITE)."
+            )
+        elif code in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE):
+            batch.cause = RecordTooLargeError(
+                message, hint="Raise the topic's max.message.bytes, or lower batch.size and the size of the records."
+            )
+        else:
+            batch.cause = BrokerError(message, code=code)
+
+    def _follow_hint(
+        self, batch: Batch, answer: PartitionProduceResponse, endpoints: Mapping[int, Node], now: float
+    ) -> None:
+        """Go on at once where the answer names a newer leader (KIP-951)."""
+        partition = TopicPartition(batch.partition.topic.name, batch.partition.index)
+        hint = answer.current_leader
+        metadata = self._accumulator.metadata
+        if metadata.apply_leader_hint(partition, hint.leader_id, hint.leader_epoch, endpoints.get(hint.leader_id), now):
+            self._accumulator.update_topics([partition.topic], now)
+
+    def fail_recreated(self, names: Iterable[str], now: float) -> None:
+        """These topics were deleted and created again: what was meant for the old ones does not follow."""
+        recreated = set(names)
+        for batch in list(self._accumulator.incomplete):
+            if (
+                batch.partition.topic.name in recreated
+                and batch.state != BatchState.IN_FLIGHT
+                and self._is_orphan(batch)
+            ):
+                self._fail_orphan(batch, now)
+
+    def _is_orphan(self, batch: Batch) -> bool:
+        present = batch.partition.topic.topic_id
+        return batch.topic_id is not None and present is not None and present != batch.topic_id
+
+    def _fail_orphan(self, batch: Batch, now: float) -> None:
+        last = f" {batch.cause}" if batch.cause is not None else ""
+        self.fail(batch, now, f"the topic was deleted and created again (topic.recreation=fail).{last}")
+
+    def _again(self, batch: Batch, now: float) -> None:
+        if self._is_orphan(batch):
+            self._fail_orphan(batch, now)
+            return
+        self._meters.retried(batch)
+        requeue(self._accumulator, batch, now, self._backoff(batch.attempts - 1))
+        self._wake()
+
+    def _refresh(self, batch: Batch, now: float) -> None:
+        """What we know of the batch's topic is out of date."""
+        metadata = self._accumulator.metadata
+        metadata.touch(batch.partition.topic.name, now)
+        metadata.request_update(now, batch.partition.topic.name)
+        self._wake()
+
+    # --- outcomes
+
+    def deliver(self, batch: Batch, base_offset: int, append_time: int, now: float) -> None:
+        """The broker has the batch; `append_time` is in ms, -1 where the records keep their own."""
+        settle(self._accumulator, batch, now)
+        self._delivery.succeed(batch, base_offset, append_time)
+
+    def unsendable(self, batches: list[Batch], error: Exception, now: float) -> None:
+        """No request could be made of these batches: the broker is too old, or compression failed."""
+        for batch in batches:
+            if land(self._accumulator, batch, now):
+                batch.attempts -= 1
+                batch.cause = error
+                self.fail(batch, now, f"no request could be made for broker {batch.broker}: {error}")
+
+    def expire(self, batch: Batch, now: float) -> None:
+        """The delivery deadline of a batch has passed, wherever it is."""
+        last = f" Last: {batch.cause}" if batch.cause is not None else f" {self._reason(batch)}"
+        self.fail(batch, now, f"delivery.timeout.ms={self._settings.delivery_timeout_ms} has passed.{last}")
+
+    def _reason(self, batch: Batch) -> str:
+        """Why a batch that has met no error did not get through."""
+        if batch.state == BatchState.IN_FLIGHT:
+            return f"Broker {batch.broker} has not answered."
+        queue = batch.partition.queue
+        if queue is None:
+            return "The partition has no leader."
+        if queue.stalled_since is not None and not queue.in_flight:
+            return f"Broker {queue.node_id} can't be reached or takes nothing more."
+        return f"It waited behind earlier records for broker {queue.node_id}."
+
+    def fail(self, batch: Batch, now: float, why: str, reasons: dict[int, str] | None = None) -> None:
+        """Give a batch up, for a reason in a sentence; `reasons` are those of single records by index."""
+        family = failure_family(batch)
+        partition = batch.partition
+        settle(self._accumulator, batch, now)
+        self._meters.failed(batch)
+        count = batch.records
+        message = (
+            f"{count} record{'s' if count != 1 else ''} of {partition.topic.name}-{partition.index} "
+            f"{'was' if count == 1 else 'were'} not delivered: {why}"
+        )
+        failure = Failure(
+            family=family,
+            message=message,
+            topic=partition.topic.name,
+            partition=partition.index,
+            attempts=batch.attempts,
+            broker=batch.broker,
+            age_s=now - batch.created,
+            code=batch.code,
+            cause=batch.cause,
+            hint=getattr(batch.cause, "hint", None) or DUPLICATES_OF.get(family),
+            reasons=reasons,
+        )
+        self._delivery.fail(batch, failure)
+
+    def fail_all(self, now: float, why: str, cause: BaseException | None) -> None:
+        """Give everything up that has no outcome yet: the producer closes, or is broken."""
+        for batch in list(self._accumulator.incomplete):
+            if cause is not None:
+                batch.cause = cause
+            self.fail(batch, now, why)

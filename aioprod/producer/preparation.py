@@ -1,0 +1,139 @@
+"""From what the user gives to what a batch holds: bytes, encoded headers, a partition index, milliseconds."""
+
+from __future__ import annotations
+
+import datetime
+import inspect
+from collections.abc import Awaitable
+from typing import Any, TypeAlias
+
+from aioprod.errors import InvalidRecordError, InvalidTopicError, SerializationError, UsageError
+from aioprod.interceptors import Interceptors
+from aioprod.records.headers import NO_HEADERS, encode_headers, header_list
+from aioprod.serializers import Serializer
+from aioprod.types import Headers, ProducerRecord, Timestamp
+
+__all__ = ["Preparation", "Prepared", "as_bytes", "callback", "partition_index", "seconds", "timestamp_ms"]
+
+
+Prepared: TypeAlias = tuple[str, bytes | None, bytes | None, bytes, int, int | None]
+"""A record as the accumulator takes it: topic, key, value, encoded headers, partition index (-1: to be chosen), and
+timestamp in ms (None: the time at which it is accepted)."""
+
+
+def as_bytes(what: str, topic: str, data: Any) -> bytes:
+    """`data` as bytes; raises SerializationError when it is not bytes-like."""
+    if isinstance(data, (bytes, bytearray, memoryview)):
+        return bytes(data)
+    raise SerializationError(
+        f"The {what} of a record for topic {topic!r} is of type {type(data).__name__}, and no serializer is set.",
+        hint=f"Give bytes, or set {what}_serializer.",
+    )
+
+
+def partition_index(topic: str, partition: object) -> int:
+    """A partition as the user gives it, -1 for None; raises InvalidRecordError."""
+    if partition is None:
+        return -1
+    if isinstance(partition, bool) or not isinstance(partition, int) or partition < 0:
+        raise InvalidRecordError(f"{partition!r} is no partition of topic {topic!r}: give an int from 0 on, or None.")
+    return partition
+
+
+def timestamp_ms(topic: str, timestamp: Timestamp) -> int:
+    """A timestamp as the user gives it in milliseconds since the epoch; raises InvalidRecordError."""
+    if isinstance(timestamp, datetime.datetime):
+        if timestamp.tzinfo is None:
+            raise InvalidRecordError(
+                f"The timestamp {timestamp!r} of a record for topic {topic!r} has no time zone: give an aware datetime."
+            )
+        timestamp = round(timestamp.timestamp() * 1000)
+    if isinstance(timestamp, bool) or not isinstance(timestamp, int):
+        raise InvalidRecordError(
+            f"The timestamp of a record for topic {topic!r} is of type {type(timestamp).__name__}: give milliseconds "
+            "since the epoch as an int, or an aware datetime."
+        )
+    if not 0 <= timestamp < 2**63:
+        raise InvalidRecordError(
+            f"The timestamp {timestamp} of a record for topic {topic!r} is not between 0 and 2**63 - 1 milliseconds."
+        )
+    return timestamp
+
+
+def seconds(call: str, timeout: object) -> float | None:
+    """A timeout as the user gives it; raises UsageError unless it is None or a number from 0 on."""
+    if timeout is None or (isinstance(timeout, (int, float)) and not isinstance(timeout, bool) and timeout >= 0):
+        return timeout
+    raise UsageError(f"{call}(timeout={timeout!r}) is no time: give seconds from 0 on, or None.")
+
+
+def callback(name: str, given: Any) -> Any:
+    """A callback as the user gives it; raises UsageError for what can't be called, or would have to be awaited."""
+    if given is None or (callable(given) and not inspect.iscoroutinefunction(given)):
+        return given
+    raise UsageError(
+        f"{name} is {given!r}, which is no plain function: give a callable, or None.",
+        hint="Let it start a task for what has to be awaited.",
+    )
+
+
+class Preparation:
+    """Runs interceptors and serializers, and checks what comes out.
+
+    `plain`: there are none, so bytes go through as they are.
+    """
+
+    def __init__(
+        self, interceptors: Interceptors, key_serializer: Serializer | None, value_serializer: Serializer | None
+    ) -> None:
+        self._interceptors = interceptors
+        self._key_serializer = key_serializer
+        self._value_serializer = value_serializer
+        self.plain = not interceptors and key_serializer is None and value_serializer is None
+
+    def intercept(self, record: ProducerRecord) -> ProducerRecord:
+        """What the interceptors make of a record."""
+        return self._interceptors.on_send(record) if self._interceptors else record
+
+    def prepare(self, record: ProducerRecord) -> Prepared:
+        """Serialize and check a record; raises SerializationError, InvalidRecordError, or UsageError to be awaited."""
+        headers = header_list(record.headers)
+        key, value = record.key, record.value
+        if self._key_serializer is not None:
+            key = self._key_serializer.serialize_now(record.topic, headers, key)
+        if self._value_serializer is not None:
+            value = self._value_serializer.serialize_now(record.topic, headers, value)
+        return self._checked(record, headers, key, value)
+
+    async def prepare_async(self, record: ProducerRecord) -> Prepared:
+        """The same where a serializer may have to be awaited."""
+        headers = header_list(record.headers)
+        key, value = record.key, record.value
+        if self._key_serializer is not None:
+            key = self._key_serializer.serialize(record.topic, headers, key)
+            if isinstance(key, Awaitable):
+                key = await key
+        if self._value_serializer is not None:
+            value = self._value_serializer.serialize(record.topic, headers, value)
+            if isinstance(value, Awaitable):
+                value = await value
+        return self._checked(record, headers, key, value)
+
+    def _checked(self, record: ProducerRecord, headers: Headers, key: Any, value: Any) -> Prepared:
+        topic = record.topic
+        if not isinstance(topic, str):
+            raise InvalidTopicError(f"A topic is of type {type(topic).__name__}: give its name as a str.")
+        return (
+            str.__str__(topic),
+            None if key is None else as_bytes("key", topic, key),
+            None if value is None else as_bytes("value", topic, value),
+            encode_headers(headers) if headers else NO_HEADERS,
+            partition_index(topic, record.partition),
+            None if record.timestamp is None else timestamp_ms(topic, record.timestamp),
+        )
+
+    def close(self) -> None:
+        """Close the serializers."""
+        for serializer in (self._key_serializer, self._value_serializer):
+            if serializer is not None:
+                serializer.close()

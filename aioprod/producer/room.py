@@ -1,0 +1,106 @@
+"""Waiting for memory: senders in line for `buffer.memory`, and `drain()`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from aioprod.core.budget import MemoryBudget, RoomRequest
+from aioprod.errors import AioprodError, BufferFullError
+
+__all__ = ["Room"]
+
+LOW_WATER = 0.5
+"""`drain()` returns when this share of `buffer.memory` is in use, or less, after it was found full."""
+
+
+class Room:
+    """Lets senders wait, in order, until their record fits; `pressed` is called when somebody starts to wait."""
+
+    def __init__(self, budget: MemoryBudget, loop: asyncio.AbstractEventLoop, pressed: Callable[[], None]) -> None:
+        self._budget = budget
+        self._loop = loop
+        self._pressed = pressed
+        self._drains: list[asyncio.Future[None]] = []
+        self._refused = 0
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether somebody waits: then nothing lingers."""
+        return bool(self._drains or self._budget.waiting)
+
+    def found_full(self, size: int) -> None:
+        """A record of up to `size` bytes was refused: `drain()` waits from now on until there is room for it.
+
+        And until the low water mark is reached, so that it isn't the next one that is refused.
+        """
+        self._refused = max(self._refused, size)
+
+    async def reserve(self, size: int, timeout_s: float) -> RoomRequest:
+        """Stand in line for `size` bytes; raises BufferFullError after `timeout_s`.
+
+        The room is the caller's until it calls `give_back`.
+        """
+        waiter: asyncio.Future[None] = self._loop.create_future()
+        request = self._budget.wait(size, waiter)
+        self._pressed()
+        self.freed()
+        try:
+            async with asyncio.timeout(timeout_s):
+                await waiter
+        except TimeoutError as error:
+            self.give_back(request)
+            raise BufferFullError(
+                f"buffer.memory={self._budget.limit} stayed full for {timeout_s:g} s: {self._budget.records} records "
+                f"with {self._budget.used} bytes wait for their delivery.",
+                hint="The cluster takes less than is sent, or can't be reached; raise buffer.memory or send less.",
+            ) from error
+        except BaseException:
+            self.give_back(request)
+            raise
+        return request
+
+    def give_back(self, request: RoomRequest) -> None:
+        """Return a reservation, used or not, and let the next in line have what is left."""
+        self._budget.leave(request)
+        self.freed()
+
+    async def drain(self) -> None:
+        """Wait until there is room again; lets the loop run at least once."""
+        await asyncio.sleep(0)
+        if not self._refused and not self._budget.waiting:
+            return
+        waiter: asyncio.Future[None] = self._loop.create_future()
+        self._drains.append(waiter)
+        self._pressed()
+        self.freed()
+        await waiter
+
+    def freed(self) -> None:
+        """Bytes were given back: serve the line, and the drains below the low water mark."""
+        for request in self._budget.grant():
+            waiter = request.waiter
+            assert isinstance(waiter, asyncio.Future)
+            if waiter.done():
+                self._budget.leave(request)
+            else:
+                waiter.set_result(None)
+        budget = self._budget
+        if not budget.waiting and budget.used + budget.reserved <= min(
+            budget.limit * LOW_WATER, budget.limit - self._refused
+        ):
+            self._refused = 0
+            drains, self._drains = self._drains, []
+            for waiter in drains:
+                if not waiter.done():
+                    waiter.set_result(None)
+
+    def close(self, error: AioprodError) -> None:
+        """Nobody gets room any more."""
+        waiters = [request.waiter for request in self._budget.waiting]
+        self._budget.waiting.clear()
+        for waiter in (*waiters, *self._drains):
+            assert isinstance(waiter, asyncio.Future)
+            if not waiter.done():
+                waiter.set_exception(error.again())
+        self._drains = []

@@ -1,0 +1,73 @@
+"""What the parts of a producer need of its configuration, in the units in which they use it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from aioprod.config import ProducerConfig
+from aioprod.core.accumulator import AccumulatorSettings
+from aioprod.records.compression import Compression
+
+__all__ = ["SenderSettings", "accumulator_settings", "sender_settings"]
+
+UNLIMITED = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SenderSettings:
+    """What the sender and the outcomes need: sizes in bytes, times in seconds unless the name says ms."""
+
+    acks: int
+    retries: int
+    in_flight_max: int
+    max_request_size: int
+    linger_s: float
+    adaptive_linger: bool
+    request_timeout_s: float
+    request_timeout_ms: int
+    delivery_timeout_ms: int
+    codec: Compression
+    compression_level: int | None
+
+
+def sender_settings(config: ProducerConfig) -> SenderSettings:
+    """Read a configuration for the sender."""
+    codec = Compression.of(config.compression_type)
+    levels = {
+        Compression.GZIP: config.compression_gzip_level,
+        Compression.LZ4: config.compression_lz4_level,
+        Compression.ZSTD: config.compression_zstd_level,
+    }
+    return SenderSettings(
+        acks=config.acks,
+        retries=config.retries,
+        in_flight_max=config.max_in_flight_requests_per_connection,
+        max_request_size=config.max_request_size,
+        linger_s=config.linger_ms / 1000,
+        adaptive_linger=config.adaptive_linger,
+        request_timeout_s=config.request_timeout_ms / 1000,
+        request_timeout_ms=config.request_timeout_ms,
+        delivery_timeout_ms=config.delivery_timeout_ms,
+        codec=codec,
+        compression_level=levels.get(codec),
+    )
+
+
+def accumulator_settings(config: ProducerConfig) -> AccumulatorSettings:
+    """Read a configuration for the accumulator.
+
+    With idempotence asked for, a partition has one batch in flight: that holds the order of its records through every
+    retry, which sequence numbers will do with more in flight once producer ids are built.
+    """
+    return AccumulatorSettings(
+        batch_size=config.batch_size,
+        buffer_memory=config.buffer_memory,
+        max_request_size=config.max_request_size,
+        linger_s=config.linger_ms / 1000,
+        delivery_timeout_s=config.delivery_timeout_ms / 1000,
+        max_block_s=config.max_block_ms / 1000,
+        partition_in_flight_max=1 if config.enable_idempotence else UNLIMITED,
+        ignore_keys=config.partitioner_ignore_keys,
+        adaptive_partitioning=config.partitioner_adaptive_partitioning_enable,
+        availability_timeout_s=config.partitioner_availability_timeout_ms / 1000,
+    )

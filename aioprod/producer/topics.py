@@ -1,0 +1,164 @@
+"""Topics that are not known yet: their records, and who asks for them, go on, wait, or hear the reason why not."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+from collections.abc import Callable
+
+from aioprod._error_codes import ErrorCode
+from aioprod.cluster import Metadata
+from aioprod.core.accumulator import Accumulator
+from aioprod.core.parking import evict_all, evict_overdue, move_on
+from aioprod.core.partition import Topic
+from aioprod.errors import (
+    AioprodError,
+    AuthorizationError,
+    InvalidTopicError,
+    MetadataTimeoutError,
+    UnknownTopicError,
+)
+from aioprod.producer.guard import Guard
+from aioprod.producer.results import Delivery
+
+__all__ = ["Topics", "topic_refusal"]
+
+TURN_RECORDS = 2000
+"""Parked records that are moved on in one turn of the loop: a few milliseconds' worth."""
+
+UNKNOWN_ATTEMPTS = 4
+UNKNOWN_S = 2.0
+"""A topic does not exist when this many answers in a row say so, over at least this time: brokers that create topics
+answer so too until the new one has a leader."""
+
+
+def topic_refusal(metadata: Metadata, name: str, now: float) -> AioprodError | None:
+    """Why no record can go to the topic, None while there is hope."""
+    code = metadata.topic_error(name)
+    if code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+        return AuthorizationError(
+            f"The cluster does not let this client see topic {name!r}.",
+            resource=name,
+            hint="Allow it to describe and write to the topic (ACLs DESCRIBE and WRITE).",
+        )
+    if code == ErrorCode.INVALID_TOPIC_EXCEPTION:
+        return InvalidTopicError(f"The cluster refuses {name!r} as the name of a topic.")
+    since = metadata.unknown_since(name)
+    if metadata.unknown_attempts(name) >= UNKNOWN_ATTEMPTS and since is not None and now - since >= UNKNOWN_S:
+        return UnknownTopicError(
+            f"Topic {name!r} does not exist, and the cluster does not create it.",
+            hint="Create it, or set auto.create.topics.enable=true on the brokers.",
+        )
+    return None
+
+
+def metadata_timeout(metadata: Metadata, name: str, limit: str, brokers: str) -> MetadataTimeoutError:
+    """No partitions of a topic within the time of a setting; `brokers` says how it stands with them."""
+    code = metadata.topic_error(name)
+    said = f"the brokers say {code.name}" if isinstance(code, ErrorCode) else brokers
+    return MetadataTimeoutError(
+        f"The partitions of topic {name!r} could not be learned within {limit}: {said}.",
+        hint="Check that the cluster is up and that the brokers' advertised.listeners can be reached from here.",
+    )
+
+
+class Topics:
+    """Looks after the topics that are not known yet, the records parked for them and the calls that wait for them.
+
+    `describe` says in words how it stands with the brokers.
+    """
+
+    def __init__(
+        self,
+        accumulator: Accumulator,
+        delivery: Delivery,
+        *,
+        loop: asyncio.AbstractEventLoop,
+        clock: Callable[[], float],
+        guard: Guard,
+        describe: Callable[[], str],
+    ) -> None:
+        self._accumulator = accumulator
+        self._delivery = delivery
+        self._loop = loop
+        self._clock = clock
+        self._guard = guard
+        self._describe = describe
+        self._waiters: set[asyncio.Future[None]] = set()
+
+    async def known(self, name: str, timeout_s: float) -> None:
+        """Wait until the partitions of a topic are known and nothing is parked for it.
+
+        Raises InvalidTopicError, UnknownTopicError, AuthorizationError or MetadataTimeoutError.
+        """
+        deadline = self._clock() + timeout_s
+        metadata = self._accumulator.metadata
+        while (topic := self._accumulator.topic(name, self._clock())).parked is not None:
+            remaining_s = deadline - self._clock()
+            if remaining_s <= 0:
+                raise metadata_timeout(metadata, name, f"max.block.ms={round(timeout_s * 1000)}", self._describe())
+            await self._change(remaining_s)
+            if topic.refusal is not None:
+                raise topic.refusal.again()
+            self._guard.check()
+
+    async def _change(self, timeout_s: float) -> None:
+        waiter = self._loop.create_future()
+        self._waiters.add(waiter)
+        try:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(timeout_s):
+                    await waiter
+        finally:
+            self._waiters.discard(waiter)
+
+    def changed(self) -> None:
+        """Something was learned, or the producer ends: who waits looks again."""
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def move_on(self, now: float) -> float | None:
+        """Move on what can go, refuse what can't or has waited too long; when to look again."""
+        due = math.inf
+        metadata = self._accumulator.metadata
+        for topic in list(self._accumulator.parked_topics.values()):
+            if topic.count:
+                for record, error in move_on(self._accumulator, topic, now, TURN_RECORDS):
+                    self._delivery.refuse([record], error)
+                if topic.parked:
+                    due = now
+                else:
+                    self.changed()
+                continue
+            refusal = topic_refusal(metadata, topic.name, now)
+            if refusal is not None:
+                self.refuse(topic, refusal)
+            elif topic.parked:
+                due = min(due, self._expire(topic, metadata, now))
+        return due if due < math.inf else None
+
+    def _expire(self, topic: Topic, metadata: Metadata, now: float) -> float:
+        """Refuse the records whose time is over; when the next one's is."""
+        settings = self._accumulator.settings
+        limit = f"max.block.ms={round(settings.max_block_s * 1000)}"
+        if settings.delivery_timeout_s < settings.max_block_s:
+            limit = f"delivery.timeout.ms={round(settings.delivery_timeout_s * 1000)}"
+        if overdue := evict_overdue(self._accumulator, topic, now):
+            self._delivery.refuse(overdue, metadata_timeout(metadata, topic.name, limit, self._describe()))
+        return topic.parked[0].deadline if topic.parked else math.inf
+
+    def refuse(self, topic: Topic, error: AioprodError) -> None:
+        """Refuse everything that waits for a topic, and forget the topic: the next record asks anew."""
+        topic.refusal = error
+        self._delivery.refuse(evict_all(self._accumulator, topic), error)
+        self._accumulator.forget(topic, self._clock())
+        self._accumulator.metadata.forget_topic(topic.name)
+        self.changed()
+
+    def refuse_all(self, error: AioprodError) -> None:
+        """Refuse everything that is parked: the producer closes."""
+        for topic in list(self._accumulator.parked_topics.values()):
+            self.refuse(topic, error)
+        self.changed()

@@ -1,0 +1,282 @@
+"""Failures that nobody waits for go to on_error, each once; what users' callbacks do wrong breaks nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+from typing import Any
+
+import pytest
+
+from aioprod import ProducerRecord, RecordMetadata
+from aioprod.errors import AioprodError, DeliveryError, ErrorCode, RejectedError
+from aioprod.messages import ProduceRequest
+from tests.support.fake_broker import FakeBrokers
+from tests.support.producers import Clock, ErrorLog, Outcomes, Spy, pass_time, running, turns, until
+
+LINGERING: dict[str, Any] = {"linger_ms": 1_000_000, "adaptive_linger": False}
+REFUSED: dict[str, Any] = {"error": ErrorCode.INVALID_REQUIRED_ACKS}
+
+
+def warnings_of(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.name.startswith("aioprod")]
+
+
+async def test_send_nowait_without_callback(brokers: FakeBrokers) -> None:
+    brokers.create_topic("t", partitions=2)
+    errors = ErrorLog()
+    async with running(brokers, on_error=errors, **LINGERING) as producer:
+        await producer.partitions_for("t")
+        brokers.fault(ProduceRequest, **REFUSED)
+        producer.send_nowait("t", b"a", key=b"k", partition=1, headers=[("h", b"1"), ("h", None)], timestamp=5)
+        producer.send_nowait("t", None, partition=1, timestamp=6)
+        await producer.flush()
+    assert [type(error) for error in errors.errors] == [RejectedError, RejectedError]
+    assert errors.errors[0] is not errors.errors[1]
+    first, second = (record for _, record in errors.calls)
+    assert (first.topic, first.value, first.key, first.partition, first.timestamp) == ("t", b"a", b"k", 1, 5)
+    assert tuple(first.headers or ()) == (("h", b"1"), ("h", None))
+    assert (second.value, second.key, second.timestamp) == (None, None, 6)
+
+
+async def test_what_somebody_waits_for_does_not_go_to_on_error(brokers: FakeBrokers) -> None:
+    brokers.create_topic("t")
+    errors, outcomes = ErrorLog(), Outcomes()
+    async with running(brokers, on_error=errors, **LINGERING) as producer:
+        await producer.partitions_for("t")
+        brokers.fault(ProduceRequest, **REFUSED)
+        sending = asyncio.create_task(producer.send("t", b"a"))
+        many = asyncio.create_task(producer.send_many("t", [b"b"]))
+        await turns()
+        future = producer.submit("t", b"c")
+        producer.send_nowait("t", b"d", on_delivery=outcomes)
+        await producer.flush()
+        for waiting in (sending, future):
+            with pytest.raises(RejectedError):
+                await waiting
+        assert len((await many).failures) == 1
+        assert len(outcomes.errors) == 1
+    assert errors.calls == []
+
+
+async def test_a_dropped_submit_future_is_reported_soon(brokers: FakeBrokers) -> None:
+    brokers.create_topic("t")
+    errors = ErrorLog()
+    clock = Clock()
+    async with running(brokers, on_error=errors, clock=clock) as producer:
+        await producer.partitions_for("t")
+        brokers.fault(ProduceRequest, **REFUSED)
+        producer.submit("t", b"dropped", key=b"k", headers=[("h", b"1")])
+        await producer.flush()
+        # Its age is looked at about once a second, without anything else happening.
+        async with asyncio.timeout(5):
+            await until(lambda: errors.calls)
+    ((error, record),) = errors.calls
+    assert isinstance(error, RejectedError)
+    assert (record.value, record.key, tuple(record.headers or ())) == (b"dropped", b"k", (("h", b"1"),))
+
+
+async def test_a_future_that_is_held_is_not_reported_before_the_end(brokers: FakeBrokers) -> None:
+    brokers.create_topic("t")
+    errors = ErrorLog()
+    clock = Clock()
+    async with running(brokers, on_error=errors, clock=clock) as producer:
+        await producer.partitions_for("t")
+        brokers.fault(ProduceRequest, **REFUSED)
+        held = producer.submit("t", b"held")
+        seen = producer.submit("t", b"seen")
+        await producer.flush()
+        with pytest.raises(RejectedError):
+            await seen
+        for _ in range(3):
+            pass_time(producer, clock, 2.0)
+            await turns()
+        assert errors.calls == []
+    assert errors.values == [b"held"], "nobody had looked at it when the producer closed"
+    assert isinstance(held.exception(), RejectedError)
+
+
+async def test_a_future_that_is_dropped_late_is_reported_too(brokers: FakeBrokers) -> None:
+    brokers.create_topic("t")
+    errors = ErrorLog()
+    clock = Clock()
+    async with running(brokers, on_error=errors, clock=clock) as producer:
+        await producer.partitions_for("t")
+        brokers.fault(ProduceRequest, **REFUSED)
+        futures = [producer.submit("t", b"late")]
+        await producer.flush()
+        pass_time(producer, clock, 2.0)
+        await turns()
+        assert errors.calls == []
+        futures.clear()
+        pass_time(producer, clock, 2.0)
+        await until(lambda: errors.calls)
+        pass_time(producer, clock, 2.0)
+        await turns()
+    assert errors.values == [b"late"]
+
+
+async def test_asyncio_has_nothing_to_complain_of(brokers: FakeBrokers, caplog: pytest.LogCaptureFixture) -> None:
+    brokers.create_topic("t")
+    complaints: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: complaints.append(context))
+    async with running(brokers, on_error=ErrorLog()) as producer:
+        await producer.partitions_for("t")
+        brokers.fault(ProduceRequest, **REFUSED)
+        producer.submit("t", b"dropped")
+        await producer.flush()
+    gc.collect()
+    await turns()
+    assert complaints == []
+    assert warnings_of(caplog) == []
+
+
+async def test_a_cancelled_send_many_has_its_failures_reported(brokers: FakeBrokers) -> None:
+    brokers.create_topic("t")
+    errors, spy = ErrorLog(), Spy()
+    async with running(brokers, on_error=errors, interceptors=[spy]) as producer:
+        await producer.partitions_for("t")
+        hold = brokers.fault(ProduceRequest, hold=True, **REFUSED)
+        many = asyncio.create_task(producer.send_many("t", [b"a", b"b"]))
+        await hold.reached.wait()
+        many.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await many
+        hold.release()
+        await producer.flush()
+    assert errors.values == [b"a", b"b"]
+    assert [error for _, error in spy.acknowledged] == errors.errors
+
+
+async def test_the_default_is_one_warning_per_failed_batch(
+    brokers: FakeBrokers, caplog: pytest.LogCaptureFixture
+) -> None:
+    brokers.create_topic("t", partitions=2)
+    async with running(brokers, **LINGERING) as producer:
+        await producer.partitions_for("t")
+        brokers.fault(ProduceRequest, **REFUSED)
+        for n in range(10):
+            producer.send_nowait("t", b"v", partition=n % 2)
+        await producer.flush()
+    messages = warnings_of(caplog)
+    assert len(messages) == 2
+    assert all("5 records of t-" in message and "INVALID_REQUIRED_ACKS" in message for message in messages)
+    assert {record.levelno for record in caplog.records if record.name.startswith("aioprod")} == {logging.WARNING}
+
+
+async def test_by_default_dropped_futures_are_counted_in_one_warning(
+    brokers: FakeBrokers, caplog: pytest.LogCaptureFixture
+) -> None:
+    brokers.create_topic("t")
+    async with running(brokers, **LINGERING) as producer:
+        await producer.partitions_for("t")
+        brokers.fault(ProduceRequest, **REFUSED)
+        for _ in range(4):
+            producer.submit("t", b"v")
+        await producer.flush()
+    (message,) = warnings_of(caplog)
+    assert message.startswith("4 futures of failed records were never looked at")
+
+
+async def test_a_cancelled_send_that_fails_is_logged_by_default(
+    brokers: FakeBrokers, caplog: pytest.LogCaptureFixture
+) -> None:
+    brokers.create_topic("t")
+    async with running(brokers) as producer:
+        await producer.partitions_for("t")
+        hold = brokers.fault(ProduceRequest, hold=True, **REFUSED)
+        sending = asyncio.create_task(producer.send("t", b"v"))
+        await turns(1)
+        producer.send_nowait("t", b"w", on_delivery=lambda metadata, error: sending.cancel())
+        await hold.reached.wait()
+        hold.release()
+        with pytest.raises(asyncio.CancelledError):
+            await sending
+    (message,) = warnings_of(caplog)
+    assert "nobody waits for it" in message
+
+
+class Broken:
+    """A callback, on_error, interceptor and metadata listener that always fails."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def _fail(self) -> None:
+        self.calls += 1
+        raise RuntimeError("broken on purpose")
+
+    def __call__(self, first: Any, second: Any = None) -> None:
+        self._fail()
+
+    def on_send(self, record: ProducerRecord) -> ProducerRecord:
+        self._fail()
+        return record
+
+    def on_acknowledgement(self, metadata: RecordMetadata, error: AioprodError | None) -> None:
+        self._fail()
+
+    def close(self) -> None:
+        self._fail()
+
+
+@pytest.mark.parametrize("code", [ErrorCode.NONE, ErrorCode.INVALID_REQUIRED_ACKS])
+async def test_failing_callbacks_are_logged_and_break_nothing(
+    brokers: FakeBrokers, caplog: pytest.LogCaptureFixture, code: ErrorCode
+) -> None:
+    brokers.create_topic("t")
+    callback, on_error, interceptor = Broken(), Broken(), Broken()
+    outcomes = Outcomes()
+    async with running(brokers, on_error=on_error, interceptors=[interceptor], **LINGERING) as producer:
+        await producer.partitions_for("t")
+        brokers.fault(ProduceRequest, error=code)
+        producer.send_nowait("t", b"a", on_delivery=callback)
+        producer.send_nowait("t", b"b")
+        producer.send_nowait("t", b"c", on_delivery=outcomes)
+        await producer.flush()
+        assert producer.metrics()["interceptor_failures"] >= 6
+        assert producer._engine.guard.cause is None
+    assert callback.calls == 1
+    assert on_error.calls == (code != ErrorCode.NONE)
+    assert len(outcomes.calls) == 1
+    messages = warnings_of(caplog)
+    assert any("on_delivery" in message for message in messages)
+    assert not any(" object at 0x" in message for message in messages), messages
+    assert any("on_error" in message for message in messages) == (code != ErrorCode.NONE)
+
+
+async def test_on_error_may_use_the_producer(brokers: FakeBrokers) -> None:
+    topic = brokers.create_topic("t", partitions=2)
+    heard: list[AioprodError] = []
+
+    def send_again(error: AioprodError, record: ProducerRecord) -> None:
+        heard.append(error)
+        producer.send_nowait(record)
+
+    async with running(brokers, on_error=send_again) as producer:
+        await producer.partitions_for("t")
+        brokers.fault(ProduceRequest, **REFUSED)
+        producer.send_nowait("t", b"a", key=b"k")
+        await until(lambda: topic.records())
+    assert len(heard) == 1
+    assert [(record.key, record.value) for record in topic.records()] == [(b"k", b"a")]
+
+
+async def test_every_record_gets_its_own_exception(brokers: FakeBrokers) -> None:
+    brokers.create_topic("t")
+    outcomes = Outcomes()
+    async with running(brokers, **LINGERING) as producer:
+        await producer.partitions_for("t")
+        brokers.fault(ProduceRequest, **REFUSED)
+        futures = [producer.submit("t", b"v") for _ in range(3)]
+        for _ in range(3):
+            producer.send_nowait("t", b"v", on_delivery=outcomes)
+        many = asyncio.create_task(producer.send_many("t", [b"v"] * 3))
+        await turns()
+        await producer.flush()
+        errors = [future.exception() for future in futures] + outcomes.errors
+        errors += [error for _, error in (await many).failures]
+    assert len(errors) == 9
+    assert all(isinstance(error, DeliveryError) for error in errors)
+    assert len({id(error) for error in errors}) == 9

@@ -1,0 +1,155 @@
+"""Producers to test with: quick retries, a clock that can be moved, nothing left behind; and who listens to them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+from aioprod import Producer, ProducerRecord, RecordMetadata
+from aioprod.errors import AioprodError
+from aioprod.messages import ProduceRequest
+from aioprod.records.parser import parse_batches
+from tests.support.fake_broker import FakeBrokers
+
+PATIENCE_S = 20.0
+"""After this long a test that waits for something has failed; none depends on how long anything takes."""
+
+QUICK: dict[str, Any] = {
+    "retry_backoff_ms": 1,
+    "retry_backoff_max_ms": 2,
+    "reconnect_backoff_ms": 1,
+    "reconnect_backoff_max_ms": 2,
+}
+
+
+class Clock:
+    """Monotonic time that a test moves on; who sleeps has to be woken, see `pass_time`."""
+
+    def __init__(self) -> None:
+        self.offset_s = 0.0
+
+    def __call__(self) -> float:
+        return time.monotonic() + self.offset_s
+
+
+def new_producer(bootstrap: str | None, *, clock: Clock | None = None, **options: Any) -> Producer:
+    """A producer that is not started, with short backoffs."""
+    producer = Producer(bootstrap, **(QUICK | options))
+    if clock is not None:
+        producer._engine.clock = producer._clock = clock
+    return producer
+
+
+@contextlib.asynccontextmanager
+async def running(
+    brokers: FakeBrokers, *, clock: Clock | None = None, close_s: float | None = 5.0, **options: Any
+) -> AsyncIterator[Producer]:
+    """A started producer; it is closed within `close_s` seconds at the end, and may leave no task and nothing held."""
+    before = asyncio.all_tasks()
+    producer = new_producer(brokers.bootstrap, clock=clock, **options)
+    await producer.start()
+    try:
+        yield producer
+    finally:
+        await producer.close(close_s)
+    assert producer.buffered == (0, 0)
+    assert left_over(before) == []
+
+
+def left_over(before: set[asyncio.Task[Any]]) -> list[asyncio.Task[Any]]:
+    """Tasks that were not there before; the brokers' own don't count."""
+    return [task for task in asyncio.all_tasks() - before if "FakeBroker" not in repr(task)]
+
+
+def pass_time(producer: Producer, clock: Clock, seconds: float) -> None:
+    """Let time pass at once for a producer."""
+    clock.offset_s += seconds
+    producer._engine._sender.wake()
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Let everything else run until the condition holds."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not condition():
+            await asyncio.sleep(0.001)
+
+
+async def turns(count: int = 20) -> None:
+    """Let everything run that can run at once."""
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+def produced(brokers: FakeBrokers) -> list[list[tuple[str, int, list[bytes | None]]]]:
+    """What each Produce request carried: topic (empty where the request has its id only), partition and values."""
+    return [
+        [
+            (topic.name, partition.index, values_in(partition.records))
+            for topic in request.topic_data
+            for partition in topic.partition_data
+        ]
+        for request in brokers.seen_of(ProduceRequest)
+    ]
+
+
+def values_in(records: Any) -> list[bytes | None]:
+    """The values in the batch of a Produce request."""
+    return [record.value for batch in parse_batches(bytes(records)) for record in batch.records()]
+
+
+class ErrorLog:
+    """An `on_error` that keeps what it hears."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[AioprodError, ProducerRecord]] = []
+
+    def __call__(self, error: AioprodError, record: ProducerRecord) -> None:
+        self.calls.append((error, record))
+
+    @property
+    def errors(self) -> list[AioprodError]:
+        return [error for error, _ in self.calls]
+
+    @property
+    def values(self) -> list[Any]:
+        return [record.value for _, record in self.calls]
+
+
+class Outcomes:
+    """A delivery callback that keeps what it hears."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[RecordMetadata | None, AioprodError | None]] = []
+
+    def __call__(self, metadata: RecordMetadata | None, error: AioprodError | None) -> None:
+        self.calls.append((metadata, error))
+
+    @property
+    def offsets(self) -> list[int]:
+        return [metadata.offset for metadata, _ in self.calls if metadata is not None]
+
+    @property
+    def errors(self) -> list[AioprodError]:
+        return [error for _, error in self.calls if error is not None]
+
+
+class Spy:
+    """An interceptor that keeps what it sees."""
+
+    def __init__(self) -> None:
+        self.sent: list[ProducerRecord] = []
+        self.acknowledged: list[tuple[RecordMetadata, AioprodError | None]] = []
+        self.closed = 0
+
+    def on_send(self, record: ProducerRecord) -> ProducerRecord:
+        self.sent.append(record)
+        return record
+
+    def on_acknowledgement(self, metadata: RecordMetadata, error: AioprodError | None) -> None:
+        self.acknowledged.append((metadata, error))
+
+    def close(self) -> None:
+        self.closed += 1

@@ -1,0 +1,55 @@
+"""Sessions and readers with fake brokers, with short waits."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+from aioprod.reader import Reader
+from aioprod.reader.session import Session
+from aioprod.reader.settings import SessionConfig
+from aioprod.types import ConsumedRecord
+from tests.support.fake_broker import FakeBrokers
+
+FAST: Final[dict[str, Any]] = {"retry_backoff_ms": 1, "retry_backoff_max_ms": 10, "reconnect_backoff_ms": 1}
+
+
+def new_session(brokers: FakeBrokers, **options: Any) -> Session:
+    """A session that is not started."""
+    return Session(SessionConfig.from_options(bootstrap_servers=brokers.bootstrap, **{**FAST, **options}), "reader")
+
+
+@asynccontextmanager
+async def running_session(
+    brokers: FakeBrokers, *, clock: Callable[[], float] | None = None, **options: Any
+) -> AsyncIterator[Session]:
+    """A started session, closed at the end of the block."""
+    session = new_session(brokers, **options)
+    session.clock = clock or session.clock
+    await session.start()
+    try:
+        yield session
+    finally:
+        await session.close()
+
+
+def new_reader(brokers: FakeBrokers, **options: Any) -> Reader:
+    """A reader that is not started."""
+    return Reader(brokers.bootstrap, **{**FAST, **options})
+
+
+def offsets_of(records: list[ConsumedRecord], partition: int = 0) -> list[int]:
+    """Those of one partition."""
+    return [record.offset for record in records if record.partition == partition]
+
+
+async def collect(records: AsyncIterator[ConsumedRecord]) -> list[ConsumedRecord]:
+    """All that an iterator gives."""
+    return [record async for record in records]
+
+
+def tasks_beside(before: set[asyncio.Task[Any]]) -> list[asyncio.Task[Any]]:
+    """Those that run now, ran not then, and are no broker's."""
+    return [task for task in asyncio.all_tasks() - before if "FakeBroker" not in repr(task)]
