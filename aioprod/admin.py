@@ -1,0 +1,221 @@
+"""The few calls that tools and tests make to a cluster: create, delete and list topics, partitions and offsets."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from types import TracebackType
+from typing import Any, Final, NamedTuple, Self, TypeVar
+
+from aioprod.cluster import PartitionInfo
+from aioprod.errors import AioprodError, BrokerConnectionError, ErrorCode, ProtocolError, RequestTimedOutError
+from aioprod.messages import (
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    MetadataRequest,
+    MetadataResponse,
+)
+from aioprod.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreatableTopicResult
+from aioprod.messages.delete_topics import DeletableTopicResult
+from aioprod.reader.offsets import At, topic_offsets
+from aioprod.reader.refusals import UNKNOWN_TOPIC_CODES, refusal
+from aioprod.reader.session import Session, check_topic_name
+from aioprod.reader.settings import SessionConfig
+from aioprod.types import TopicPartition
+from aioprod.wire.schema import Request, Response
+
+__all__ = ["Admin"]
+
+ResponseT = TypeVar("ResponseT", bound=Response)
+
+_MAYBE_DONE: Final = "An earlier try of this call had no clear answer: it may have done what this one was refused."
+
+
+class _Result(NamedTuple):
+    """What became of one topic, with the broker's own words."""
+
+    code: ErrorCode | int
+    said: str | None
+
+
+class DeleteByName(DeleteTopicsRequest):
+    """A DeleteTopics request in the versions that only know names, which all brokers speak (KIP-516)."""
+
+    __slots__ = ()
+
+    VERSIONS = (1, 5)
+
+
+class Admin:
+    """Looks after topics from one event loop; use it as `async with Admin("host:9092") as admin`.
+
+    `options` are fields of `SessionConfig` (Java's names in snake_case); they win over those of `config`. Raises
+    ConfigError. Touches no network before `start()`. All calls go on trying for `default.api.timeout.ms` while brokers
+    can't be reached or give errors that may pass, and raise RequestTimedOutError then. What a broker refuses raises
+    AuthorizationError, InvalidTopicError, UnknownTopicError, or BrokerError with its code.
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: str | Iterable[str] | None = None,
+        *,
+        config: SessionConfig | None = None,
+        **options: Any,
+    ) -> None:
+        if bootstrap_servers is not None:
+            options["bootstrap_servers"] = bootstrap_servers
+        self.config = SessionConfig.from_options(**options) if config is None else config.replace(**options)
+        self._session = Session(self.config, "admin client")
+
+    # --- life
+
+    async def start(self) -> None:
+        """Connect to the cluster; raises what `Session.start` raises."""
+        await self._session.start()
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._session.close()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    # --- topics
+
+    async def create_topic(
+        self,
+        name: str,
+        *,
+        partitions: int = -1,
+        replication_factor: int = -1,
+        config: Mapping[str, object] | None = None,
+        timeout_s: float = 30.0,
+    ) -> None:
+        """Create a topic and wait until all of its partitions have leaders, for `timeout_s` at most.
+
+        -1 leaves a number to the brokers. `config` has the topic's settings, `retention.ms` or `retention_ms`. Raises
+        BrokerError (TOPIC_ALREADY_EXISTS) when there is one of that name, MetadataTimeoutError when it was created
+        and its leaders are not known in time.
+        """
+        check_topic_name(name)
+        deadline = self._session.clock() + timeout_s
+        topic = CreatableTopic(
+            name=name,
+            num_partitions=partitions,
+            replication_factor=replication_factor,
+            assignments=(),
+            configs=tuple(
+                CreatableTopicConfig(name=key.replace("_", "."), value=_text(value))
+                for key, value in (config or {}).items()
+            ),
+        )
+
+        def result(answer: CreateTopicsResponse) -> _Result:
+            return _result_for(name, answer.topics)
+
+        request = CreateTopicsRequest(topics=(topic,), timeout_ms=round(timeout_s * 1000))
+        await self._ask(request, result, f"Topic {name!r} could not be created", name, deadline)
+        await self._session.wait_for_leaders(name, deadline)
+
+    async def delete_topic(self, name: str, *, timeout_s: float = 30.0) -> None:
+        """Delete a topic, for `timeout_s` at most; single brokers may know it for a moment longer."""
+        check_topic_name(name)
+
+        def result(answer: DeleteTopicsResponse) -> _Result:
+            return _result_for(name, answer.responses)
+
+        request = DeleteByName(topic_names=(name,), timeout_ms=round(timeout_s * 1000))
+        deadline = self._session.clock() + timeout_s
+        await self._ask(request, result, f"Topic {name!r} could not be deleted", name, deadline)
+
+    async def topics(self, *, internal: bool = False) -> list[str]:
+        """The names of all topics in order, with those that belong to Kafka itself if `internal`."""
+
+        def result(answer: MetadataResponse) -> _Result:
+            return _Result(ErrorCode.of(answer.error_code), None)
+
+        request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
+        deadline = self._session.clock() + self._session.timeout_s
+        answer = await self._ask(request, result, "The topics could not be listed", None, deadline)
+        return sorted(topic.name for topic in answer.topics if topic.name and (internal or not topic.is_internal))
+
+    async def partitions(self, topic: str) -> list[PartitionInfo]:
+        """The partitions of a topic by index, as the cluster describes them now."""
+        return list(await self._session.partitions(topic))
+
+    async def offsets(self, topic: str, at: At) -> dict[TopicPartition, int]:
+        """The offset of each partition at its "earliest", its "latest", or at a time: its first record not older.
+
+        Where all records are older that is the end. Raises ConfigError for another `at`.
+        """
+        return await topic_offsets(self._session, topic, at, "read_uncommitted")
+
+    # --- asking
+
+    async def _ask(
+        self,
+        request: Request[ResponseT],
+        result: Callable[[ResponseT], _Result],
+        failure: str,
+        topic: str | None,
+        deadline: float,
+    ) -> ResponseT:
+        """Ask any broker, which forwards to the controller what is its business; those before 3.0 name it instead.
+
+        `failure` is the sentence (without its stop) for what can't be done about `topic`.
+        """
+        client = self._session.client
+        clock = self._session.clock
+        trouble: AioprodError | None = None
+        node_id: int | None = None
+        maybe_done = False
+        tries = 0
+        while (left_s := deadline - clock()) > 0.0:
+            try:
+                timeout_s = min(left_s, self.config.request_timeout_ms / 1000)
+                answer = await client.request(request, node_id=node_id, timeout_s=timeout_s)
+            except BrokerConnectionError as error:
+                trouble, node_id, maybe_done = error, None, True
+            else:
+                code, said = result(answer)
+                if code == ErrorCode.NONE:
+                    return answer
+                refused = refusal(failure, topic, code, said)
+                if code in UNKNOWN_TOPIC_CODES or not isinstance(code, ErrorCode) or not code.retriable:
+                    refused.hint = refused.hint or (_MAYBE_DONE if maybe_done else None)
+                    raise refused from trouble
+                trouble, node_id = refused, self._controller_id() if code == ErrorCode.NOT_CONTROLLER else None
+                maybe_done |= code == ErrorCode.REQUEST_TIMED_OUT
+            await asyncio.sleep(min(self._session.backoff_s(tries), left_s))
+            tries += 1
+        last = "." if trouble is None else f": {trouble.message.removeprefix(f'{failure}: ')}"
+        raise RequestTimedOutError(f"{failure} in time{last}") from trouble
+
+    def _controller_id(self) -> int | None:
+        """The controller as it was told last; it may have moved, so that is asked too."""
+        client = self._session.client
+        client.metadata.request_update(self._session.clock())
+        client.wake()
+        controller = client.metadata.cluster.controller
+        return None if controller is None else controller.id
+
+
+def _result_for(topic: str, rows: Iterable[CreatableTopicResult | DeletableTopicResult]) -> _Result:
+    """The row of the only topic that was asked for."""
+    for row in rows:
+        if row.name == topic:
+            return _Result(ErrorCode.of(row.error_code), row.error_message)
+    raise ProtocolError(f"The broker's answer does not say what became of topic {topic!r}.")
+
+
+def _text(value: object) -> str:
+    """A setting as Kafka writes it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,227 @@
+"""The facade: records of a topic as an async iterator."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from contextlib import AsyncExitStack, aclosing
+from dataclasses import replace
+from types import TracebackType
+from typing import Any, Final, Self
+
+from aioprod.config import instantiate
+from aioprod.errors import BrokerError, ConfigError, ErrorCode, SerializationError
+from aioprod.messages import FetchRequest, FetchResponse
+from aioprod.reader.bounds import Bound, Selection
+from aioprod.reader.fetching import FetchedBatch, Fetching, Position, unpacked
+from aioprod.reader.leaders import LeaderRequests
+from aioprod.reader.offsets import EARLIEST, LATEST, At, look_up, topic_offsets
+from aioprod.reader.session import Session
+from aioprod.reader.settings import ISOLATION_LEVELS, ReaderConfig
+from aioprod.serializers import Deserializer
+from aioprod.types import ConsumedRecord, TopicPartition
+from aioprod.wire.frame import FRAME_SIZE_MAX
+
+__all__ = ["Reader", "read"]
+
+_ANSWER_OVERHEAD: Final = 1_000_000
+"""Room for what an answer holds beside records: offsets and errors by partition, aborted transactions."""
+
+_SLICE_S: Final = 0.005
+"""After so long without a turn the event loop gets one: decoding records does not wait for anything by itself."""
+
+
+class Reader:
+    """Reads topics from one event loop; use it as `async with Reader("host:9092") as reader`.
+
+    `options` are fields of `ReaderConfig` (Java's names in snake_case); they win over those of `config`. `isolation`
+    is read_uncommitted or read_committed: the latter leaves out the records of aborted transactions, and ends where
+    the first open one begins. Deserializers may be objects, functions, classes or names; None gives bytes. Raises
+    ConfigError. Touches no network before `start()`.
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: str | Iterable[str] | None = None,
+        *,
+        config: ReaderConfig | None = None,
+        isolation: str = "read_uncommitted",
+        key_deserializer: Any = None,
+        value_deserializer: Any = None,
+        **options: Any,
+    ) -> None:
+        if bootstrap_servers is not None:
+            options["bootstrap_servers"] = bootstrap_servers
+        self.config = ReaderConfig.from_options(**options) if config is None else config.replace(**options)
+        if isolation not in ISOLATION_LEVELS:
+            raise ConfigError(f"isolation is {isolation!r}: it must be one of {', '.join(ISOLATION_LEVELS)}.")
+        self._isolation = isolation
+        self._key_deserializer = self._deserializer(key_deserializer, is_key=True)
+        self._value_deserializer = self._deserializer(value_deserializer, is_key=False)
+        frame_size_max = max(FRAME_SIZE_MAX, self.config.fetch_max_bytes + _ANSWER_OVERHEAD)
+        self._session = Session(self.config, "reader", frame_size_max=frame_size_max)
+
+    def _deserializer(self, given: Any, *, is_key: bool) -> Deserializer | None:
+        if given is None:
+            return None
+        return Deserializer(instantiate(given, "deserializer", self.config, is_key=is_key), is_key=is_key)
+
+    # --- life
+
+    async def start(self) -> None:
+        """Connect to the cluster; raises what `Session.start` raises."""
+        await self._session.start()
+
+    async def close(self) -> None:
+        """Close all connections; iterators that are not at their end raise UsageError from then on."""
+        await self._session.close()
+        for deserializer in (self._key_deserializer, self._value_deserializer):
+            if deserializer is not None:
+                deserializer.close()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    # --- reading
+
+    def read(
+        self, topic: str, *, start: Bound = None, end: Bound = None, partitions: Iterable[int] | None = None
+    ) -> AsyncGenerator[ConsumedRecord, None]:
+        """The records of a topic, in the order of their offsets within each partition.
+
+        `start` and `end` are an offset for each partition (`{0: 17}`; others from their start, to their end), or a
+        time for all: the first record that is not older. Records at `end` and later are not given, nor those that
+        come after the present end, which is taken once, when the first record is asked for. `partitions` names those
+        to read, by default all.
+
+        Raises ConfigError and InvalidTopicError at once; while iterating UnknownTopicError, AuthorizationError,
+        BrokerError (OFFSET_OUT_OF_RANGE: retention has removed what was to be read), CorruptRecordError,
+        SerializationError, and RequestTimedOutError when `default.api.timeout.ms` was spent waiting without any
+        partition getting on. Close an iterator that is not read to its end (`contextlib.aclosing`).
+        """
+        return self._records(Selection.of(topic, start, end, partitions))
+
+    def batches(
+        self, topic: str, *, start: Bound = None, end: Bound = None, partitions: Iterable[int] | None = None
+    ) -> AsyncGenerator[FetchedBatch, None]:
+        """As `read`, but the record batches that hold those records, which are not decoded yet."""
+        return self._batches(Selection.of(topic, start, end, partitions))
+
+    async def offsets(self, topic: str, at: At) -> dict[TopicPartition, int]:
+        """The offset of each partition at its "earliest", its "latest", or at a time: its first record not older.
+
+        Where all records are older that is the end. Raises ConfigError, and what `read` raises about topics.
+        """
+        return await topic_offsets(self._session, topic, at, self._isolation)
+
+    async def _records(self, selection: Selection, *, owned: bool = False) -> AsyncGenerator[ConsumedRecord, None]:
+        """`owned`: this reader lives as long as this iterator."""
+        is_plain = self._key_deserializer is None and self._value_deserializer is None
+        clock = self._session.clock
+        async with AsyncExitStack() as stack:
+            if owned:
+                await stack.enter_async_context(self)
+            batches = await stack.enter_async_context(aclosing(self._batches(selection)))
+            slice_end = clock() + _SLICE_S
+            async for fetched in batches:
+                topic, partition = fetched.tp
+                for offset, timestamp, key, value, headers in (await unpacked(fetched)).records():
+                    if clock() >= slice_end:
+                        await asyncio.sleep(0)
+                        slice_end = clock() + _SLICE_S
+                    record = ConsumedRecord(topic, partition, offset, key, value, headers, timestamp)
+                    yield record if is_plain else await self._deserialized(record)
+
+    async def _deserialized(self, record: ConsumedRecord) -> ConsumedRecord:
+        try:
+            return replace(
+                record,
+                key=await _applied(self._key_deserializer, record, record.key),
+                value=await _applied(self._value_deserializer, record, record.value),
+            )
+        except SerializationError as error:
+            text = f"Offset {record.offset} of partition {record.partition}: {error.message}"
+            raise SerializationError(text, hint=error.hint) from error
+
+    async def _batches(self, selection: Selection) -> AsyncGenerator[FetchedBatch, None]:
+        session, topic = self._session, selection.topic
+        partitions = await session.partitions(topic)
+        # Offsets are looked up by the topic's name: they are those of this topic, or the first fetch will fail.
+        topic_id = session.client.metadata.cluster.topic_ids.get(topic)
+        bounds = await selection.resolve(session, len(partitions), self._isolation)
+        positions = [
+            Position(tp=TopicPartition(topic, partition), offset=start, end=end)
+            for partition, (start, end) in bounds.items()
+        ]
+        fetching = Fetching(topic, topic_id, ISOLATION_LEVELS[self._isolation], self.config)
+
+        def request(asked: Sequence[Position]) -> FetchRequest:
+            return fetching.request(asked, session.client.metadata.cluster)
+
+        async with LeaderRequests(session, topic, positions, request, purpose="read") as leaders:
+            while (answered := await leaders.next()) is not None:
+                asked, answer = answered
+                await self._check_in_range(asked, answer)
+                for fetched in fetching.take(leaders, asked, answer):
+                    yield fetched
+
+    async def _check_in_range(self, asked: Sequence[Position], answer: FetchResponse) -> None:
+        """Say what the log has where a leader says no more than OFFSET_OUT_OF_RANGE."""
+        rows = {row.partition_index: row.error_code for topic in answer.responses for row in topic.partitions}
+        for one in asked:
+            topic, index = one.tp
+            if rows.get(index) != ErrorCode.OFFSET_OUT_OF_RANGE:
+                continue
+            first, end = [
+                (await look_up(self._session, topic, [index], timestamp, self._isolation))[index]
+                for timestamp in (EARLIEST, LATEST)
+            ]
+            hint = "Retention has removed what was before: keep records longer, or start later."
+            raise BrokerError(
+                f"Partition {index} of topic {topic!r} can't be read from offset {one.offset} on: its log goes from "
+                f"{first} to {end} now.",
+                code=ErrorCode.OFFSET_OUT_OF_RANGE,
+                hint=hint if one.offset < first else None,
+            )
+
+
+async def _applied(deserializer: Deserializer | None, record: ConsumedRecord, data: bytes | None) -> Any:
+    if deserializer is None:
+        return data
+    made = deserializer.deserialize(record.topic, list(record.headers), data)
+    return await made if deserializer.is_async else made
+
+
+def read(
+    topic: str,
+    *,
+    bootstrap_servers: str | Iterable[str],
+    start: Bound = None,
+    end: Bound = None,
+    partitions: Iterable[int] | None = None,
+    isolation: str = "read_uncommitted",
+    key_deserializer: Any = None,
+    value_deserializer: Any = None,
+    **options: Any,
+) -> AsyncGenerator[ConsumedRecord, None]:
+    """Read a topic up to its present end: `Reader.read` with a reader of its own, which ends with the iterator.
+
+        async for record in read("orders", bootstrap_servers="localhost:9092"):
+            ...
+
+    Arguments and errors are those of `Reader` and `Reader.read`.
+    """
+    reader = Reader(
+        bootstrap_servers,
+        isolation=isolation,
+        key_deserializer=key_deserializer,
+        value_deserializer=value_deserializer,
+        **options,
+    )
+    return reader._records(Selection.of(topic, start, end, partitions), owned=True)

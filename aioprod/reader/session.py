@@ -1,0 +1,202 @@
+"""A client that runs by itself, and what is asked of it about topics."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Callable, Iterable
+from random import Random
+from typing import Any, Final
+
+from aioprod.cluster import Metadata, MetadataUpdate, PartitionInfo
+from aioprod.cluster.metadata import topic_name_error
+from aioprod.errors import (
+    AioprodError,
+    AuthorizationError,
+    InvalidTopicError,
+    MetadataTimeoutError,
+    UnknownTopicError,
+    UsageError,
+)
+from aioprod.net import BrokerLink, Client, ClientListener, ClientSettings
+from aioprod.reader.refusals import refusal
+from aioprod.reader.settings import SessionConfig
+
+__all__ = ["UNKNOWN_ATTEMPTS", "Session", "check_topic_name", "topic_refusal"]
+
+UNKNOWN_ATTEMPTS: Final = 4
+"""A topic does not exist when this many answers in a row say so: of a new one not every broker knows at once."""
+
+
+def check_topic_name(topic: object) -> None:
+    """Raise InvalidTopicError for what can't be the name of a topic."""
+    complaint = topic_name_error(topic) if isinstance(topic, str) else f"A topic's name must be a str, not {topic!r}."
+    if complaint is not None:
+        raise InvalidTopicError(complaint)
+
+
+def topic_refusal(metadata: Metadata, topic: str) -> AioprodError | None:
+    """Why nothing can be asked about the topic, None while there is hope."""
+    if metadata.unknown_attempts(topic) >= UNKNOWN_ATTEMPTS:
+        return UnknownTopicError(f"Topic {topic!r} does not exist.", hint="Check its name, or create it.")
+    code = metadata.topic_error(topic)
+    if code is not None:
+        error = refusal(f"The cluster does not describe topic {topic!r}", topic, code)
+        if isinstance(error, AuthorizationError | InvalidTopicError) and not isinstance(error, UnknownTopicError):
+            return error
+    return None
+
+
+class Session(ClientListener):
+    """Connects a reader or an administrator to a cluster; it never creates topics by asking for them.
+
+    `settings` are fields of ClientSettings that win over what `config` says. `name` is how messages call the user.
+    """
+
+    def __init__(self, config: SessionConfig, name: str, **settings: Any) -> None:
+        self.config = config
+        self.timeout_s = config.default_api_timeout_ms / 1000
+        self.clock: Callable[[], float] = time.monotonic
+        self._name = name
+        self._settings = ClientSettings.from_config(config, allow_auto_topic_creation=False, **settings)
+        self._random = Random()  # noqa: S311  # for jitter
+        self._client: Client | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._waiters: set[asyncio.Future[None]] = set()
+        self._failure: BaseException | None = None
+
+    # --- life
+
+    async def start(self) -> None:
+        """Connect to the cluster.
+
+        Raises MetadataTimeoutError when no bootstrap server answers within `default.api.timeout.ms`, ProtocolError or
+        UnsupportedVersionError when those that answer can't be used, UsageError when it was started before.
+        """
+        if self._loop is not None:
+            raise UsageError(f"This {self._name} was started before: make a new one.")
+        self._loop = asyncio.get_running_loop()
+        client = Client(self._settings, loop=self._loop, clock=self.clock, random=self._random, listener=self)
+        try:
+            await client.start(self.timeout_s)
+        except BaseException:
+            await client.close()
+            raise
+        client.keep_running()
+        self._client = client
+
+    async def close(self) -> None:
+        """Close all connections and end all tasks; a second call does nothing."""
+        client, self._client = self._client, None
+        self._notify()
+        if client is not None:
+            await client.close()
+
+    @property
+    def client(self) -> Client:
+        """The running client; raises UsageError before `start()`, after `close()` and in another event loop."""
+        if self._client is None:
+            state = "closed" if self._loop is not None else "not started: use `async with`, or await start() first"
+            raise UsageError(f"This {self._name} is {state}.")
+        if asyncio.get_running_loop() is not self._loop:
+            raise UsageError(f"This {self._name} belongs to another event loop, the one in which it was started.")
+        return self._client
+
+    def backoff_s(self, failures: int) -> float:
+        """How long to wait before the next try, after so many failures before the last one."""
+        return self._settings.retry_backoff.delay_s(failures, self._random)
+
+    # --- waiting
+
+    async def change(self, timeout_s: float, futures: Iterable[asyncio.Future[Any]] = ()) -> None:
+        """Wait until there is news of the cluster, or one of `futures` is done, for `timeout_s` at most.
+
+        Raises AioprodError when a background task of the client has failed, UsageError when the session was closed.
+        """
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiters.add(waiter)
+        timeout = None if math.isinf(timeout_s) else max(0.0, timeout_s)
+        try:
+            await asyncio.wait([waiter, *futures], timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._waiters.discard(waiter)
+        if self._failure is not None:
+            raise AioprodError(f"The client of this {self._name} has failed: {self._failure!r}.") from self._failure
+        _ = self.client
+
+    def _notify(self) -> None:
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    # --- ClientListener
+
+    def metadata_changed(self, update: MetadataUpdate) -> None:
+        """Who waits looks again."""
+        self._notify()
+
+    def failed(self, error: BaseException) -> None:
+        """Who waits hears of it, and so does who asks the client later."""
+        self._failure = error
+        self._notify()
+
+    def link_ready(self, link: BrokerLink) -> None:
+        """The client sends its requests by itself."""
+
+    def link_lost(self, link: BrokerLink, error: AioprodError | None) -> None:
+        """The requests on the way were told."""
+
+    def link_data(self, link: BrokerLink) -> None:
+        """The requests were answered."""
+
+    def link_writable(self, link: BrokerLink) -> None:
+        """The client sends its requests by itself."""
+
+    def wake(self) -> None:
+        """The client runs by itself."""
+
+    # --- topics
+
+    async def partitions(self, topic: str) -> tuple[PartitionInfo, ...]:
+        """All partitions of a topic by index, as the cluster describes it now.
+
+        Raises UnknownTopicError, InvalidTopicError, AuthorizationError, or MetadataTimeoutError when that takes longer
+        than `default.api.timeout.ms`.
+        """
+        metadata = self._ask_anew(topic)
+        deadline = self.clock() + self.timeout_s
+        while not metadata.cluster.partition_count(topic):
+            error = topic_refusal(metadata, topic)
+            if error is not None:
+                metadata.forget_topic(topic)
+                raise error
+            await self._news_of(topic, deadline, "describe")
+        return metadata.cluster.partitions_for_topic(topic)
+
+    async def wait_for_leaders(self, topic: str, deadline: float) -> None:
+        """Wait until all partitions of a topic that was just created have leaders; MetadataTimeoutError if they don't.
+
+        That the topic does not exist is no answer here: the broker that is asked has not heard of it yet.
+        """
+        metadata = self._ask_anew(topic)
+        while True:
+            partitions = metadata.cluster.partitions_for_topic(topic)
+            if partitions and all(partition.leader is not None for partition in partitions):
+                return
+            await self._news_of(topic, deadline, "name the leaders of")
+
+    def _ask_anew(self, topic: str) -> Metadata:
+        """Have the topic described at once, whatever was known of it before."""
+        check_topic_name(topic)
+        client = self.client
+        client.metadata.forget_topic(topic)
+        client.metadata.add_topic(topic, self.clock())
+        client.wake()
+        return client.metadata
+
+    async def _news_of(self, topic: str, deadline: float, doing: str) -> None:
+        left_s = deadline - self.clock()
+        if left_s <= 0.0:
+            raise MetadataTimeoutError(f"No broker could {doing} topic {topic!r} in time: {self.client.describe()}.")
+        await self.change(left_s)

@@ -1,0 +1,372 @@
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+from uuid import UUID
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aioprod.cluster import Cluster, Node, PartitionInfo
+from aioprod.errors import AioprodError, BrokerError, CorruptRecordError, ErrorCode, ProtocolError
+from aioprod.messages import FetchResponse
+from aioprod.messages.fetch import AbortedTransaction, FetchableTopicResponse, PartitionData
+from aioprod.reader.fetching import FetchByName, FetchedBatch, Fetching, Position, unpacked
+from aioprod.reader.leaders import LeaderRequests
+from aioprod.reader.settings import ReaderConfig
+from aioprod.records import Compression, ControlType, decompress
+from aioprod.types import TopicPartition
+from aioprod.wire.schema import ZERO_UUID
+from tests.support.stored_batches import CONTROL_FLAG, marker, parsed, stored_batch
+
+TOPIC = "orders"
+TOPIC_ID = UUID(int=5)
+NODE = Node(1, "h", 9092)
+
+
+class Leaders(LeaderRequests[Position, FetchResponse]):
+    """Writes down what is told of each partition."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, int]] = []
+        self.troubles: list[str] = []
+
+    def advanced(self, one: Position) -> None:
+        self.told.append(("advanced", one.tp.partition))
+
+    def again(self, one: Position, trouble: AioprodError) -> None:
+        self.told.append(("again", one.tp.partition))
+        self.troubles.append(trouble.message)
+
+    def refused(self, one: Position, code: ErrorCode | int) -> None:
+        self.told.append((f"refused {int(code)}", one.tp.partition))
+
+
+def cluster_with(*, topic_id: UUID = TOPIC_ID, epoch: int = 3) -> Cluster:
+    tp = TopicPartition(TOPIC, 0)
+    infos = [PartitionInfo(TOPIC, 0, NODE, (NODE,), (NODE,))]
+    return Cluster([NODE], infos, topic_ids={TOPIC: topic_id}, leader_epochs={tp: epoch})
+
+
+def fetching(topic_id: UUID | None = TOPIC_ID, *, level: int = 0, **options: Any) -> Fetching:
+    return Fetching(TOPIC, topic_id, level, ReaderConfig.from_options(bootstrap_servers="h:1", **options))
+
+
+def position(partition: int = 0, offset: int = 0, end: int = 1000, turn: int = 0) -> Position:
+    return Position(tp=TopicPartition(TOPIC, partition), offset=offset, end=end, turn=turn)
+
+
+def answer(*rows: PartitionData, error_code: int = 0) -> FetchResponse:
+    return FetchResponse(error_code=error_code, responses=(FetchableTopicResponse(partitions=rows),))
+
+
+def row(*batches: bytes, partition: int = 0, error_code: int = 0, aborted: Sequence[tuple[int, int]] = ()) -> Any:
+    transactions = tuple(AbortedTransaction(producer_id=one, first_offset=at) for one, at in aborted)
+    return PartitionData(
+        partition_index=partition,
+        error_code=error_code,
+        high_watermark=900,
+        last_stable_offset=800,
+        aborted_transactions=transactions or None,
+        records=b"".join(batches) or None,
+    )
+
+
+def values(batches: Sequence[FetchedBatch]) -> list[bytes | None]:
+    return [record.value for fetched in batches for record in fetched.records()]
+
+
+def take(one: Position, *batches: bytes, aborted: Sequence[tuple[int, int]] = (), **options: Any) -> list[bytes | None]:
+    """The values that one partition gives."""
+    return values(list(fetching(**options).take(Leaders(), [one], answer(row(*batches, aborted=aborted)))))
+
+
+# --- asking
+
+
+def test_the_request() -> None:
+    asked = [position(2, 20, turn=2), position(0, 5, turn=1), position(1, 7, turn=1)]
+    part = fetching(level=1, max_partition_fetch_bytes=11, fetch_max_bytes=22, fetch_max_wait_ms=33)
+    request = part.request(asked, cluster_with())
+    assert (request.max_bytes, request.max_wait_ms, request.min_bytes, request.isolation_level) == (22, 33, 1, 1)
+    assert (request.session_id, request.session_epoch, request.replica_id, request.rack_id) == (0, -1, -1, "")
+    (topic,) = request.topics
+    assert (topic.topic, topic.topic_id) == (TOPIC, TOPIC_ID)
+    assert [(one.partition, one.fetch_offset, one.current_leader_epoch) for one in topic.partitions] == [
+        (0, 5, 3),
+        (1, 7, -1),
+        (2, 20, -1),
+    ]
+    assert {one.partition_max_bytes for one in topic.partitions} == {11}
+
+
+def test_a_topic_without_id_is_named() -> None:
+    request = fetching(None).request([position()], cluster_with())
+    assert isinstance(request, FetchByName)
+    assert FetchByName.VERSIONS == (4, 12)
+    assert request.topics[0].topic_id == ZERO_UUID
+
+
+def test_another_topic_of_that_name_is_not_read() -> None:
+    with pytest.raises(BrokerError, match="Topic 'orders' was deleted and created again while it was read"):
+        fetching().request([position()], cluster_with(topic_id=UUID(int=6)))
+    # A cluster that has just been asked to describe the topic anew, and one without ids.
+    fetching().request([position()], Cluster())
+    fetching(None).request([position()], cluster_with(topic_id=UUID(int=6)))
+
+
+# --- answers
+
+
+def test_who_is_told_what() -> None:
+    asked = [position(index) for index in range(4)]
+    leaders = Leaders()
+    rows = [row(stored_batch([b"a", b"b"])), row(partition=1), row(partition=2, error_code=6)]
+    part = fetching()
+    assert values(list(part.take(leaders, asked, answer(*rows)))) == [b"a", b"b"]
+    assert leaders.told == [("advanced", 0), ("refused 6", 2), ("again", 3)]
+    assert [one.offset for one in asked] == [2, 0, 0, 0]
+    assert asked[0].turn == 1
+    assert [one.partition for one in part.request(asked, cluster_with()).topics[0].partitions] == [1, 2, 3, 0]
+
+
+def test_a_useless_answer_is_told_for_all() -> None:
+    asked = [position(0, 7, end=20), position(1)]
+    leaders = Leaders()
+    assert not list(fetching().take(leaders, asked, answer(row(), row(partition=1))))
+    assert leaders.told == [("again", 0), ("again", 1)]
+    assert leaders.troubles[0] == (
+        "its leader has nothing from offset 7 to 20, with a high watermark of 900 and a last stable offset of 800."
+    )
+    leaders = Leaders()
+    assert not list(fetching().take(leaders, asked, answer(error_code=70)))
+    assert leaders.told == [("refused 70", 0), ("refused 70", 1)]
+
+
+def test_a_batch_that_is_cut_off_comes_again() -> None:
+    one = position()
+    first, second = stored_batch([b"a"]), stored_batch([b"b"], base_offset=1)
+    assert take(one, first, second[:-1]) == [b"a"]
+    assert one.offset == 1
+    assert take(one, second) == [b"b"]
+
+
+def test_a_batch_may_begin_before_and_end_after_what_is_wanted() -> None:
+    one = position(offset=2, end=4)
+    batches = [stored_batch([b"%d" % index for index in range(6)]), stored_batch([b"6"], base_offset=6)]
+    assert take(one, *batches) == [b"2", b"3"]
+    assert one.is_done
+    one = position(offset=2, end=4)
+    assert take(one, stored_batch([b"old"]), stored_batch([b"new"], base_offset=9)) == []
+    assert one.is_done
+
+
+def test_gaps_and_empty_batches_are_passed() -> None:
+    one = position()
+    batches = [
+        stored_batch([b"a"], base_offset=3, last_offset_delta=6),
+        stored_batch([b"b"], base_offset=20),
+        stored_batch([b"c"], base_offset=21, last_offset_delta=9),
+    ]
+    assert take(one, *batches) == [b"a", b"b", b"c"]
+    assert one.offset == 31
+
+
+def test_batches_are_not_looked_at_after_the_end() -> None:
+    corrupt = bytearray(stored_batch([b"b"], base_offset=1))
+    corrupt[-2] ^= 1
+    assert take(position(end=1), stored_batch([b"a"]), bytes(corrupt)) == [b"a"]
+    with pytest.raises(CorruptRecordError, match=r"^Partition 0 of topic 'orders' can't be read: The checksum"):
+        take(position(), stored_batch([b"a"]), bytes(corrupt))
+    assert len(take(position(), stored_batch([b"a"]), bytes(corrupt), check_crcs=False)) == 2
+
+
+def test_what_is_wrong_within_a_batch_names_the_partition() -> None:
+    batch = stored_batch([b"a"], attributes=7)
+    with pytest.raises(CorruptRecordError, match=r"^Partition 0 of topic 'orders' can't be read: .*codec 7"):
+        take(position(), batch)
+    old = bytearray(stored_batch([b"a"]))
+    old[16] = 1
+    with pytest.raises(ProtocolError, match=r"Partition 0 .* format version 1") as failure:
+        take(position(), bytes(old))
+    assert failure.value.hint is not None
+
+
+# --- transactions
+
+
+def transaction(producer_id: int, base_offset: int, *data: bytes) -> bytes:
+    return stored_batch(data, base_offset=base_offset, producer_id=producer_id, transactional=True)
+
+
+LOG = [
+    transaction(7, 0, b"7 aborted"),
+    transaction(8, 1, b"8 committed"),
+    stored_batch([b"plain"], base_offset=2),
+    transaction(7, 3, b"7 aborted too"),
+    marker(ControlType.ABORT, 7, base_offset=4),
+    marker(ControlType.COMMIT, 8, base_offset=5),
+    transaction(7, 6, b"7 committed"),
+    transaction(8, 7, b"8 aborted"),
+    stored_batch([b"idempotent"], base_offset=8, producer_id=8),
+    marker(ControlType.COMMIT, 7, base_offset=9),
+    marker(ControlType.ABORT, 8, base_offset=10),
+]
+ABORTED = [(8, 7), (7, 0)]
+
+
+def test_markers_are_never_given() -> None:
+    one = position()
+    assert take(one, *LOG) == [
+        b"7 aborted",
+        b"8 committed",
+        b"plain",
+        b"7 aborted too",
+        b"7 committed",
+        b"8 aborted",
+        b"idempotent",
+    ]
+    assert one.offset == 11
+    assert take(position(offset=9), *LOG[9:]) == []
+
+
+def test_aborted_transactions_are_left_out() -> None:
+    one = position()
+    assert take(one, *LOG, aborted=ABORTED) == [b"8 committed", b"plain", b"7 committed", b"idempotent"]
+    assert one.offset == 11
+
+
+@pytest.mark.parametrize("offset", range(11))
+def test_an_answer_may_begin_within_a_transaction(offset: int) -> None:
+    # A broker lists all transactions whose end is not before the offset, however early they began.
+    aborted = [(producer_id, first) for producer_id, first in ABORTED if offset <= {7: 4, 8: 10}[producer_id]]
+    kept = {1: b"8 committed", 2: b"plain", 6: b"7 committed", 8: b"idempotent"}
+    assert take(position(offset=offset), *LOG[offset:], aborted=aborted) == [
+        value for at, value in kept.items() if at >= offset
+    ]
+
+
+@dataclass
+class Log:
+    """A log with transactions, written as a broker writes it, and what is in it for whom."""
+
+    batches: list[tuple[int, bytes]] = field(default_factory=list)
+    committed: dict[int, bytes] = field(default_factory=dict)
+    aborted: list[tuple[int, int, int]] = field(default_factory=list)
+    open: dict[int, tuple[int, dict[int, bytes]]] = field(default_factory=dict)
+    next_offset: int = 0
+
+    def append(self, batch: bytes) -> None:
+        self.next_offset = parsed(batch).next_offset
+        self.batches.append((self.next_offset, batch))
+
+    def data(self, producer_id: int, count: int, gap: int) -> None:
+        base = self.next_offset
+        records = {base + index: b"%d" % (base + index) for index in range(count)}
+        if producer_id < 0:
+            self.committed |= records
+        else:
+            self.open.setdefault(producer_id, (base, {}))[1].update(records)
+        self.append(
+            stored_batch(
+                list(records.values()),
+                base_offset=base,
+                last_offset_delta=count - 1 + gap,
+                producer_id=producer_id,
+                transactional=producer_id >= 0,
+            )
+        )
+
+    def end(self, producer_id: int, kind: ControlType) -> None:
+        first, records = self.open.pop(producer_id, (0, {}))
+        if not records:
+            return
+        if kind == ControlType.COMMIT:
+            self.committed |= records
+        else:
+            self.aborted.append((producer_id, first, self.next_offset))
+        self.append(marker(kind, producer_id, base_offset=self.next_offset))
+
+    def answer(self, offset: int, max_bytes: int) -> PartitionData:
+        """Whole batches, at least one, and one that is cut off; with the transactions that concern them."""
+        rest = [(after, batch) for after, batch in self.batches if after > offset]
+        size, upper = 0, 0
+        for after, batch in rest:
+            if size and size + len(batch) > max_bytes:
+                break
+            size, upper = size + len(batch), after
+        found = b"".join(batch for _, batch in rest)[: max(size, max_bytes)]
+        aborted = [(one, first) for one, first, last in self.aborted if last >= offset and first < upper]
+        return cast(PartitionData, row(found, aborted=aborted))
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("data"), st.integers(-1, 2), st.integers(1, 3), st.integers(0, 2)),
+        st.tuples(st.just("end"), st.integers(0, 2), st.sampled_from(ControlType)),
+    ),
+    max_size=30,
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(steps=STEPS, begin=st.integers(0, 40), max_bytes=st.integers(1, 600))
+def test_any_log_in_any_pieces(steps: list[tuple[Any, ...]], begin: int, max_bytes: int) -> None:
+    log = Log()
+    for name, *arguments in steps:
+        getattr(log, name)(*arguments)
+    for producer_id in list(log.open):
+        log.end(producer_id, ControlType.ABORT)
+    one = position(offset=begin, end=log.next_offset)
+    part, leaders = fetching(level=1), Leaders()
+    found: list[bytes | None] = []
+    while not one.is_done:
+        found += values(list(part.take(leaders, [one], answer(log.answer(one.offset, max_bytes)))))
+    assert found == [value for offset, value in sorted(log.committed.items()) if offset >= begin]
+    assert {told for told, _ in leaders.told} <= {"advanced"}
+
+
+def test_a_marker_that_is_malformed() -> None:
+    malformed = stored_batch([b""], base_offset=1, producer_id=7, transactional=True, attributes=CONTROL_FLAG)
+    with pytest.raises(CorruptRecordError, match=r"Partition 0 .* no type in its key"):
+        take(position(), transaction(7, 0, b"a"), malformed, aborted=[(7, 0)])
+
+
+# --- large batches
+
+
+@pytest.mark.parametrize("codec", list(Compression))
+@pytest.mark.parametrize("size", [10, 300_000])
+async def test_large_batches_are_unpacked_in_a_thread(
+    monkeypatch: pytest.MonkeyPatch, codec: Compression, size: int
+) -> None:
+    threads: list[threading.Thread] = []
+
+    def noted(*arguments: Any) -> bytes:
+        threads.append(threading.current_thread())
+        return decompress(*arguments)
+
+    monkeypatch.setattr("aioprod.reader.fetching.decompress", noted)
+    value = random.Random(3).randbytes(size) + b"0" * 1000
+    batch = stored_batch([value], codec=codec)
+    fetched = FetchedBatch(TopicPartition(TOPIC, 0), parsed(batch), 0, 1)
+    plain = await unpacked(fetched)
+    assert values([plain]) == [value]
+    if codec == Compression.NONE or size == 10:
+        assert plain is fetched
+        assert not threads
+    else:
+        assert plain.batch.codec == Compression.NONE
+        assert threads
+        assert threads[0] is not threading.main_thread()
+
+
+async def test_a_large_batch_that_is_corrupt_names_the_partition() -> None:
+    batch = bytearray(stored_batch([bytes(300_000)], codec=Compression.NONE, attributes=int(Compression.GZIP)))
+    fetched = FetchedBatch(TopicPartition(TOPIC, 0), parsed(bytes(batch)), 0, 1)
+    with pytest.raises(CorruptRecordError, match=r"^Partition 0 of topic 'orders' can't be read: The gzip"):
+        await unpacked(fetched)
