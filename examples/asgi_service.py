@@ -1,0 +1,80 @@
+"""A web service that answers when Kafka has the record: one producer per process, one `await send()` per request.
+
+The producer starts and closes with the application. The three families of delivery errors become three answers that
+tell the caller what it may do. When the caller hangs up and the handler is cancelled, a record that was not sent yet is
+taken back.
+
+    uvicorn --factory examples.asgi_service:make_app         with any ASGI server; KAFKA=host:port[,...]
+    python examples/asgi_service.py localhost:9092           sends one order to itself, no server needed
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import httpx
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+
+from aioprod import Producer
+from aioprod.errors import AioprodError, BufferFullError, NotSentError, RejectedError, UnknownOutcomeError
+
+TOPIC = "orders"
+
+
+async def create_order(request: Request) -> JSONResponse:
+    """`POST /orders/{customer}`: the body is the order; 201 says where it is stored."""
+    producer: Producer = request.app.state.producer
+    try:
+        stored = await producer.send(TOPIC, await request.body(), key=request.path_params["customer"].encode())
+    except (NotSentError, BufferFullError) as error:
+        return failed(error, 503, "It was not sent: try again.")
+    except UnknownOutcomeError as error:
+        return failed(error, 504, "It may be stored: look before you try again.")
+    except RejectedError as error:
+        return failed(error, 502, "It is not stored, and trying again will not help.")
+    return JSONResponse({"partition": stored.partition, "offset": stored.offset}, status_code=201)
+
+
+def failed(error: AioprodError, status: int, advice: str) -> JSONResponse:
+    """An answer that says what happened and what to do."""
+    return JSONResponse({"error": error.message, "advice": advice}, status_code=status)
+
+
+def make_app(bootstrap_servers: str | None = None) -> Starlette:
+    """The application, with a producer that lives as long as it does."""
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        servers = bootstrap_servers or os.environ.get("KAFKA", "localhost:9092")
+        producer = Producer(servers, request_timeout_ms=3_000, delivery_timeout_ms=10_000)
+        await producer.start()
+        app.state.producer = producer
+        yield
+        report = await producer.close(timeout=5)
+        for error in report.undelivered:
+            print(f"lost at shutdown: {error}")
+
+    return Starlette(routes=[Route("/orders/{customer}", create_order, methods=["POST"])], lifespan=lifespan)
+
+
+async def order_once(bootstrap_servers: str) -> httpx.Response:
+    """Run the application without a server, and send one order to it."""
+    app = make_app(bootstrap_servers)
+    transport = httpx.ASGITransport(app)
+    async with (
+        app.router.lifespan_context(app),
+        httpx.AsyncClient(transport=transport, base_url="http://service") as client,
+    ):
+        return await client.post("/orders/42", content=b'{"book": 1}')
+
+
+if __name__ == "__main__":
+    response = asyncio.run(order_once(sys.argv[1]))
+    print(response.status_code, response.text)

@@ -1,0 +1,55 @@
+"""The parts of the examples that need no broker."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+
+from aioprod.cluster import Cluster, Node, PartitionInfo
+from aioprod.errors import AioprodError, BufferFullError, NotSentError, RejectedError, UnknownOutcomeError
+from examples.asgi_service import make_app
+from examples.custom_partitioner import PriorityLane
+
+
+def cluster(partitions: int) -> Cluster:
+    node = Node(1, "localhost", 9092, None)
+    return Cluster([node], [PartitionInfo("t", index, node, (node,), (node,), ()) for index in range(partitions)])
+
+
+def test_the_priority_lane_keeps_its_partition_free_of_others() -> None:
+    lane = PriorityLane({b"hospital"})
+    assert lane.partition("t", b"hospital", b"", cluster(4)) == 0
+    chosen = {lane.partition("t", b"%d" % number, b"", cluster(4)) for number in range(200)}
+    assert chosen == {1, 2, 3}
+    assert lane.partition("t", None, b"", cluster(1)) == 0
+
+
+class Failing:
+    """A producer whose every record fails in the same way."""
+
+    def __init__(self, error: AioprodError) -> None:
+        self._error = error
+
+    async def send(self, topic: str, value: bytes, *, key: bytes) -> None:
+        raise self._error
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (NotSentError("never left", topic="orders", partition=0), 503),
+        (BufferFullError("full"), 503),
+        (UnknownOutcomeError("no answer", topic="orders", partition=0), 504),
+        (RejectedError("refused", topic="orders", partition=0), 502),
+    ],
+)
+async def test_the_service_tells_the_families_of_errors_apart(error: AioprodError, status: int) -> None:
+    app = make_app("localhost:1")
+    failing: Any = Failing(error)
+    app.state.producer = failing
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://service") as client:
+        response = await client.post("/orders/42", content=b"{}")
+    assert response.status_code == status
+    assert response.json()["error"] == error.message
