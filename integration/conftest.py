@@ -1,0 +1,91 @@
+"""What the tests against real brokers and against Java share: clusters, topics, one JVM, the figures told at the end.
+
+The clusters `kafka_cluster` and `kafka_cluster_3` are those of aioprod's own pytest plugin.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from aioprod.testing import KafkaCluster
+from aioprod.testing.fixtures import LoopThread
+from integration.support.clusters import MakeTopic
+from integration.support.figures import Figures
+from integration.support.java import JavaOracle
+
+_CASES = pytest.StashKey[Counter[str]]()
+_FIGURES = pytest.StashKey[Figures]()
+
+
+@pytest.fixture
+def make_topic(request: pytest.FixtureRequest) -> MakeTopic:
+    """Makes topics that are named after the test."""
+
+    async def make(
+        cluster: KafkaCluster, partitions: int = 1, replication_factor: int | None = None, **config: object
+    ) -> str:
+        name = fresh_name(request)
+        await cluster.create_topic(name, partitions, replication_factor, config)
+        return name
+
+    return make
+
+
+@pytest.fixture
+def unused_topic(request: pytest.FixtureRequest) -> str:
+    """The name of a topic that nobody has created."""
+    return fresh_name(request)
+
+
+def fresh_name(request: pytest.FixtureRequest) -> str:
+    """A legal topic name after the test's name that was never used before."""
+    test = "".join(letter if letter.isalnum() else "-" for letter in request.node.name)
+    return f"{test[:60]}-{uuid.uuid4().hex[:8]}"
+
+
+@pytest.fixture(scope="session")
+def proxied_cluster() -> Iterator[KafkaCluster]:
+    """One broker behind a TcpProxy, which creates no topics by itself."""
+    with LoopThread() as loop:
+        cluster = loop.run(KafkaCluster.start(proxied=True, auto_create_topics_enable=False))
+        yield cluster
+        loop.run(cluster.close())
+
+
+@pytest.fixture(scope="session")
+def mortal_cluster() -> Iterator[KafkaCluster]:
+    """One broker that tests kill and freeze, and bring back."""
+    with LoopThread() as loop:
+        cluster = loop.run(KafkaCluster.start())
+        yield cluster
+        loop.run(cluster.close())
+
+
+@pytest.fixture(scope="session")
+def oracle() -> Iterator[JavaOracle]:
+    """Kafka's own classes, in one JVM for the whole run."""
+    with JavaOracle() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def cases(pytestconfig: pytest.Config) -> Counter[str]:
+    """How many cases were compared, by what they were; the run prints it at its end."""
+    return pytestconfig.stash.setdefault(_CASES, Counter())
+
+
+@pytest.fixture(scope="session")
+def figures(pytestconfig: pytest.Config) -> Figures:
+    """What was measured; the run prints it at its end."""
+    return pytestconfig.stash.setdefault(_FIGURES, Figures())
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    for name, count in sorted(config.stash.get(_CASES, Counter()).items()):
+        terminalreporter.write_line(f"{count:>9,} {name}")
+    for line in config.stash.get(_FIGURES, Figures()).lines():
+        terminalreporter.write_line(line)

@@ -1,0 +1,21 @@
+"""Measured figures on their way to the end of the output, where the acceptance report takes them from."""
+
+from __future__ import annotations
+
+__all__ = ["Figures"]
+
+
+class Figures:
+    """A table of what was measured, in the order in which it was."""
+
+    def __init__(self) -> None:
+        self._rows: list[tuple[str, str]] = []
+
+    def add(self, name: str, value: object) -> None:
+        """Note one figure, with its unit."""
+        self._rows.append((name, f"{value:,}" if isinstance(value, int) else str(value)))
+
+    def lines(self) -> list[str]:
+        """The table, one line per figure."""
+        width = max((len(value) for _, value in self._rows), default=0)
+        return [f"{value:>{width}}  {name}" for name, value in self._rows]

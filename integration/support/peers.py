@@ -1,0 +1,86 @@
+"""Peers on loopback that are no Kafka brokers, each in a thread of its own."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+__all__ = ["answering", "black_hole", "closed_port", "self_signed", "tls_server"]
+
+TLS_ALERT = bytes.fromhex("15030300020246")
+"""Fatal, protocol_version: what a TLS server says to somebody who does not speak TLS."""
+
+
+def closed_port() -> str:
+    """The address of a port at which nobody listens."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{probe.getsockname()[1]}"
+
+
+@contextmanager
+def black_hole() -> Iterator[str]:
+    """The address of somebody who takes connections and never says anything."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield f"127.0.0.1:{listener.getsockname()[1]}"
+
+
+@contextmanager
+def answering(answer: bytes) -> Iterator[str]:
+    """The address of somebody who says the same to everybody's first words, and hangs up."""
+
+    def talk(connection: socket.socket) -> None:
+        connection.recv(65536)
+        connection.sendall(answer)
+
+    with _server(talk) as address:
+        yield address
+
+
+def self_signed(folder: Path) -> tuple[Path, Path]:
+    """A new private key and a certificate for it, made in `folder` by the `openssl` command."""
+    key, certificate = folder / "key.pem", folder / "certificate.pem"
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=localhost"]
+    subprocess.run([*command, "-keyout", key, "-out", certificate], check=True, capture_output=True)
+    return key, certificate
+
+
+@contextmanager
+def tls_server(key: Path, certificate: Path) -> Iterator[str]:
+    """The address of a server that speaks TLS only."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+
+    def talk(connection: socket.socket) -> None:
+        with context.wrap_socket(connection, server_side=True) as secured:
+            secured.recv(1)
+
+    with _server(talk) as address:
+        yield address
+
+
+@contextmanager
+def _server(talk: Callable[[socket.socket], None]) -> Iterator[str]:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            while True:
+                try:
+                    connection, _ = listener.accept()
+                except OSError:
+                    return
+                with connection, suppress(OSError):
+                    talk(connection)
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        try:
+            yield f"127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            thread.join()
