@@ -22,7 +22,8 @@ class MemoryBudget:
     """Counts the encoded bytes of accepted records that have no outcome yet, up to `limit` (`buffer.memory`).
 
     Who waits for room is served in order, and nobody who comes later overtakes: a record that would fit is refused
-    while an older one waits. Granted room is reserved until its owner takes it or gives it back.
+    while an older one waits, or has been granted its room and not taken it yet. Granted room is reserved until its
+    owner takes it or gives it back.
     """
 
     __slots__ = ("limit", "records", "reserved", "used", "waiting")
@@ -36,7 +37,7 @@ class MemoryBudget:
 
     def fits(self, size: int) -> bool:
         """Whether a record of at most `size` bytes may be taken now."""
-        return not self.waiting and self.used + self.reserved + size <= self.limit
+        return not self.waiting and not self.reserved and self.used + size <= self.limit
 
     def take(self, size: int) -> None:
         """Count one record of `size` bytes."""

@@ -97,7 +97,8 @@ class Client:
         """Connect to the bootstrap servers and learn the cluster's brokers.
 
         Raises MetadataTimeoutError with the reason for each address if that takes longer than `timeout_s`; without
-        waiting ProtocolError if all of them are no Kafka brokers, and UnsupportedVersionError if they are too old.
+        waiting ProtocolError if all of them are no Kafka brokers, UnsupportedVersionError if they are too old, and
+        UsageError if the client is closed meanwhile.
         """
         self._refresh.bootstrap()
         scope = asyncio.timeout(timeout_s)
@@ -113,6 +114,8 @@ class Client:
             raise MetadataTimeoutError(text, hint="Check bootstrap.servers.") from self._last_error()
 
     def _check_start(self) -> None:
+        if self._closed:
+            raise UsageError("The client was closed while it started.")
         if self._failure is not None:
             raise self._failure
         if isinstance(self._refresh.error, UnsupportedVersionError):
@@ -132,7 +135,7 @@ class Client:
         reasons = [link.describe(now) for link in self._links]
         if self._refresh.error is not None:
             reasons.append(self._refresh.error.message.rstrip("."))
-        return "; ".join(reasons)
+        return "; ".join(dict.fromkeys(reasons))
 
     async def run(self) -> None:
         """Poll until the client is closed."""

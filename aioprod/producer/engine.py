@@ -95,8 +95,10 @@ class Engine:
         try:
             await self.client.start(self.max_block_s)
         except BaseException:
+            guard.check_not_closed()
             await self._tear_down()
             raise
+        guard.check_not_closed()
         self._sending = self.loop.create_task(self._sender.run(), name="aioprod sender")
         self._sending.add_done_callback(self._sender_ended)
         guard.enter(State.RUNNING)

@@ -61,6 +61,11 @@ class Guard:
         if not self._usable or events._get_running_loop() is not self.loop:
             raise self.refusal()
 
+    def check_not_closed(self) -> None:
+        """Raise ProducerClosedError when somebody closed the producer while it started."""
+        if self.state in (State.CLOSING, State.CLOSED):
+            raise ProducerClosedError("The producer was closed while it started.")
+
     def refusal(self) -> UsageError:
         """Why a call can't work."""
         if self.forked:

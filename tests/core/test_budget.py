@@ -40,7 +40,9 @@ def test_nobody_overtakes_who_waits() -> None:
     budget.release(60, 1)
     assert budget.grant() == [first, second]
     assert budget.reserved == 55
-    assert not budget.fits(20)
+    assert not budget.fits(15), "who was granted room comes before"
+    budget.leave(first)
+    budget.leave(second)
     assert budget.fits(15)
 
 

@@ -1,114 +1,19 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import math
-import socket
-from collections.abc import AsyncIterator
-from random import Random
 from typing import Any
 
 import pytest
 
 from aioprod.cluster import Node
 from aioprod.core.backoff import Backoff
-from aioprod.errors import AioprodError, BrokerConnectionError, RequestTimedOutError
-from aioprod.messages import ApiVersionsRequest, ListOffsetsRequest, MetadataRequest
+from aioprod.errors import BrokerConnectionError, RequestTimedOutError
+from aioprod.messages import ApiVersionsRequest, MetadataRequest
 from aioprod.net import pool
-from aioprod.net.pool import BrokerLink, LinkEvents, LinkState, Surroundings
-from aioprod.net.settings import ClientSettings
-from aioprod.net.tasks import Supervisor
-from tests.support.clients import FAST, Clock
+from aioprod.net.pool import LinkState
 from tests.support.fake_broker import FakeBrokers
-
-ALL = MetadataRequest(topics=None)
-
-
-class Events(LinkEvents):
-    """Writes down what links tell, and lets a test wait for it."""
-
-    def __init__(self) -> None:
-        self.events: list[str] = []
-        self.errors: list[AioprodError | None] = []
-        self.failures: list[BaseException] = []
-        self.dues: list[float] = []
-        self._changed = asyncio.Event()
-
-    def _note(self, event: str) -> None:
-        self.events.append(event)
-        self._changed.set()
-
-    async def seen(self, event: str, times: int = 1) -> None:
-        """Wait until the event has happened so often."""
-        async with asyncio.timeout(10.0):
-            while self.events.count(event) < times:
-                self._changed.clear()
-                await self._changed.wait()
-
-    def link_ready(self, link: BrokerLink) -> None:
-        self._note("ready")
-
-    def link_lost(self, link: BrokerLink, error: AioprodError | None) -> None:
-        self.errors.append(error)
-        self._note("lost")
-
-    def link_data(self, link: BrokerLink) -> None:
-        self._note("data")
-
-    def link_writable(self, link: BrokerLink) -> None:
-        self._note("writable")
-
-    def due(self, when: float) -> None:
-        self.dues.append(when)
-        self._changed.set()
-
-    def failed(self, error: BaseException) -> None:
-        self.failures.append(error)
-        self._note("failed")
-
-
-class Bench:
-    """A link, what it tells, and the time."""
-
-    def __init__(self, node: Node, **options: Any) -> None:
-        loop = asyncio.get_running_loop()
-        self.events = Events()
-        self.clock = Clock()
-        self.tasks = Supervisor(loop, self.events.failed)
-        settings: dict[str, Any] = {"bootstrap": (), "reconnect_backoff": FAST}
-        self.link = BrokerLink(
-            node,
-            Surroundings(ClientSettings(**(settings | options)), loop, self.clock, Random(5), self.tasks, self.events),
-        )
-
-    async def ready(self) -> None:
-        """Connect."""
-        assert not self.link.ensure(self.clock())
-        await self.events.seen("ready", self.events.events.count("ready") + 1)
-
-    def poll(self) -> float:
-        return self.link.poll(self.clock())
-
-
-@contextlib.asynccontextmanager
-async def bench(node: Node, **options: Any) -> AsyncIterator[Bench]:
-    made = Bench(node, **options)
-    yield made
-    await made.tasks.close()
-    if made.link.connection is not None:
-        await made.link.connection.close()
-    assert not made.events.failures
-
-
-def node_of(brokers: FakeBrokers, broker: int = 1, node_id: int = 1) -> Node:
-    return Node(node_id, *brokers[broker].address)
-
-
-def dead_node() -> Node:
-    with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))
-        return Node(1, *unused.getsockname())
-
+from tests.support.links import ALL, bench, dead_node, node_of
 
 # -- connecting ------------------------------------------------------------------------------------------------------
 
@@ -280,113 +185,6 @@ async def test_a_request_that_is_overdue_costs_the_connection() -> None:
             await future
         await b.events.seen("lost")
         assert b.link.state is LinkState.BACKOFF
-
-
-# -- brokers that move, go and come back -----------------------------------------------------------------------------
-
-
-async def test_a_broker_that_moved_is_followed_when_nothing_is_outstanding() -> None:
-    async with FakeBrokers(2) as brokers, bench(node_of(brokers)) as b:
-        await b.ready()
-        assert b.link.connection is not None
-        held = brokers.fault(MetadataRequest, hold=True)
-        future = b.link.connection.request(ALL)
-        b.link.follow(node_of(brokers, broker=2))
-        assert not b.link.ensure(b.clock())
-        b.poll()
-        held.release()
-        await future
-        b.poll()
-        await b.events.seen("lost")
-        b.poll()
-        await b.events.seen("ready", 2)
-        assert b.link.connection.address == brokers[2].address
-        assert b.events.errors == [None]
-
-
-async def test_a_broker_that_moves_while_it_is_being_connected_to_is_followed() -> None:
-    async with FakeBrokers(2) as brokers, bench(node_of(brokers)) as b:
-        b.link.ensure(b.clock())
-        b.link.follow(node_of(brokers, broker=2))
-        while not b.events.events.count("ready"):
-            b.poll()
-            await asyncio.sleep(0.001)
-        assert b.link.connection is not None
-        assert b.link.connection.address == brokers[2].address
-
-
-async def test_a_broker_that_moves_while_its_versions_are_negotiated_is_followed() -> None:
-    async with FakeBrokers(2) as brokers, bench(node_of(brokers)) as b:
-        held = brokers.fault(ApiVersionsRequest, hold=True)
-        b.link.ensure(b.clock())
-        await held.reached.wait()
-        b.link.follow(node_of(brokers, broker=2))
-        await b.events.seen("lost")
-        b.poll()
-        await b.events.seen("ready")
-        assert b.link.connection is not None
-        assert b.link.connection.address == brokers[2].address
-        held.release()
-
-
-async def test_a_broker_that_moved_needs_no_backoff() -> None:
-    async with FakeBrokers() as brokers, bench(dead_node(), reconnect_backoff=Backoff(100.0, 100.0)) as b:
-        b.link.ensure(b.clock())
-        await b.events.seen("lost")
-        b.link.follow(node_of(brokers))
-        await b.ready()
-
-
-async def test_a_broker_of_the_same_address_keeps_its_connection() -> None:
-    async with FakeBrokers() as brokers, bench(node_of(brokers, node_id=-1)) as b:
-        await b.ready()
-        assert b.link.is_bootstrap
-        assert b.link.peer == b.link.node.address
-        b.link.follow(node_of(brokers, node_id=4))
-        assert b.link.ensure(b.clock())
-        assert b.link.connection is not None
-        assert (b.link.connection.node_id, b.link.connection.peer) == (4, f"Broker 4 at {b.link.node.address}")
-
-
-async def test_a_retired_link_closes_when_nothing_is_outstanding() -> None:
-    async with FakeBrokers() as brokers, bench(node_of(brokers)) as b:
-        await b.ready()
-        assert b.link.connection is not None
-        held = brokers.fault(ListOffsetsRequest, hold=True)
-        future = b.link.connection.request(ListOffsetsRequest())
-        b.link.retire()
-        b.poll()
-        assert not b.link.ensure(b.clock())
-        held.release()
-        await future
-        b.poll()
-        await b.events.seen("lost")
-        assert not b.link.ensure(b.clock())
-        assert not b.link.can_connect(b.clock())
-        assert b.poll() == math.inf
-        b.link.follow(b.link.node)
-        await b.ready()
-
-
-async def test_a_link_that_is_retired_with_an_error_closes_at_once() -> None:
-    async with FakeBrokers() as brokers, bench(node_of(brokers)) as b:
-        await b.ready()
-        assert b.link.connection is not None
-        brokers.fault(MetadataRequest, silent=True)
-        future = b.link.connection.request(ALL)
-        b.link.retire(BrokerConnectionError("another cluster"))
-        with pytest.raises(BrokerConnectionError, match="another cluster"):
-            await future
-
-
-async def test_a_link_that_is_retired_while_connecting_ends_its_attempt() -> None:
-    async with FakeBrokers() as brokers, bench(node_of(brokers)) as b:
-        b.link.ensure(b.clock())
-        b.link.retire()
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        assert b.link.state is LinkState.IDLE
-        assert b.events.events == []
 
 
 # -- words -----------------------------------------------------------------------------------------------------------

@@ -2,15 +2,16 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from typing import Any
 
 import pytest
 
+from aioprod.cluster import Node
 from aioprod.core.backoff import Backoff
 from aioprod.errors import ErrorCode, MetadataTimeoutError, RequestTimedOutError
 from aioprod.messages import ApiVersionsRequest, MetadataRequest, MetadataResponse
 from aioprod.net import refresh
 from aioprod.net.settings import Address
+from aioprod.types import TopicPartition
 from tests.support.clients import Clock, Listener, new_client, running_client
 from tests.support.fake_broker import FakeBrokers
 
@@ -218,19 +219,16 @@ async def test_canonical_names_are_looked_up_before_connecting(monkeypatch: pyte
 
 
 async def test_a_leader_hint_that_names_a_new_broker_makes_a_link() -> None:
-    async with FakeBrokers() as brokers, running_client(brokers[1].address) as (client, _):
+    async with FakeBrokers() as brokers, running_client(brokers[1].address) as (client, listener):
+        brokers.create_topic("t")
+        client.metadata.add_topic("t", client._clock())
+        client.wake()
+        await listener.until(lambda: "t" in client.metadata.cluster.topics)
         assert client.link(9) is None
-        client.metadata._nodes = dict(client.metadata._nodes)
-        client.metadata._set_nodes({**client.metadata._nodes, 9: brokers_node(brokers)})
-        client.metadata.version += 1
+        newcomer = Node(9, *brokers[1].address)
+        assert client.metadata.apply_leader_hint(TopicPartition("t", 0), 9, 5, newcomer, client._clock())
         client.poll(client._clock())
         assert client.link(9) is not None
-
-
-def brokers_node(brokers: FakeBrokers) -> Any:
-    from aioprod.cluster import Node
-
-    return Node(9, *brokers[1].address)
 
 
 async def test_bootstrap_servers_are_tried_again_and_again() -> None:

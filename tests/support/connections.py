@@ -1,0 +1,90 @@
+"""One connection to test with, and somebody who writes down what it tells."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+from aioprod.core.connection import Connection
+from aioprod.errors import AioprodError
+from aioprod.messages import MetadataRequest
+from aioprod.net.connection import BrokerConnection, ConnectionOwner
+from aioprod.net.settings import ClientSettings
+from aioprod.net.transport import open_connection
+from aioprod.wire.codec import encode
+from tests.support.clients import Clock
+from tests.support.fake_broker import FakeBrokers
+
+ALL = MetadataRequest(topics=None)
+SETTINGS = ClientSettings(bootstrap=())
+
+
+class Owner(ConnectionOwner):
+    """Writes down what a connection tells."""
+
+    def __init__(self) -> None:
+        self.events: list[str] = []
+        self.error: AioprodError | None = None
+        self.failures: list[BaseException] = []
+        self.deadlines: list[float] = []
+        self.ready = asyncio.Event()
+        self.lost = asyncio.Event()
+        self.writable = asyncio.Event()
+        self.bug: Exception | None = None
+
+    def connection_made(self, connection: BrokerConnection) -> None:
+        self.events.append("made")
+
+    def connection_ready(self, connection: BrokerConnection) -> None:
+        self.events.append("ready")
+        self.ready.set()
+
+    def connection_data(self, connection: BrokerConnection) -> None:
+        self.events.append("data")
+        if self.bug is not None:
+            raise self.bug
+
+    def connection_writable(self, connection: BrokerConnection) -> None:
+        self.events.append("writable")
+        self.writable.set()
+
+    def connection_lost(self, connection: BrokerConnection, error: AioprodError | None) -> None:
+        self.events.append("lost")
+        self.error = error
+        self.lost.set()
+
+    def due(self, when: float) -> None:
+        self.deadlines.append(when)
+
+    def failed(self, error: BaseException) -> None:
+        self.failures.append(error)
+
+
+async def connect(address: tuple[str, int], clock: Clock, owner: Owner) -> BrokerConnection:
+    loop = asyncio.get_running_loop()
+    state = Connection(
+        "Broker 1", client_id="test", software_name="aioprod", software_version="0", request_timeout_s=30.0
+    )
+    return await open_connection(
+        loop, address, lambda: BrokerConnection(state, 1, address, owner, loop, clock), SETTINGS
+    )
+
+
+@contextlib.asynccontextmanager
+async def connected(brokers: FakeBrokers) -> AsyncIterator[tuple[BrokerConnection, Owner, Clock]]:
+    owner, clock = Owner(), Clock()
+    connection = await connect(brokers[1].address, clock, owner)
+    await owner.ready.wait()
+    try:
+        yield connection, owner, clock
+    finally:
+        if not owner.lost.is_set():
+            await connection.close()
+
+
+def parts_of(message: Any, version: int) -> tuple[int, int, bool, list[bytes], int]:
+    """The first arguments of `send_parts`, with the body cut in two."""
+    body = encode(message, version)
+    return message.API_KEY, version, message.is_flexible(version), [body[:3], body[3:]], len(body)
