@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 from aioprod.testing import KafkaCluster
-from aioprod.testing.fixtures import LoopThread
+from aioprod.testing.fixtures import running_cluster
 from integration.support.clusters import MakeTopic
 from integration.support.figures import Figures
 from integration.support.java import JavaOracle
@@ -50,19 +50,15 @@ def fresh_name(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="session")
 def proxied_cluster() -> Iterator[KafkaCluster]:
     """One broker behind a TcpProxy, which creates no topics by itself."""
-    with LoopThread() as loop:
-        cluster = loop.run(KafkaCluster.start(proxied=True, auto_create_topics_enable=False))
+    with running_cluster(proxied=True, auto_create_topics_enable=False) as cluster:
         yield cluster
-        loop.run(cluster.close())
 
 
 @pytest.fixture(scope="session")
 def mortal_cluster() -> Iterator[KafkaCluster]:
     """One broker that tests kill and freeze, and bring back."""
-    with LoopThread() as loop:
-        cluster = loop.run(KafkaCluster.start())
+    with running_cluster() as cluster:
         yield cluster
-        loop.run(cluster.close())
 
 
 @pytest.fixture(scope="session")

@@ -7,11 +7,9 @@ import datetime
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
@@ -24,15 +22,12 @@ from aioprod.errors import (
     ConfigError,
     InvalidRecordError,
     InvalidTopicError,
-    MetadataTimeoutError,
     ProducerClosedError,
-    ProtocolError,
     RecordTooLargeError,
     SerializationError,
     UsageError,
 )
 from aioprod.testing import KafkaCluster
-from integration.support.peers import TLS_ALERT, answering, black_hole, closed_port, self_signed, tls_server
 from integration.support.reading import stored
 
 ROOT = Path(__file__).parent.parent
@@ -325,95 +320,3 @@ async def test_before_start_and_after_close(kafka_cluster: KafkaCluster, kafka_t
     with pytest.raises(UsageError, match="started before"):
         await producer.start()
     assert [record.value for record in await stored(kafka_cluster, kafka_topic)] == [b"kept"]
-
-
-# --- nobody there, or somebody else
-
-openssl = pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl command to make a certificate with")
-
-
-async def start_error(servers: list[str], max_block_ms: int = 1500) -> tuple[AioprodError, float]:
-    """What `start()` raises, and after how many seconds."""
-    producer = Producer(servers, max_block_ms=max_block_ms)
-    started = time.perf_counter()
-    with pytest.raises(AioprodError) as failure:
-        await producer.start()
-    elapsed_s = time.perf_counter() - started
-    with pytest.raises(UsageError):
-        producer.submit("topic", b"lost")
-    await producer.close()
-    return failure.value, elapsed_s
-
-
-async def test_an_unreachable_cluster() -> None:
-    refused, unknown = closed_port(), f"{'x' * 70}.invalid:9092"
-    with black_hole() as silent:
-        error, elapsed_s = await start_error([refused, silent, unknown])
-    assert isinstance(error, MetadataTimeoutError)
-    assert isinstance(error, TimeoutError)
-    assert 1.4 < elapsed_s < 10
-    for address in (refused, silent, "x" * 70):
-        assert address in str(error)
-    assert re.search("refused|Connect call failed", str(error))
-    assert "has not answered" in str(error)
-    assert is_one_sentence(error)
-
-
-@pytest.mark.parametrize(
-    ("answer", "told"),
-    [
-        (b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n", "HTTP server"),
-        (TLS_ALERT, "speaks TLS"),
-        (b"SSH-2.0-OpenSSH_9.2\r\n", "frame of 1397966893 bytes"),
-        (b"\0\0\0\x0a\0\0\0\0nonsense", "."),
-    ],
-)
-async def test_a_peer_that_is_no_broker(answer: bytes, told: str) -> None:
-    with answering(answer) as address:
-        error, elapsed_s = await start_error([address], max_block_ms=60_000)
-    assert isinstance(error, ProtocolError)
-    assert address in str(error)
-    assert told in str(error)
-    assert elapsed_s < 30
-
-
-@openssl
-async def test_the_tls_port_of_a_broker_is_told_as_such(tmp_path: Path) -> None:
-    key, certificate = self_signed(tmp_path)
-    properties: dict[str, Any] = {
-        "listener.security.protocol.map": "CLIENT:SSL,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT",
-        "ssl.keystore.type": "PEM",
-        "ssl.keystore.key": key.read_text(),
-        "ssl.keystore.certificate.chain": certificate.read_text(),
-    }
-    async with await KafkaCluster.start(**properties) as cluster:
-        error, elapsed_s = await start_error([cluster.bootstrap_servers], max_block_ms=60_000)
-    assert isinstance(error, ProtocolError)
-    assert cluster.bootstrap_servers in str(error)
-    assert "speaks TLS" in str(error)
-    assert elapsed_s < 30
-
-
-@openssl
-async def test_a_tls_server_that_just_hangs_up_is_guessed(tmp_path: Path) -> None:
-    """OpenSSL sends no alert to somebody who does not begin with a TLS record."""
-    with tls_server(*self_signed(tmp_path)) as address:
-        error, _ = await start_error([address])
-    assert isinstance(error, MetadataTimeoutError)
-    assert address in str(error)
-    assert "TLS" in str(error)
-
-
-async def test_a_peer_that_hangs_up() -> None:
-    with answering(b"") as address:
-        error, _ = await start_error([address])
-    assert isinstance(error, MetadataTimeoutError)
-    assert address in str(error)
-    assert "closed" in str(error)
-
-
-async def test_one_broker_among_impostors_is_enough(kafka_cluster: KafkaCluster, kafka_topic: str) -> None:
-    with answering(b"HTTP/1.1 400 Bad Request\r\n\r\n") as http, answering(TLS_ALERT) as tls:
-        servers = [http, tls, closed_port(), *kafka_cluster.bootstrap_servers.split(",")]
-        async with Producer(servers) as producer:
-            assert (await producer.send(kafka_topic, b"value")).offset == 0

@@ -49,7 +49,7 @@ async def test_memory_and_close_when_all_brokers_are_down(
     figures.add(f"s for close(2) with all brokers down, topic {start}", f"{told['close_s']:.3f}")
     assert told["growth"] <= told["growth_after_close"] <= limit * 1.2 + 30 * MB
     # 2.1 s are promised; a machine that has other work may be late, but the delivery timeout is 120 s.
-    assert 1.9 < told["close_s"] < 6
+    assert 1 < told["close_s"] < 6
     assert told["delivered"] + told["not_sent"] + told["unknown"] + told["rejected"] == told["accepted"]
     assert told["not_sent"] == told["buffered_records"] == told["undelivered"]
     assert told["heard"] == {"NotSentError": told["not_sent"]}

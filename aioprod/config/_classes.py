@@ -6,6 +6,7 @@ name that has a counterpart here. Nothing is imported before `load_class`.
 
 from __future__ import annotations
 
+import asyncio
 import difflib
 import importlib
 import logging
@@ -176,7 +177,7 @@ def close_instance(instance: Any) -> None:
         return
     try:
         close()
-    except Exception:
+    except (Exception, asyncio.CancelledError):
         _logger.warning("Closing %s failed.", describe(instance), exc_info=True)
 
 

@@ -8,12 +8,13 @@ __all__ = ["MemoryBudget", "RoomRequest"]
 
 
 class RoomRequest:
-    """Somebody waits until `size` bytes are free; `waiter` is opaque here."""
+    """Somebody waits until `size` bytes are free, to `keep` them or just to know; `waiter` is opaque here."""
 
-    __slots__ = ("granted", "size", "waiter")
+    __slots__ = ("granted", "keep", "size", "waiter")
 
-    def __init__(self, size: int, waiter: object) -> None:
+    def __init__(self, size: int, waiter: object, keep: bool) -> None:
         self.size = size
+        self.keep = keep
         self.waiter = waiter
         self.granted = False
 
@@ -51,19 +52,20 @@ class MemoryBudget:
         assert self.used >= 0, "bytes were released twice"
         assert self.records >= 0, "records were released twice"
 
-    def wait(self, size: int, waiter: object) -> RoomRequest:
+    def wait(self, size: int, waiter: object, *, keep: bool = True) -> RoomRequest:
         """Stand in line for `size` bytes."""
-        request = RoomRequest(size, waiter)
+        request = RoomRequest(size, waiter, keep)
         self.waiting.append(request)
         return request
 
     def grant(self) -> list[RoomRequest]:
-        """Those at the head of the line that fit now; their bytes are reserved for them."""
+        """Those at the head of the line that fit now; the bytes of those that keep them are reserved."""
         granted: list[RoomRequest] = []
         while self.waiting and self.used + self.reserved + self.waiting[0].size <= self.limit:
             request = self.waiting.popleft()
-            request.granted = True
-            self.reserved += request.size
+            if request.keep:
+                request.granted = True
+                self.reserved += request.size
             granted.append(request)
         return granted
 

@@ -80,6 +80,7 @@ class Engine:
         self.guard = Guard()
         self._sending: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[DeliveryReport] | None = None
+        self._cluster_told: Cluster | None = None
         self._hurry: asyncio.Future[None]
 
     # --- start
@@ -227,6 +228,9 @@ class Engine:
     def _metadata_changed(self, update: MetadataUpdate) -> None:
         self.topics.changed()
         cluster = self.client.metadata.cluster
+        if cluster is self._cluster_told:
+            return
+        self._cluster_told = cluster
         for listener in self.metadata_listeners:
             try:
                 listener(cluster)

@@ -29,9 +29,18 @@ __all__ = ["Delivery", "DeliveryFuture"]
 
 log = logging.getLogger("aioprod.producer")
 
+
+def _references_of_a_local() -> int:
+    held = [object()]
+    local = held.pop()
+    return sys.getrefcount(local)
+
+
 SLICE_COST = 512
 """Between two looks at the clock; a callback costs 1, a future 5: waking its task costs another turn of the loop."""
 FUTURE_COST = 5
+ONLY_HERE = _references_of_a_local()
+"""What `sys.getrefcount` says of an object that nothing but a local variable holds."""
 USER_ERRORS = (Exception, asyncio.CancelledError)
 """What a callback may raise: also the cancellation of some other future that it asked for its result."""
 TURN_S = 0.005
@@ -304,7 +313,7 @@ class Delivery:
             future = held.pop()
             if not future._log_traceback:
                 continue
-            if not closing and sys.getrefcount(future) > 2:
+            if not closing and sys.getrefcount(future) > ONLY_HERE:
                 self.unseen.append(future)
                 continue
             last = future.exception()

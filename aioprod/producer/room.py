@@ -10,8 +10,8 @@ from aioprod.errors import AioprodError, BufferFullError
 
 __all__ = ["Room"]
 
-LOW_WATER = 0.5
-"""`drain()` returns when this share of `buffer.memory` is in use, or less, after it was found full."""
+DRAINED = 0.5
+"""The share of `buffer.memory` that is free when `drain()` returns, after a record was refused."""
 
 
 class Room:
@@ -21,18 +21,17 @@ class Room:
         self._budget = budget
         self._loop = loop
         self._pressed = pressed
-        self._drains: list[asyncio.Future[None]] = []
         self._refused = 0
 
     @property
     def is_wanted(self) -> bool:
         """Whether somebody waits: then nothing lingers."""
-        return bool(self._drains or self._budget.waiting)
+        return bool(self._budget.waiting)
 
     def found_full(self, size: int) -> None:
-        """A record of up to `size` bytes was refused: `drain()` waits from now on until there is room for it.
+        """A record of up to `size` bytes was refused: the next `drain()` waits until there is room for it.
 
-        And until the low water mark is reached, so that it isn't the next one that is refused.
+        And for more than it, so that it isn't the next one that is refused.
         """
         self._refused = max(self._refused, size)
 
@@ -41,20 +40,31 @@ class Room:
 
         The room is the caller's until it calls `give_back`.
         """
-        waiter: asyncio.Future[None] = self._loop.create_future()
-        request = self._budget.wait(size, waiter)
-        self._pressed()
-        self.freed()
         try:
             async with asyncio.timeout(timeout_s):
-                await waiter
+                return await self._stand_in_line(size, keep=True)
         except TimeoutError as error:
-            self.give_back(request)
             raise BufferFullError(
                 f"buffer.memory={self._budget.limit} stayed full for {timeout_s:g} s: {self._budget.records} records "
                 f"with {self._budget.used} bytes wait for their delivery.",
                 hint="The cluster takes less than is sent, or can't be reached; raise buffer.memory or send less.",
             ) from error
+
+    async def drain(self) -> None:
+        """Wait until there is room again; lets the loop run at least once."""
+        await asyncio.sleep(0)
+        if self._refused or self._budget.waiting:
+            size = max(self._refused, int(self._budget.limit * DRAINED))
+            await self._stand_in_line(size, keep=False)
+            self._refused = 0
+
+    async def _stand_in_line(self, size: int, *, keep: bool) -> RoomRequest:
+        waiter: asyncio.Future[None] = self._loop.create_future()
+        request = self._budget.wait(size, waiter, keep=keep)
+        self._pressed()
+        self.freed()
+        try:
+            await waiter
         except BaseException:
             self.give_back(request)
             raise
@@ -65,19 +75,8 @@ class Room:
         self._budget.leave(request)
         self.freed()
 
-    async def drain(self) -> None:
-        """Wait until there is room again; lets the loop run at least once."""
-        await asyncio.sleep(0)
-        if not self._refused and not self._budget.waiting:
-            return
-        waiter: asyncio.Future[None] = self._loop.create_future()
-        self._drains.append(waiter)
-        self._pressed()
-        self.freed()
-        await waiter
-
     def freed(self) -> None:
-        """Bytes were given back: serve the line, and the drains below the low water mark."""
+        """Bytes were given back: serve the line."""
         for request in self._budget.grant():
             waiter = request.waiter
             assert isinstance(waiter, asyncio.Future)
@@ -85,22 +84,13 @@ class Room:
                 self._budget.leave(request)
             else:
                 waiter.set_result(None)
-        budget = self._budget
-        if not budget.waiting and budget.used + budget.reserved <= min(
-            budget.limit * LOW_WATER, budget.limit - self._refused
-        ):
-            self._refused = 0
-            drains, self._drains = self._drains, []
-            for waiter in drains:
-                if not waiter.done():
-                    waiter.set_result(None)
 
     def close(self, error: AioprodError) -> None:
         """Nobody gets room any more."""
-        waiters = [request.waiter for request in self._budget.waiting]
+        waiting = list(self._budget.waiting)
         self._budget.waiting.clear()
-        for waiter in (*waiters, *self._drains):
+        for request in waiting:
+            waiter = request.waiter
             assert isinstance(waiter, asyncio.Future)
             if not waiter.done():
                 waiter.set_exception(error.again())
-        self._drains = []

@@ -17,7 +17,9 @@ from aioprod.types import Headers, ProducerRecord, SendResult, Timestamp
 __all__ = ["send_many"]
 
 CHUNK = 500
-"""Records that are encoded before the loop gets a turn: some milliseconds' worth interpreted."""
+"""Records that are encoded at most before the loop gets a turn."""
+TURN_S = 0.005
+"""How long one turn of the loop may be spent on encoding."""
 
 
 async def send_many(
@@ -43,8 +45,12 @@ async def send_many(
     try:
         async with aclosing(chunks(values, CHUNK)) as slices:
             async for chunk in slices:
+                end = engine.clock() + TURN_S
                 for value in chunk:
                     await call.take(value)
+                    if engine.clock() >= end:
+                        await asyncio.sleep(0)
+                        end = engine.clock() + TURN_S
                 await asyncio.sleep(0)
         bulk.close()
         await bulk.future

@@ -191,8 +191,9 @@ class Sender(ClientListener):
             return
         link = self._client.link(queue.node_id)
         if link is None:
-            self._accumulator.metadata.request_update(now)
-            self.wake()
+            metadata = self._accumulator.metadata
+            metadata.request_update(now)
+            self.wake_at(metadata.next_refresh(now))
             return
         if not link.ensure(now):
             self._stall(queue, now)

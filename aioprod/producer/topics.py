@@ -122,11 +122,14 @@ class Topics:
     def move_on(self, now: float) -> float | None:
         """Move on what can go, refuse what can't or has waited too long; when to look again."""
         due = math.inf
+        turn = TURN_RECORDS
         metadata = self._accumulator.metadata
         for topic in list(self._accumulator.parked_topics.values()):
             if topic.count:
-                for record, error in move_on(self._accumulator, topic, now, TURN_RECORDS):
+                before = len(topic.parked or ())
+                for record, error in move_on(self._accumulator, topic, now, turn):
                     self._delivery.refuse([record], error)
+                turn -= before - len(topic.parked or ())
                 if topic.parked:
                     due = now
                 else:

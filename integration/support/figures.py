@@ -17,5 +17,4 @@ class Figures:
 
     def lines(self) -> list[str]:
         """The table, one line per figure."""
-        width = max((len(value) for _, value in self._rows), default=0)
-        return [f"{value:>{width}}  {name}" for name, value in self._rows]
+        return [f"{value:>9} {name}" for name, value in self._rows]

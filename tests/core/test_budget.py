@@ -91,3 +91,16 @@ def test_the_limit_always_holds(steps: list[tuple[str, int]]) -> None:
         assert budget.used == sum(taken)
         assert budget.records == len(taken)
         assert budget.used + budget.reserved <= budget.limit
+
+
+def test_who_only_wants_to_know_keeps_nothing() -> None:
+    budget = MemoryBudget(100)
+    budget.take(60)
+    drain = budget.wait(50, "drain", keep=False)
+    after = budget.wait(90, "after")
+    assert budget.grant() == []
+    budget.release(60, 1)
+    assert budget.grant() == [drain, after]
+    assert budget.reserved == 90
+    budget.leave(drain)
+    assert budget.reserved == 90

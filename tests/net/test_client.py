@@ -276,7 +276,7 @@ async def test_a_bug_in_a_background_task_reaches_the_listener_and_all_who_ask()
         listener = Broken()
         client = new_client(brokers[1].address, clock=Clock(), listener=listener)
         client.keep_running()
-        with contextlib.suppress(AioprodError):
+        with contextlib.suppress(ValueError):
             await client.start(5.0)
         await listener.seen("failed")
         with pytest.raises(AioprodError, match="The client has failed: ValueError"):

@@ -225,7 +225,7 @@ async def test_closing_ends_the_start() -> None:
         starting = asyncio.create_task(client.start(60.0))
         await asyncio.sleep(0)
         await client.close()
-        with pytest.raises(UsageError, match=r"The client is closed\."):
+        with pytest.raises(UsageError, match="The client was closed while it started"):
             await starting
 
 
@@ -237,8 +237,7 @@ async def test_a_bug_in_a_background_task_ends_the_start(bug: Exception, monkeyp
     monkeypatch.setattr(refresh, "canonical_addresses", broken)
     listener = Listener()
     client = new_client(("kafka", 9092), clock=Clock(), listener=listener, canonical_names=True)
-    with pytest.raises(AioprodError, match="The client has failed: ") as caught:
+    with pytest.raises(type(bug), match="bug"):
         await client.start(5.0)
-    assert caught.value.__cause__ is bug
     await client.close()
     assert listener.failures == [bug]

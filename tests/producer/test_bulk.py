@@ -14,7 +14,7 @@ from aioprod import TopicPartition
 from aioprod.core.batch import Run
 from aioprod.errors import InvalidRecordError, RejectedError, SerializationError
 from aioprod.producer.bulk import Bulk, chunks, per_record, same_headers
-from aioprod.producer.results import Failure
+from aioprod.producer.failure import Failure
 
 FAILURE = Failure(family=RejectedError, message="refused.", topic="t", partition=0)
 
@@ -51,9 +51,10 @@ async def test_an_empty_call_is_done_when_it_is_closed() -> None:
 async def test_a_cancelled_call_is_watched_by_nobody() -> None:
     bulk = new_bulk()
     run = take(bulk, 0)
-    assert bulk.watched
+    watched = [bulk.watched]
     bulk.future.cancel()
-    assert not bulk.watched
+    watched.append(bulk.watched)
+    assert watched == [True, False]
     bulk.close()
     bulk.settle(0, run, 5, None, 0)
     assert bulk.future.cancelled()
@@ -144,7 +145,8 @@ def test_every_record_of_a_call_is_accounted_for(
 
 async def test_chunks_of_an_iterable() -> None:
     assert [list(chunk) async for chunk in chunks(range(5), 2)] == [[0, 1], [2, 3], [4]]
-    assert [list(chunk) async for chunk in chunks([], 2)] == []
+    nothing: list[int] = []
+    assert [list(chunk) async for chunk in chunks(nothing, 2)] == []
 
 
 async def test_items_of_an_async_iterable_come_one_by_one() -> None:

@@ -207,7 +207,9 @@ async def test_close_ends_who_waits_for_a_topic(brokers: FakeBrokers) -> None:
         results = await asyncio.gather(*waiting, future, return_exceptions=True)
         silence.release()
     assert [type(result) for result in results] == [ProducerClosedError] * 3 + [NotSentError]
-    assert isinstance(getattr(results[3], "__cause__"), ProducerClosedError)
+    refused = results[3]
+    assert isinstance(refused, NotSentError)
+    assert isinstance(refused.__cause__, ProducerClosedError)
 
 
 async def test_close_in_the_midst_of_send_many(brokers: FakeBrokers) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable
 from typing import Any
 
 import pytest
@@ -17,22 +18,22 @@ from tests.support.producers import ErrorLog, Outcomes, left_over, new_producer,
 LINGERING: dict[str, Any] = {"linger_ms": 1_000_000, "adaptive_linger": False, "delivery_timeout_ms": 2_000_000}
 
 
-class Bug(Exception):
+class BugError(Exception):
     """What no record is to blame for."""
 
 
 def breaks(*_: object, **__: object) -> Any:
-    raise Bug("on purpose")
+    raise BugError("on purpose")
 
 
 async def all_closed(producer: Producer, cause: BaseException) -> None:
     """Every call says that the producer has failed, and why."""
     for call in (producer.submit, producer.send_nowait):
-        with pytest.raises(ProducerClosedError, match="has failed.*on purpose") as raised:
+        with pytest.raises(ProducerClosedError, match=r"has failed.*on purpose") as raised:
             call("t", b"v")
         assert raised.value.__cause__ is cause
     for awaitable in (producer.send("t", b"v"), producer.flush(), producer.drain(), producer.partitions_for("t")):
-        with pytest.raises(ProducerClosedError, match="has failed.*on purpose") as raised:
+        with pytest.raises(ProducerClosedError, match=r"has failed.*on purpose") as raised:
             await awaitable
         assert raised.value.__cause__ is cause
 
@@ -69,7 +70,16 @@ async def test_everybody_who_waits_gets_the_cause(
         monkeypatch.setattr(producer._engine.topics, "move_on", breaks)
         producer._engine._sender.wake()
         async with asyncio.timeout(5):
-            waiting = [in_flight, queued, open_batch, parked, parked_future, asking, no_room, draining]
+            waiting: list[Awaitable[object]] = [
+                in_flight,
+                queued,
+                open_batch,
+                parked,
+                parked_future,
+                asking,
+                no_room,
+                draining,
+            ]
             results = await asyncio.gather(*waiting, return_exceptions=True)
             await flushing
             result = await many
@@ -84,7 +94,7 @@ async def test_everybody_who_waits_gets_the_cause(
             ProducerClosedError,
         ]
         cause = producer._engine.guard.cause
-        assert isinstance(cause, Bug)
+        assert isinstance(cause, BugError)
         for one in results[:3]:
             assert isinstance(one, BaseException)
             assert one.__cause__ is cause
@@ -108,7 +118,7 @@ async def test_a_failure_in_the_drain(brokers: FakeBrokers, monkeypatch: pytest.
         monkeypatch.setattr(producer._engine._sender, "_cut", breaks)
         with pytest.raises(NotSentError, match="on purpose"):
             await producer.send("t", b"v")
-        assert isinstance(producer._engine.guard.cause, Bug)
+        assert isinstance(producer._engine.guard.cause, BugError)
         await all_closed(producer, producer._engine.guard.cause)
 
 
@@ -130,7 +140,7 @@ async def test_a_failure_while_an_answer_is_read(brokers: FakeBrokers, monkeypat
         with pytest.raises(UnknownOutcomeError, match="on purpose"):
             async with asyncio.timeout(5):
                 await producer.send("t", b"v")
-        await all_closed(producer, producer._engine.guard.cause or Bug())
+        await all_closed(producer, producer._engine.guard.cause or BugError())
 
 
 async def test_a_task_of_the_client_dies(brokers: FakeBrokers, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,14 +152,14 @@ async def test_a_task_of_the_client_dies(brokers: FakeBrokers, monkeypatch: pyte
         with pytest.raises(ProducerClosedError, match="on purpose"):
             async with asyncio.timeout(5):
                 await sending
-        assert isinstance(producer._engine.guard.cause, Bug)
+        assert isinstance(producer._engine.guard.cause, BugError)
 
 
 async def test_only_the_first_failure_counts(brokers: FakeBrokers) -> None:
     async with running(brokers) as producer:
-        first = Bug("first, on purpose")
+        first = BugError("first, on purpose")
         producer._engine.fail(first)
-        producer._engine.fail(Bug("second"))
+        producer._engine.fail(BugError("second"))
         assert producer._engine.guard.cause is first
 
 
@@ -187,6 +197,6 @@ def test_a_loop_that_ends_before_the_producer_was_closed(caplog: pytest.LogCaptu
 async def test_close_after_a_failure_leaves_nothing(brokers: FakeBrokers) -> None:
     before = asyncio.all_tasks()
     async with running(brokers) as producer:
-        producer._engine.fail(Bug("on purpose"))
+        producer._engine.fail(BugError("on purpose"))
         await until(lambda: producer._engine.guard.cause is not None)
     assert left_over(before) == []

@@ -66,9 +66,7 @@ async def test_a_broker_refuses(brokers: FakeBrokers) -> None:
     assert 7.0 <= error.age_s < 27.0
     assert isinstance(error.__cause__, BrokerError)
     assert error.__cause__.code is ErrorCode.POLICY_VIOLATION
-    assert str(error).startswith(
-        "1 record of t-0 was not delivered: Broker 1 answered POLICY_VIOLATION for t-0."
-    )
+    assert str(error).startswith("1 record of t-0 was not delivered: Broker 1 answered POLICY_VIOLATION for t-0.")
 
 
 async def test_what_the_broker_said_is_in_the_message(brokers: FakeBrokers) -> None:

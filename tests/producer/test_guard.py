@@ -22,7 +22,7 @@ from aioprod.errors import (
 from aioprod.messages import MetadataRequest
 from aioprod.producer.guard import Guard, State
 from tests.support.fake_broker import FakeBrokers
-from tests.support.producers import left_over, new_producer, running, turns
+from tests.support.producers import Spy, left_over, new_producer, running, turns
 
 PLAIN_CALLS: list[Callable[[Producer], object]] = [
     lambda producer: producer.submit("t", b"v"),
@@ -52,7 +52,8 @@ async def refusals(producer: Producer, kind: type[AioprodError] = UsageError) ->
 
 
 async def test_before_start(brokers: FakeBrokers) -> None:
-    for options in ({}, {"value_serializer": str.encode}):
+    every: list[dict[str, Any]] = [{}, {"value_serializer": str.encode}]
+    for options in every:
         (said,) = await refusals(new_producer(brokers.bootstrap, **options))
         assert "is not started" in said
         assert "async with" in said
@@ -250,6 +251,42 @@ async def test_a_cancelled_start_leaves_nothing_behind(brokers: FakeBrokers) -> 
     held.release()
     assert left_over(before) == []
     assert await producer.close() == DeliveryReport()
+
+
+@pytest.mark.parametrize("reachable", [True, False])
+async def test_a_close_while_it_starts_ends_the_start(brokers: FakeBrokers, reachable: bool) -> None:
+    before = asyncio.all_tasks()
+    held = brokers.fault(MetadataRequest, hold=True)
+    producer = new_producer(brokers.bootstrap if reachable else "127.0.0.1:1")
+    starting = asyncio.create_task(producer.start())
+    if reachable:
+        await held.reached.wait()
+    await turns()
+    assert await producer.close() == DeliveryReport()
+    with pytest.raises(ProducerClosedError, match="closed while it started"):
+        async with asyncio.timeout(10):
+            await starting
+    held.release()
+    assert left_over(before) == []
+
+
+async def test_a_close_before_the_start_closes_what_was_given() -> None:
+    spy = Spy()
+    producer = new_producer("127.0.0.1:1", interceptors=[spy])
+    await producer.close()
+    await producer.close()
+    assert spy.closed == 1
+
+
+async def test_after_fork_marks_every_producer_that_lives(brokers: FakeBrokers) -> None:
+    brokers.create_topic("t")
+    async with running(brokers) as producer:
+        guard = producer._engine.guard
+        guard.after_fork()
+        with pytest.raises(UsageError, match="before the process forked"):
+            producer.submit("t", b"v")
+        guard.forked = False
+        guard.enter(State.RUNNING)
 
 
 def test_a_guard_refuses_with_the_cause_of_a_failure() -> None:

@@ -33,7 +33,9 @@ class Stamp:
 
 async def test_interceptors_change_records_in_order(brokers: FakeBrokers) -> None:
     topic = brokers.create_topic("t")
-    async with running(brokers, interceptors=[Stamp(b"1"), Stamp(b"2")], value_serializer=lambda v: v + b"!") as producer:
+    async with running(
+        brokers, interceptors=[Stamp(b"1"), Stamp(b"2")], value_serializer=lambda v: v + b"!"
+    ) as producer:
         await producer.send("t", b"v")
         await producer.submit(ProducerRecord("t", b"w"))
         producer.send_nowait("t", b"x")
@@ -187,6 +189,24 @@ async def test_a_partitioner_that_makes_no_sense(brokers: FakeBrokers, answer: A
             await producer.send("t", b"v")
         result = await producer.send_many("t", [b"v"])
         assert len(result.failures) == 1
+        assert producer.buffered == (0, 0)
+
+
+class FailsOnNewBatch(Fixed):
+    def on_new_batch(self, topic: str, cluster: Any, previous: int) -> None:
+        raise KeyError("on_new_batch")
+
+
+@pytest.mark.parametrize("known", [True, False])
+async def test_a_partitioner_that_fails_for_a_new_batch(brokers: FakeBrokers, known: bool) -> None:
+    brokers.create_topic("t")
+    async with running(brokers, partitioner=FailsOnNewBatch(0)) as producer:
+        if known:
+            await producer.partitions_for("t")
+        with pytest.raises(InvalidRecordError, match="The partitioner FailsOnNewBatch"):
+            async with asyncio.timeout(10):
+                await producer.send("t", b"v")
+        assert producer._engine.guard.cause is None
         assert producer.buffered == (0, 0)
 
 

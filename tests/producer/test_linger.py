@@ -1,4 +1,4 @@
-"""When a batch leaves: at once on an idle connection, with company while a request is outstanding, or after linger.ms."""
+"""When a batch leaves: at once if the connection is idle, in company if a request is outstanding, after linger.ms."""
 
 from __future__ import annotations
 

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import Any
 
 import pytest
 
-from aioprod import Producer
+from aioprod import Producer, RecordMetadata
 from aioprod.core.budget import MemoryBudget
-from aioprod.errors import BufferFullError, ProducerClosedError, RecordTooLargeError
-from aioprod.messages import ProduceRequest
+from aioprod.errors import (
+    BufferFullError,
+    ErrorCode,
+    MetadataTimeoutError,
+    ProducerClosedError,
+    RecordTooLargeError,
+)
+from aioprod.messages import MetadataRequest, ProduceRequest
 from aioprod.producer.room import Room
-from tests.support.fake_broker import Fault, FakeBrokers
-from tests.support.producers import Outcomes, Spy, produced, running, turns, until
+from tests.support.fake_broker import FakeBrokers, Fault
+from tests.support.producers import Clock, Outcomes, Spy, pass_time, produced, running, turns, until
 
 SMALL: dict[str, Any] = {"buffer_memory": 4096, "batch_size": 1024, "max_request_size": 4096}
 KILOBYTE = b"x" * 1000
@@ -220,6 +227,87 @@ async def test_send_many_is_not_starved_by_senders_in_line(brokers: FakeBrokers)
     assert before_it_ended < 1000
 
 
+async def test_drain_lets_the_loop_run_and_waits_until_the_refused_record_fits(brokers: FakeBrokers) -> None:
+    topic = brokers.create_topic("t")
+    options: dict[str, Any] = {"buffer_memory": 10_000, "batch_size": 10_000, "max_request_size": 10_000}
+    async with running(brokers, **options) as producer:
+        await producer.partitions_for("t")
+        producer.send_nowait("t", b"x" * 4000)
+        for _ in range(3):
+            for _ in range(1000):
+                try:
+                    producer.send_nowait("t", b"x" * 8000)
+                    break
+                except BufferFullError:
+                    await producer.drain()
+            else:
+                pytest.fail("drain() returned a thousand times without room")
+    assert len(topic.records()) == 4
+
+
+async def test_drain_returns_while_others_keep_the_line_full(brokers: FakeBrokers) -> None:
+    brokers.create_topic("t")
+    sent = 0
+    async with running(brokers, **SMALL) as producer:
+        done = asyncio.Event()
+
+        async def keep_sending() -> None:
+            nonlocal sent
+            while not done.is_set() and sent < 3000:
+                await producer.send("t", b"x" * 900)
+                sent += 1
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(8):
+                group.create_task(keep_sending())
+            await until(lambda: producer.metrics()["waiting_senders"] >= 3)
+            await producer.drain()
+            before_it_returned = sent
+            done.set()
+    assert before_it_returned < 1000
+
+
+async def test_nobody_overtakes_a_record_that_was_just_granted_its_room(brokers: FakeBrokers) -> None:
+    topic = brokers.create_topic("t")
+    async with running(brokers, **SMALL) as producer:
+        hold = await fill(brokers, producer)
+        first = asyncio.create_task(producer.send("t", b"first" + b"x" * 1500))
+        await until(lambda: producer.metrics()["waiting_senders"] == 1)
+        late: list[asyncio.Future[RecordMetadata]] = []
+
+        def overtake() -> None:
+            """Try it in every turn, the one between the grant and the sender's own among them."""
+            with contextlib.suppress(BufferFullError):
+                late.append(producer.submit("t", b"late"))
+            if not late:
+                asyncio.get_running_loop().call_soon(overtake)
+
+        overtake()
+        hold.release()
+        await first
+        await until(lambda: late)
+        await late[0]
+    stored = [(record.value or b"")[:5].rstrip(b"x") for record in topic.records()]
+    assert stored.index(b"first") < stored.index(b"late")
+
+
+async def test_max_block_ms_bounds_both_waits_of_send_together(brokers: FakeBrokers) -> None:
+    brokers.create_topic("t")
+    clock = Clock()
+    async with running(brokers, clock=clock, max_block_ms=60_000, **SMALL) as producer:
+        hold = await fill(brokers, producer)
+        brokers.fault(MetadataRequest, error=ErrorCode.LEADER_NOT_AVAILABLE, times=None)
+        sending = asyncio.create_task(producer.send("unknown", KILOBYTE))
+        await until(lambda: producer.metrics()["waiting_senders"] == 1)
+        clock.offset_s += 50.0
+        hold.release()
+        await until(lambda: producer.metrics()["waiting_senders"] == 0)
+        pass_time(producer, clock, 11.0)
+        with pytest.raises(MetadataTimeoutError):
+            async with asyncio.timeout(10):
+                await sending
+
+
 async def test_a_record_larger_than_the_buffer_or_a_request_is_refused(brokers: FakeBrokers) -> None:
     brokers.create_topic("t")
     spy = Spy()
@@ -242,7 +330,7 @@ async def test_close_refuses_who_waits_for_room(brokers: FakeBrokers) -> None:
         hold = await fill(brokers, producer)
         sending = [asyncio.create_task(producer.send("t", KILOBYTE)) for _ in range(2)]
         draining = asyncio.create_task(producer.drain())
-        await until(lambda: producer.metrics()["waiting_senders"] == 2)
+        await turns()
         closing = asyncio.create_task(producer.close())
         results = await asyncio.gather(*sending, draining, return_exceptions=True)
         assert [type(result) for result in results] == [ProducerClosedError] * 3

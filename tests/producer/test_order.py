@@ -38,10 +38,13 @@ REFUSALS = [
     {"error": ErrorCode.CORRUPT_MESSAGE},
 ]
 CUTS: list[dict[str, Any]] = [{"drop": "before"}, {"drop": "before", "times": 3}]
-in_words = {"ids": lambda fault: " ".join(str(part) for part in fault.values())}
 
 
-@pytest.mark.parametrize("fault", REFUSALS + CUTS, **in_words)
+def in_words(fault: dict[str, Any]) -> str:
+    return " ".join(str(part) for part in fault.values())
+
+
+@pytest.mark.parametrize("fault", REFUSALS + CUTS, ids=in_words)
 async def test_a_retry_keeps_the_order(brokers: FakeBrokers, fault: dict[str, Any]) -> None:
     topic = brokers.create_topic("t")
     async with running(brokers, batch_size=0) as producer:
@@ -53,7 +56,7 @@ async def test_a_retry_keeps_the_order(brokers: FakeBrokers, fault: dict[str, An
     assert offsets == list(range(1, 31))
 
 
-@pytest.mark.parametrize("fault", CUTS, **in_words)
+@pytest.mark.parametrize("fault", CUTS, ids=in_words)
 async def test_a_cut_connection_keeps_the_order_of_what_was_pipelined(
     brokers: FakeBrokers, fault: dict[str, Any]
 ) -> None:
@@ -65,10 +68,10 @@ async def test_a_cut_connection_keeps_the_order_of_what_was_pipelined(
     assert values(topic) == [0, *range(30)]
 
 
-@pytest.mark.parametrize("fault", REFUSALS, **in_words)
+@pytest.mark.parametrize("fault", REFUSALS, ids=in_words)
 async def test_only_what_was_pipelined_already_overtakes_a_retry(brokers: FakeBrokers, fault: dict[str, Any]) -> None:
     topic = brokers.create_topic("t")
-    options = {"batch_size": 0, "linger_ms": 0, "max_in_flight_requests_per_connection": 3}
+    options: dict[str, Any] = {"batch_size": 0, "linger_ms": 0, "max_in_flight_requests_per_connection": 3}
     async with running(brokers, **PIPELINED, **options) as producer:
         await producer.partitions_for("t")
         held = brokers.fault(ProduceRequest, hold=True, **{**fault, "times": 1})
@@ -126,7 +129,7 @@ async def test_idempotence_has_one_batch_of_a_partition_in_flight(brokers: FakeB
 
 async def test_without_idempotence_batches_are_pipelined(brokers: FakeBrokers) -> None:
     topic = brokers.create_topic("t")
-    options = {"batch_size": 0, "linger_ms": 0, "max_in_flight_requests_per_connection": 3}
+    options: dict[str, Any] = {"batch_size": 0, "linger_ms": 0, "max_in_flight_requests_per_connection": 3}
     async with running(brokers, **PIPELINED, **options) as producer:
         await producer.partitions_for("t")
         hold = brokers.fault(ProduceRequest, hold=True)
@@ -143,7 +146,7 @@ async def test_without_idempotence_batches_are_pipelined(brokers: FakeBrokers) -
 
 async def test_a_pipelined_partition_is_muted_while_a_retry_is_pending(brokers: FakeBrokers) -> None:
     topic = brokers.create_topic("t", partitions=2)
-    options = {"batch_size": 0, "linger_ms": 0}
+    options: dict[str, Any] = {"batch_size": 0, "linger_ms": 0}
     async with running(brokers, **PIPELINED, **options) as producer:
         await producer.partitions_for("t")
         failing = brokers.fault(ProduceRequest, hold=True, error=ErrorCode.NOT_ENOUGH_REPLICAS)

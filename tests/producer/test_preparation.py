@@ -31,7 +31,7 @@ BAD: list[tuple[dict[str, Any], type[AioprodError], str]] = [
     ({"timestamp": 1.5}, InvalidRecordError, r"timestamp .* is of type float"),
     ({"timestamp": True}, InvalidRecordError, r"timestamp .* is of type bool"),
     ({"timestamp": "now"}, InvalidRecordError, r"timestamp .* is of type str"),
-    ({"timestamp": datetime.datetime(2024, 1, 1)}, InvalidRecordError, r"no time zone"),  # noqa: DTZ001
+    ({"timestamp": datetime.datetime(2024, 1, 1)}, InvalidRecordError, r"no time zone"),
     ({"timestamp": datetime.datetime(1960, 1, 1, tzinfo=datetime.UTC)}, InvalidRecordError, r"not between"),
     ({"headers": [(5, b"")]}, SerializationError, r"name of header 0 is of type int"),
     ({"headers": [("a", "text")]}, SerializationError, r"value of header 'a' is of type str"),
@@ -39,6 +39,9 @@ BAD: list[tuple[dict[str, Any], type[AioprodError], str]] = [
     ({"headers": ["ab"]}, SerializationError, r"Header 0"),
     ({"headers": 5}, SerializationError, r"(?i)headers"),
     ({"headers": {"a": b"1"}}, SerializationError, r"(?i)header"),
+    ({"headers": {}}, SerializationError, r"(?i)headers are of type dict"),
+    ({"headers": 0}, SerializationError, r"(?i)headers are of type int"),
+    ({"headers": False}, SerializationError, r"(?i)headers are of type bool"),
     ({"headers": [("\ud800", b"")]}, SerializationError, r"no UTF-8 form"),
 ]
 
@@ -213,6 +216,32 @@ def test_bad_options_are_refused_when_the_producer_is_made() -> None:
             Producer("127.0.0.1:9", **options)
     with pytest.raises(ConfigError, match=r"bootstrap\.servers"):
         Producer()
+
+
+async def test_timeouts_and_callbacks_that_are_none(brokers: FakeBrokers) -> None:
+    async def callback(metadata: Any, error: Any) -> None:
+        """Nobody would await it."""
+
+    brokers.create_topic("t")
+    async with running(brokers) as producer:
+        for timeout in ("1", -1, True, float("nan")):
+            with pytest.raises(UsageError, match="timeout"):
+                await producer.flush(timeout)  # type: ignore[arg-type]  # what users may give
+            with pytest.raises(UsageError, match="timeout"):
+                await producer.close(timeout)  # type: ignore[arg-type]
+        with pytest.raises(UsageError, match="on_delivery"):
+            producer.send_nowait("t", b"v", on_delivery=5)  # type: ignore[arg-type]
+        assert (await producer.send("t", b"v")).offset == 0, "it is not closed by any of these"
+    for given in (5, callback):
+        with pytest.raises(AioprodError, match="on_error"):
+            Producer("127.0.0.1:9", on_error=given)  # type: ignore[arg-type]
+
+
+def test_one_interceptor_need_not_be_in_a_list() -> None:
+    with pytest.raises(ConfigError, match="interceptor"):
+        Producer("127.0.0.1:9", interceptors=5)
+    with pytest.raises(ConfigError, match=r"no\.such\.module"):
+        Producer("127.0.0.1:9", interceptors="no.such.module.Class")
 
 
 def test_bytes_like_data_is_copied() -> None:

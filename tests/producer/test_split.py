@@ -127,7 +127,7 @@ async def test_a_withdrawn_record_stays_away_from_the_parts(brokers: FakeBrokers
         await producer.flush()
         assert [(await futures[n]).offset for n in (0, 1, 3, 4, 5)] == [0, 1, 2, 3, 4]
     assert [record.value for record in topic.records()] == [b"0", b"1", b"3", b"4", b"5"]
-    assert [len(request[0][2]) for request in produced(brokers)][0] == 5
+    assert len(produced(brokers)[0][0][2]) == 5
 
 
 async def test_a_cancelled_waiter_of_a_part(brokers: FakeBrokers) -> None:

@@ -286,9 +286,7 @@ async def test_partitions_for_tells_leaders_and_replicas(three_brokers: FakeBrok
     assert {node.id for node in infos[0].replicas} == {1, 2, 3}
 
 
-async def test_metadata_listeners_hear_each_snapshot(
-    brokers: FakeBrokers, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_metadata_listeners_hear_each_snapshot(brokers: FakeBrokers, caplog: pytest.LogCaptureFixture) -> None:
     brokers.create_topic("t")
     heard: list[Cluster] = []
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from aioprod import ProducerRecord, RecordMetadata
 from aioprod.errors import AioprodError, DeliveryError, ErrorCode, RejectedError
-from aioprod.messages import ProduceRequest
+from aioprod.messages import ProduceRequest, ProduceResponse
+from aioprod.messages.produce import BatchIndexAndErrorMessage
 from tests.support.fake_broker import FakeBrokers
 from tests.support.producers import Clock, ErrorLog, Outcomes, Spy, pass_time, running, turns, until
 
@@ -244,6 +246,57 @@ async def test_failing_callbacks_are_logged_and_break_nothing(
     assert any("on_delivery" in message for message in messages)
     assert not any(" object at 0x" in message for message in messages), messages
     assert any("on_error" in message for message in messages) == (code != ErrorCode.NONE)
+
+
+class Cancelling(Broken):
+    """Lets through that something else was cancelled."""
+
+    def _fail(self) -> None:
+        self.calls += 1
+        raise asyncio.CancelledError
+
+
+@pytest.mark.parametrize("code", [ErrorCode.NONE, ErrorCode.INVALID_REQUIRED_ACKS])
+async def test_a_callback_that_lets_a_cancellation_through_breaks_nothing_either(
+    brokers: FakeBrokers, code: ErrorCode
+) -> None:
+    brokers.create_topic("t")
+    callback, on_error, interceptor = Cancelling(), Cancelling(), Cancelling()
+    outcomes = Outcomes()
+    async with running(brokers, on_error=on_error, interceptors=[interceptor], **LINGERING) as producer:
+        producer.add_metadata_listener(callback)
+        await producer.partitions_for("t")
+        brokers.fault(ProduceRequest, error=code)
+        producer.send_nowait("t", b"a", on_delivery=callback)
+        producer.send_nowait("t", b"b")
+        producer.send_nowait("t", b"c", on_delivery=outcomes)
+        await producer.flush()
+        assert producer._engine.guard.cause is None
+    assert callback.calls >= 2
+    assert len(outcomes.calls) == 1
+
+
+async def test_record_errors_of_records_that_nobody_waits_for(
+    brokers: FakeBrokers, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic = brokers.create_topic("t")
+
+    def blame(answer: ProduceResponse) -> ProduceResponse:
+        (of_topic,) = answer.responses
+        (part,) = of_topic.partition_responses
+        part = replace(part, record_errors=(BatchIndexAndErrorMessage(batch_index=1),))
+        return replace(answer, responses=(replace(of_topic, partition_responses=(part,)),))
+
+    async with running(brokers, **LINGERING) as producer:
+        await producer.partitions_for("t")
+        brokers.fault(ProduceRequest, error=ErrorCode.INVALID_RECORD, edit=blame)
+        for n in range(3):
+            producer.send_nowait("t", b"%d" % n)
+        await producer.flush()
+        assert producer._engine.guard.cause is None
+    assert [record.value for record in topic.records()] == [b"0", b"2"]
+    (message,) = warnings_of(caplog)
+    assert "INVALID_RECORD" in message
 
 
 async def test_on_error_may_use_the_producer(brokers: FakeBrokers) -> None:
