@@ -21,6 +21,7 @@ from aioprod.errors import (
 )
 from aioprod.messages import MetadataRequest
 from aioprod.producer.guard import Guard, State
+from aioprod.producer.guard import _after_fork as after_fork_in_child
 from tests.support.fake_broker import FakeBrokers
 from tests.support.producers import Spy, left_over, new_producer, running, turns
 
@@ -200,7 +201,7 @@ async def test_in_a_forked_process(brokers: FakeBrokers) -> None:
 
 async def test_a_start_that_fails_leaves_nothing_behind() -> None:
     before = asyncio.all_tasks()
-    producer = new_producer("127.0.0.1:1", max_block_ms=50)
+    producer = new_producer("127.0.0.1:1", max_block_ms=500)
     with pytest.raises(MetadataTimeoutError, match=r"127\.0\.0\.1:1") as raised:
         await producer.start()
     assert isinstance(raised.value.__cause__, BrokerConnectionError)
@@ -282,7 +283,7 @@ async def test_after_fork_marks_every_producer_that_lives(brokers: FakeBrokers) 
     brokers.create_topic("t")
     async with running(brokers) as producer:
         guard = producer._engine.guard
-        guard.after_fork()
+        after_fork_in_child()
         with pytest.raises(UsageError, match="before the process forked"):
             producer.submit("t", b"v")
         guard.forked = False

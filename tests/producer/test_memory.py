@@ -94,8 +94,9 @@ async def test_a_large_record_is_not_starved_by_small_ones(brokers: FakeBrokers)
 async def test_send_gives_up_after_max_block_ms(brokers: FakeBrokers) -> None:
     brokers.create_topic("t")
     spy = Spy()
-    async with running(brokers, **SMALL, max_block_ms=20, interceptors=[spy]) as producer:
+    async with running(brokers, **SMALL, interceptors=[spy]) as producer:
         hold = await fill(brokers, producer)
+        producer._engine.max_block_s = 0.02
         refused = len(spy.acknowledged)
         with pytest.raises(BufferFullError, match=r"stayed full for 0\.02 s: 4 records"):
             await producer.send("t", KILOBYTE)

@@ -11,6 +11,7 @@ import pytest
 
 from aioprod import TopicPartition
 from aioprod.errors import (
+    BufferFullError,
     DeliveryError,
     ErrorCode,
     InvalidRecordError,
@@ -246,10 +247,11 @@ async def test_a_tiny_buffer_slows_the_call_down(brokers: FakeBrokers, asynchron
 async def test_a_buffer_that_stays_full(brokers: FakeBrokers) -> None:
     brokers.create_topic("t")
     errors = ErrorLog()
-    async with running(brokers, max_block_ms=30, on_error=errors, **SMALL) as producer:
+    async with running(brokers, on_error=errors, **SMALL) as producer:
         await producer.partitions_for("t")
+        producer._engine.max_block_s = 0.03
         silence = brokers.fault(ProduceRequest, hold=True)
-        with pytest.raises(Exception, match=r"buffer\.memory=4096 stayed full"):
+        with pytest.raises(BufferFullError, match=r"buffer\.memory=4096 stayed full"):
             await producer.send_many("t", [b"x" * 1000] * 10)
         silence.release()
         await producer.flush()

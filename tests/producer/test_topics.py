@@ -207,7 +207,8 @@ async def test_metadata_that_does_not_come_ends_send_after_max_block_ms(brokers:
 
 
 async def test_partitions_for_waits_no_longer_than_max_block_ms(brokers: FakeBrokers) -> None:
-    async with running(brokers, max_block_ms=50) as producer:
+    async with running(brokers) as producer:
+        producer._engine.max_block_s = 0.05
         silence = brokers.fault(MetadataRequest, hold=True)
         with pytest.raises(MetadataTimeoutError, match=r"max\.block\.ms=50"):
             await producer.partitions_for("t")

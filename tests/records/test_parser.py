@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import random
 import struct
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -198,12 +199,11 @@ def test_any_payload_is_corrupt_or_some_records(payload: bytes, count: int, attr
 @settings(max_examples=100)
 def test_any_bytes_are_refused_or_parsed(data: bytes) -> None:
     for given_data in (data, data[:16] + b"\x02" + data[16:]):
-        try:
-            records = [record for batch in parse_batches(given_data) for record in batch.records()]
-        except ProtocolError as error:
-            assert error.message
-        else:
-            assert len(records) <= len(given_data)
+        records: list[ParsedRecord] = []
+        with suppress(ProtocolError):
+            for batch in parse_batches(given_data):
+                records += batch.records()
+        assert len(records) <= len(given_data)
 
 
 def test_a_wrong_checksum_is_an_error_unless_it_is_not_looked_at() -> None:
