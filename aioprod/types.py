@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -124,7 +124,7 @@ class SendResult:
     """What became of one bulk call: `offsets` as ranges per partition, `failures` as (index in the call, error)."""
 
     count: int
-    offsets: Mapping[TopicPartition, tuple[range, ...]]
+    offsets: dict[TopicPartition, tuple[range, ...]]
     failures: tuple[tuple[int, AioprodError], ...] = ()
 
 

@@ -74,6 +74,8 @@ class Accumulator:
         self.parked_topics: dict[str, Topic] = {}
         self.queues: dict[int, BrokerQueue] = {}
         self.incomplete: OrderedDict[Batch, None] = OrderedDict()
+        self._newest_deadline = 0.0
+        self._is_ordered = True
         self.delayed: list[tuple[float, int, Partition]] = []
         self.serial = 0
         self._full_position = self.pool.full_size - 1
@@ -234,7 +236,7 @@ class Accumulator:
         partition.topic.count_queued(partition.index, 1)
         if not self.incomplete:
             self._due(batch.deadline)
-        self.incomplete[batch] = None
+        self.hold(batch)
         self.metadata.touch(partition.topic.name, now)
         partition.enlist(now, self.settings.linger_s)
         return batch
@@ -266,9 +268,17 @@ class Accumulator:
             excluded = topic.stalled(now, timeout_s) if timeout_s > 0.0 else None
             topic.sticky.batch_closed(size, topic.queue_lengths, excluded)
 
+    def hold(self, batch: Batch) -> None:
+        """A batch is without outcome from now on; it may be older than others that are."""
+        self._newest_deadline, newest = max(batch.deadline, self._newest_deadline), self._newest_deadline
+        self._is_ordered = self._is_ordered and batch.deadline >= newest
+        self.incomplete[batch] = None
+
     def sort_incomplete(self) -> None:
-        """Put `incomplete` in order again after batches came in that are older than others."""
-        self.incomplete = OrderedDict.fromkeys(sorted(self.incomplete, key=lambda batch: batch.deadline))
+        """Put `incomplete` in order of the deadlines, if older batches came in after others."""
+        if not self._is_ordered:
+            self.incomplete = OrderedDict.fromkeys(sorted(self.incomplete, key=lambda batch: batch.deadline))
+            self._is_ordered = True
 
     # --- topics
 

@@ -57,8 +57,7 @@ def _replace(accumulator: Accumulator, batch: Batch, chunks: Iterable[list[int]]
     for part in parts:
         for barrier in batch.barriers or ():
             part.hold(barrier)
-        accumulator.incomplete[part] = None
-    accumulator.sort_incomplete()
+        accumulator.hold(part)
     accumulator.pool.release(batch.builder.buffer)
     for barrier in batch.barriers or ():
         barrier.release()

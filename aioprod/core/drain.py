@@ -52,6 +52,8 @@ def take(accumulator: Accumulator, partition: Partition, now: float) -> Batch:
     if partition.queue is not None:
         partition.round = partition.queue.round
     partition.retry_at = 0.0
+    if batch.topic_id is None:
+        batch.topic_id = partition.topic.topic_id
     batch.state = BatchState.IN_FLIGHT
     batch.attempts += 1
     batch.on_wire = True

@@ -83,6 +83,7 @@ def withdraw(accumulator: Accumulator, batch: Batch, waiter: object, now: float)
 
 def expired(accumulator: Accumulator, now: float) -> list[Batch]:
     """The batches whose delivery deadline has passed, in whatever state they are."""
+    accumulator.sort_incomplete()
     late: list[Batch] = []
     for batch in accumulator.incomplete:
         if batch.deadline > now:
@@ -93,6 +94,7 @@ def expired(accumulator: Accumulator, now: float) -> list[Batch]:
 
 def next_expiry(accumulator: Accumulator) -> float | None:
     """The earliest delivery deadline, None when nothing is held."""
+    accumulator.sort_incomplete()
     for batch in accumulator.incomplete:
         return batch.deadline
     return None

@@ -7,7 +7,7 @@ from aioprod.core.batch import ParkedRecord
 from aioprod.core.partition import Partition, Topic
 from aioprod.errors import AioprodError
 
-__all__ = ["evict", "evict_all", "evict_overdue", "move_on"]
+__all__ = ["evict", "evict_all", "evict_overdue", "move_on", "withdraw_parked"]
 
 
 def move_on(accumulator: Accumulator, topic: Topic, now: float, limit: int) -> list[tuple[ParkedRecord, AioprodError]]:
@@ -46,7 +46,6 @@ def move_on(accumulator: Accumulator, topic: Topic, now: float, limit: int) -> l
                 flushed[batch.partition] = None
         for barrier in record.barriers or ():
             barrier.release()
-    accumulator.sort_incomplete()
     for partition in flushed:
         accumulator.finish(partition, now)
     if topic.count and not topic.parked:
@@ -65,6 +64,20 @@ def evict(accumulator: Accumulator, record: ParkedRecord) -> bool:
     accumulator.budget.release(record.size, 1)
     for barrier in record.barriers or ():
         barrier.release()
+    return True
+
+
+def withdraw_parked(accumulator: Accumulator, record: ParkedRecord) -> bool:
+    """Take one parked record out of which nobody needs to hear; False when it is not parked any more."""
+    if not evict(accumulator, record):
+        return False
+    record.key = record.value = record.waiter = None
+    record.headers = b""
+    parked = record.topic.parked
+    while parked and parked[-1].withdrawn:
+        parked.pop()
+    while parked and parked[0].withdrawn:
+        parked.popleft()
     return True
 
 

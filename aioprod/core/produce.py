@@ -44,8 +44,9 @@ def encode_produce(
     parts: list[bytes | memoryview] = []
     for topic, of_topic in by_topic.items():
         if version >= FIRST_WITH_TOPIC_IDS:
-            assert isinstance(topic.topic_id, UUID)
-            head.uuid(topic.topic_id)
+            topic_id = of_topic[0].topic_id
+            assert isinstance(topic_id, UUID)
+            head.uuid(topic_id)
         elif flexible:
             head.compact_string(topic.name)
         else:

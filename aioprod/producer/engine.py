@@ -14,7 +14,7 @@ from aioprod.core.accumulator import Accumulator
 from aioprod.core.batch import Batch, FlushBarrier, ParkedRecord
 from aioprod.core.budget import RoomRequest
 from aioprod.core.lifecycle import flush, withdraw
-from aioprod.core.parking import evict
+from aioprod.core.parking import withdraw_parked
 from aioprod.errors import (
     AioprodError,
     BufferFullError,
@@ -201,7 +201,7 @@ class Engine:
         """A future was cancelled: take its record back if it was not sent yet."""
         if isinstance(owner, ParkedRecord):
             if owner.moved_to is None:
-                evict(self.accumulator, owner)
+                withdraw_parked(self.accumulator, owner)
                 self.room.freed()
                 return
             owner = owner.moved_to

