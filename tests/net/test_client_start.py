@@ -23,7 +23,7 @@ from aioprod.messages import (
 from aioprod.net import refresh, transport
 from aioprod.net.settings import Address
 from tests.support.clients import Clock, Listener, new_client, running_client
-from tests.support.fake_broker import FakeBrokers
+from tests.support.fake_broker import ACCEPT_TURNS, FakeBrokers
 
 NOTHING = MetadataRequest(topics=())
 
@@ -57,9 +57,11 @@ async def peer_that(answers: bytes | None, *, closes: bool = False) -> AsyncIter
     try:
         yield server.sockets[0].getsockname()[:2]
     finally:
+        server.close()
+        for _ in range(ACCEPT_TURNS):
+            await asyncio.sleep(0)
         for transport in made:
             transport.close()
-        server.close()
         await asyncio.sleep(0)
 
 

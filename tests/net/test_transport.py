@@ -13,6 +13,7 @@ from aioprod.net import transport
 from aioprod.net.addresses import Endpoint
 from aioprod.net.settings import Address, ClientSettings
 from aioprod.net.transport import open_connection
+from tests.support.fake_broker import ACCEPT_TURNS
 
 SETTINGS = ClientSettings(bootstrap=())
 
@@ -33,10 +34,13 @@ async def server() -> AsyncIterator[Address]:
     Peer.made = []
     listening = await asyncio.get_running_loop().create_server(Peer, "127.0.0.1", 0)
     yield listening.sockets[0].getsockname()[:2]
+    listening.close()
+    for _ in range(ACCEPT_TURNS):
+        await asyncio.sleep(0)
     for peer in Peer.made:
         peer.transport.abort()
-    listening.close()
     await listening.wait_closed()
+    await asyncio.sleep(0)
 
 
 @pytest.fixture

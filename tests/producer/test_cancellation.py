@@ -89,7 +89,7 @@ async def test_all_kinds_of_waiters_share_a_batch_with_withdrawn_records(brokers
         await producer.partitions_for("t")
         doomed = producer.submit("t", b"doomed")
         many = asyncio.create_task(producer.send_many("t", [b"0", b"1"]))
-        await turns()
+        await until(lambda: producer.buffered.records == 3)
         doomed_too = producer.submit("t", b"doomed too")
         producer.send_nowait("t", b"2", on_delivery=called_back)
         producer.send_nowait("t", b"3")

@@ -60,7 +60,7 @@ async def test_everybody_who_waits_gets_the_cause(
         parked = asyncio.create_task(producer.send("new", b"parked"))
         parked_future = producer.submit("new", b"parked too")
         asking = asyncio.create_task(producer.partitions_for("new"))
-        await turns()
+        await until(lambda: producer.buffered.records == 9)
         with pytest.raises(BufferFullError):
             producer.submit("t", b"x" * 4900)
         no_room = asyncio.create_task(producer.send("t", b"x" * 4900))

@@ -26,7 +26,7 @@ from aioprod.errors import (
 from aioprod.messages import ProduceRequest, ProduceResponse
 from aioprod.messages.produce import BatchIndexAndErrorMessage, PartitionProduceResponse
 from tests.support.fake_broker import FakeBrokers
-from tests.support.producers import Clock, Outcomes, Spy, pass_time, produced, running, turns, until
+from tests.support.producers import Clock, Outcomes, Spy, pass_time, produced, running, until
 
 LINGERING: dict[str, Any] = {"linger_ms": 1_000_000, "adaptive_linger": False}
 
@@ -224,7 +224,7 @@ async def test_a_record_that_is_to_blame_has_its_own_reason_and_the_others_arriv
         brokers.fault(ProduceRequest, error=ErrorCode.INVALID_RECORD, edit=edited(record_errors=errors))
         futures = [producer.submit("t", b"%d" % n) for n in range(3)]
         many = asyncio.create_task(producer.send_many("t", [b"3", b"4", b"5", b"6"]))
-        await turns()
+        await until(lambda: producer.buffered.records == 7)
         producer.send_nowait("t", b"7", on_delivery=outcomes)
         await producer.flush()
         culprit = futures[1].exception()

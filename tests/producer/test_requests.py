@@ -109,8 +109,9 @@ async def test_every_version_of_produce(brokers: FakeBrokers, version: int) -> N
     brokers[1].versions[ProduceRequest] = (0, version)
     codec = "zstd" if version >= 7 else "gzip"
     async with running(brokers, compression_type=codec) as producer:
-        result = await producer.send_many("t", [b"much the same %d" % n for n in range(100)], partition=1)
-    assert [len(offsets) for offsets in next(iter(result.offsets.values()))] == [100]
+        futures = [producer.submit("t", b"much the same %d" % n, partition=1) for n in range(100)]
+        await producer.flush()
+        assert [(await future).offset for future in futures] == list(range(100))
     assert {seen.header.version for seen in brokers.seen if isinstance(seen.message, ProduceRequest)} == {version}
     assert len(topic.partitions[1].records()) == 100
     assert {batch.codec for batch in topic.partitions[1].batches()} == {int(Compression.of(codec))}
@@ -186,7 +187,9 @@ async def test_a_sent_batch_is_encoded_once(brokers: FakeBrokers) -> None:
     brokers.create_topic("t")
     async with running(brokers, compression_type="gzip") as producer:
         brokers.fault(ProduceRequest, error=ErrorCode.NOT_ENOUGH_REPLICAS, times=2)
-        await producer.send_many("t", [b"much the same"] * 30)
+        for _ in range(30):
+            producer.send_nowait("t", b"much the same")
+        await producer.flush()
     sent = {
         bytes(part.records or b"")
         for request in brokers.seen_of(ProduceRequest)

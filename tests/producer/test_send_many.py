@@ -187,8 +187,7 @@ async def test_faults_of_single_records_have_their_index(brokers: FakeBrokers) -
 async def test_a_batch_in_the_middle_fails(brokers: FakeBrokers) -> None:
     topic = brokers.create_topic("t", partitions=2)
     async with running(brokers, batch_size=200, linger_ms=0) as producer:
-        brokers.fault(ProduceRequest)
-        brokers.fault(ProduceRequest, error=ErrorCode.POLICY_VIOLATION, partition=TopicPartition("t", 0))
+        brokers.fault(ProduceRequest, error=ErrorCode.POLICY_VIOLATION, partition=TopicPartition("t", 0), times=2)
         given = [b"%02d" % n + b" " * 30 for n in range(40)]
         result = await producer.send_many("t", given, keys=[b"%d" % n for n in range(40)])
     failed = [index for index, _ in result.failures]

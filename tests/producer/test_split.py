@@ -12,7 +12,7 @@ from aioprod.errors import DeliveryError, ErrorCode, RejectedError
 from aioprod.messages import ProduceRequest
 from aioprod.records.compression import Compression
 from tests.support.fake_broker import FakeBrokers
-from tests.support.producers import ErrorLog, Outcomes, produced, running, turns
+from tests.support.producers import ErrorLog, Outcomes, produced, running, turns, until
 
 LINGERING: dict[str, Any] = {"linger_ms": 1_000_000, "adaptive_linger": False}
 
@@ -25,7 +25,7 @@ async def test_all_kinds_of_waiters_keep_their_records(brokers: FakeBrokers) -> 
         await producer.partitions_for("t")
         futures = [producer.submit("t", b"%d " % n + b"x" * 50) for n in range(10)]
         many = asyncio.create_task(producer.send_many("t", [b"%d " % n + b"x" * 50 for n in range(10, 30)]))
-        await turns()
+        await until(lambda: producer.buffered.records == 30)
         for n in range(30, 40):
             producer.send_nowait("t", b"%d " % n + b"x" * 50, on_delivery=outcomes if n % 2 else None)
         assert producer.buffered.records == 40
@@ -93,7 +93,7 @@ async def test_a_split_run_that_fails_in_part_names_the_right_records(brokers: F
     async with running(brokers, **LINGERING) as producer:
         await producer.partitions_for("t")
         many = asyncio.create_task(producer.send_many("t", values, partition=1))
-        await turns()
+        await until(lambda: producer.buffered.records == 12)
         await producer.flush()
         result = await many
     assert [index for index, _ in result.failures] == [3, 8]

@@ -50,7 +50,7 @@ async def test_what_somebody_waits_for_does_not_go_to_on_error(brokers: FakeBrok
         brokers.fault(ProduceRequest, **REFUSED)
         sending = asyncio.create_task(producer.send("t", b"a"))
         many = asyncio.create_task(producer.send_many("t", [b"b"]))
-        await turns()
+        await until(lambda: producer.buffered.records == 2)
         future = producer.submit("t", b"c")
         producer.send_nowait("t", b"d", on_delivery=outcomes)
         await producer.flush()
@@ -137,16 +137,18 @@ async def test_asyncio_has_nothing_to_complain_of(brokers: FakeBrokers, caplog: 
 async def test_a_cancelled_send_many_has_its_failures_reported(brokers: FakeBrokers) -> None:
     brokers.create_topic("t")
     errors, spy = ErrorLog(), Spy()
-    async with running(brokers, on_error=errors, interceptors=[spy]) as producer:
+    async with running(brokers, on_error=errors, interceptors=[spy], **LINGERING) as producer:
         await producer.partitions_for("t")
         hold = brokers.fault(ProduceRequest, hold=True, **REFUSED)
         many = asyncio.create_task(producer.send_many("t", [b"a", b"b"]))
+        await until(lambda: producer.buffered.records == 2)
+        flushing = asyncio.create_task(producer.flush())
         await hold.reached.wait()
         many.cancel()
         with pytest.raises(asyncio.CancelledError):
             await many
         hold.release()
-        await producer.flush()
+        await flushing
     assert errors.values == [b"a", b"b"]
     assert [error for _, error in spy.acknowledged] == errors.errors
 
@@ -326,7 +328,7 @@ async def test_every_record_gets_its_own_exception(brokers: FakeBrokers) -> None
         for _ in range(3):
             producer.send_nowait("t", b"v", on_delivery=outcomes)
         many = asyncio.create_task(producer.send_many("t", [b"v"] * 3))
-        await turns()
+        await until(lambda: producer.buffered.records == 9)
         await producer.flush()
         errors = [future.exception() for future in futures] + outcomes.errors
         errors += [error for _, error in (await many).failures]

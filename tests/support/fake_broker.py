@@ -37,6 +37,7 @@ from aioprod.wire.schema import Response
 from tests.support.fake_state import FakeState, FakeTopic
 
 HOST = "127.0.0.1"
+ACCEPT_TURNS = 5
 ANSWERED: tuple[type[AnyRequest], ...] = (
     ProduceRequest,
     FetchRequest,
@@ -142,7 +143,11 @@ class FakeBroker:
         if self._server is not None:
             self._server.close()
             self._server = None
+        # What the loop has accepted by now takes some turns to become a connection.
+        for _ in range(ACCEPT_TURNS):
+            await asyncio.sleep(0)
         await self.cut()
+        await asyncio.sleep(0)
         if not stay_in_metadata:
             self._cluster.state.nodes.pop(self.node_id, None)
 
