@@ -75,6 +75,8 @@ def broker_properties(
         "transaction.state.log.min.isr": str(min(2, replicas)),
         "transaction.state.log.num.partitions": "4",
         "group.initial.rebalance.delay.ms": "0",
+        # A test may send records with timestamps of years ago, which a broker would soon delete.
+        "log.retention.ms": "-1",
         "broker.heartbeat.interval.ms": "500",
         "broker.session.timeout.ms": "4000",
         "num.network.threads": "2",

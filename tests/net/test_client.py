@@ -197,6 +197,7 @@ async def test_a_listener_may_leave_out_what_does_not_concern_it() -> None:
         await client.request(NOTHING)
         await client.request(NOTHING)
         quiet.failed(ValueError("bug"))
+        assert client.metadata.last_success is not None
         await client.close()
 
 

@@ -63,6 +63,7 @@ async def test_a_broker_that_moved_needs_no_backoff() -> None:
         await b.events.seen("lost")
         b.link.follow(node_of(brokers))
         await b.ready()
+        assert b.link.is_ready(b.clock())
 
 
 async def test_a_broker_of_the_same_address_keeps_its_connection() -> None:

@@ -180,7 +180,8 @@ async def test_no_patience_at_all_still_gives_each_broker_a_chance() -> None:
                 client.metadata.request_update(client._clock())
                 client.wake()
                 await listener.seen("metadata", times=times)
-            await client.request(MetadataRequest(topics=()), node_id=1)
+            answer = await client.request(MetadataRequest(topics=()), node_id=1)
+            assert answer.brokers
 
 
 @pytest.mark.parametrize("rebootstrap", [True, False])

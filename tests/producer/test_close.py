@@ -249,6 +249,7 @@ async def test_flushes_end_with_the_close(brokers: FakeBrokers) -> None:
         await silence.reached.wait()
         await producer.close(0)
         await flushing
+        assert producer.buffered == (0, 0)
         silence.release()
 
 

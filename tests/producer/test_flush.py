@@ -75,6 +75,7 @@ async def test_flush_of_nothing_returns_at_once(brokers: FakeBrokers) -> None:
     async with running(brokers) as producer:
         await producer.flush()
         await producer.flush(timeout=0)
+        assert producer.buffered == (0, 0)
 
 
 async def test_when_flush_returns_everybody_has_been_told(brokers: FakeBrokers) -> None:
@@ -191,3 +192,4 @@ async def test_withdrawing_the_last_record_ends_the_flush(brokers: FakeBrokers) 
         await turns()
         future.cancel()
         await flushing
+        assert producer.buffered == (0, 0)

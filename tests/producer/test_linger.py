@@ -70,8 +70,7 @@ async def test_a_full_batch_waits_for_nobody(brokers: FakeBrokers) -> None:
         full = producer.submit("t", b"x" * 300, partition=1)
         await until(lambda: producer.metrics()["requests_in_flight"] == 2)
         hold.release()
-        await first
-        await full
+        assert [(await future).partition for future in (first, full)] == [0, 1]
 
 
 async def test_linger_ms_is_the_upper_bound_beside_an_outstanding_request(brokers: FakeBrokers) -> None:
@@ -103,8 +102,7 @@ async def test_a_timer_ends_the_linger(brokers: FakeBrokers) -> None:
         futures.append(producer.submit("t", b"second", partition=1))
         await until(lambda: producer.metrics()["requests_in_flight"] == 2)
         hold.release()
-        for future in futures:
-            await future
+        assert [(await future).partition for future in futures] == [0, 1]
 
 
 async def test_a_fixed_linger_waits_on_an_idle_connection_too(brokers: FakeBrokers) -> None:
@@ -149,8 +147,7 @@ async def test_a_fixed_linger_of_0_waits_for_nothing(brokers: FakeBrokers) -> No
         futures.append(producer.submit("t", b"v", partition=1))
         await until(lambda: producer.metrics()["requests_in_flight"] == 2)
         hold.release()
-        for future in futures:
-            await future
+        assert [(await future).partition for future in futures] == [0, 1]
 
 
 @pytest.mark.parametrize("adaptive", [True, False])

@@ -148,3 +148,4 @@ async def test_a_change_is_news_or_what_else_is_waited_for() -> None:
         waiting = asyncio.ensure_future(session.change(float("inf")))
         await session.partitions(brokers.create_topic("orders").name)
         await waiting
+        assert waiting.done()
