@@ -222,8 +222,8 @@ async def test_a_broker_restarts(brokers: FakeBrokers, mode: dict[str, Any]) -> 
         hold = brokers.fault(ProduceRequest, hold=True)
         futures = [producer.submit("t", b"%d" % n) for n in range(1, 20)]
         await hold.reached.wait()
-        await brokers[1].kill(stay_in_metadata=True)
         lost = producer.metrics()["connection_close_total"]
+        await brokers[1].kill(stay_in_metadata=True)
         assert producer.buffered.records == 19
         await until(lambda: producer.metrics()["connection_close_total"] > lost)
         await brokers[1].start()

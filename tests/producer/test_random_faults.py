@@ -181,6 +181,9 @@ async def test_the_log_agrees_with_what_the_senders_heard(
             await gremlin
         for fault in brokers._faults:
             fault.times = fault.hits
+        for index, partition in enumerate(brokers.state.topics["t"].partitions):
+            if partition.leader is None:
+                brokers.state.move_leader(TopicPartition("t", index), 1)
         async with asyncio.timeout(10):
             await producer.flush()
         report = await producer.close()

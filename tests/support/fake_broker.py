@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -153,10 +154,14 @@ class FakeBroker:
 
     async def cut(self) -> None:
         """Cut all connections, and take new ones."""
-        for task, writer in self._connections.items():
+        connections = dict(self._connections)
+        for task, writer in connections.items():
             writer.transport.abort()
             task.cancel()
-        await asyncio.gather(*self._connections, return_exceptions=True)
+        await asyncio.gather(*connections, return_exceptions=True)
+        for writer in connections.values():
+            with suppress(OSError):
+                await writer.wait_closed()
 
     # -- one connection ----------------------------------------------------------------------------------------------
 
