@@ -22,6 +22,9 @@ __all__ = ["LoopThread", "fresh_topic", "proxies", "running_cluster"]
 
 T = TypeVar("T")
 
+CLOSING_S = 0.01
+"""What connections that were closed last get to end before their loop does."""
+
 
 class LoopThread:
     """An event loop that runs in a thread of its own, for as long as the `with` block lasts."""
@@ -34,6 +37,7 @@ class LoopThread:
 
     def _serve(self) -> None:
         self._loop.run_forever()
+        self._loop.run_until_complete(asyncio.sleep(CLOSING_S))
         self._loop.run_until_complete(self._loop.shutdown_default_executor())
         self._loop.close()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
@@ -80,6 +81,9 @@ class LocalNode:
     def pause(self) -> None:
         """Freeze the process; its connections stay open and nobody answers."""
         self._signal(signal.SIGSTOP)
+        if self.pid is not None:
+            # The signal stops one thread; the others go on until the kernel gets to them.
+            os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def resume(self) -> None:
         """Let a frozen process go on."""

@@ -13,6 +13,8 @@ from typing import Final, Self
 
 __all__ = ["Direction", "TcpProxy"]
 
+_CLOSING_TURNS: Final = 5
+
 _CHUNK: Final = 64 * 1024
 _CHUNKS_HELD_MAX: Final = 256  # per direction of a connection; then the sender is no longer read from
 _DROP_POLL_S: Final = 0.01
@@ -74,6 +76,10 @@ class TcpProxy:
         self._cut()
         if self._tasks:
             await asyncio.wait(self._tasks)
+        # A connection that was just accepted, or reset, is still in the hands of the loop.
+        for _ in range(_CLOSING_TURNS):
+            await asyncio.sleep(0)
+            self._cut()
 
     async def __aenter__(self) -> Self:
         return await self.start()

@@ -106,9 +106,9 @@ class Load:
         await producer.flush()
 
     async def more(self, count: int) -> None:
-        """Wait until so many more records are delivered; raises TimeoutError after a minute."""
+        """Wait until so many more records are delivered; raises TimeoutError after two minutes."""
         wanted = self._delivered + count
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             while self._delivered < wanted:
                 await asyncio.sleep(PAUSE_S)
 

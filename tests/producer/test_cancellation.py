@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -259,3 +260,19 @@ async def test_records_that_were_withdrawn_from_a_batch_that_fails_hear_nothing(
     assert len(spy.acknowledged) == 2
     assert sorted(errors.values) == [b"0", b"2"], "nobody had looked at their futures before the end"
     assert (report.not_sent, len(report.undelivered)) == (2, 2)
+
+
+async def test_a_parked_record_that_was_taken_back_keeps_nothing_alive(brokers: FakeBrokers) -> None:
+    value = b"x" * 1000
+    async with running(brokers) as producer:
+        held = brokers.fault(MetadataRequest, hold=True)
+        before = sys.getrefcount(value)
+        producer.send_nowait("t", b"stays")
+        futures = [producer.submit("t", value) for _ in range(10)]
+        await held.reached.wait()
+        assert sys.getrefcount(value) >= before + 10
+        for future in reversed(futures):
+            future.cancel()
+        futures.clear()
+        assert sys.getrefcount(value) == before
+        held.release()
