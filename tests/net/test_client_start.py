@@ -57,9 +57,9 @@ async def peer_that(answers: bytes | None, *, closes: bool = False) -> AsyncIter
     try:
         yield server.sockets[0].getsockname()[:2]
     finally:
-        server.close()
         for _ in range(ACCEPT_TURNS):
             await asyncio.sleep(0)
+        server.close()
         for transport in made:
             transport.close()
         await asyncio.sleep(0)

@@ -34,9 +34,9 @@ async def server() -> AsyncIterator[Address]:
     Peer.made = []
     listening = await asyncio.get_running_loop().create_server(Peer, "127.0.0.1", 0)
     yield listening.sockets[0].getsockname()[:2]
-    listening.close()
     for _ in range(ACCEPT_TURNS):
         await asyncio.sleep(0)
+    listening.close()
     for peer in Peer.made:
         peer.transport.abort()
     await listening.wait_closed()

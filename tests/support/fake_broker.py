@@ -142,11 +142,11 @@ class FakeBroker:
     async def kill(self, *, stay_in_metadata: bool = False) -> None:
         """Cut all connections and refuse new ones."""
         if self._server is not None:
+            # asyncio leaks a connection whose server closes between its accept and its transport.
+            for _ in range(ACCEPT_TURNS):
+                await asyncio.sleep(0)
             self._server.close()
             self._server = None
-        # What the loop has accepted by now takes some turns to become a connection.
-        for _ in range(ACCEPT_TURNS):
-            await asyncio.sleep(0)
         await self.cut()
         await asyncio.sleep(0)
         if not stay_in_metadata:
