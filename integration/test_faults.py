@@ -36,7 +36,7 @@ async def loaded(cluster: KafkaCluster, topic: str, **options: Any) -> AsyncIter
         yield producer, load
 
 
-async def judged(cluster: KafkaCluster, load: Load, topic: str, figures: Figures, what: str) -> Verdict:
+async def check_judgement(cluster: KafkaCluster, load: Load, topic: str, figures: Figures, what: str) -> Verdict:
     """The verdict over a load that has ended; nothing may have failed."""
     verdict = load.judge(await stored(cluster, topic))
     figures.add(f"records delivered, {what}", verdict.delivered)
@@ -60,7 +60,7 @@ async def test_brokers_killed_again_and_again(
                 async with dead(kafka_cluster_3, broker_id):
                     await load.more(200)
                 await load.more(200)
-    await judged(kafka_cluster_3, load, topic, figures, f"each of 3 brokers killed {ROUNDS} times")
+    await check_judgement(kafka_cluster_3, load, topic, figures, f"each of 3 brokers killed {ROUNDS} times")
 
 
 @pytest.mark.cluster
@@ -70,7 +70,7 @@ async def test_rolling_restart(kafka_cluster_3: KafkaCluster, make_topic: MakeTo
         for broker_id in kafka_cluster_3.broker_ids:
             await kafka_cluster_3.restart(broker_id)
             await load.more(200)
-    await judged(kafka_cluster_3, load, topic, figures, "rolling restart of 3 brokers")
+    await check_judgement(kafka_cluster_3, load, topic, figures, "rolling restart of 3 brokers")
 
 
 @pytest.mark.cluster
@@ -152,7 +152,7 @@ async def test_the_only_broker_killed_and_back(
             async with dead(mortal_cluster, 1):
                 await asyncio.sleep(2)
             await load.more(200)
-    await judged(mortal_cluster, load, topic, figures, "the only broker killed twice")
+    await check_judgement(mortal_cluster, load, topic, figures, "the only broker killed twice")
 
 
 # --- the network
@@ -192,7 +192,7 @@ async def test_connections_cut_mid_flight(
                     await asyncio.sleep(0.01)
         await load.more(100)
     in_flight = "with 1 in flight per partition" if not options else "without idempotence"
-    await judged(proxied_cluster, load, topic, figures, f"connections cut 30 times, {in_flight}")
+    await check_judgement(proxied_cluster, load, topic, figures, f"connections cut 30 times, {in_flight}")
 
 
 async def test_latency_of_200_ms(
@@ -231,7 +231,7 @@ async def test_a_black_hole_ends_with_the_request_timeout(
         metrics = producer.metrics()
     assert metrics["connection_close_total"] >= 1
     assert metrics["record_retry_total"] >= 1
-    await judged(proxied_cluster, load, topic, figures, "nothing passes for 3.5 s, request timeout 1 s")
+    await check_judgement(proxied_cluster, load, topic, figures, "nothing passes for 3.5 s, request timeout 1 s")
 
 
 async def test_a_crawling_network_holds_back_the_sender(

@@ -253,10 +253,3 @@ class RecordBatchBuilder:
         cursor = RecordCursor(self)
         while cursor.next():
             yield cursor.record()
-
-    def record_size_at(self, index: int) -> int:
-        """Encoded bytes of the record at `index`: what `append` returned for it. Walks the records before it."""
-        cursor = RecordCursor(self)
-        found = cursor.skip(index + 1)
-        assert found
-        return cursor.end - cursor.start

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from aioprod.records.builder import HEADER, PREFIX, EncodedRecord, RecordBatchBuilder, record_size_bound
 from aioprod.records.compression import Compression
+from aioprod.records.cursor import RecordCursor
 from aioprod.records.headers import NO_HEADERS, encode_headers
 from aioprod.records.parser import ParsedBatch, parse_batches
 from aioprod.wire.crc import crc32c
@@ -234,10 +235,11 @@ def test_without_makes_itself_room_when_the_new_base_timestamp_is_far_from_the_r
     assert list(rest.records()) == list(builder.records())[1:]
 
 
-def test_record_size_at_is_what_append_returned() -> None:
+def test_the_size_that_a_cursor_steps_over_is_what_append_returned() -> None:
     builder = new_builder()
     sizes = [builder.append(NOW, None, b"v" * (index * 40)) for index in range(6)]
-    assert [builder.record_size_at(index) for index in range(6)] == sizes
+    cursor = RecordCursor(builder)
+    assert [cursor.end - cursor.start for _ in iter(lambda: cursor.skip(1), False)] == sizes
 
 
 @pytest.mark.parametrize("codec", list(Compression))
