@@ -4,6 +4,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
+DECLARED := $(shell find aioprod -name '*.pxd')
+HOT := $(DECLARED) $(wildcard $(DECLARED:.pxd=.py))
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
@@ -40,9 +42,9 @@ clean: ## remove what these targets made here; fetched jars stay in the user's c
 	rm -rf .venv build *.egg-info .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
-$(READY): pyproject.toml
+$(READY): pyproject.toml setup.py $(HOT)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "aioprod needs Python 3.11 or later: make PYTHON=...")'
 	@echo "Preparing .venv (once) ..."
-	@$(PYTHON) -m venv .venv
+	@test -d .venv || $(PYTHON) -m venv .venv
 	@$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@

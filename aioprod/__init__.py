@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+# First, because it decides how the others are imported.
+from aioprod._legs import COMPILED  # isort: skip
+
 from aioprod import errors
 from aioprod.cluster import PartitionInfo
 from aioprod.config import ProducerConfig
@@ -9,6 +12,7 @@ from aioprod.producer import Producer
 from aioprod.types import DeliveryReport, Headers, ProducerRecord, RecordMetadata, SendResult, TopicPartition
 
 __all__ = [
+    "COMPILED",
     "DeliveryReport",
     "Headers",
     "PartitionInfo",

@@ -29,9 +29,18 @@ from aioprod.records.layout import (
     TRANSACTIONAL_FLAG,
 )
 from aioprod.records.varint import put_int, put_varint, varint_size
+from aioprod.wire.buffer import Buffer
 from aioprod.wire.crc import crc32c
 
-__all__ = ["HEADER", "PREFIX", "RECORD_OVERHEAD_MAX", "EncodedRecord", "RecordBatchBuilder", "record_size_bound"]
+__all__ = [
+    "HEADER",
+    "PREFIX",
+    "RECORD_OVERHEAD_MAX",
+    "EncodedRecord",
+    "RecordBatchBuilder",
+    "record_size_bound",
+    "size_bound",
+]
 
 RECORD_OVERHEAD_MAX = 5 + 1 + 10 + 5
 """The most that length, attributes, timestamp and offset delta of one record take; `DefaultRecord` counts so too."""
@@ -45,10 +54,17 @@ def record_size_bound(key: bytes | None, value: bytes | None, headers: bytes = N
 
     What Java compares with `max.request.size` is this plus the `HEADER` of a batch of one.
     """
-    key_size = -1 if key is None else len(key)
-    value_size = -1 if value is None else len(value)
-    size = RECORD_OVERHEAD_MAX + varint_size(key_size) + varint_size(value_size) + len(headers)
-    return size + max(key_size, 0) + max(value_size, 0)
+    return size_bound(-1 if key is None else len(key), -1 if value is None else len(value), len(headers))
+
+
+def size_bound(key_size: int, value_size: int, headers_size: int) -> int:
+    """`record_size_bound` of sizes in bytes, -1 for null."""
+    size = RECORD_OVERHEAD_MAX + varint_size(key_size) + varint_size(value_size) + headers_size
+    if key_size > 0:
+        size += key_size
+    if value_size > 0:
+        size += value_size
+    return size
 
 
 class RecordBatchBuilder:
@@ -100,12 +116,36 @@ class RecordBatchBuilder:
 
         The caller has checked `timestamp` (ms, 0 to 2**63 - 1); `headers` come from `encode_headers`.
         """
+        return self.append_from(
+            timestamp,
+            b"" if key is None else key,
+            0,
+            -1 if key is None else len(key),
+            b"" if value is None else value,
+            0,
+            -1 if value is None else len(value),
+            headers,
+            0,
+            len(headers),
+        )
+
+    def append_from(
+        self,
+        timestamp: int,
+        key: Buffer,
+        key_start: int,
+        key_size: int,
+        value: Buffer,
+        value_start: int,
+        value_size: int,
+        headers: Buffer,
+        headers_start: int,
+        headers_size: int,
+    ) -> int:
+        """The same for a record whose parts lie somewhere in larger buffers; a size of -1 stands for null."""
         count = self.count
         base = timestamp if count == 0 else self.base_timestamp
         delta = timestamp - base
-        key_size = -1 if key is None else len(key)
-        value_size = -1 if value is None else len(value)
-        headers_size = len(headers)
         body = 1 + varint_size(delta) + varint_size(count) + varint_size(key_size) + varint_size(value_size)
         body += headers_size
         if key_size > 0:
@@ -121,14 +161,14 @@ class RecordBatchBuilder:
         pos = put_varint(p, pos + 1, delta)
         pos = put_varint(p, pos, count)
         pos = put_varint(p, pos, key_size)
-        if key is not None:
-            memory.copy(p, pos, key, 0, key_size)
+        if key_size > 0:
+            memory.copy(p, pos, key, key_start, key_size)
             pos += key_size
         pos = put_varint(p, pos, value_size)
-        if value is not None:
-            memory.copy(p, pos, value, 0, value_size)
+        if value_size > 0:
+            memory.copy(p, pos, value, value_start, value_size)
             pos += value_size
-        memory.copy(p, pos, headers, 0, headers_size)
+        memory.copy(p, pos, headers, headers_start, headers_size)
         pos += headers_size
         self.position = pos
         self.count = count + 1

@@ -1,0 +1,50 @@
+"""Which leg runs: the hot modules compiled, or the same sources interpreted when AIOPROD_NO_EXT=1 is set.
+
+Importing this decides it for all modules of aioprod that are imported after it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib.machinery import (
+    EXTENSION_SUFFIXES,
+    SOURCE_SUFFIXES,
+    ExtensionFileLoader,
+    FileFinder,
+    ModuleSpec,
+    SourceFileLoader,
+)
+from pathlib import Path
+from types import ModuleType
+
+__all__ = ["COMPILED", "SourceFinder"]
+
+
+class SourceFinder:
+    """Finds the modules of aioprod as source files, and passes over their compiled twins."""
+
+    @staticmethod
+    def find_spec(name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+        """The spec of a module from its .py file; None leaves the search to the other finders."""
+        if not name.startswith("aioprod."):
+            return None
+        for entry in path or ():
+            spec = FileFinder(entry, (SourceFileLoader, SOURCE_SUFFIXES)).find_spec(name, target)
+            if spec is not None:
+                return spec
+        return None
+
+
+def _choose() -> bool:
+    if os.environ.get("AIOPROD_NO_EXT", "") not in ("", "0"):
+        sys.meta_path.insert(0, SourceFinder)
+        return False
+    records = str(Path(__file__).with_name("records"))
+    built = FileFinder(records, (ExtensionFileLoader, EXTENSION_SUFFIXES)).find_spec("aioprod.records.builder")
+    return built is not None
+
+
+COMPILED: bool = _choose()
+"""Whether the compiled modules run."""

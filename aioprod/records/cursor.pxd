@@ -1,0 +1,20 @@
+cimport cython
+
+from aioprod.records.builder cimport RecordBatchBuilder
+
+
+@cython.final
+cdef class RecordCursor:
+    cdef bytearray _buffer
+    cdef long long _base_timestamp
+    cdef Py_ssize_t _limit, _position
+    cdef readonly Py_ssize_t index, start, end, key_start, key_size, value_start, value_size, headers_start
+    cdef readonly long long timestamp
+
+    cpdef bint next(self)
+
+    @cython.locals(body_size=Py_ssize_t)
+    cpdef bint skip(self, Py_ssize_t count)
+
+    @cython.locals(p="const unsigned char *", position=Py_ssize_t, byte="unsigned long long", zigzag="unsigned long long", shift=int)
+    cdef long long _varint(self) noexcept
