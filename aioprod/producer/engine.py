@@ -75,6 +75,7 @@ class Engine:
         self.max_block_s = config.max_block_ms / 1000
         self.metadata_listeners: list[Callable[[Cluster], object]] = []
         self.clock: Callable[[], float] = time.monotonic
+        self.wall_clock: Callable[[], float] = time.time
         self.random = Random()  # noqa: S311  # for jitter and sticky partitions
         self._on_error = on_error
         self.guard = Guard()
@@ -184,8 +185,12 @@ class Engine:
             self.room.found_full(record_size_bound(key, value, headers))
             if will_wait:
                 return
+        topic, _, _, _, partition, _ = prepared
+        self.tell_refused(topic, partition, error)
+
+    def tell_refused(self, topic: str, partition: int, error: AioprodError) -> None:
+        """Let the interceptors hear of a record that was not accepted."""
         if self.interceptors:
-            topic, _, _, _, partition, _ = prepared
             self.interceptors.on_send_error(ProducerRecord(topic), partition, error)
 
     async def reserve(self, prepared: Prepared) -> RoomRequest:

@@ -1,3 +1,4 @@
+# cython: boundscheck=False, wraparound=False
 """Building one record batch: records are encoded as they come, the header is written when the batch is sealed."""
 
 from __future__ import annotations
