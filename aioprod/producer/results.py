@@ -23,7 +23,7 @@ from aioprod.interceptors import Interceptors
 from aioprod.producer.failure import Failure, rebuilt
 from aioprod.records.builder import EncodedRecord
 from aioprod.records.cursor import RecordCursor
-from aioprod.types import DeliveryReport, ErrorCallback, ProducerRecord, RecordMetadata
+from aioprod.types import DeliveryReport, ErrorCallback, ProducerRecord, RecordMetadata, TopicPartition
 
 __all__ = ["Delivery", "DeliveryFuture"]
 
@@ -261,7 +261,8 @@ class Delivery:
                     completion.unwatched += 1
                     self._report(error, self._record(completion))
         offset = completion.base_offset + first if completion.base_offset >= 0 else -1
-        run.bulk.settle(completion.batch.partition.index, run, offset, failure, first)
+        partition = completion.batch.partition
+        run.bulk.settle(TopicPartition(partition.topic.name, partition.index), run, offset, failure, first)
         return 1 if quiet else run.count
 
     def _tell_failure(self, completion: Completion, waiter: Any, failure: Failure) -> None:
