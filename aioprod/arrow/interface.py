@@ -96,17 +96,22 @@ class Field:
 
 
 class Chunk:
-    """One array of a source; its memory is there until `release()`."""
+    """One array of a source. Its memory is there until `release()`: after that `array` must not be touched.
 
-    def __init__(self, array: ArrowArray, owner: object) -> None:
+    `capsule` is what owns the array, and releases it when nobody holds it any more; None for an array of our own.
+    """
+
+    def __init__(self, array: ArrowArray, capsule: object) -> None:
         self.array = array
-        self._owner = owner
+        self._capsule = capsule
+        self._is_ours = capsule is None
 
     def release(self) -> None:
-        """Give the memory back: a capsule does it itself when nobody holds it any more."""
-        if self._owner is None and self.array.release:
+        """Give the memory back."""
+        if self._is_ours:
+            self._is_ours = False
             self.array.release(ctypes.byref(self.array))
-        self._owner = None
+        self._capsule = None
 
     def __del__(self) -> None:
         self.release()

@@ -13,7 +13,7 @@ from aioprod.records.varint cimport put_varint, varint_size
 from aioprod.routing.hashes cimport murmur2_of
 
 
-cdef Py_ssize_t ROW_COST, SLOW_ROW_COST, TOPIC_SLOTS
+cdef Py_ssize_t ROW_COST, SLOW_ROW_COST, TOPIC_SLOTS, TOPICS_MAX
 
 
 @cython.final
@@ -35,7 +35,7 @@ cdef class Rows:
     cdef PairsColumn _headers
     cdef object _refusals
     cdef list _known
-    cdef int _number
+    cdef int _number, _known_count
     cdef bytearray _scratch
 
     cpdef bint append(self, Accumulator accumulator, Topic topic, double now, bint granted) except -1

@@ -27,8 +27,9 @@ ROW_COST = 0 if COMPILED else BYTES_PER_TURN // ROWS_PER_TURN_SLOW
 SLOW_ROW_COST = BYTES_PER_TURN // ROWS_PER_TURN_SLOW
 """What a row counts against `BYTES_PER_TURN` beside its bytes."""
 
-TOPIC_SLOTS = 64
-"""Topics of a call that are told apart by a hash of their name alone; any number works."""
+TOPIC_SLOTS = 256
+TOPICS_MAX = 192
+"""A table of topics by a hash of their names begins anew when it holds so many: a call may have any number of them."""
 
 
 class RowsCall(BulkCall, Protocol):
@@ -88,6 +89,7 @@ class Rows:
         "_headers",
         "_key",
         "_known",
+        "_known_count",
         "_left",
         "_length",
         "_number",
@@ -121,6 +123,7 @@ class Rows:
         self._timestamp = columns.timestamp
         self._refusals = refusals
         self._known: list[KnownTopic | None] = []
+        self._known_count = 0
         self._number = 0
         self._left = 0
         self._scratch = bytearray(256)
@@ -143,7 +146,7 @@ class Rows:
         self.unknown = None
         self._left = BYTES_PER_TURN
         # What was known may have been forgotten since the last turn.
-        self._known = [None] * TOPIC_SLOTS
+        self._known_count = TOPICS_MAX
         while self.at < self._length:
             try:
                 return self._append(accumulator, topic, now, granted)
@@ -179,7 +182,6 @@ class Rows:
                 key_size = key.size
             if self._timestamp is not None:
                 timestamp = self._timestamp.ms if self._timestamp.find(row) else self.timestamp
-            self._scratch[0] = 0
             if self._headers is not None:
                 headers_size = self._put_headers(accumulator, topic, row)
             bound = size_bound(key_size, value.size, headers_size)
@@ -226,6 +228,7 @@ class Rows:
         assert pairs is not None
         pairs.find(row)
         if pairs.count <= 0:
+            self._scratch[0] = 0
             return 1
         names = pairs.names
         values = pairs.values
@@ -263,13 +266,20 @@ class Rows:
         column.find(row)
         if column.size < 0:
             raise InvalidTopicError("The topic of a record is null.")
+        if self._known_count == TOPICS_MAX:
+            self._known = [None] * TOPIC_SLOTS
+            self._known_count = 0
         slot = murmur2_of(column.data, column.start, column.size) % TOPIC_SLOTS
         known = self._known[slot]
-        if known is None or not self._is_name(known.name):
+        while known is not None and not self._is_name(known.name):
+            slot = (slot + 1) % TOPIC_SLOTS
+            known = self._known[slot]
+        if known is None:
             known = self._look_up(accumulator, now)
             if known is None:
                 return None
             self._known[slot] = known
+            self._known_count += 1
         self._number = known.number
         return known.topic
 
