@@ -80,7 +80,7 @@ class Feeder:
         engine = self._engine
         bulk = self._bulk
         if timestamp is None:
-            timestamp = int(engine.wall_clock() * 1000)
+            timestamp = engine.clock.timestamp_ms(engine.clock.now_ns())
         piece = Slice(bulk, values, keys, headers, timestamp, partition, len(bulk.partitions))
         while not self.append(piece, name):
             if piece.needed:

@@ -112,7 +112,7 @@ class _Call:
         topic = self._topic
         rows = Rows(self.bulk, columns, len(self.bulk.partitions), self._refusals)
         while True:
-            rows.timestamp = int(engine.wall_clock() * 1000)
+            rows.timestamp = engine.clock.timestamp_ms(engine.clock.now_ns())
             if self._feeder.append(rows, topic):
                 break
             if rows.unknown is not None:
