@@ -1,4 +1,4 @@
-"""What libraries export: taken over once, given back once, and refused with a sentence when it is not what it should be."""
+"""What libraries export: taken over and given back once, and refused with a sentence when it is something else."""
 
 from __future__ import annotations
 

@@ -68,6 +68,19 @@ def capsule(structure: Any, name: bytes) -> object:
     return _new_capsule(ctypes.addressof(structure), name, None)
 
 
+class _Exporter:
+    """Exports capsules as they are, and keeps whom they belong to."""
+
+    def __init__(self, owner: HandMade, exported: Any) -> None:
+        self._owner = owner
+        self._exported = exported
+
+    def __arrow_c_array__(self, requested_schema: object = None) -> Any:
+        return self._exported
+
+    __arrow_c_stream__ = __arrow_c_array__
+
+
 class HandMade:
     """Exports arrays whose structures a test may change first, as one array or as a stream, and counts the releases.
 
@@ -104,13 +117,12 @@ class HandMade:
     def as_array(self) -> OnlyArray:
         """The first array. Its capsule has no destructor, so that nothing may release it."""
         pair = capsule(self.schema, b"arrow_schema"), capsule(self.arrays[0], b"arrow_array")
-        exporter = type("Exporter", (), {"__arrow_c_array__": lambda _, __: pair})()
-        return OnlyArray(exporter)
+        return OnlyArray(_Exporter(self, pair))
 
     def as_stream(self) -> OnlyStream:
         """All arrays, and at the end the error to fail with."""
         stream = ArrowArrayStream()
-        functions = dict(ArrowArrayStream._fields_)
+        functions: Any = {field[0]: field[1] for field in ArrowArrayStream._fields_}
         stream.get_schema = functions["get_schema"](self._get_schema)
         stream.get_next = functions["get_next"](self._get_next)
         said = ctypes.create_string_buffer(self._fail_with or b"")
@@ -119,8 +131,7 @@ class HandMade:
         stream.get_last_error = ctypes.cast(last_error, functions["get_last_error"])
         stream.release = functions["release"](lambda _: None)
         self._kept += [stream, said, last_error]
-        exporter = type("Exporter", (), {"__arrow_c_stream__": lambda _, __: capsule(stream, b"arrow_array_stream")})()
-        return OnlyStream(exporter)
+        return OnlyStream(_Exporter(self, capsule(stream, b"arrow_array_stream")))
 
     def _get_schema(self, _: object, out: Any) -> int:
         ctypes.memmove(out, ctypes.byref(self.schema), ctypes.sizeof(ArrowSchema))
