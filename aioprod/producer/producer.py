@@ -70,7 +70,9 @@ class Producer:
         # From start() on; nothing reads them before, as the guard refuses the call.
         self._clock: Clock
         self._accumulator: Accumulator
+        self._loop: asyncio.AbstractEventLoop
         self._create_future: Callable[[], asyncio.Future[RecordMetadata]]
+        self._withdraw: Callable[[asyncio.Future[RecordMetadata], Batch | ParkedRecord], None]
 
     # --- life
 
@@ -83,7 +85,9 @@ class Producer:
         await self._engine.start()
         self._clock = self._engine.clock
         self._accumulator = self._engine.accumulator
-        self._create_future = self._engine.loop.create_future
+        self._loop = self._engine.loop
+        self._create_future = self._loop.create_future
+        self._withdraw = self._engine.withdraw
 
     async def close(self, timeout: float | None = None) -> DeliveryReport:
         """Deliver what was accepted, for at most `timeout` seconds, fail the rest, and release everything.
@@ -164,8 +168,8 @@ class Producer:
         concerns an unknown topic comes through the future, as NotSentError.
         """
         self._guard.check()
-        future = DeliveryFuture(loop=self._engine.loop)
-        future.withdraw = self._engine.withdraw
+        future = DeliveryFuture(loop=self._loop)
+        future.withdraw = self._withdraw
         if self._is_plain and type(topic) is str:
             future.owner = self._take(topic, value, key, partition, headers, timestamp, future)
         else:
