@@ -159,6 +159,7 @@ class Accumulator:
 
     def _full(self, name: str, bound: int) -> BufferFullError:
         budget = self.budget
+        budget.refused = max(budget.refused, bound)
         return BufferFullError(
             f"buffer.memory={budget.limit} is used up: {budget.records} records with {budget.used} bytes wait for "
             f"their delivery, and the next one, for topic {name!r}, needs up to {bound} bytes.",

@@ -5,7 +5,7 @@ cdef class RoomRequest:
 
 
 cdef class MemoryBudget:
-    cdef public long long limit, used, records, reserved
+    cdef public long long limit, used, records, reserved, refused
     cdef public object waiting
 
     cpdef bint fits(self, long long size) except -1

@@ -147,7 +147,7 @@ class _Call:
         """Append serialized records, waiting in line for room, and for the topic should it be forgotten meanwhile."""
         engine = self._engine
         if timestamp is None:
-            timestamp = int(engine.wall_clock() * 1000)
+            timestamp = engine.clock.timestamp_ms(engine.clock.now_ns())
         first = len(self.bulk.partitions)
         piece = Slice(self.bulk, values, keys, headers, timestamp, partition, first)
         while not self._append_now(piece, name):

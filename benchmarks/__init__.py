@@ -1,0 +1,1 @@
+"""aioprod beside aiokafka and confluent-kafka: `python -m benchmarks --help`."""

@@ -1,0 +1,65 @@
+"""The command line: `python -m benchmarks --help`."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Collection
+
+from benchmarks.brokers import BROKERS
+from benchmarks.rows import ROWS
+from benchmarks.run import Options, run
+
+__all__ = ["main"]
+
+RUNS = 5
+QUICK_SCALE = 0.1
+
+
+def _selected(given: str, known: Collection[str], what: str) -> tuple[str, ...]:
+    """The names in a comma-separated list, or all; ends the program for an unknown one."""
+    names = tuple(given.split(",")) if given else tuple(known)
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        sys.exit(f"There is no {what} {unknown[0]!r}: it must be one of {', '.join(known)}.")
+    return names
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks", description="Measures aioprod beside aiokafka and confluent-kafka."
+    )
+    parser.add_argument("--list", action="store_true", help="name the rows and their contenders, and end")
+    parser.add_argument("--rows", default="", help="comma-separated; default: all")
+    parser.add_argument("--brokers", default="", help="comma-separated, of kafka and mock; default: both")
+    parser.add_argument("--runs", type=int, help=f"of each contender; default: {RUNS}")
+    parser.add_argument("--records", type=int, help="of each contender, in place of each one's own number")
+    parser.add_argument("--quick", action="store_true", help="one run with a tenth of the records")
+    parser.add_argument("--only", default="", metavar="WORD", help="contenders whose label contains it")
+    parser.add_argument("--wrap", default="", metavar="COMMAND", help="put before each contender's, as 'perf record'")
+    return parser.parse_args()
+
+
+def main() -> int:
+    """Measure what the command line selects; 1 when a contender failed."""
+    arguments = _arguments()
+    if arguments.list:
+        for row in ROWS.values():
+            print(f"{row.name:<16}{row.title}; {', '.join(contender.label for contender in row.contenders)}")
+        return 0
+    options = Options(
+        rows=_selected(arguments.rows, ROWS, "row"),
+        brokers=_selected(arguments.brokers, BROKERS, "broker"),
+        runs=arguments.runs or (1 if arguments.quick else RUNS),
+        records=arguments.records,
+        scale=QUICK_SCALE if arguments.quick else 1.0,
+        only=arguments.only,
+        wrap=arguments.wrap,
+    )
+    entries = asyncio.run(run(options))
+    return 1 if any("failure" in entry for entry in entries) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

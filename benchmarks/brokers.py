@@ -1,0 +1,120 @@
+"""The brokers that all contenders send to: real Kafka, and librdkafka's mock, which costs next to nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Final
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from aioprod.testing import KafkaCluster
+
+__all__ = ["BROKERS", "Broker", "start"]
+
+TOPIC: Final = "records"
+_MOCK_PARTITIONS: Final = 4
+"""What librdkafka's mock gives to each topic that is asked for; Python can't ask it for another number."""
+_KAFKA_PARTITIONS: Final = 8
+_KAFKA_MANY_PARTITIONS: Final = 10
+_CREATED_AT_ONCE: Final = 100
+_TIMEOUT_S: Final = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """One running broker: its address, and how to get topics on it.
+
+    `partitions` is the number of each topic; `many_partitions` that of each topic made by `many`.
+    """
+
+    name: str
+    title: str
+    bootstrap_servers: str
+    partitions: int
+    many_partitions: int
+    create: Callable[[list[str], int], None]
+
+    def many(self, partitions: int) -> tuple[str, ...]:
+        """Topics that have at least so many partitions together; made at the first call."""
+        names = [f"many-{number:04}" for number in range(-(-partitions // self.many_partitions))]
+        self.create(names, self.many_partitions)
+        return tuple(names)
+
+
+@asynccontextmanager
+async def start(name: str) -> AsyncIterator[Broker]:
+    """The broker of that name with the topic `records`; ends with the block."""
+    async with BROKERS[name]() as broker:
+        await asyncio.to_thread(broker.create, [TOPIC], broker.partitions)
+        yield broker
+
+
+@asynccontextmanager
+async def _kafka() -> AsyncIterator[Broker]:
+    """One real broker on this machine, which forgets soon what it was sent."""
+    cluster = await KafkaCluster.start(
+        backend="local",
+        progress=lambda line: print(line, file=sys.stderr),
+        log_segment_bytes=64 * 1024 * 1024,
+        log_retention_bytes=128 * 1024 * 1024,
+        log_retention_check_interval_ms=5000,
+        log_segment_delete_delay_ms=1000,
+    )
+    async with cluster:
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+        yield Broker(
+            "kafka",
+            f"Kafka {cluster.version}",
+            cluster.bootstrap_servers,
+            _KAFKA_PARTITIONS,
+            _KAFKA_MANY_PARTITIONS,
+            lambda names, partitions: _create(admin, names, partitions),
+        )
+
+
+def _create(admin: AdminClient, names: list[str], partitions: int) -> None:
+    """Create those topics that are not there yet."""
+    known = set(admin.list_topics(timeout=_TIMEOUT_S).topics)
+    missing = [NewTopic(name, partitions, 1) for name in names if name not in known]
+    for first in range(0, len(missing), _CREATED_AT_ONCE):
+        some = missing[first : first + _CREATED_AT_ONCE]
+        for created in admin.create_topics(some, request_timeout=_TIMEOUT_S).values():
+            created.result(_TIMEOUT_S)
+
+
+@asynccontextmanager
+async def _mock() -> AsyncIterator[Broker]:
+    """librdkafka's mock in a process of its own; it makes each topic that a client asks for."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "benchmarks.mock", stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        address = (await process.stdout.readline()).decode().strip()
+        client = Producer({"bootstrap.servers": address})
+        yield Broker(
+            "mock",
+            "librdkafka's mock broker",
+            address,
+            _MOCK_PARTITIONS,
+            _MOCK_PARTITIONS,
+            lambda names, partitions: _ask_for(client, names),
+        )
+    finally:
+        process.stdin.close()
+        await process.wait()
+
+
+def _ask_for(client: Producer, names: list[str]) -> None:
+    for name in names:
+        client.list_topics(name, timeout=_TIMEOUT_S)
+
+
+BROKERS = {"kafka": _kafka, "mock": _mock}

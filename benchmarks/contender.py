@@ -1,0 +1,41 @@
+"""One contender process: `python -m benchmarks.contender JOB` runs one measurement and prints it as one JSON line."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import sys
+from collections.abc import Callable
+
+from benchmarks.job import Job
+
+__all__ = ["main"]
+
+MODULES = {
+    "aioprod": "benchmarks.contenders.aioprod",
+    "aiokafka": "benchmarks.contenders.aiokafka",
+    "confluent": "benchmarks.contenders.confluent",
+    "confluent_aio": "benchmarks.contenders.confluent_aio",
+}
+"""Each is imported only in the processes that it runs in."""
+
+
+def _loop_factory(loop: str) -> Callable[[], asyncio.AbstractEventLoop] | None:
+    if loop == "asyncio":
+        return None
+    import uvloop
+
+    return uvloop.new_event_loop
+
+
+def main() -> None:
+    """Run the job that the command line holds."""
+    job = Job.from_json(sys.argv[1])
+    client = importlib.import_module(MODULES[job.client])
+    with asyncio.Runner(loop_factory=_loop_factory(job.loop)) as runner:
+        measurement = runner.run(client.measure(job))
+    print(measurement.to_json(), flush=True)
+
+
+if __name__ == "__main__":
+    main()

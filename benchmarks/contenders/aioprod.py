@@ -1,0 +1,179 @@
+"""aioprod's calls, as its documentation says they are used."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
+from itertools import islice
+from typing import Any
+
+import aioprod
+from aioprod import Producer, SendResult
+from aioprod.errors import BufferFullError
+from benchmarks import data
+from benchmarks.contenders import awaited
+from benchmarks.job import Job, Measurement
+from benchmarks.measure import ROUND, SLICE, Tally, run_measured
+
+__all__ = ["measure"]
+
+Call = Callable[[Producer, Job, int, Tally], Awaitable[None]]
+
+
+def settings(job: Job) -> dict[str, Any]:
+    """What the producer is given beside its address."""
+    given = {
+        "acks": "all",
+        "linger_ms": job.linger_ms,
+        "batch_size": job.batch_size,
+        "compression_type": job.compression,
+        "compression_gzip_level": job.gzip_level,
+        "buffer_memory": job.buffer_memory,
+    }
+    return {name: value for name, value in given.items() if value is not None}
+
+
+async def measure(job: Job) -> Measurement:
+    """Run the job; raises AssertionError when this is another leg than it asks for."""
+    assert (job.leg == "compiled") == aioprod.COMPILED, (
+        f"The job asks for the {job.leg} leg, and the other one runs: build the modules with "
+        "`python setup.py build_ext --inplace`."
+    )
+    call = CALLS[job.call]
+    async with Producer(job.bootstrap_servers, **settings(job)) as producer:
+        if job.call == "spread":
+            await _touch(producer, job)
+        config = producer.config
+        used = settings(job) | {"leg": job.leg, "loop": job.loop, "enable_idempotence": config.enable_idempotence}
+        return await run_measured(
+            job, lambda count, tally: call(producer, job, count, tally), used, {"aioprod": aioprod.__version__}
+        )
+
+
+async def _send_nowait(producer: Producer, job: Job, count: int, tally: Tally) -> None:
+    topic = job.topics[0]
+    stream = data.values(job)
+    for _ in range(count // SLICE):
+        callback = tally.timed(tally.on_delivery)
+        for value in islice(stream, SLICE):
+            while True:
+                try:
+                    producer.send_nowait(topic, value, on_delivery=callback)
+                    break
+                except BufferFullError:
+                    await producer.drain()
+            callback = tally.on_delivery
+        await producer.drain()
+    await producer.flush()
+
+
+async def _send_nowait_keyed(producer: Producer, job: Job, count: int, tally: Tally) -> None:
+    topic = job.topics[0]
+    stream = data.pairs(job)
+    for _ in range(count // SLICE):
+        callback = tally.timed(tally.on_delivery)
+        for key, value in islice(stream, SLICE):
+            while True:
+                try:
+                    producer.send_nowait(topic, value, key=key, on_delivery=callback)
+                    break
+                except BufferFullError:
+                    await producer.drain()
+            callback = tally.on_delivery
+        await producer.drain()
+    await producer.flush()
+
+
+async def _touch(producer: Producer, job: Job) -> None:
+    """One record to each partition of each topic, so that the producer knows and has used them all."""
+    for topic in job.topics:
+        for partition in range(job.partitions):
+            while True:
+                try:
+                    producer.send_nowait(topic, b"", partition=partition)
+                    break
+                except BufferFullError:
+                    await producer.drain()
+        await producer.drain()
+    await producer.flush()
+
+
+async def _spread(producer: Producer, job: Job, count: int, tally: Tally) -> None:
+    """Bursts of records to one topic after the other."""
+    stream = data.values(job)
+    for number in range(count // SLICE):
+        topic = job.topics[number % len(job.topics)]
+        callback = tally.timed(tally.on_delivery)
+        for value in islice(stream, SLICE):
+            while True:
+                try:
+                    producer.send_nowait(topic, value, on_delivery=callback)
+                    break
+                except BufferFullError:
+                    await producer.drain()
+            callback = tally.on_delivery
+        await producer.drain()
+    await producer.flush()
+
+
+async def _submit(producer: Producer, topic: str, values: Iterator[bytes], tally: Tally) -> list[asyncio.Future[Any]]:
+    futures: list[asyncio.Future[Any]] = []
+    for _ in range(ROUND // SLICE):
+        start = time.perf_counter()
+        futures += [producer.submit(topic, value) for value in islice(values, SLICE)]
+        tally.watch(futures[-SLICE], start)
+    return futures
+
+
+async def _submit_each(producer: Producer, job: Job, count: int, tally: Tally) -> None:
+    await awaited.each(partial(_submit, producer), job, count, tally)
+
+
+async def _submit_gathered(producer: Producer, job: Job, count: int, tally: Tally) -> None:
+    await awaited.gathered(partial(_submit, producer), job, count, tally)
+
+
+async def _tasks(producer: Producer, job: Job, count: int, tally: Tally) -> None:
+    await awaited.tasks(producer.send, job, count, tally)
+
+
+async def _idle(producer: Producer, job: Job, count: int, tally: Tally) -> None:
+    await awaited.idle(producer.send, job, count, tally)
+
+
+def _stored(result: SendResult) -> int:
+    assert not result.failures
+    return sum(len(offsets) for ranges in result.offsets.values() for offsets in ranges)
+
+
+async def _send_many(producer: Producer, job: Job, count: int, tally: Tally) -> None:
+    values = list(islice(data.values(job), ROUND))
+    for _ in range(count // ROUND):
+        tally.acknowledged += _stored(await producer.send_many(job.topics[0], values))
+
+
+async def _send_arrow(producer: Producer, job: Job, count: int, tally: Tally) -> None:
+    import pyarrow
+
+    keys, values = zip(*islice(data.pairs(job), ROUND), strict=True)
+    batch = pyarrow.record_batch(
+        {"key": pyarrow.array(keys, pyarrow.binary()), "value": pyarrow.array(values, pyarrow.binary())}
+    )
+    sender: Any = producer
+    for _ in range(count // ROUND):
+        tally.acknowledged += _stored(await sender.send_arrow(batch, topic=job.topics[0]))
+
+
+CALLS: dict[str, Call] = {
+    "send_nowait": _send_nowait,
+    "send_nowait_keyed": _send_nowait_keyed,
+    "spread": _spread,
+    "submit_each": _submit_each,
+    "submit_gathered": _submit_gathered,
+    "tasks": _tasks,
+    "send_many": _send_many,
+    "send_arrow": _send_arrow,
+    "idle": _idle,
+}

@@ -1,0 +1,71 @@
+"""What the loop-bound clients have in common: the ways of awaiting outcomes, around a call that each brings along."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from itertools import islice
+from typing import Any
+
+from benchmarks import data
+from benchmarks.job import Job
+from benchmarks.measure import ROUND, Tally
+
+__all__ = ["Collect", "Send", "each", "gathered", "idle", "tasks"]
+
+Send = Callable[[str, bytes], Awaitable[Any]]
+"""Sends one record and waits for its acknowledgement."""
+Collect = Callable[[str, Iterator[bytes], Tally], Awaitable[list[asyncio.Future[Any]]]]
+"""Sends the next `ROUND` values, samples their latencies, and returns one future for each."""
+
+TASKS = 1000
+TASK_SAMPLE = 10
+"""One in so many records of a task is timed."""
+IDLE_S = 0.002
+"""How long a connection is idle between two records."""
+
+
+async def each(collect: Collect, job: Job, count: int, tally: Tally) -> None:
+    """Rounds of futures, awaited one by one."""
+    stream = data.values(job)
+    for _ in range(count // ROUND):
+        for future in await collect(job.topics[0], stream, tally):
+            await future
+            tally.acknowledged += 1
+
+
+async def gathered(collect: Collect, job: Job, count: int, tally: Tally) -> None:
+    """Rounds of futures, awaited by `asyncio.gather`."""
+    stream = data.values(job)
+    for _ in range(count // ROUND):
+        tally.acknowledged += len(await asyncio.gather(*await collect(job.topics[0], stream, tally)))
+
+
+async def tasks(send: Send, job: Job, count: int, tally: Tally) -> None:
+    """1000 tasks, each with one record under way at a time."""
+    topic = job.topics[0]
+    stream = data.values(job)
+    samples = count // TASKS // TASK_SAMPLE
+
+    async def task() -> None:
+        for _ in range(samples):
+            start = time.perf_counter()
+            await send(topic, next(stream))
+            tally.latencies_s.append(time.perf_counter() - start)
+            for value in islice(stream, TASK_SAMPLE - 1):
+                await send(topic, value)
+            tally.acknowledged += TASK_SAMPLE
+
+    await asyncio.gather(*[task() for _ in range(TASKS)])
+
+
+async def idle(send: Send, job: Job, count: int, tally: Tally) -> None:
+    """One record at a time over a connection that was idle for a moment; each is timed."""
+    topic = job.topics[0]
+    for value in islice(data.values(job), count):
+        await asyncio.sleep(IDLE_S)
+        start = time.perf_counter()
+        await send(topic, value)
+        tally.latencies_s.append(time.perf_counter() - start)
+        tally.acknowledged += 1

@@ -1,0 +1,106 @@
+"""confluent-kafka's `Producer`: librdkafka's threads do the sending, `poll` calls the callbacks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import metadata
+from itertools import islice
+from typing import Any
+
+from confluent_kafka import Producer, libversion
+
+from benchmarks import data
+from benchmarks.job import Job, Measurement
+from benchmarks.measure import ROUND, SLICE, Meter, Tally
+
+__all__ = ["measure", "settings", "versions"]
+
+Call = Callable[[Any, Job, int, Tally], None]
+FULL_S = 0.01
+"""How long to wait for acknowledgements when librdkafka's queue is full."""
+
+
+def settings(job: Job) -> dict[str, Any]:
+    """What the producer is given beside its address.
+
+    Its queue takes a million records, so that their number is no bound; keyed records go where Java's would.
+    """
+    given = {
+        "acks": "all",
+        "linger.ms": job.linger_ms,
+        "batch.size": job.batch_size,
+        "compression.type": job.compression,
+        "compression.level": job.gzip_level,
+        "queue.buffering.max.messages": 1_000_000,
+        "queue.buffering.max.kbytes": None if job.buffer_memory is None else job.buffer_memory // 1024,
+        "partitioner": "murmur2_random" if job.keyed else None,
+    }
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def versions() -> dict[str, str]:
+    """Of the binding and of the library below it."""
+    return {"confluent-kafka": metadata.version("confluent-kafka"), "librdkafka": libversion()[0]}
+
+
+async def measure(job: Job) -> Measurement:
+    """Run the job. It has no use for the loop that it is called on, and holds it until it is done."""
+    call = CALLS[job.call]
+    producer = Producer({"bootstrap.servers": job.bootstrap_servers, **settings(job)})
+    producer.list_topics(job.topics[0], timeout=10)
+    call(producer, job, job.warm_up, Tally())
+    tally = Tally()
+    meter = Meter()
+    call(producer, job, job.records, tally)
+    return meter.measurement(job, tally, None, settings(job) | {"enable.idempotence": False}, versions())
+
+
+def _produce(producer: Any, job: Job, count: int, tally: Tally) -> None:
+    topic = job.topics[0]
+    stream = data.values(job)
+    for _ in range(count // SLICE):
+        callback = tally.timed(tally.on_message)
+        for value in islice(stream, SLICE):
+            while True:
+                try:
+                    producer.produce(topic, value, on_delivery=callback)
+                    break
+                except BufferError:
+                    producer.poll(FULL_S)
+            callback = tally.on_message
+        producer.poll(0)
+    producer.flush()
+
+
+def _produce_keyed(producer: Any, job: Job, count: int, tally: Tally) -> None:
+    topic = job.topics[0]
+    stream = data.pairs(job)
+    for _ in range(count // SLICE):
+        callback = tally.timed(tally.on_message)
+        for key, value in islice(stream, SLICE):
+            while True:
+                try:
+                    producer.produce(topic, value, key, on_delivery=callback)
+                    break
+                except BufferError:
+                    producer.poll(FULL_S)
+            callback = tally.on_message
+        producer.poll(0)
+    producer.flush()
+
+
+def _produce_batch(producer: Any, job: Job, count: int, tally: Tally) -> None:
+    """The dictionaries are made once: a program that gets its values one by one would have to make them each time."""
+    messages = [{"value": value} for value in islice(data.values(job), ROUND)]
+    for _ in range(count // ROUND):
+        taken = producer.produce_batch(job.topics[0], messages, on_delivery=tally.on_message)
+        assert taken == ROUND
+        producer.poll(0)
+    producer.flush()
+
+
+CALLS: dict[str, Call] = {
+    "produce": _produce,
+    "produce_keyed": _produce_keyed,
+    "produce_batch": _produce_batch,
+}

@@ -1,0 +1,312 @@
+"""The rows of the table: who is measured in each, and what has to be reached."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from benchmarks.brokers import TOPIC, Broker
+from benchmarks.job import Job
+from benchmarks.measure import ROUND, SLICE
+
+__all__ = ["AIOPROD", "ROWS", "Check", "Contender", "Row"]
+
+AIOPROD: Final = "aioprod"
+ON_ASYNCIO: Final = "aioprod, asyncio's loop"
+INTERPRETED: Final = "aioprod interpreted"
+AIOKAFKA: Final = "aiokafka"
+CONFLUENT: Final = "confluent-kafka produce"
+CONFLUENT_KEYED: Final = "confluent-kafka produce, keyed"
+CONFLUENT_BATCH: Final = "confluent-kafka produce_batch"
+AIO_PRODUCER: Final = "confluent-kafka AIOProducer"
+
+KB: Final = 1024
+MANY_PARTITIONS: Final = 10_000
+FEW_PARTITIONS: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """One client with one call and its settings; `records` are the measured ones, `settings` are fields of `Job`.
+
+    `partitions` of more than 0 asks for topics with so many partitions together.
+    """
+
+    label: str
+    client: str
+    call: str
+    records: int
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    partitions: int = 0
+
+    def job(self, broker: Broker, records: int | None, scale: float) -> Job:
+        """What its process does; `records` replaces the number of records, `scale` multiplies it."""
+        unit = 100 if self.call == "idle" else ROUND
+        wanted = self.records * scale if records is None else records
+        count = max(unit, round(wanted / unit) * unit)
+        return Job(
+            client=self.client,
+            call=self.call,
+            records=count,
+            warm_up=max(unit, count // 5 // unit * unit),
+            bootstrap_servers=broker.bootstrap_servers,
+            topics=broker.many(self.partitions) if self.partitions else (TOPIC,),
+            partitions=broker.many_partitions if self.partitions else broker.partitions,
+            **self.settings,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One target: a metric of `ours` beside the best of `against`.
+
+    "times": the other's divided by ours is at least `bound`. "within": ours divided by the other's is at most that.
+    "limit": ours, the worst of several, is at most `bound` in the unit of the metric.
+    """
+
+    metric: str
+    kind: Literal["times", "within", "limit"]
+    bound: float
+    against: tuple[str, ...] = ()
+    ours: tuple[str, ...] = (AIOPROD,)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A way of calling, who is measured at it, and the targets. `title` and `against` are the words of the table."""
+
+    name: str
+    title: str
+    against: str
+    contenders: tuple[Contender, ...]
+    checks: tuple[Check, ...]
+
+
+def _row(name: str, title: str, against: str, contenders: list[Contender], *checks: Check, **settings: Any) -> Row:
+    """A row whose `settings` hold for all of its contenders that don't say otherwise."""
+    shared = {"batch_size": 128 * KB} | settings
+    given = (
+        Contender(c.label, c.client, c.call, c.records, shared | dict(c.settings), c.partitions) for c in contenders
+    )
+    return Row(name, title, against, tuple(given), checks)
+
+
+def _ours(call: str, records: int, label: str = AIOPROD, **settings: Any) -> Contender:
+    return Contender(label, "aioprod", call, records, settings)
+
+
+def _legs_and_loops(call: str, records: int, interpreted: int = 20_000) -> list[Contender]:
+    """aioprod as it should be used, on the other loop, and interpreted."""
+    return [
+        _ours(call, records),
+        _ours(call, records, ON_ASYNCIO, loop="asyncio"),
+        _ours(call, interpreted, INTERPRETED, leg="interpreted"),
+    ]
+
+
+def _confluent(call: str, records: int, label: str = CONFLUENT, **settings: Any) -> Contender:
+    return Contender(label, "confluent", call, records, settings)
+
+
+def _aiokafka(call: str, records: int, label: str = AIOKAFKA, **settings: Any) -> Contender:
+    return Contender(label, "aiokafka", call, records, settings)
+
+
+def _cpu(bound: float, *against: str) -> Check:
+    return Check("cpu_us", "times", bound, against)
+
+
+def _nowait_rows() -> list[Row]:
+    rows = []
+    for size_kb in (16, 128):
+        default = f"{CONFLUENT}, its default batch of 1 MB"
+        callback = [
+            *_legs_and_loops("send_nowait", 300_000),
+            _confluent("produce", 300_000),
+            _confluent("produce", 300_000, default, batch_size=None),
+        ]
+        keyed = [_ours("send_nowait_keyed", 300_000), _confluent("produce_keyed", 300_000)]
+        title = f"`send_nowait` + callback, {size_kb} KB batches"
+        rows += [
+            _row(
+                f"nowait-{size_kb}k",
+                title,
+                "confluent-kafka `produce` + callback",
+                callback,
+                _cpu(3, CONFLUENT),
+                batch_size=size_kb * KB,
+            ),
+            _row(
+                f"keyed-{size_kb}k",
+                f"{title}, keyed (murmur2)",
+                "the same, `murmur2_random`",
+                keyed,
+                _cpu(3, CONFLUENT),
+                batch_size=size_kb * KB,
+                keyed=True,
+            ),
+        ]
+    return rows
+
+
+def _future_rows() -> list[Row]:
+    aio_producer = Contender(AIO_PRODUCER, "confluent_aio", "produce_each", 30_000)
+    return [
+        _row(
+            "submit-each",
+            "`submit`, futures awaited one by one",
+            "aiokafka `send`, futures awaited one by one",
+            [
+                *_legs_and_loops("submit_each", 200_000)[:2],
+                _aiokafka("send_each", 100_000),
+                aio_producer,
+            ],
+            _cpu(10, AIOKAFKA),
+        ),
+        _row(
+            "submit-gather",
+            "`submit`, `asyncio.gather`",
+            "aiokafka `send`, `gather`",
+            [
+                *_legs_and_loops("submit_gathered", 200_000),
+                _aiokafka("send_gathered", 100_000),
+                Contender(AIO_PRODUCER, "confluent_aio", "produce_gathered", 30_000),
+            ],
+            _cpu(4, AIOKAFKA),
+        ),
+        _row(
+            "tasks",
+            "1000 tasks each awaiting `send`",
+            "aiokafka `send_and_wait`",
+            [*_legs_and_loops("tasks", 200_000), _aiokafka("tasks", 100_000)],
+            _cpu(4, AIOKAFKA),
+            Check("p99_us", "times", 1, (AIOKAFKA,)),
+        ),
+        _row(
+            "interpreted",
+            "interpreted leg, `submit`",
+            "aiokafka compiled",
+            [_ours("submit_each", 30_000, INTERPRETED, leg="interpreted"), _aiokafka("send_each", 50_000)],
+            Check("cpu_us", "times", 1, (AIOKAFKA,), (INTERPRETED,)),
+        ),
+    ]
+
+
+def _bulk_rows() -> list[Row]:
+    produce = _confluent("produce", 300_000)
+    return [
+        _row(
+            "send-many",
+            "`send_many`",
+            "confluent-kafka `produce_batch` or `produce`, the better",
+            [
+                *_legs_and_loops("send_many", 500_000),
+                _confluent("produce_batch", 300_000, CONFLUENT_BATCH),
+                produce,
+            ],
+            _cpu(10, CONFLUENT, CONFLUENT_BATCH),
+        ),
+        _row(
+            "send-arrow",
+            "`send_arrow`, 10,000 rows a batch, keyed",
+            "confluent-kafka `produce`, not keyed",
+            [
+                _ours("send_arrow", 500_000, keyed=True),
+                produce,
+                _confluent("produce_keyed", 300_000, CONFLUENT_KEYED, keyed=True),
+            ],
+            _cpu(8, CONFLUENT),
+        ),
+    ]
+
+
+def _idle_row() -> Row:
+    return _row(
+        "idle",
+        "idle, one `await send` at a time, defaults",
+        "aiokafka `send_and_wait`",
+        [
+            _ours("idle", 600),
+            _aiokafka("idle", 600),
+            _ours("idle", 600, ON_ASYNCIO, loop="asyncio"),
+            _ours("idle", 300, INTERPRETED, leg="interpreted"),
+            _aiokafka("idle", 600, f"{AIOKAFKA}, asyncio's loop", loop="asyncio"),
+            Contender(AIO_PRODUCER, "confluent_aio", "idle", 200),
+        ],
+        Check("p50_us", "times", 2, (AIOKAFKA,)),
+        Check("p99_us", "times", 1, (AIOKAFKA,)),
+        linger_ms=None,
+        batch_size=None,
+        beat="none",
+    )
+
+
+def _compression_rows() -> list[Row]:
+    return [
+        _row(
+            f"{codec}-{size_kb}k",
+            f"{size_kb} KB values, {codec}",
+            "confluent-kafka `produce` + callback",
+            [_ours("send_nowait", records), _confluent("produce", records)],
+            _cpu(1, CONFLUENT),
+            compression=codec,
+            value_size=size_kb * KB,
+        )
+        for size_kb, records in ((1, 50_000), (10, 10_000))
+        for codec in ("lz4", "zstd")
+    ]
+
+
+def _limit_rows() -> list[Row]:
+    full = {"compression": "gzip", "gzip_level": 9, "batch_size": 1_000_000, "beat": "turn"}
+    gap_labels = ("aioprod send_nowait", "aioprod send_many")
+    many, few = f"aioprod, {MANY_PARTITIONS:,} partitions", f"aioprod, {FEW_PARTITIONS} partitions"
+    return [
+        _row(
+            "partitions",
+            "10,000 partitions of 1,000 topics",
+            "the same producer with 10 partitions",
+            [
+                Contender(many, "aioprod", "spread", 300_000, {}, MANY_PARTITIONS),
+                Contender(few, "aioprod", "spread", 300_000, {}, FEW_PARTITIONS),
+            ],
+            Check("cpu_us", "within", 1.3, (few,), (many,)),
+            batch_size=16 * KB,
+        ),
+        _row(
+            "loop-gap",
+            "largest loop gap, gzip level 9, 1 MB batches",
+            "thread CPU time between two turns of the loop",
+            [
+                _ours("send_nowait", 100_000, gap_labels[0]),
+                _ours("send_many", 100_000, gap_labels[1]),
+                _aiokafka("send_each", 50_000),
+            ],
+            Check("gap_ms", "limit", 10, (), gap_labels),
+            **full,
+        ),
+        _row(
+            "memory",
+            "peak memory, 2 million records, 32 MB buffer",
+            "confluent-kafka `produce` + callback",
+            [_ours("send_nowait", 2_000_000), _confluent("produce", 2_000_000)],
+            Check("peak_mb", "times", 1, (CONFLUENT,)),
+            buffer_memory=32 * KB * KB,
+        ),
+    ]
+
+
+ROWS: Final[dict[str, Row]] = {
+    row.name: row
+    for row in (
+        *_nowait_rows(),
+        *_future_rows(),
+        *_bulk_rows(),
+        _idle_row(),
+        *_compression_rows(),
+        *_limit_rows(),
+    )
+}
+"""In the order of the table, and in which they run: that with the 10,000 partitions late, as the broker keeps them."""
+assert ROUND % SLICE == 0

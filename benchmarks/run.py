@@ -1,0 +1,125 @@
+"""Runs the rows: each measurement in a process of its own, the contenders of a row taking turns."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks import brokers
+from benchmarks.job import Job, Measurement
+from benchmarks.rows import ROWS, Row
+
+__all__ = ["Options", "run"]
+
+ROOT = Path(__file__).parent.parent
+TIMEOUT_S = 300.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What is run. `only` keeps the contenders whose label contains it; `wrap` is a command before each process's."""
+
+    rows: tuple[str, ...]
+    brokers: tuple[str, ...]
+    runs: int
+    records: int | None
+    scale: float
+    only: str
+    wrap: str
+
+
+class ContenderFailedError(Exception):
+    """A contender's process ended without a measurement; the message has the end of what it said."""
+
+
+async def run(options: Options) -> list[dict[str, Any]]:
+    """Measure everything; one entry per broker, row and contender, in the form of the results file."""
+    entries: list[dict[str, Any]] = []
+    for name in options.brokers:
+        async with brokers.start(name) as broker:
+            print(f"\n{broker.title} at {broker.bootstrap_servers}", flush=True)
+            for row_name in options.rows:
+                entries += await _run_row(broker, ROWS[row_name], options)
+    return entries
+
+
+async def _run_row(broker: brokers.Broker, row: Row, options: Options) -> list[dict[str, Any]]:
+    contenders = [contender for contender in row.contenders if options.only in contender.label]
+    jobs = [await asyncio.to_thread(contender.job, broker, options.records, options.scale) for contender in contenders]
+    entries: list[dict[str, Any]] = [
+        {"broker": broker.name, "row": row.name, "contender": contender.label, "runs": []} for contender in contenders
+    ]
+    print(f"\n{row.name}: {row.title}", flush=True)
+    for number in range(options.runs):
+        order = range(len(jobs))
+        for index in [*order[number % len(jobs) :], *order[: number % len(jobs)]] if jobs else ():
+            if "failure" in entries[index]:
+                continue
+            try:
+                _add(entries[index], await _measure(jobs[index], shlex.split(options.wrap)))
+            except ContenderFailedError as error:
+                entries[index]["failure"] = str(error)
+    for entry in entries:
+        _show(entry)
+    return entries
+
+
+async def _measure(job: Job, wrap: Sequence[str]) -> Measurement:
+    """One process, from its start to its end."""
+    environment = dict(os.environ, AIOPROD_NO_EXT="1" if job.leg == "interpreted" else "")
+    environment.pop("AIOKAFKA_NO_EXTENSIONS", None)
+    process = await asyncio.create_subprocess_exec(
+        *wrap,
+        sys.executable,
+        "-m",
+        "benchmarks.contender",
+        job.to_json(),
+        cwd=ROOT,
+        env=environment,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        async with asyncio.timeout(TIMEOUT_S):
+            out, err = await process.communicate()
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+        raise ContenderFailedError(f"It was not done after {TIMEOUT_S:.0f} s.") from None
+    lines = out.decode().splitlines()
+    if process.returncode != 0 or not lines:
+        said = err.decode(errors="replace").strip().splitlines() or [f"exit status {process.returncode}"]
+        raise ContenderFailedError("\n".join(said[-5:]))
+    if wrap:
+        sys.stderr.write(err.decode(errors="replace"))
+    return Measurement.from_json(lines[-1])
+
+
+def _add(entry: dict[str, Any], measurement: Measurement) -> None:
+    """One more run; what is the same in all runs is kept once."""
+    numbers = asdict(measurement)
+    entry["settings"] = numbers.pop("settings")
+    entry["versions"] = numbers.pop("versions")
+    entry["runs"].append(numbers)
+
+
+def _show(entry: dict[str, Any]) -> None:
+    from benchmarks.report import medians
+
+    if "failure" in entry:
+        print(f"  {entry['contender']:<52} failed: {entry['failure'].splitlines()[-1]}", flush=True)
+        return
+    found = medians(entry["runs"])
+    shown = [f"{found['cpu_us']:8.3f} us CPU", f"{found['records_per_s']:>10,.0f}/s"]
+    if "p50_us" in found:
+        shown.append(f"p50 {found['p50_us'] / 1000:.2f} p99 {found['p99_us'] / 1000:.2f} ms")
+    if "gap_ms" in found:
+        shown.append(f"gap {found['gap_ms']:.1f} ms")
+    shown.append(f"peak {found['peak_mb']:.0f} MB (+{found['growth_mb']:.0f})")
+    print(f"  {entry['contender']:<52}{'  '.join(shown)}", flush=True)
