@@ -6,9 +6,13 @@ import contextlib
 import os
 
 import pytest
+from hypothesis import settings
 
 import aioprod
 from setup import build_fault
+
+settings.register_profile("aioprod", deadline=None)
+settings.load_profile("aioprod")
 
 collect_ignore = [] if aioprod.COMPILED else ["tests/legs"]
 """What compares the compiled modules with the interpreted ones needs both."""
