@@ -308,7 +308,7 @@ class Engine:
     async def _close(self, timeout: float | None, hurry: asyncio.Future[None]) -> DeliveryReport:
         """Wait for the outcomes until `timeout`, or until somebody is in a hurry; then give the rest up."""
         self.delivery.undelivered = []
-        self._sender.closing = True
+        self._sender.close()
         refusal = ProducerClosedError("The producer was closed before the record could be accepted.")
         self.room.close(refusal)
         why = "the producer was closed."

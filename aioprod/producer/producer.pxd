@@ -1,3 +1,5 @@
+cimport cython
+
 from aioprod.core.accumulator cimport Accumulator
 from aioprod.producer.clock cimport Clock
 from aioprod.producer.guard cimport Guard
@@ -12,4 +14,5 @@ cdef class Producer:
     cdef dict __dict__
     cdef bint _is_plain
 
+    @cython.locals(encoded=bytes, index=int, now_ns="long long", at_ms="long long")
     cdef _take(self, str topic, value, key, partition, headers, timestamp, waiter)
