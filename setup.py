@@ -19,18 +19,22 @@ ONLY_DECLARED = {"memory"}
 DIRECTIVES = {
     "language_level": "3",
     "annotation_typing": False,
-    "boundscheck": False,
-    "wraparound": False,
     "cdivision": True,
     "initializedcheck": False,
 }
-"""Indexes are proven in the source. Annotations are for mypy: types of the compiled leg stand in the .pxd files."""
+"""Annotations are for mypy: the types of the compiled leg stand in the .pxd files. Modules whose indexes are proven say
+so in their first line."""
 
 
 def hot_modules() -> list[Extension]:
-    """One extension per module that has declarations."""
-    declared = sorted(path for path in Path("aioprod").rglob("*.pxd") if path.stem not in ONLY_DECLARED)
-    return [Extension(".".join(path.with_suffix("").parts), [str(path.with_suffix(".py"))]) for path in declared]
+    """One extension per declared module; each depends on all declarations, as they lay out each other's objects."""
+    declarations = sorted(Path("aioprod").rglob("*.pxd"))
+    depends = [str(path) for path in declarations]
+    return [
+        Extension(".".join(path.with_suffix("").parts), [str(path.with_suffix(".py"))], depends=depends)
+        for path in declarations
+        if path.stem not in ONLY_DECLARED
+    ]
 
 
 class BuildHotModules(build_ext):

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Interceptors", "ProducerInterceptor"]
 
+PARTITION_MAX = 2**31 - 1
+
 _logger = logging.getLogger("aioprod")
 
 
@@ -89,8 +91,9 @@ class Interceptors:
 
     def on_send_error(self, record: ProducerRecord, partition: int | None, error: AioprodError) -> None:
         """Tell all interceptors of a record that failed before it was accepted; `partition` is None without one."""
-        where = -1 if partition is None else partition
-        self.on_acknowledgement(RecordMetadata(record.topic, where, offset=-1, timestamp=-1), error)
+        # What is wrong with a record may be its topic or its partition.
+        where = partition if isinstance(partition, int) and 0 <= partition <= PARTITION_MAX else -1
+        self.on_acknowledgement(RecordMetadata(str(record.topic), where, offset=-1, timestamp=-1), error)
 
     def close(self) -> None:
         """Close all interceptors that can be closed; a failure is logged."""

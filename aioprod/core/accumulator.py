@@ -14,7 +14,7 @@ from typing import Any
 
 from aioprod.cluster import Metadata
 from aioprod.cluster.metadata import topic_name_error
-from aioprod.core.batch import Batch, ParkedRecord, Run
+from aioprod.core.batch import Batch, ParkedRecord
 from aioprod.core.budget import MemoryBudget
 from aioprod.core.choice import PartitionChoice
 from aioprod.core.partition import BrokerQueue, Partition, Topic
@@ -24,6 +24,7 @@ from aioprod.records.builder import HEADER, RecordBatchBuilder, record_size_boun
 from aioprod.routing.partitioners import Partitioner
 from aioprod.routing.sticky import StickyChoice
 from aioprod.types import TopicPartition
+from aioprod.wire.buffer import Buffer
 
 __all__ = ["Accumulator", "AccumulatorSettings"]
 
@@ -79,7 +80,8 @@ class Accumulator:
         self.delayed: list[tuple[float, int, Partition]] = []
         self.serial = 0
         self._full_position = self.pool.full_size - 1
-        self._choice = PartitionChoice(
+        self._bound_max = min(settings.max_request_size - HEADER, settings.buffer_memory)
+        self.choice = PartitionChoice(
             partitioner, metadata=metadata, ignore_keys=settings.ignore_keys, full_position=self._full_position
         )
         self._wake = wake
@@ -111,50 +113,15 @@ class Accumulator:
         topic = self._last_topic if name is self._last_name else None
         if topic is None:
             topic = self.topic(name, now)
-        bound = self._admit(name, key, value, headers, granted)
+        bound = record_size_bound(key, value, headers)
+        self.check_size(topic, bound)
+        if not granted and not self.budget.fits(bound):
+            raise self._full(name, bound)
         if topic.parked is not None:
-            deadline = now + min(self.settings.max_block_s, self.settings.delivery_timeout_s)
-            record = ParkedRecord(topic, key, value, headers, partition, timestamp, waiter, bound, now, deadline)
-            if not topic.parked:
-                self._due(deadline)
-            topic.parked.append(record)
-            self.budget.take(bound)
-            return record
-        batch = self.place(topic, key, value, headers, partition, timestamp, now, bound)
+            return self._park(topic, key, value, headers, partition, timestamp, waiter, now, bound)
+        batch = self.put(topic, key, value, headers, partition, timestamp, now, bound)
         batch.waiters.append(waiter)
         return batch
-
-    def append_to_bulk(
-        self,
-        name: str,
-        key: bytes | None,
-        value: bytes | None,
-        headers: bytes,
-        partition: int,
-        timestamp: int,
-        bulk: Any,
-        now: float,
-        granted: bool = False,
-    ) -> int:
-        """Take one record of a bulk call; the partition it went to, or -1 when the topic is not usable yet.
-
-        Records of one call that follow each other in a batch share one waiter entry. Raises what `append` raises.
-        """
-        topic = self._last_topic if name is self._last_name else None
-        if topic is None:
-            topic = self.topic(name, now)
-        if topic.parked is not None:
-            return -1
-        bound = self._admit(name, key, value, headers, granted)
-        batch = self.place(topic, key, value, headers, partition, timestamp, now, bound)
-        index = batch.partition.index
-        ordinal = bulk.next_ordinal(index)
-        last = batch.waiters[-1] if batch.waiters else None
-        if type(last) is Run and last.bulk is bulk:
-            last.count += 1
-        else:
-            batch.waiters.append(Run(bulk, ordinal, 1))
-        return index
 
     def topic(self, name: str, now: float) -> Topic:
         """The topic of that name; a new one is asked for. Raises InvalidTopicError for an illegal name."""
@@ -173,30 +140,54 @@ class Accumulator:
         self._last_topic = topic
         return topic
 
-    def _admit(self, name: str, key: bytes | None, value: bytes | None, headers: bytes, granted: bool) -> int:
-        """The most bytes that the record can take, which are free; raises otherwise."""
-        bound = record_size_bound(key, value, headers)
-        settings = self.settings
-        if bound + HEADER > settings.max_request_size:
-            raise RecordTooLargeError(
+    def check_size(self, topic: Topic, bound: int) -> None:
+        """Raise RecordTooLargeError for a record of up to `bound` bytes that could never be taken."""
+        if bound > self._bound_max:
+            raise self._too_large(topic.name, bound)
+
+    def _too_large(self, name: str, bound: int) -> RecordTooLargeError:
+        size_max = self.settings.max_request_size
+        if bound + HEADER > size_max:
+            return RecordTooLargeError(
                 f"A record for topic {name!r} takes up to {bound + HEADER} bytes with its batch header, more than "
-                f"max.request.size={settings.max_request_size}.",
+                f"max.request.size={size_max}.",
                 hint="Send smaller values, or raise max.request.size together with the topic's max.message.bytes.",
             )
-        budget = self.budget
-        if bound > budget.limit:
-            raise RecordTooLargeError(
-                f"A record for topic {name!r} takes up to {bound} bytes, more than buffer.memory={budget.limit}."
-            )
-        if not granted and not budget.fits(bound):
-            raise BufferFullError(
-                f"buffer.memory={budget.limit} is used up: {budget.records} records with {budget.used} bytes wait for "
-                f"their delivery, and the next one, for topic {name!r}, needs up to {bound} bytes.",
-                hint="Await producer.drain() or send(), which wait for room, or raise buffer.memory.",
-            )
-        return bound
+        return RecordTooLargeError(
+            f"A record for topic {name!r} takes up to {bound} bytes, more than buffer.memory={self.budget.limit}."
+        )
 
-    def place(
+    def _full(self, name: str, bound: int) -> BufferFullError:
+        budget = self.budget
+        budget.refused = max(budget.refused, bound)
+        return BufferFullError(
+            f"buffer.memory={budget.limit} is used up: {budget.records} records with {budget.used} bytes wait for "
+            f"their delivery, and the next one, for topic {name!r}, needs up to {bound} bytes.",
+            hint="Await producer.drain() or send(), which wait for room, or raise buffer.memory.",
+        )
+
+    def _park(
+        self,
+        topic: Topic,
+        key: bytes | None,
+        value: bytes | None,
+        headers: bytes,
+        partition: int,
+        timestamp: int,
+        waiter: Any,
+        now: float,
+        bound: int,
+    ) -> ParkedRecord:
+        deadline = now + min(self.settings.max_block_s, self.settings.delivery_timeout_s)
+        record = ParkedRecord(topic, key, value, headers, partition, timestamp, waiter, bound, now, deadline)
+        if not topic.parked:
+            self._due(deadline)
+        assert topic.parked is not None
+        topic.parked.append(record)
+        self.budget.take(bound)
+        return record
+
+    def put(
         self,
         topic: Topic,
         key: bytes | None,
@@ -207,23 +198,73 @@ class Accumulator:
         now: float,
         bound: int,
     ) -> Batch:
-        """Encode a record into the open batch of its partition; the caller adds the waiter."""
-        chosen = topic.partitions[self._choice.choose(topic, key, value, partition, bound)]
+        """Choose the partition of a record and encode it there; the caller sees to the room, and adds the waiter."""
+        is_sticky = self.choice.is_sticky(key is not None, partition)
+        index = -1 if is_sticky else self.choice.choose(topic, key, value, partition, bound)
+        return self.place(
+            topic,
+            index,
+            b"" if key is None else key,
+            0,
+            -1 if key is None else len(key),
+            b"" if value is None else value,
+            0,
+            -1 if value is None else len(value),
+            headers,
+            0,
+            len(headers),
+            timestamp,
+            now,
+            bound,
+        )
+
+    def place(
+        self,
+        topic: Topic,
+        index: int,
+        key: Buffer,
+        key_start: int,
+        key_size: int,
+        value: Buffer,
+        value_start: int,
+        value_size: int,
+        headers: Buffer,
+        headers_start: int,
+        headers_size: int,
+        timestamp: int,
+        now: float,
+        bound: int,
+    ) -> Batch:
+        """Encode a record into the open batch of partition `index`, -1 for the sticky one; the caller adds the waiter.
+
+        The parts of the record lie somewhere in buffers; a size of -1 stands for null.
+        """
         while True:
+            chosen = topic.partitions[topic.sticky.partition if index < 0 else index]
             batch = chosen.open
             if batch is None:
                 batch = self._open(chosen, bound, now)
-            size = batch.builder.append(timestamp, key, value, headers)
+            builder = batch.builder
+            size = builder.append_from(
+                timestamp,
+                key,
+                key_start,
+                key_size,
+                value,
+                value_start,
+                value_size,
+                headers,
+                headers_start,
+                headers_size,
+            )
             if size:
                 break
             if not self._grow(batch, bound):
                 self._finish_full(chosen, now)
-                if self._choice.is_sticky(key, partition):
-                    chosen = topic.partitions[topic.sticky.partition]
         batch.record_bytes += size
         self.budget.take(size)
         self.serial += 1
-        if batch.builder.position + SMALLEST_RECORD > self._full_position:
+        if builder.position + SMALLEST_RECORD > self._full_position:
             self._finish_full(chosen, now)
         return batch
 

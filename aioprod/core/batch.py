@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
+from aioprod.core.states import BatchState
 from aioprod.records.builder import RecordBatchBuilder
 from aioprod.records.cursor import RecordCursor
 
@@ -12,16 +12,7 @@ if TYPE_CHECKING:
     from aioprod._error_codes import ErrorCode
     from aioprod.core.partition import Partition, Topic
 
-__all__ = ["Batch", "BatchState", "FlushBarrier", "ParkedRecord", "Run"]
-
-
-class BatchState(IntEnum):
-    """Where a batch is. It only moves forward, except from IN_FLIGHT back to QUEUED for a retry."""
-
-    OPEN = 0
-    QUEUED = 1
-    IN_FLIGHT = 2
-    SETTLED = 3
+__all__ = ["Batch", "FlushBarrier", "ParkedRecord", "Run"]
 
 
 class Run:

@@ -24,16 +24,18 @@ class MemoryBudget:
 
     Who waits for room is served in order, and nobody who comes later overtakes: a record that would fit is refused
     while an older one waits, or has been granted its room and not taken it yet. Granted room is reserved until its
-    owner takes it or gives it back.
+    owner takes it or gives it back. `refused` is the size of the largest record that found no room since somebody
+    last waited for it.
     """
 
-    __slots__ = ("limit", "records", "reserved", "used", "waiting")
+    __slots__ = ("limit", "records", "refused", "reserved", "used", "waiting")
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.used = 0
         self.records = 0
         self.reserved = 0
+        self.refused = 0
         self.waiting: deque[RoomRequest] = deque()
 
     def fits(self, size: int) -> bool:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from aioprod.cluster import Metadata
 from aioprod.core.partition import Topic
 from aioprod.errors import AioprodError, InvalidRecordError
-from aioprod.routing.hashes import murmur2
+from aioprod.routing.hashes import murmur2_of
 from aioprod.routing.partitioners import Partitioner
+from aioprod.wire.buffer import Buffer
 
 __all__ = ["PartitionChoice"]
 
@@ -15,10 +16,10 @@ class PartitionChoice:
     """The built-in choice of Java 4 (murmur2 for keys, adaptive sticky without), or a partitioner object's.
 
     `full_position` is the end of a batch buffer at its full size: a partitioner that has `on_new_batch` hears of a
-    record that does not fit before it, and is asked again.
+    record that does not fit before it, and is asked again. `is_built_in`: no partitioner object is asked.
     """
 
-    __slots__ = ("_ignore_keys", "_metadata", "_on_new_batch", "_partitioner", "full_position")
+    __slots__ = ("_ignore_keys", "_metadata", "_on_new_batch", "_partitioner", "full_position", "is_built_in")
 
     def __init__(
         self, partitioner: Partitioner | None, *, metadata: Metadata, ignore_keys: bool, full_position: int
@@ -28,31 +29,41 @@ class PartitionChoice:
         self._metadata = metadata
         self._ignore_keys = ignore_keys
         self.full_position = full_position
+        self.is_built_in = partitioner is None
 
-    def is_sticky(self, key: bytes | None, partition: int) -> bool:
+    def is_sticky(self, has_key: bool, partition: int) -> bool:
         """Whether the record goes wherever the topic's sticky choice points."""
-        return partition < 0 and self._partitioner is None and (key is None or self._ignore_keys)
+        return partition < 0 and self.is_built_in and (not has_key or self._ignore_keys)
 
     def choose(self, topic: Topic, key: bytes | None, value: bytes | None, partition: int, bound: int) -> int:
-        """Index of the partition; raises InvalidRecordError when there is no such partition."""
-        count = topic.count
+        """Index of the partition of a record that is not sticky; raises InvalidRecordError where there is none."""
         if partition >= 0:
-            if partition >= count:
-                raise InvalidRecordError(
-                    f"Topic {topic.name!r} has no partition {partition}: it has {count} (0 to {count - 1})."
-                )
+            return self.asked_for(topic, partition)
+        if self.is_built_in and key is not None:
+            return self.by_key(topic, key, 0, len(key))
+        return self._custom(topic, key, value, bound)
+
+    def asked_for(self, topic: Topic, partition: int) -> int:
+        """The partition that the record names; raises InvalidRecordError when the topic has no such partition."""
+        if partition < topic.count:
             return partition
-        if self._partitioner is None:
-            if key is None or self._ignore_keys:
-                return topic.sticky.partition
-            return (murmur2(key) & 0x7FFFFFFF) % count
+        raise InvalidRecordError(
+            f"Topic {topic.name!r} has no partition {partition}: it has {topic.count} (0 to {topic.count - 1})."
+        )
+
+    def by_key(self, topic: Topic, key: Buffer, start: int, size: int) -> int:
+        """Java's choice for a key of `size` bytes at `key[start:]`."""
+        return (murmur2_of(key, start, size) & 0x7FFFFFFF) % topic.count
+
+    def _custom(self, topic: Topic, key: bytes | None, value: bytes | None, bound: int) -> int:
         try:
-            chosen = self._ask(self._partitioner, topic, key, value)
+            chosen = self._ask(topic, key, value)
             if self._on_new_batch is not None:
-                batch = topic.partitions[chosen].open
+                target = topic.partitions[chosen]
+                batch = target.open
                 if batch is None or batch.builder.position + bound > self.full_position:
                     self._on_new_batch(topic.name, self._metadata.cluster, chosen)
-                    chosen = self._ask(self._partitioner, topic, key, value)
+                    chosen = self._ask(topic, key, value)
         except AioprodError:
             raise
         except Exception as error:
@@ -62,7 +73,9 @@ class PartitionChoice:
             ) from error
         return chosen
 
-    def _ask(self, partitioner: Partitioner, topic: Topic, key: bytes | None, value: bytes | None) -> int:
+    def _ask(self, topic: Topic, key: bytes | None, value: bytes | None) -> int:
+        partitioner = self._partitioner
+        assert partitioner is not None
         chosen = partitioner.partition(topic.name, key, value, self._metadata.cluster)
         if type(chosen) is not int or not 0 <= chosen < topic.count:
             raise InvalidRecordError(

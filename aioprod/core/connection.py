@@ -27,7 +27,7 @@ from aioprod.wire.frame import FRAME_SIZE_MAX, FrameSplitter, decode_response_he
 
 __all__ = ["Complete", "Connection", "Exchange", "Phase"]
 
-Complete: TypeAlias = Callable[[Buffer | None, AioprodError | None], object]
+Complete: TypeAlias = "Callable[[Buffer | None, AioprodError | None], object]"
 """Called once with (body of the answer, None) or (None, why there is none)."""
 
 _CORRELATION_ID_MAX: Final = 0x7FFF_FFFF
@@ -192,7 +192,6 @@ class Connection:
         size: int,
         now: float,
         complete: Complete | None,
-        *,
         timeout_s: float | None = None,
         expect_response: bool = True,
     ) -> bytes:

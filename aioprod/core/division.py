@@ -6,9 +6,10 @@ from collections.abc import Collection, Iterable
 from typing import Any
 
 from aioprod.core.accumulator import Accumulator
-from aioprod.core.batch import Batch, BatchState, Run
+from aioprod.core.batch import Batch, Run
 from aioprod.core.lifecycle import requeue, settle
 from aioprod.core.pool import BUFFER_OVERHEAD
+from aioprod.core.states import BatchState
 from aioprod.records.builder import EncodedRecord, RecordBatchBuilder, record_size_bound
 
 __all__ = ["set_apart", "split"]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from heapq import heappop
 
 from aioprod.core.accumulator import Accumulator
-from aioprod.core.batch import Batch, BatchState
+from aioprod.core.batch import Batch
 from aioprod.core.partition import BrokerQueue, Partition
+from aioprod.core.states import BatchState
 
 __all__ = ["drain", "end_backoffs", "finish_due"]
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable
 from heapq import heappush
 
 from aioprod.core.accumulator import Accumulator
-from aioprod.core.batch import Batch, BatchState, FlushBarrier
+from aioprod.core.batch import Batch, FlushBarrier
+from aioprod.core.states import BatchState
 
 __all__ = ["expired", "flush", "land", "next_expiry", "release", "requeue", "settle", "withdraw"]
 

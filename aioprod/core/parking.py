@@ -26,7 +26,7 @@ def move_on(accumulator: Accumulator, topic: Topic, now: float, limit: int) -> l
             continue
         accumulator.budget.release(record.size, 1)
         try:
-            batch = accumulator.place(
+            batch = accumulator.put(
                 topic,
                 record.key,
                 record.value,

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
-from aioprod.core.batch import Batch, BatchState, ParkedRecord
+from aioprod.core.batch import Batch, ParkedRecord
+from aioprod.core.states import BatchState
 
 if TYPE_CHECKING:
     from aioprod.errors import AioprodError

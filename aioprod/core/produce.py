@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from aioprod.core.batch import Batch
-from aioprod.wire.buffer import Writer
 
 if TYPE_CHECKING:
     from aioprod.core.partition import Topic
 
-__all__ = ["FIRST_FLEXIBLE", "FIRST_WITH_TOPIC_IDS", "encode_produce"]
+__all__ = ["FIRST_FLEXIBLE", "FIRST_WITH_TOPIC_IDS", "encode_produce", "topic_key"]
 
 FIRST_FLEXIBLE = 9
 FIRST_WITH_TOPIC_IDS = 13
@@ -30,41 +29,68 @@ def encode_produce(
 
     Batches of one topic are put together. `timeout_ms` is how long the broker may wait for the replicas.
     """
-    by_topic: dict[Topic, list[Batch]] = {}
-    for batch in batches:
-        by_topic.setdefault(batch.partition.topic, []).append(batch)
     flexible = version >= FIRST_FLEXIBLE
-    head = Writer()
-    if flexible:
-        head.compact_string(None)
-    else:
-        head.string(None)
-    head.pack(ACKS_AND_TIMEOUT, acks, timeout_ms)
-    _count(head, len(by_topic), flexible)
+    groups = _by_topic(batches)
+    head = bytearray(b"\x00" if flexible else b"\xff\xff")
+    head += ACKS_AND_TIMEOUT.pack(acks, timeout_ms)
+    _put_count(head, len(groups), flexible)
     parts: list[bytes | memoryview] = []
-    for topic, of_topic in by_topic.items():
-        if version >= FIRST_WITH_TOPIC_IDS:
-            topic_id = of_topic[0].topic_id
-            assert isinstance(topic_id, UUID)
-            head.uuid(topic_id)
-        elif flexible:
-            head.compact_string(topic.name)
-        else:
-            head.string(topic.name)
-        _count(head, len(of_topic), flexible)
-        parts.append(head.getvalue())
-        parts.extend(batch.builder.wire(batch.partition.index, flexible) for batch in of_topic)
-        head = Writer()
-        if flexible:
-            head.uvarint(0)
+    size = 0
+    for group in groups:
+        _put_topic(head, version, group[0], flexible)
+        _put_count(head, len(group), flexible)
+        parts.append(bytes(head))
+        size += len(head)
+        for batch in group:
+            part = batch.builder.wire(batch.partition.index, flexible)
+            parts.append(part)
+            size += len(part)
+        head = bytearray(b"\x00" if flexible else b"")
     if flexible:
-        head.uvarint(0)
-        parts.append(head.getvalue())
-    return parts, sum(len(part) for part in parts)
+        head.append(0)
+        parts.append(bytes(head))
+        size += len(head)
+    return parts, size
 
 
-def _count(writer: Writer, count: int, flexible: bool) -> None:
-    if flexible:
-        writer.compact_count(count)
+def _by_topic(batches: list[Batch]) -> list[list[Batch]]:
+    """The batches of each topic, topics in the order in which they come up."""
+    topic = batches[0].partition.topic
+    for batch in batches:
+        if batch.partition.topic is not topic:
+            break
     else:
-        writer.count(count)
+        return [batches]
+    groups: dict[Topic, list[Batch]] = {}
+    for batch in batches:
+        groups.setdefault(batch.partition.topic, []).append(batch)
+    return list(groups.values())
+
+
+def topic_key(version: int, batch: Batch) -> bytes:
+    """What requests and answers of that version call the topic of a batch: its id, or its name in utf-8."""
+    if version < FIRST_WITH_TOPIC_IDS:
+        return batch.partition.topic.name.encode()
+    topic_id = batch.topic_id
+    assert isinstance(topic_id, UUID)
+    return topic_id.bytes
+
+
+def _put_topic(head: bytearray, version: int, batch: Batch, flexible: bool) -> None:
+    key = topic_key(version, batch)
+    if not flexible:
+        head += len(key).to_bytes(2, "big")
+    elif version < FIRST_WITH_TOPIC_IDS:
+        _put_count(head, len(key), flexible)
+    head += key
+
+
+def _put_count(head: bytearray, count: int, flexible: bool) -> None:
+    if not flexible:
+        head += count.to_bytes(4, "big")
+        return
+    count += 1
+    while count >= 0x80:
+        head.append((count & 0x7F) | 0x80)
+        count >>= 7
+    head.append(count)

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from aioprod.core.batch import Run
 from aioprod.errors import AioprodError, InvalidRecordError
 from aioprod.producer.failure import Failure
+from aioprod.producer.preparation import as_bytes
 from aioprod.types import SendResult, TopicPartition
 
 __all__ = ["Bulk", "chunks", "per_record", "same_headers"]
@@ -19,7 +20,7 @@ T = TypeVar("T")
 
 
 class Bulk:
-    """The records of one `send_many()` call: where each went, and what became of it.
+    """The records of one bulk call: where each went, and what became of it.
 
     `partitions` has one entry per record in call order, -1 for one that was not accepted. `watched` is False once the
     caller was cancelled: then nobody waits for the outcome.
@@ -32,7 +33,7 @@ class Bulk:
         self.failures: list[tuple[int, AioprodError]] = []
         self._pending = 0
         self._complete = False
-        self._ordinals: dict[int, int] = {}
+        self._last_runs: dict[int, Run] = {}
         self._stored: dict[int, list[tuple[int, int]]] = {}
         self._failed: list[tuple[int, Run, Failure, int]] = []
 
@@ -41,21 +42,24 @@ class Bulk:
         """Whether somebody still waits for the result."""
         return not self.future.cancelled()
 
-    def next_ordinal(self, partition: int) -> int:
-        """The accumulator took a record for `partition`: its number among the call's records there."""
-        ordinal = self._ordinals.get(partition, 0)
-        self._ordinals[partition] = ordinal + 1
-        self._pending += 1
-        return ordinal
+    def begin_run(self, partition: int) -> Run:
+        """A run for the next records of the call that go to `partition` in a row; it counts them itself."""
+        before = self._last_runs.get(partition)
+        run = Run(self, 0 if before is None else before.first + before.count, 0)
+        self._last_runs[partition] = run
+        return run
 
-    def accepted(self, partition: int) -> None:
-        """The next record of the call is on its way to `partition`."""
-        self.partitions.append(partition)
+    def as_bytes(self, what: str, given: object) -> bytes:
+        """A key or value as bytes; raises SerializationError."""
+        return as_bytes(what, self.topic, given)
 
-    def refused(self, error: AioprodError) -> None:
-        """The next record of the call was not accepted."""
-        self.failures.append((len(self.partitions), error))
-        self.partitions.append(-1)
+    def accepted(self, count: int) -> None:
+        """So many more records are on their way."""
+        self._pending += count
+
+    def refused(self, index: int, error: AioprodError) -> None:
+        """The record at `index` of the call was not accepted."""
+        self.failures.append((index, error))
 
     def settle(self, partition: int, run: Run, offset: int, failure: Failure | None, first: int) -> None:
         """`run.count` records have their outcome: stored from `offset` on (-1: not known), or failed.
@@ -111,14 +115,14 @@ def _joined(stored: list[tuple[int, int]]) -> Iterator[range]:
     yield range(start, stop)
 
 
-async def chunks(values: Iterable[T] | AsyncIterable[T], size: int) -> AsyncGenerator[Sequence[T], None]:
+async def chunks(values: Iterable[T] | AsyncIterable[T], size: int) -> AsyncGenerator[list[T], None]:
     """The items of an iterable of either kind: up to `size` at a time, or each as it comes from an async one."""
     if isinstance(values, AsyncIterable):
         async for value in values:
-            yield (value,)
+            yield [value]
     else:
         iterator = iter(values)
-        while chunk := tuple(islice(iterator, size)):
+        while chunk := list(islice(iterator, size)):
             yield chunk
 
 

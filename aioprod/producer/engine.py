@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable
 from random import Random
 
@@ -17,7 +16,6 @@ from aioprod.core.lifecycle import flush, withdraw
 from aioprod.core.parking import withdraw_parked
 from aioprod.errors import (
     AioprodError,
-    BufferFullError,
     DeliveryError,
     FlushTimeoutError,
     ProducerClosedError,
@@ -26,6 +24,7 @@ from aioprod.errors import (
 from aioprod.interceptors import Interceptors
 from aioprod.net.client import Client
 from aioprod.net.settings import ClientSettings
+from aioprod.producer.clock import Clock
 from aioprod.producer.failure import rebuilt
 from aioprod.producer.guard import Guard, State
 from aioprod.producer.meters import Meters
@@ -74,7 +73,7 @@ class Engine:
         self.meters = Meters()
         self.max_block_s = config.max_block_ms / 1000
         self.metadata_listeners: list[Callable[[Cluster], object]] = []
-        self.clock: Callable[[], float] = time.monotonic
+        self.clock = Clock()
         self.random = Random()  # noqa: S311  # for jitter and sticky partitions
         self._on_error = on_error
         self.guard = Guard()
@@ -177,24 +176,18 @@ class Engine:
             self.interceptors.on_send_error(record, record.partition, error)
             raise
 
-    def refused(self, prepared: Prepared, error: AioprodError, *, will_wait: bool) -> None:
-        """A record was not accepted; for one that `will_wait` for room that is not the end yet."""
-        if isinstance(error, BufferFullError):
-            _, key, value, headers, _, _ = prepared
-            self.room.found_full(record_size_bound(key, value, headers))
-            if will_wait:
-                return
+    def tell_refused(self, topic: str, partition: int, error: AioprodError) -> None:
+        """Let the interceptors hear of a record that was not accepted."""
         if self.interceptors:
-            topic, _, _, _, partition, _ = prepared
             self.interceptors.on_send_error(ProducerRecord(topic), partition, error)
 
     async def reserve(self, prepared: Prepared) -> RoomRequest:
         """Wait for room for a record, in order of arrival; raises BufferFullError after `max.block.ms`."""
-        _, key, value, headers, _, _ = prepared
+        topic, key, value, headers, partition, _ = prepared
         try:
             return await self.room.reserve(record_size_bound(key, value, headers), self.max_block_s)
         except AioprodError as error:
-            self.refused(prepared, error, will_wait=False)
+            self.tell_refused(topic, partition, error)
             raise
 
     def withdraw(self, waiter: asyncio.Future[RecordMetadata], owner: Batch | ParkedRecord) -> None:
@@ -315,7 +308,7 @@ class Engine:
     async def _close(self, timeout: float | None, hurry: asyncio.Future[None]) -> DeliveryReport:
         """Wait for the outcomes until `timeout`, or until somebody is in a hurry; then give the rest up."""
         self.delivery.undelivered = []
-        self._sender.closing = True
+        self._sender.close()
         refusal = ProducerClosedError("The producer was closed before the record could be accepted.")
         self.room.close(refusal)
         why = "the producer was closed."

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 from asyncio import events
+from collections.abc import Callable
 from enum import Enum
+from threading import get_ident
 from weakref import WeakSet
 
 from aioprod.errors import ProducerClosedError, UsageError
@@ -26,7 +28,8 @@ class State(Enum):
 class Guard:
     """Refuses calls that can't work, each with one sentence; a call that can costs next to nothing.
 
-    `cause` is set when the producer has failed. A fork is noticed through `os.register_at_fork`, not per call.
+    `cause` is set when the producer has failed. A fork is noticed through `os.register_at_fork`, not per call; the
+    running loop is known by its thread, since asking asyncio for it costs a system call before Python 3.12.
     """
 
     def __init__(self) -> None:
@@ -35,6 +38,8 @@ class Guard:
         self.cause: BaseException | None = None
         self.forked = False
         self._usable = False
+        self._thread = 0
+        self._is_running: Callable[[], bool] = bool
 
     def enter(self, state: State) -> None:
         """The producer goes to its next state; records are accepted in RUNNING only."""
@@ -49,6 +54,8 @@ class Guard:
     def belong_to(self, loop: asyncio.AbstractEventLoop) -> None:
         """The loop, and by it the thread and the process, in which the producer lives."""
         self.loop = loop
+        self._thread = get_ident()
+        self._is_running = loop.is_running
         _guards.add(self)
 
     def after_fork(self) -> None:
@@ -58,7 +65,7 @@ class Guard:
 
     def check(self) -> None:
         """Raise UsageError or ProducerClosedError unless a record can be accepted here and now."""
-        if not self._usable or events._get_running_loop() is not self.loop:
+        if not self._usable or get_ident() != self._thread or not self._is_running():
             raise self.refusal()
 
     def check_not_closed(self) -> None:

@@ -16,9 +16,28 @@ __all__ = ["Meters"]
 class Meters:
     """Feeds `ProducerMetrics` from the events of batches and requests."""
 
+    __slots__ = (
+        "_batch_size",
+        "_compression_rate",
+        "_connected",
+        "_record_queue_time",
+        "_record_send_total",
+        "_records_per_request",
+        "_request_latency",
+        "_throttle_time",
+        "metrics",
+    )
+
     def __init__(self) -> None:
-        self.metrics = ProducerMetrics()
+        self.metrics = metrics = ProducerMetrics()
         self._connected: set[int] = set()
+        self._batch_size = metrics.batch_size
+        self._compression_rate = metrics.compression_rate
+        self._record_queue_time = metrics.record_queue_time
+        self._record_send_total = metrics.record_send_total
+        self._records_per_request = metrics.records_per_request
+        self._request_latency = metrics.request_latency
+        self._throttle_time = metrics.produce_throttle_time
 
     def watch(
         self, accumulator: Accumulator, client: Client, interceptors: Interceptors, clock: Callable[[], float]
@@ -36,21 +55,21 @@ class Meters:
 
     def sent(self, batches: list[Batch], now: float) -> None:
         """A Produce request with these sealed batches leaves."""
-        metrics = self.metrics
         records = 0
         for batch in batches:
-            records += batch.records
-            metrics.batch_size.record(batch.builder.compressed_size)
+            builder = batch.builder
+            records += builder.count
+            self._batch_size.record(builder.compressed_size)
             if batch.attempts == 1:
-                metrics.record_queue_time.record((now - batch.created) * 1000)
-                metrics.compression_rate.record(batch.builder.ratio)
-        metrics.records_per_request.record(records)
-        metrics.record_send_total.add(records)
+                self._record_queue_time.record((now - batch.created) * 1000)
+                self._compression_rate.record(builder.ratio)
+        self._records_per_request.record(records)
+        self._record_send_total.add(records)
 
     def answered(self, latency_s: float, throttle_time_ms: int) -> None:
         """A Produce request was answered."""
-        self.metrics.request_latency.record(latency_s * 1000)
-        self.metrics.produce_throttle_time.record(throttle_time_ms)
+        self._request_latency.record(latency_s * 1000)
+        self._throttle_time.record(throttle_time_ms)
 
     def connected(self, node_id: int) -> None:
         """A connection to a broker is up."""

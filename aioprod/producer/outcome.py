@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterable, Mapping
 from aioprod._error_codes import ErrorCode
 from aioprod.cluster import Node
 from aioprod.core.accumulator import Accumulator
-from aioprod.core.batch import Batch, BatchState
+from aioprod.core.batch import Batch
 from aioprod.core.division import set_apart, split
 from aioprod.core.lifecycle import land, requeue, settle
 from aioprod.core.produce import FIRST_WITH_TOPIC_IDS
 from aioprod.core.retry import AMBIGUOUS, Verdict, failure_family, judge
+from aioprod.core.states import BatchState
 from aioprod.errors import (
     AioprodError,
     AuthorizationError,

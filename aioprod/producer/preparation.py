@@ -8,7 +8,7 @@ from collections.abc import Awaitable
 from typing import Any, TypeAlias
 
 from aioprod.errors import InvalidRecordError, InvalidTopicError, SerializationError, UsageError
-from aioprod.interceptors import Interceptors
+from aioprod.interceptors import PARTITION_MAX, Interceptors
 from aioprod.records.headers import NO_HEADERS, encode_headers, header_list
 from aioprod.serializers import Serializer
 from aioprod.types import Headers, ProducerRecord, Timestamp
@@ -35,7 +35,7 @@ def partition_index(topic: str, partition: object) -> int:
     """A partition as the user gives it, -1 for None; raises InvalidRecordError."""
     if partition is None:
         return -1
-    if isinstance(partition, bool) or not isinstance(partition, int) or partition < 0:
+    if isinstance(partition, bool) or not isinstance(partition, int) or not 0 <= partition <= PARTITION_MAX:
         raise InvalidRecordError(f"{partition!r} is no partition of topic {topic!r}: give an int from 0 on, or None.")
     return partition
 

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from asyncio import events
 from collections.abc import AsyncIterable, Callable, Iterable
 from types import TracebackType
 from typing import Any, Self
 
 from aioprod.cluster import Cluster, PartitionInfo
 from aioprod.config import ProducerConfig
+from aioprod.core.accumulator import Accumulator
 from aioprod.core.batch import Batch, ParkedRecord
 from aioprod.errors import AioprodError, BufferFullError, InvalidRecordError
+from aioprod.producer.clock import Clock
 from aioprod.producer.engine import Engine
+from aioprod.producer.futures import DeliveryFuture
 from aioprod.producer.preparation import Prepared, as_bytes, callback, partition_index, seconds, timestamp_ms
-from aioprod.producer.results import DeliveryFuture
 from aioprod.producer.send_many import send_many
 from aioprod.records.headers import NO_HEADERS, encode_headers
 from aioprod.types import (
@@ -64,10 +64,12 @@ class Producer:
         options |= {name: value for name, value in named.items() if value is not None}
         self.config = ProducerConfig.from_options(**options) if config is None else config.replace(**options)
         self._engine = Engine(self.config, callback("on_error", on_error))
-        self._preparation = self._engine.preparation
-        self._plain = self._preparation.plain
-        self._clock: Callable[[], float] = time.monotonic
-        self._wall_clock: Callable[[], float] = time.time
+        self._guard = self._engine.guard
+        self._is_plain = self._engine.preparation.plain
+        # From start() on; nothing reads them before, as the guard refuses the call.
+        self._clock: Clock
+        self._accumulator: Accumulator
+        self._create_future: Callable[[], asyncio.Future[RecordMetadata]]
 
     # --- life
 
@@ -78,6 +80,9 @@ class Producer:
         what went wrong there. Raises UsageError when it was started before.
         """
         await self._engine.start()
+        self._clock = self._engine.clock
+        self._accumulator = self._engine.accumulator
+        self._create_future = self._engine.loop.create_future
 
     async def close(self, timeout: float | None = None) -> DeliveryReport:
         """Deliver what was accepted, for at most `timeout` seconds, fail the rest, and release everything.
@@ -116,23 +121,29 @@ class Producer:
         fails. Raises InvalidRecordError and its subclasses, BufferFullError, MetadataTimeoutError, AuthorizationError,
         ProducerClosedError or UsageError while the record is not accepted, and a DeliveryError after that.
         """
-        engine = self._engine
-        future: asyncio.Future[RecordMetadata] = events.get_running_loop().create_future()
-        if self._plain:
-            prepared = self._prepare(topic, value, key, partition, headers, timestamp)
-        else:
-            prepared = await self._transformed(topic, value, key, partition, headers, timestamp)
+        self._guard.check()
+        future = self._create_future()
+        prepared: Prepared | None = None
+        owner: Batch | ParkedRecord
         try:
-            owner = self._append(prepared, future)
+            if self._is_plain and type(topic) is str:
+                owner = self._take(topic, value, key, partition, headers, timestamp, future)
+            else:
+                prepared = await self._transformed(topic, value, key, partition, headers, timestamp)
+                owner = self._append(prepared, future)
         except BufferFullError:
+            if prepared is None:
+                prepared = self._engine.prepare(_record(topic, value, key, partition, headers, timestamp))
             owner = await self._append_in_turn(prepared, future)
         try:
             return await future
         except asyncio.CancelledError:
             if future.done() and not future.cancelled():
-                engine.unwatched(future, prepared)
+                if prepared is None:
+                    prepared = self._engine.prepare(_record(topic, value, key, partition, headers, timestamp))
+                self._engine.unwatched(future, prepared)
             else:
-                engine.withdraw(future, owner)
+                self._engine.withdraw(future, owner)
             raise
 
     def submit(
@@ -151,11 +162,15 @@ class Producer:
         before its batch is sent takes the record back. Raises what `send` raises while a record is not accepted; what
         concerns an unknown topic comes through the future, as NotSentError.
         """
-        prepared = self._prepare(topic, value, key, partition, headers, timestamp)
+        self._guard.check()
         future = DeliveryFuture(loop=self._engine.loop)
-        future.unseen = None
         future.withdraw = self._engine.withdraw
-        future.owner = self._append(prepared, future)
+        if self._is_plain and type(topic) is str:
+            future.owner = self._take(topic, value, key, partition, headers, timestamp, future)
+        else:
+            future.owner = self._append(
+                self._engine.prepare(_record(topic, value, key, partition, headers, timestamp)), future
+            )
         return future
 
     def send_nowait(
@@ -173,10 +188,14 @@ class Producer:
 
         Raises what `submit` raises. `await drain()` waits for room after BufferFullError.
         """
+        self._guard.check()
         waiter: Any = on_delivery
         if waiter is not None and not callable(waiter):
             callback("on_delivery", waiter)
-        self._append(self._prepare(topic, value, key, partition, headers, timestamp), waiter)
+        if self._is_plain and type(topic) is str:
+            self._take(topic, value, key, partition, headers, timestamp, waiter)
+        else:
+            self._append(self._engine.prepare(_record(topic, value, key, partition, headers, timestamp)), waiter)
 
     # --- many records
 
@@ -196,14 +215,14 @@ class Producer:
         raises (InvalidRecordError, MetadataTimeoutError, ...); faults of single records are in `failures` of the
         result, with their index. A call that is cancelled stops; what it had accepted goes on.
         """
-        self._engine.guard.check()
+        self._guard.check()
         return await send_many(self._engine, topic, values, keys, partition, headers, timestamps)
 
     # --- waiting
 
     async def drain(self) -> None:
         """Wait until there is room again; returns soon when there is. Lets the event loop run in any case."""
-        self._engine.guard.check()
+        self._guard.check()
         await self._engine.room.drain()
 
     async def flush(self, timeout: float | None = None) -> None:
@@ -211,7 +230,7 @@ class Producer:
 
         Raises FlushTimeoutError after `timeout` seconds; the records go on.
         """
-        self._engine.guard.check()
+        self._guard.check()
         await self._engine.flush(seconds("flush", timeout))
 
     # --- what is known
@@ -221,7 +240,7 @@ class Producer:
 
         Raises MetadataTimeoutError, InvalidTopicError, UnknownTopicError or AuthorizationError.
         """
-        self._engine.guard.check()
+        self._guard.check()
         return await self._engine.partitions_for(topic)
 
     def add_metadata_listener(self, listener: Callable[[Cluster], object]) -> None:
@@ -239,28 +258,26 @@ class Producer:
 
     # --- the way in
 
-    def _prepare(
+    def _take(
         self,
-        topic: str | ProducerRecord,
+        topic: str,
         value: Any,
         key: Any,
         partition: int | None,
         headers: Headers | None,
         timestamp: Timestamp | None,
-    ) -> Prepared:
-        """Turn what the user gave into what the accumulator takes, without waiting for anything."""
-        self._engine.guard.check()
-        if not self._plain or type(topic) is not str:
-            record = _record(topic, value, key, partition, headers, timestamp)
-            return self._engine.prepare(record)
-        return (
-            topic,
-            key if key is None or type(key) is bytes else as_bytes("key", topic, key),
-            value if value is None or type(value) is bytes else as_bytes("value", topic, value),
-            NO_HEADERS if headers is None else encode_headers(headers),
-            -1 if partition is None else partition_index(topic, partition),
-            None if timestamp is None else timestamp_ms(topic, timestamp),
-        )
+        waiter: Any,
+    ) -> Batch | ParkedRecord:
+        """Accept a record that no interceptor and no serializer changes."""
+        if key is not None and type(key) is not bytes:
+            key = as_bytes("key", topic, key)
+        if value is not None and type(value) is not bytes:
+            value = as_bytes("value", topic, value)
+        encoded = NO_HEADERS if headers is None else encode_headers(headers)
+        index = -1 if partition is None else partition_index(topic, partition)
+        now_ns = self._clock.now_ns()
+        at_ms = self._clock.timestamp_ms(now_ns) if timestamp is None else timestamp_ms(topic, timestamp)
+        return self._accumulator.append(topic, key, value, encoded, index, at_ms, waiter, now_ns * 1e-9)
 
     async def _transformed(
         self,
@@ -271,32 +288,34 @@ class Producer:
         headers: Headers | None,
         timestamp: Timestamp | None,
     ) -> Prepared:
-        self._engine.guard.check()
         prepared = await self._engine.prepare_async(_record(topic, value, key, partition, headers, timestamp))
-        self._engine.guard.check()
+        self._guard.check()
         return prepared
 
     def _append(self, prepared: Prepared, waiter: Any, granted: bool = False) -> Batch | ParkedRecord:
+        """Accept a record that went through interceptors and serializers."""
         topic, key, value, headers, partition, timestamp = prepared
+        now_ns = self._clock.now_ns()
         if timestamp is None:
-            timestamp = int(self._wall_clock() * 1000)
+            timestamp = self._clock.timestamp_ms(now_ns)
         try:
-            return self._engine.accumulator.append(
-                topic, key, value, headers, partition, timestamp, waiter, self._clock(), granted
+            return self._accumulator.append(
+                topic, key, value, headers, partition, timestamp, waiter, now_ns * 1e-9, granted
             )
         except AioprodError as error:
-            self._engine.refused(prepared, error, will_wait=type(waiter) is asyncio.Future)
+            if not isinstance(error, BufferFullError) or type(waiter) is not asyncio.Future:
+                self._engine.tell_refused(topic, partition, error)
             raise
 
     async def _append_in_turn(self, prepared: Prepared, waiter: Any) -> Batch | ParkedRecord:
         """Wait for room, in order of arrival, then append."""
         engine = self._engine
-        deadline = self._clock() + engine.max_block_s
+        deadline = engine.clock() + engine.max_block_s
         request = await engine.reserve(prepared)
         try:
-            await engine.topics.known(prepared[0], deadline - self._clock())
-            engine.guard.check()
-            engine.accumulator.budget.leave(request)
+            await engine.topics.known(prepared[0], deadline - engine.clock())
+            self._guard.check()
+            self._accumulator.budget.leave(request)
             return self._append(prepared, waiter, granted=True)
         finally:
             engine.room.give_back(request)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
+from asyncio import Future
 from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -20,12 +21,13 @@ from aioprod.errors import (
     UnknownOutcomeError,
 )
 from aioprod.interceptors import Interceptors
+from aioprod.producer.completion import Completion
 from aioprod.producer.failure import Failure, rebuilt
+from aioprod.producer.futures import DeliveryFuture
 from aioprod.records.builder import EncodedRecord
-from aioprod.records.cursor import RecordCursor
-from aioprod.types import DeliveryReport, ErrorCallback, ProducerRecord, RecordMetadata
+from aioprod.types import DeliveryReport, ErrorCallback, ProducerRecord
 
-__all__ = ["Delivery", "DeliveryFuture"]
+__all__ = ["Delivery"]
 
 log = logging.getLogger("aioprod.producer")
 
@@ -39,48 +41,14 @@ def _references_of_a_local() -> int:
 SLICE_COST = 512
 """Between two looks at the clock; a callback costs 1, a future 5: waking its task costs another turn of the loop."""
 FUTURE_COST = 5
+RUN_SLICE = SLICE_COST // FUTURE_COST
+"""Records of a run that are told in one go where each of them is told on its own."""
 ONLY_HERE = _references_of_a_local()
 """What `sys.getrefcount` says of an object that nothing but a local variable holds."""
 USER_ERRORS = (Exception, asyncio.CancelledError)
 """What a callback may raise: also the cancellation of some other future that it asked for its result."""
 TURN_S = 0.005
 """How long one turn of the loop may be spent on telling outcomes."""
-
-
-class DeliveryFuture(asyncio.Future[RecordMetadata]):
-    """What `submit()` returns: cancelling it before its batch is sent takes the record out.
-
-    `owner` is the batch, or the parked record, that it belongs to; `unseen` the record, once it has failed and until
-    somebody looks at the future.
-    """
-
-    __slots__ = ("owner", "unseen", "withdraw")
-
-    owner: Batch | ParkedRecord
-    unseen: ProducerRecord | None
-    withdraw: Callable[[DeliveryFuture, Batch | ParkedRecord], object]
-
-    def cancel(self, msg: Any = None) -> bool:
-        """Cancel, and withdraw the record if it was not sent yet."""
-        if not super().cancel(msg):
-            return False
-        self.withdraw(self, self.owner)
-        return True
-
-
-class Completion:
-    """One settled batch, and how far its waiters have been told."""
-
-    __slots__ = ("append_time", "base_offset", "batch", "cursor", "entry", "failure", "unwatched")
-
-    def __init__(self, batch: Batch, base_offset: int, append_time: int, failure: Failure | None) -> None:
-        self.batch = batch
-        self.base_offset = base_offset
-        self.append_time = append_time
-        self.failure = failure
-        self.cursor = RecordCursor(batch.builder)
-        self.entry = 0
-        self.unwatched = 0
 
 
 class Delivery:
@@ -104,6 +72,7 @@ class Delivery:
         self._loop = loop
         self._clock = clock
         self._interceptors = interceptors
+        self._intercepted = bool(interceptors)
         self._on_error = on_error
         self._room_freed = room_freed
         self._watch_unseen = watch_unseen
@@ -135,7 +104,7 @@ class Delivery:
         for record in records:
             message = message or f"A record for topic {record.topic.name!r} was not sent: {cause.message}"
             waiter = record.waiter
-            if isinstance(waiter, asyncio.Future) and type(waiter) is not DeliveryFuture:
+            if isinstance(waiter, Future) and type(waiter) is not DeliveryFuture:
                 own = cause.again()
                 self._interceptors.on_send_error(self._parked(record), record.partition, own)
                 if not waiter.done():
@@ -155,7 +124,7 @@ class Delivery:
         error.__cause__ = cause
         if self.undelivered is not None:
             self.undelivered.append(error)
-        if self._interceptors:
+        if self._intercepted:
             self._interceptors.on_send_error(self._parked(record), record.partition, error)
         if not self._tell_error(record.waiter, error, lambda: self._parked(record)):
             self.report_unwatched(error, self._parked(record))
@@ -196,42 +165,41 @@ class Delivery:
         """Tell up to `SLICE_COST` worth of waiters; False when there are more."""
         batch = completion.batch
         waiters = batch.waiters
-        cursor = completion.cursor
         failure = completion.failure
-        quiet = failure is None and not self._interceptors
+        withdrawn = batch.withdrawn
         # Of a record without waiter nobody hears but interceptors and, of its failure, on_error.
-        unheard = not self._interceptors and (failure is None or self._on_error is None)
+        unheard = not self._intercepted and (failure is None or self._on_error is None)
         cost = 0
         while completion.entry < len(waiters) and cost < SLICE_COST:
             waiter = waiters[completion.entry]
-            completion.entry += 1
             if type(waiter) is Run:
-                cost += self._tell_run(completion, waiter, quiet)
-            elif waiter is None and unheard:
-                cursor.skip(1)
+                cost += self._tell_run(completion, waiter)
+                continue
+            completion.entry += 1
+            if waiter is None and unheard:
                 if failure is not None:
                     completion.unwatched += 1
                     cost += 1
                     if self.undelivered is not None:
-                        self.undelivered.append(failure.error(cursor.index))
+                        self.undelivered.append(failure.error(completion.next_index()))
+                completion.behind += 1
             else:
-                cursor.next()
-                if batch.withdrawn is None or cursor.index not in batch.withdrawn:
+                completion.step()
+                if withdrawn is None or completion.cursor.index not in withdrawn:
                     cost += self._tell(completion, waiter)
         return completion.entry >= len(waiters)
 
     def _tell(self, completion: Completion, waiter: Any) -> int:
         """Tell the waiter of the record on which the cursor stands; what it cost."""
-        failure = completion.failure
-        if failure is not None:
-            self._tell_failure(completion, waiter, failure)
+        if completion.failure is not None:
+            self._tell_failure(completion, waiter, completion.failure)
             return FUTURE_COST
-        metadata = self._metadata(completion)
-        if self._interceptors:
+        metadata = completion.metadata()
+        if self._intercepted:
             self._interceptors.on_acknowledgement(metadata, None)
         if waiter is None:
             return 1
-        if isinstance(waiter, asyncio.Future):
+        if isinstance(waiter, Future):
             if not waiter.done():
                 waiter.set_result(metadata)
             return FUTURE_COST
@@ -239,46 +207,60 @@ class Delivery:
             waiter(metadata, None)
         except USER_ERRORS:
             partition = completion.batch.partition
-            log.exception("The on_delivery callback of a record of %s-%d failed", partition.topic.name, partition.index)
+            log.exception("The on_delivery callback of a record of %s-%d failed", completion.topic, partition.index)
         return 1
 
-    def _tell_run(self, completion: Completion, run: Run, quiet: bool) -> int:
-        """Tell a bulk call of the records on which the cursor stands next; what it cost."""
-        cursor = completion.cursor
+    def _tell_run(self, completion: Completion, run: Run) -> int:
+        """Tell a bulk call of its next records, some of them if somebody hears of each; what it cost."""
         failure = completion.failure
-        first = cursor.index + 1
-        if quiet:
-            cursor.skip(run.count)
+        count = run.count - completion.told
+        if failure is not None or self._intercepted:
+            count = min(count, RUN_SLICE)
+            for _ in range(count):
+                completion.step()
+                self._tell_of_run(completion, run)
         else:
-            for _ in range(run.count):
-                cursor.next()
-                error = None if failure is None else failure.error(cursor.index)
-                if self._interceptors:
-                    self._interceptors.on_acknowledgement(self._metadata(completion), error)
-                if error is not None and self.undelivered is not None:
-                    self.undelivered.append(error)
-                if error is not None and not run.bulk.watched:
-                    completion.unwatched += 1
-                    self._report(error, self._record(completion))
-        offset = completion.base_offset + first if completion.base_offset >= 0 else -1
-        run.bulk.settle(completion.batch.partition.index, run, offset, failure, first)
-        return 1 if quiet else run.count
+            completion.behind += count
+        completion.told += count
+        if completion.told == run.count:
+            first = completion.next_index() - run.count
+            offset = completion.base_offset + first if completion.base_offset >= 0 else -1
+            run.bulk.settle(completion.batch.partition.index, run, offset, failure, first)
+            completion.told = 0
+            completion.entry += 1
+        return 1 if failure is None and not self._intercepted else count * FUTURE_COST
+
+    def _tell_of_run(self, completion: Completion, run: Run) -> None:
+        """Tell all but the bulk call itself of the record on which the cursor stands."""
+        failure = completion.failure
+        error = None if failure is None else failure.error(completion.cursor.index)
+        if self._intercepted:
+            self._interceptors.on_acknowledgement(completion.metadata(), error)
+        if error is None:
+            return
+        if self.undelivered is not None:
+            self.undelivered.append(error)
+        if not run.bulk.watched:
+            completion.unwatched += 1
+            if self._on_error is not None:
+                self._report(error, completion.record())
 
     def _tell_failure(self, completion: Completion, waiter: Any, failure: Failure) -> None:
         error = failure.error(completion.cursor.index)
-        if self._interceptors:
-            self._interceptors.on_acknowledgement(self._metadata(completion), error)
+        if self._intercepted:
+            self._interceptors.on_acknowledgement(completion.metadata(), error)
         if self.undelivered is not None:
             self.undelivered.append(error)
-        if not self._tell_error(waiter, error, lambda: self._record(completion)):
+        if not self._tell_error(waiter, error, completion.record):
             completion.unwatched += 1
-            self._report(error, self._record(completion))
+            if self._on_error is not None:
+                self._report(error, completion.record())
 
     def _tell_error(self, waiter: Any, error: DeliveryError, record: Callable[[], ProducerRecord]) -> bool:
         """Tell one waiter of a failure; False when nobody waits."""
         if waiter is None:
             return False
-        if isinstance(waiter, asyncio.Future):
+        if isinstance(waiter, Future):
             if waiter.cancelled():
                 return False
             if not waiter.done():
@@ -338,24 +320,6 @@ class Delivery:
             log.exception("on_error failed for a record of topic %r", record.topic)
 
     # --- records and reports
-
-    def _metadata(self, completion: Completion) -> RecordMetadata:
-        cursor = completion.cursor
-        partition = completion.batch.partition
-        base_offset = completion.base_offset
-        return RecordMetadata(
-            partition.topic.name,
-            partition.index,
-            base_offset + cursor.index if base_offset >= 0 else -1,
-            cursor.timestamp if completion.append_time < 0 else completion.append_time,
-            cursor.key_size,
-            cursor.value_size,
-        )
-
-    def _record(self, completion: Completion) -> ProducerRecord:
-        partition = completion.batch.partition
-        record = completion.cursor.record()
-        return rebuilt(partition.topic.name, partition.index, record)
 
     def _parked(self, record: ParkedRecord) -> ProducerRecord:
         encoded = EncodedRecord(record.timestamp, record.key, record.value, record.headers)

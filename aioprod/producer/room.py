@@ -21,19 +21,11 @@ class Room:
         self._budget = budget
         self._loop = loop
         self._pressed = pressed
-        self._refused = 0
 
     @property
     def is_wanted(self) -> bool:
         """Whether somebody waits: then nothing lingers."""
         return bool(self._budget.waiting)
-
-    def found_full(self, size: int) -> None:
-        """A record of up to `size` bytes was refused: the next `drain()` waits until there is room for it.
-
-        And for more than it, so that it isn't the next one that is refused.
-        """
-        self._refused = max(self._refused, size)
 
     async def reserve(self, size: int, timeout_s: float) -> RoomRequest:
         """Stand in line for `size` bytes; raises BufferFullError after `timeout_s`.
@@ -51,12 +43,12 @@ class Room:
             ) from error
 
     async def drain(self) -> None:
-        """Wait until there is room again; lets the loop run at least once."""
+        """Wait until there is room again, and not only for one record; lets the loop run at least once."""
         await asyncio.sleep(0)
-        if self._refused or self._budget.waiting:
-            size = max(self._refused, int(self._budget.limit * DRAINED))
-            await self._stand_in_line(size, keep=False)
-            self._refused = 0
+        budget = self._budget
+        if budget.refused or budget.waiting:
+            await self._stand_in_line(max(budget.refused, int(budget.limit * DRAINED)), keep=False)
+            budget.refused = 0
 
     async def _stand_in_line(self, size: int, *, keep: bool) -> RoomRequest:
         waiter: asyncio.Future[None] = self._loop.create_future()

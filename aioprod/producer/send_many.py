@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterable, Iterable, Iterator, Sized
 from contextlib import aclosing
+from itertools import islice
 from typing import Any
 
-from aioprod.errors import AioprodError, BufferFullError, InvalidRecordError
+from aioprod._legs import COMPILED
+from aioprod.core.many import Slice
+from aioprod.errors import AioprodError, InvalidRecordError
 from aioprod.producer.bulk import Bulk, chunks, per_record, same_headers
 from aioprod.producer.engine import Engine
-from aioprod.producer.preparation import Prepared, partition_index, timestamp_ms
+from aioprod.producer.preparation import partition_index, timestamp_ms
+from aioprod.records.headers import NO_HEADERS, encode_headers
 from aioprod.types import Headers, ProducerRecord, SendResult, Timestamp
 
 __all__ = ["send_many"]
 
-CHUNK = 500
-"""Records that are encoded at most before the loop gets a turn."""
+CHUNK = 2500 if COMPILED else 500
+"""Records that are encoded at most before the loop gets a turn: a small part of the time that it may be kept."""
 TURN_S = 0.005
-"""How long one turn of the loop may be spent on encoding."""
+"""How long one turn of the loop may be spent on serializing."""
 
 
 async def send_many(
@@ -45,12 +48,7 @@ async def send_many(
     try:
         async with aclosing(chunks(values, CHUNK)) as slices:
             async for chunk in slices:
-                end = engine.clock() + TURN_S
-                for value in chunk:
-                    await call.take(value)
-                    if engine.clock() >= end:
-                        await asyncio.sleep(0)
-                        end = engine.clock() + TURN_S
+                await call.take(chunk)
                 await asyncio.sleep(0)
         bulk.close()
         await bulk.future
@@ -91,9 +89,29 @@ class _Call:
         else:
             timestamp_ms(topic, timestamps)
             self._timestamp = timestamps
+        self._is_uniform = engine.preparation.plain and self._each_headers is None and self._each_timestamp is None
+        if self._is_uniform:
+            self._encoded = encode_headers(self._headers) if self._headers else NO_HEADERS
+            self._timestamp_ms = None if self._timestamp is None else timestamp_ms(topic, self._timestamp)
 
-    async def take(self, value: Any) -> None:
-        """Prepare and append one value; waits for room. A fault of the record itself goes to the failures."""
+    async def take(self, values: list[Any]) -> None:
+        """Append some values, waiting for room; what is wrong with single records goes to the failures."""
+        if not self._is_uniform:
+            end = self._engine.clock() + TURN_S
+            for value in values:
+                await self._take_one(value)
+                if self._engine.clock() >= end:
+                    await asyncio.sleep(0)
+                    end = self._engine.clock() + TURN_S
+            return
+        keys = None if self._each_key is None else list(islice(self._each_key, len(values)))
+        count = len(values) if keys is None else len(keys)
+        index = partition_index(self._topic, self._partition)
+        await self._append(self._topic, values[:count], keys, self._encoded, index, self._timestamp_ms)
+        if count < len(values):
+            raise self._too_few("keys")
+
+    async def _take_one(self, value: Any) -> None:
         record = ProducerRecord(
             self._topic,
             value,
@@ -102,15 +120,66 @@ class _Call:
             headers=self._next("headers", self._each_headers, self._headers),
             timestamp=self._next("timestamps", self._each_timestamp, self._timestamp),
         )
+        index = len(self.bulk.partitions)
         try:
-            prepared = await self._engine.prepare_async(record)
+            topic, key, serialized, headers, partition, timestamp = await self._engine.prepare_async(record)
         except AioprodError as error:
-            self.bulk.refused(error)
+            self.bulk.refused(index, error)
+            self.bulk.partitions.append(-1)
             return
-        while not self._append(prepared):
-            await self._engine.topics.known(self._topic, self._engine.max_block_s)
-            if await self._append_in_turn(prepared):
-                return
+        try:
+            await self._append(topic, [serialized], [key], headers, partition, timestamp)
+        except AioprodError as error:
+            self._engine.tell_refused(topic, partition, error)
+            raise
+        if self.bulk.failures and self.bulk.failures[-1][0] == index:
+            self._engine.tell_refused(topic, partition, self.bulk.failures[-1][1])
+
+    async def _append(
+        self,
+        name: str,
+        values: list[Any],
+        keys: list[Any] | None,
+        headers: bytes,
+        partition: int,
+        timestamp: int | None,
+    ) -> None:
+        """Append serialized records, waiting in line for room, and for the topic should it be forgotten meanwhile."""
+        engine = self._engine
+        if timestamp is None:
+            timestamp = engine.clock.timestamp_ms(engine.clock.now_ns())
+        first = len(self.bulk.partitions)
+        piece = Slice(self.bulk, values, keys, headers, timestamp, partition, first)
+        while not self._append_now(piece, name):
+            if piece.needed:
+                await self._append_next(piece, name)
+            else:
+                await asyncio.sleep(0)
+            await engine.topics.known(name, engine.max_block_s)
+        self.bulk.partitions.extend(piece.places)
+
+    def _append_now(self, piece: Slice, name: str, granted: bool = False) -> bool:
+        engine = self._engine
+        engine.guard.check()
+        now = engine.clock()
+        topic = engine.accumulator.topic(name, now)
+        if topic.parked is not None:
+            return False
+        before = piece.accepted
+        try:
+            return piece.append(engine.accumulator, topic, now, granted)
+        finally:
+            self.bulk.accepted(piece.accepted - before)
+
+    async def _append_next(self, piece: Slice, name: str) -> None:
+        """Wait for the room that the next record needs, in order of arrival, and append it."""
+        engine = self._engine
+        request = await engine.room.reserve(piece.needed, engine.max_block_s)
+        engine.accumulator.budget.leave(request)
+        try:
+            self._append_now(piece, name, granted=True)
+        finally:
+            engine.room.freed()
 
     def _next(self, name: str, values: Iterator[Any] | None, for_all: Any) -> Any:
         if values is None:
@@ -118,38 +187,9 @@ class _Call:
         try:
             return next(values)
         except StopIteration:
-            raise InvalidRecordError(
-                f"send_many got {name} for only {len(self.bulk.partitions)} of its values: give one per value."
-            ) from None
+            raise self._too_few(name) from None
 
-    def _append(self, prepared: Prepared, granted: bool = False) -> bool:
-        """Whether the record was dealt with: taken, or refused for good."""
-        engine = self._engine
-        engine.guard.check()
-        topic, key, value, headers, partition, timestamp = prepared
-        if timestamp is None:
-            timestamp = int(time.time() * 1000)
-        try:
-            index = engine.accumulator.append_to_bulk(
-                topic, key, value, headers, partition, timestamp, self.bulk, engine.clock(), granted
-            )
-        except AioprodError as error:
-            engine.refused(prepared, error, will_wait=True)
-            if isinstance(error, BufferFullError):
-                return False
-            self.bulk.refused(error)
-            return True
-        if index < 0:
-            return False
-        self.bulk.accepted(index)
-        return True
-
-    async def _append_in_turn(self, prepared: Prepared) -> bool:
-        """Wait for room, in order of arrival, then append."""
-        engine = self._engine
-        request = await engine.reserve(prepared)
-        engine.accumulator.budget.leave(request)
-        try:
-            return self._append(prepared, granted=True)
-        finally:
-            engine.room.freed()
+    def _too_few(self, name: str) -> InvalidRecordError:
+        return InvalidRecordError(
+            f"send_many got {name} for only {len(self.bulk.partitions)} of its values: give one per value."
+        )

@@ -1,8 +1,8 @@
-"""The sender: one supervised coroutine that owns every deadline, and the drain that it shares with the event loop.
+"""The sender: one supervised coroutine that owns every deadline, and sees to it that the queues are drained.
 
-The drain is a plain function over the ready lists. It runs when a batch is opened or finished (by `call_soon`, once per
-turn of the loop), when an answer has freed a slot, when a connection becomes usable, and from the coroutine when a
-deadline has passed; so an idle `send()` pays no task switch.
+The drain (`dispatch`) is a plain function over the ready lists. It runs when a batch is opened or finished (by
+`call_soon`, once per turn of the loop), when an answer has freed a slot, when a connection becomes usable, and from the
+coroutine when a deadline has passed; so an idle `send()` pays no task switch.
 """
 
 from __future__ import annotations
@@ -10,27 +10,22 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable
-from functools import partial
 
 from aioprod.cluster import MetadataUpdate
 from aioprod.core.accumulator import Accumulator
-from aioprod.core.batch import Batch
-from aioprod.core.drain import drain, end_backoffs
-from aioprod.core.lifecycle import expired, land, next_expiry
+from aioprod.core.drain import end_backoffs
+from aioprod.core.lifecycle import expired, next_expiry
 from aioprod.core.partition import BrokerQueue
-from aioprod.core.produce import FIRST_FLEXIBLE, FIRST_WITH_TOPIC_IDS, encode_produce
 from aioprod.errors import AioprodError
-from aioprod.messages import ProduceRequest
 from aioprod.net.client import Client, ClientListener
-from aioprod.net.connection import BrokerConnection
 from aioprod.net.pool import BrokerLink
+from aioprod.producer.dispatch import Dispatch
 from aioprod.producer.meters import Meters
 from aioprod.producer.outcome import Outcomes
 from aioprod.producer.results import Delivery
 from aioprod.producer.room import Room
 from aioprod.producer.settings import SenderSettings
 from aioprod.producer.topics import Topics
-from aioprod.wire.buffer import Buffer
 
 __all__ = ["Sender"]
 
@@ -49,7 +44,7 @@ class Sender(ClientListener):
     _delivery: Delivery
     _outcomes: Outcomes
     _topics: Topics
-    _room: Room
+    _dispatch: Dispatch
 
     def __init__(
         self,
@@ -70,7 +65,6 @@ class Sender(ClientListener):
         self._due = math.inf
         self._timer: asyncio.TimerHandle | None = None
         self._sleeper: asyncio.Future[None] | None = None
-        self.closing = False
 
     def attach(
         self,
@@ -87,7 +81,22 @@ class Sender(ClientListener):
         self._delivery = delivery
         self._outcomes = outcomes
         self._topics = topics
-        self._room = room
+        self._dispatch = Dispatch(
+            self._settings,
+            client=client,
+            accumulator=accumulator,
+            delivery=delivery,
+            outcomes=outcomes,
+            room=room,
+            meters=self._meters,
+            clock=self._clock,
+            wake_at=self.wake_at,
+            on_failure=self._on_failure,
+        )
+
+    def close(self) -> None:
+        """Nothing lingers any more."""
+        self._dispatch.closing = True
 
     # --- the coroutine
 
@@ -161,7 +170,7 @@ class Sender(ClientListener):
         """
         due = queue.next_due()
         if queue.ready or (due is not None and due <= now):
-            self.drain(queue)
+            self._dispatch.drain(queue)
             due = queue.next_due()
         return due if due is not None and due > now else None
 
@@ -175,123 +184,7 @@ class Sender(ClientListener):
 
     def schedule(self, queue: BrokerQueue) -> None:
         """Something of this queue may leave: drain it in this turn of the loop."""
-        self._loop.call_soon(self.drain, queue)
-
-    def drain(self, queue: BrokerQueue) -> None:
-        """Send what may leave now to one broker."""
-        queue.scheduled = False
-        try:
-            self._drain(queue, self._clock())
-        except Exception as error:
-            self._on_failure(error)
-
-    def _drain(self, queue: BrokerQueue, now: float) -> None:
-        if not queue.has_work():
-            queue.stalled_since = None
-            return
-        link = self._client.link(queue.node_id)
-        if link is None:
-            metadata = self._accumulator.metadata
-            if metadata.next_refresh(now) > now:
-                metadata.request_update(now)
-                self.wake_at(metadata.next_refresh(now))
-            return
-        if not link.ensure(now):
-            self._stall(queue, now)
-            return
-        connection = link.connection
-        assert connection is not None
-        settings = self._settings
-        while (
-            queue.in_flight < settings.in_flight_max
-            and connection.can_write
-            and connection.throttled_until <= now
-            and not connection.closed
-        ):
-            batches = drain(self._accumulator, queue, now, settings.max_request_size, self._cut(queue))
-            if not batches:
-                break
-            self._transmit(queue, link, connection, batches, now)
-        if queue.ready:
-            self._stall(queue, now)
-        due = queue.next_due()
-        if due is not None and due > now:
-            self.wake_at(due)
-
-    def _cut(self, queue: BrokerQueue) -> bool:
-        """Whether batches that are not full may leave: the linger is Nagle's unless it is fixed."""
-        if self.closing or self._settings.linger_s == 0.0 or self._room.is_wanted:
-            return True
-        return self._settings.adaptive_linger and queue.in_flight == 0
-
-    def _stall(self, queue: BrokerQueue, now: float) -> None:
-        if queue.stalled_since is None:
-            queue.stalled_since = now
-
-    def _transmit(
-        self, queue: BrokerQueue, link: BrokerLink, connection: BrokerConnection, batches: list[Batch], now: float
-    ) -> None:
-        settings = self._settings
-        queue.stalled_since = None
-        try:
-            version = self._version(connection, batches)
-            for batch in batches:
-                batch.broker = link.node.id
-                if not batch.sealed:
-                    batch.builder.seal(codec=settings.codec, level=settings.compression_level)
-                    batch.sealed = True
-            parts, size = encode_produce(version, settings.acks, settings.request_timeout_ms, batches)
-        except Exception as error:
-            self._outcomes.unsendable(batches, error, now)
-            self._delivery.schedule()
-            return
-        self._meters.sent(batches, now)
-        for batch in batches:
-            batch.unanswered = True
-        flexible = version >= FIRST_FLEXIBLE
-        queue.in_flight += settings.acks != 0
-        connection.send_parts(
-            ProduceRequest.API_KEY,
-            version,
-            flexible,
-            parts,
-            size,
-            partial(self._answered, queue, connection, version, batches, now),
-            timeout_s=settings.request_timeout_s,
-            expect_response=settings.acks != 0,
-        )
-        if settings.acks == 0:
-            for batch in batches:
-                if land(self._accumulator, batch, now):
-                    self._outcomes.deliver(batch, -1, -1, now)
-            self._delivery.schedule()
-
-    def _version(self, connection: BrokerConnection, batches: list[Batch]) -> int:
-        """The Produce version: the newest that both know, without topic ids where one of them is not known."""
-        version = connection.versions.pick(ProduceRequest)
-        if version >= FIRST_WITH_TOPIC_IDS and any(batch.topic_id is None for batch in batches):
-            return connection.versions.pick(ProduceRequest, at_most=FIRST_WITH_TOPIC_IDS - 1)
-        return version
-
-    def _answered(
-        self,
-        queue: BrokerQueue,
-        connection: BrokerConnection,
-        version: int,
-        batches: list[Batch],
-        sent_at: float,
-        body: Buffer | None,
-        error: AioprodError | None,
-    ) -> None:
-        queue.in_flight -= 1
-        now = self._clock()
-        if body is None:
-            assert error is not None
-            self._outcomes.lost(batches, error, now)
-            return
-        throttle_time_ms = self._outcomes.answered(batches, body, version, now)
-        connection.throttle(ProduceRequest.API_KEY, version, throttle_time_ms)
-        self._meters.answered(now - sent_at, throttle_time_ms)
+        self._loop.call_soon(self._dispatch.drain, queue)
 
     # --- ClientListener
 
@@ -318,7 +211,7 @@ class Sender(ClientListener):
     def _refill(self, link: BrokerLink) -> None:
         queue = self._accumulator.queues.get(link.node.id)
         if queue is not None:
-            self.drain(queue)
+            self._dispatch.drain(queue)
 
     def metadata_changed(self, update: MetadataUpdate) -> None:
         """Follow the leaders, and let parked records move on."""

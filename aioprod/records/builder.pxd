@@ -5,6 +5,9 @@ from aioprod.records.cursor cimport RecordCursor
 from aioprod.records.varint cimport put_int, put_varint, varint_size
 
 
+cpdef Py_ssize_t record_size_bound(bytes key, bytes value, bytes headers=*) except -1
+
+@cython.locals(size=Py_ssize_t)
 cpdef Py_ssize_t size_bound(Py_ssize_t key_size, Py_ssize_t value_size, Py_ssize_t headers_size) noexcept
 
 

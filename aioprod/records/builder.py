@@ -1,3 +1,4 @@
+# cython: boundscheck=False, wraparound=False
 """Building one record batch: records are encoded as they come, the header is written when the batch is sealed."""
 
 from __future__ import annotations
@@ -59,7 +60,8 @@ def record_size_bound(key: bytes | None, value: bytes | None, headers: bytes = N
 
 def size_bound(key_size: int, value_size: int, headers_size: int) -> int:
     """`record_size_bound` of sizes in bytes, -1 for null."""
-    size = RECORD_OVERHEAD_MAX + varint_size(key_size) + varint_size(value_size) + headers_size
+    size = RECORD_OVERHEAD_MAX
+    size += varint_size(key_size) + varint_size(value_size) + headers_size
     if key_size > 0:
         size += key_size
     if value_size > 0:

@@ -1,3 +1,4 @@
+# cython: boundscheck=False, wraparound=False
 """Reading back the records that a `RecordBatchBuilder` has encoded, in their order."""
 
 from __future__ import annotations

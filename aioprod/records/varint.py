@@ -1,3 +1,4 @@
+# cython: boundscheck=False, wraparound=False
 """Integers of the record format: zigzag variable-length ones, and big-endian ones of fixed size.
 
 KIP-98 (record batch v2) takes the zigzag base-128 encoding of protocol buffers, least significant group first.

@@ -1,3 +1,4 @@
+# cython: boundscheck=False, wraparound=False
 """The hashes that Kafka clients turn a key into a partition with, and how each of them counts modulo the partitions.
 
 `<hash>(data)` gives the unsigned 32-bit hash, `<hash>_partition(key, count)` the index of a partition, `count` >= 1
@@ -10,12 +11,16 @@ import zlib
 
 import mmh3
 
+from aioprod.wire.buffer import Buffer
+
 __all__ = [
     "crc32",
     "crc32_partition",
     "fnv1a",
+    "fnv1a_of",
     "fnv1a_partition",
     "murmur2",
+    "murmur2_of",
     "murmur2_partition",
     "murmur3",
     "murmur3_partition",
@@ -24,15 +29,19 @@ __all__ = [
 
 def murmur2(data: bytes) -> int:
     """MurmurHash2 (32 bit) with the seed of Kafka's Java clients."""
+    return murmur2_of(bytes(data), 0, len(data))
+
+
+def murmur2_of(data: Buffer, start: int, size: int) -> int:
+    """The same of `size` bytes from `data[start:]`."""
     # Constants in names: once compiled these are C integers, where a literal over 2**31 would be an object.
     mask = 0xFFFFFFFF
     multiplier = 0x5BD1E995
     seed = 0x9747B28C
-    length = len(data)
-    rest = length & 3
-    whole = length - rest
-    hashed = seed ^ length
-    for at in range(0, whole, 4):
+    rest = size & 3
+    whole = start + size - rest
+    hashed = seed ^ size
+    for at in range(start, whole, 4):
         word = data[at] | data[at + 1] << 8 | data[at + 2] << 16 | data[at + 3] << 24
         word = word * multiplier & mask
         word = (word ^ word >> 24) * multiplier & mask
@@ -49,11 +58,16 @@ def murmur2(data: bytes) -> int:
 
 def fnv1a(data: bytes) -> int:
     """FNV-1a (32 bit)."""
+    return fnv1a_of(bytes(data), 0, len(data))
+
+
+def fnv1a_of(data: Buffer, start: int, size: int) -> int:
+    """The same of `size` bytes from `data[start:]`."""
     mask = 0xFFFFFFFF
     prime = 0x01000193
     hashed = 0x811C9DC5
-    for byte in data:
-        hashed = (hashed ^ byte) * prime & mask
+    for at in range(start, start + size):
+        hashed = (hashed ^ data[at]) * prime & mask
     return hashed
 
 

@@ -1,3 +1,4 @@
+# cython: boundscheck=False, wraparound=False
 """Bytes to primitives and back: the only place that knows how Kafka writes a number, a string or a length.
 
 A null string, byte string or array is None here; whether null is allowed is the schema's business (`codec`).
@@ -6,26 +7,32 @@ A null string, byte string or array is None here; whether null is allowed is the
 from __future__ import annotations
 
 import struct
+from functools import lru_cache
 from typing import Any, TypeAlias
 from uuid import UUID
 
 from aioprod.errors import ProtocolError
+from aioprod.wire import memory
 
 __all__ = ["Buffer", "Reader", "Writer"]
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 """Anything whose bytes can be read without a copy."""
 
-_INT8 = struct.Struct(">b")
-_INT16 = struct.Struct(">h")
-_INT32 = struct.Struct(">i")
-_INT64 = struct.Struct(">q")
-_UINT16 = struct.Struct(">H")
-_UINT32 = struct.Struct(">I")
+_pack_int8 = struct.Struct(">b").pack
+_pack_int16 = struct.Struct(">h").pack
+_pack_int32 = struct.Struct(">i").pack
+_pack_int64 = struct.Struct(">q").pack
 
 _STRING_LENGTH_MAX = 0x7FFF
 _UINT32_MAX = 0xFFFF_FFFF
-_UINT64_MAX = 0xFFFF_FFFF_FFFF_FFFF
+_UVARINT_BITS = 32
+
+
+@lru_cache(maxsize=1024)
+def _uuid_of(data: bytes) -> UUID:
+    """Kept, because each answer names its topics by id, and making a UUID takes longer than reading the rest."""
+    return UUID(bytes=data)
 
 
 class Writer:
@@ -52,22 +59,16 @@ class Writer:
         self._data += data
 
     def int8(self, value: int) -> None:
-        self._data += _INT8.pack(value)
+        self._data += _pack_int8(value)
 
     def int16(self, value: int) -> None:
-        self._data += _INT16.pack(value)
+        self._data += _pack_int16(value)
 
     def int32(self, value: int) -> None:
-        self._data += _INT32.pack(value)
+        self._data += _pack_int32(value)
 
     def int64(self, value: int) -> None:
-        self._data += _INT64.pack(value)
-
-    def uint16(self, value: int) -> None:
-        self._data += _UINT16.pack(value)
-
-    def uint32(self, value: int) -> None:
-        self._data += _UINT32.pack(value)
+        self._data += _pack_int64(value)
 
     def uuid(self, value: UUID) -> None:
         self._data += value.bytes
@@ -84,17 +85,12 @@ class Writer:
             raise ValueError(f"{value} does not fit into a varint of 32 bits.")
         self._uvarint((value << 1) ^ (value >> 31))
 
-    def varlong(self, value: int) -> None:
-        """Append a signed number of 64 bits as zigzag varint."""
-        if not -(1 << 63) <= value < 1 << 63:
-            raise ValueError(f"{value} does not fit into a varint of 64 bits.")
-        self._uvarint((value << 1) ^ (value >> 63))
-
     def _uvarint(self, value: int) -> None:
+        data = self._data
         while value > 0x7F:
-            self._data.append(value & 0x7F | 0x80)
+            data.append(value & 0x7F | 0x80)
             value >>= 7
-        self._data.append(value)
+        data.append(value)
 
     def string(self, value: str | None) -> None:
         """Append utf-8 after its length as int16, -1 for None."""
@@ -104,7 +100,7 @@ class Writer:
         encoded = value.encode()
         if len(encoded) > _STRING_LENGTH_MAX:
             raise ValueError(f"A string of {len(encoded)} bytes is longer than the {_STRING_LENGTH_MAX} of its length.")
-        self._data += _INT16.pack(len(encoded)) + encoded
+        self._data += _pack_int16(len(encoded)) + encoded
 
     def compact_string(self, value: str | None) -> None:
         """Append utf-8 after its length + 1 as uvarint, 0 for None."""
@@ -122,7 +118,7 @@ class Writer:
 
     def count(self, value: int | None) -> None:
         """Append the number of an array's elements as int32, -1 for None."""
-        self._data += _INT32.pack(-1 if value is None else value)
+        self._data += _pack_int32(-1 if value is None else value)
 
     def compact_count(self, value: int | None) -> None:
         """Append the number of an array's elements + 1 as uvarint, 0 for None."""
@@ -132,93 +128,78 @@ class Writer:
 class Reader:
     """Reads primitives from `data[start:end]` without copying it; every fault is a `ProtocolError`.
 
-    A length or a count that is larger than the bytes that are left is refused before anything is made of it.
+    A length or a count that is larger than the bytes that are left is refused before anything is made of it. `data`
+    must lie in one piece and not change meanwhile.
     """
 
-    __slots__ = ("_data", "_end", "position")
+    __slots__ = ("_bytes", "_end", "_view", "position")
 
-    def __init__(self, data: Buffer, start: int = 0, end: int | None = None) -> None:
-        self._data = memoryview(data)
-        self._end = len(self._data) if end is None else end
+    def __init__(self, data: Buffer, start: int = 0, end: int = -1) -> None:
+        self._view = memoryview(data)
+        self._bytes = memory.first_byte(self._view)
+        size = len(self._view)
+        self._end = size if end < 0 else end
         self.position = start
-        if not 0 <= start <= self._end <= len(self._data):
-            raise ValueError(f"There is no range {start} to {end} in {len(self._data)} bytes.")
+        if not 0 <= start <= self._end <= size:
+            raise ValueError(f"There is no range {start} to {end} in {size} bytes.")
 
     @property
     def remaining(self) -> int:
         """How many bytes are left."""
         return self._end - self.position
 
-    def unpack(self, layout: struct.Struct) -> tuple[Any, ...]:
-        """Read several fixed-width values at once."""
-        position = self.position
-        end = position + layout.size
-        if end > self._end:
-            raise self._too_short(layout.size)
-        self.position = end
-        return layout.unpack_from(self._data, position)
-
     def take(self, size: int) -> memoryview:
         """The next `size` bytes, as a view of the data."""
+        position = self._advance(size)
+        return self._view[position : position + size]
+
+    def rest(self) -> memoryview:
+        """All bytes that are left, as a view of the data."""
+        return self.take(self._end - self.position)
+
+    def _advance(self, size: int) -> int:
+        """Pass over `size` bytes; where they begin."""
         position = self.position
         if not 0 <= size <= self._end - position:
             raise self._too_short(size)
-        self.position = end = position + size
-        return self._data[position:end]
+        self.position = position + size
+        return position
+
+    def boolean(self) -> bool:
+        """Every byte but 0 is true."""
+        return self._bytes[self._advance(1)] != 0
 
     def int8(self) -> int:
-        return self.unpack(_INT8)[0]  # type: ignore[no-any-return]
+        return memory.number(self._bytes, self._advance(1), 1)
 
     def int16(self) -> int:
-        return self.unpack(_INT16)[0]  # type: ignore[no-any-return]
+        return memory.number(self._bytes, self._advance(2), 2)
 
     def int32(self) -> int:
-        return self.unpack(_INT32)[0]  # type: ignore[no-any-return]
+        return memory.number(self._bytes, self._advance(4), 4)
+
+    def integer(self, size: int) -> int:
+        """A signed number of `size` bytes, 1 to 8."""
+        return memory.number(self._bytes, self._advance(size), size)
 
     def int64(self) -> int:
-        return self.unpack(_INT64)[0]  # type: ignore[no-any-return]
-
-    def uint16(self) -> int:
-        return self.unpack(_UINT16)[0]  # type: ignore[no-any-return]
-
-    def uint32(self) -> int:
-        return self.unpack(_UINT32)[0]  # type: ignore[no-any-return]
+        return self.integer(8)
 
     def uuid(self) -> UUID:
-        return UUID(bytes=bytes(self.take(16)))
+        return _uuid_of(bytes(self.take(16)))
 
     def uvarint(self) -> int:
         """An unsigned number of up to 32 bits."""
-        position = self.position
-        if position < self._end and (byte := self._data[position]) < 0x80:
-            self.position = position + 1
-            return byte
-        return self._uvarint(_UINT32_MAX)
-
-    def varint(self) -> int:
-        """A signed number of 32 bits in zigzag form."""
-        value = self._uvarint(_UINT32_MAX)
-        return value >> 1 ^ -(value & 1)
-
-    def varlong(self) -> int:
-        """A signed number of 64 bits in zigzag form."""
-        value = self._uvarint(_UINT64_MAX)
-        return value >> 1 ^ -(value & 1)
-
-    def _uvarint(self, largest: int) -> int:
         value = shift = 0
-        while self.position < self._end:
-            byte = self._data[self.position]
-            self.position += 1
+        while shift < _UVARINT_BITS:
+            byte = self._bytes[self._advance(1)]
             value |= (byte & 0x7F) << shift
-            if value > largest:
-                raise ProtocolError(f"The varint that ends at byte {self.position} has more than its 32 or 64 bits.")
+            if value > _UINT32_MAX:
+                raise ProtocolError(f"The varint that ends at byte {self.position} has more than its 32 bits.")
             if byte < 0x80:
                 return value
             shift += 7
-            if 1 << shift > largest:
-                raise ProtocolError(f"The varint at byte {self.position} has no end.")
-        raise self._too_short(1)
+        raise ProtocolError(f"The varint at byte {self.position} has no end.")
 
     def string(self) -> str | None:
         """Text after its length as int16, None for -1."""
@@ -256,8 +237,9 @@ class Reader:
     def _text(self, length: int) -> str | None:
         if length < 0:
             return None
+        position = self._advance(length)
         try:
-            return str(self.take(length), "utf-8")
+            return memory.text(self._bytes, position, length)
         except UnicodeDecodeError as fault:
             raise ProtocolError(f"The text that ends at byte {self.position} is no utf-8: {fault.reason}.") from fault
 

@@ -6,13 +6,14 @@ fields, yet the client id keeps its int16 length), response headers 0 and 1 (KIP
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from aioprod.errors import ProtocolError
 from aioprod.wire.buffer import Buffer, Reader, Writer
 from aioprod.wire.codec import encode_into
-from aioprod.wire.schema import Message, Request, Response
+from aioprod.wire.schema import Message, Request, Response, derived_once
 
 __all__ = [
     "FRAME_SIZE_MAX",
@@ -29,6 +30,8 @@ FRAME_SIZE_MAX: Final = 100_000_000
 """The largest frame that is accepted, in bytes: brokers take hardly more (`socket.request.max.bytes`)."""
 
 _SIZE_WIDTH = 4
+_unpack_size = struct.Struct(">i").unpack_from
+_pack_head = struct.Struct(">hhi").pack
 _TLS_RECORDS = (b"\x15\x03", b"\x16\x03")
 """How an alert and a handshake record of TLS begin."""
 
@@ -50,12 +53,19 @@ class FrameSplitter:
         """
         frames: list[memoryview] = []
         view = memoryview(data)
-        while self._partial and view:
-            view = self._fill(view, frames)
-        while len(view) >= _SIZE_WIDTH and len(view) >= (end := _SIZE_WIDTH + self._size(view)):
-            frames.append(view[_SIZE_WIDTH:end])
-            view = view[end:]
-        self._partial += view
+        position = 0
+        end = len(view)
+        while self._partial and position < end:
+            position = self._fill(view, position, frames)
+        while position + _SIZE_WIDTH <= end:
+            first = position + _SIZE_WIDTH
+            last = first + self._size(view, position)
+            if last > end:
+                break
+            frames.append(view[first:last])
+            position = last
+        if position < end:
+            self._partial += view[position:]
         return frames
 
     @property
@@ -63,22 +73,22 @@ class FrameSplitter:
         """How many bytes of an unfinished frame are held."""
         return len(self._partial)
 
-    def _fill(self, view: memoryview, frames: list[memoryview]) -> memoryview:
-        """Move from `view` what the unfinished frame lacks, first of its size, then of its payload."""
+    def _fill(self, view: memoryview, position: int, frames: list[memoryview]) -> int:
+        """Move from `view` what the unfinished frame lacks, first of its size, then of its payload; where that ends."""
         partial = self._partial
-        end = _SIZE_WIDTH + (self._size(partial) if len(partial) >= _SIZE_WIDTH else 0)
-        missing = end - len(partial)
-        partial += view[:missing]
-        if len(partial) == end and len(partial) == _SIZE_WIDTH + self._size(partial):
+        whole = _SIZE_WIDTH + (self._size(partial, 0) if len(partial) >= _SIZE_WIDTH else 0)
+        end = position + whole - len(partial)
+        partial += view[position:end]
+        if len(partial) == whole and whole == _SIZE_WIDTH + self._size(partial, 0):
             frames.append(memoryview(partial).toreadonly()[_SIZE_WIDTH:])
             self._partial = bytearray()
-        return view[missing:]
+        return end
 
-    def _size(self, head: Buffer) -> int:
-        size = int.from_bytes(head[:_SIZE_WIDTH], "big", signed=True)
+    def _size(self, data: Buffer, position: int) -> int:
+        size: int = _unpack_size(data, position)[0]
         if 0 <= size <= self._size_max:
             return size
-        raise _bad_size(bytes(head[:_SIZE_WIDTH]), size, self._size_max)
+        raise _bad_size(bytes(data[position : position + _SIZE_WIDTH]), size, self._size_max)
 
 
 def _bad_size(head: bytes, size: int, size_max: int) -> ProtocolError:
@@ -94,27 +104,23 @@ def _bad_size(head: bytes, size: int, size_max: int) -> ProtocolError:
 
 def request_header(api_key: int, version: int, flexible: bool, correlation_id: int, client_id: str | None) -> bytes:
     """A request's header, version 2 if `flexible`, else version 1."""
+    return _pack_head(api_key, version, correlation_id) + _client(client_id, flexible)
+
+
+@derived_once
+def _client(client_id: str | None, flexible: bool) -> bytes:
+    """The client's name in a request's header, and the tagged fields after it."""
     writer = Writer()
-    _write_request_header(writer, api_key, version, flexible, correlation_id, client_id)
-    return writer.getvalue()
-
-
-def _write_request_header(
-    writer: Writer, api_key: int, version: int, flexible: bool, correlation_id: int, client_id: str | None
-) -> None:
-    writer.int16(api_key)
-    writer.int16(version)
-    writer.int32(correlation_id)
     writer.string(client_id)
     if flexible:
         writer.uvarint(0)
+    return writer.getvalue()
 
 
 def encode_request(message: Request[Response], version: int, correlation_id: int, client_id: str | None) -> bytes:
     """A request's whole frame, size included; raises as `codec.encode` does."""
     writer = Writer()
-    flexible = message.is_flexible(version)
-    _write_request_header(writer, message.API_KEY, version, flexible, correlation_id, client_id)
+    writer.write(request_header(message.API_KEY, version, message.is_flexible(version), correlation_id, client_id))
     return _frame(writer, message, version)
 
 
@@ -153,7 +159,7 @@ def decode_request_header(payload: Buffer, is_flexible: Callable[[int, int], boo
     client_id = reader.string()
     if is_flexible(api_key, version):
         _skip_tags(reader)
-    return RequestHeader(api_key, version, correlation_id, client_id, reader.take(reader.remaining))
+    return RequestHeader(api_key, version, correlation_id, client_id, reader.rest())
 
 
 def decode_response_header(response: type[Response], version: int, payload: Buffer) -> tuple[int, memoryview]:
@@ -162,7 +168,7 @@ def decode_response_header(response: type[Response], version: int, payload: Buff
     correlation_id = reader.int32()
     if _has_flexible_header(response, version):
         _skip_tags(reader)
-    return correlation_id, reader.take(reader.remaining)
+    return correlation_id, reader.rest()
 
 
 def _has_flexible_header(response: type[Response], version: int) -> bool:

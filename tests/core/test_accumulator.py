@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from aioprod.cluster import Cluster
-from aioprod.core.batch import Batch, ParkedRecord, Run
+from aioprod.core.batch import Batch, ParkedRecord
 from aioprod.errors import (
     BufferFullError,
     ConfigError,
@@ -209,36 +209,6 @@ def test_a_new_topic_is_asked_for_once_and_its_records_parked() -> None:
     assert harness.due == [1.0, 61.0], "now for metadata, then the first deadline"
     assert harness.metadata.next_refresh(1.0) == 1.0
     assert harness.held()[0] == 2
-
-
-def test_a_bulk_shares_one_waiter_per_run() -> None:
-    harness = Harness(in_flight_max=5)
-    harness.lead({0: 1, 1: 1})
-
-    class Bulk:
-        def __init__(self) -> None:
-            self.ordinals: dict[int, int] = {}
-
-        def next_ordinal(self, partition: int) -> int:
-            self.ordinals[partition] = self.ordinals.get(partition, -1) + 1
-            return self.ordinals[partition]
-
-    bulk = Bulk()
-
-    def bulk_append(partition: int) -> int:
-        return harness.accumulator.append_to_bulk("t", None, b"v", NO_HEADERS, partition, 1, bulk, 0.0)
-
-    assert [bulk_append(0), bulk_append(0), bulk_append(1)] == [0, 0, 1]
-    single = harness.batch(waiter="single")
-    bulk_append(0)
-    runs = [(entry.first, entry.count) if isinstance(entry, Run) else entry for entry in single.waiters]
-    assert runs == [(0, 2), "single", (2, 1)]
-
-
-def test_a_bulk_waits_for_an_unknown_topic() -> None:
-    harness = Harness()
-    assert harness.accumulator.append_to_bulk("new", None, b"v", NO_HEADERS, 0, 1, object(), 0.0) == -1
-    assert harness.held() == (0, 0)
 
 
 def test_a_moved_leader_takes_its_batches_along() -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from aioprod.core.batch import BatchState
 from aioprod.core.drain import end_backoffs, finish_due
 from aioprod.core.lifecycle import land, requeue
+from aioprod.core.states import BatchState
 from tests.support.accumulators import UNLIMITED, Harness, values
 
 

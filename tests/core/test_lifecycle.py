@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aioprod.core.batch import Batch, BatchState, Run
+from aioprod.core.batch import Batch, Run
 from aioprod.core.division import split
 from aioprod.core.lifecycle import (
     expired,
@@ -19,6 +19,7 @@ from aioprod.core.lifecycle import (
     withdraw,
 )
 from aioprod.core.parking import evict, evict_overdue, move_on
+from aioprod.core.states import BatchState
 from aioprod.errors import InvalidRecordError
 from tests.support.accumulators import UNLIMITED, Harness, values
 

@@ -25,9 +25,17 @@ def new_bulk() -> Bulk:
 
 def take(bulk: Bulk, partition: int) -> Run:
     """One record of the call goes to a partition, as the accumulator and the call note it."""
-    run = Run(bulk, bulk.next_ordinal(partition), 1)
-    bulk.accepted(partition)
+    run = bulk.begin_run(partition)
+    run.count = 1
+    bulk.accepted(1)
+    bulk.partitions.append(partition)
     return run
+
+
+def refuse(bulk: Bulk) -> None:
+    """The next record of the call is not accepted."""
+    bulk.refused(len(bulk.partitions), SerializationError("no bytes"))
+    bulk.partitions.append(-1)
 
 
 async def test_it_is_done_when_the_call_has_ended_and_all_have_their_outcome() -> None:
@@ -75,7 +83,7 @@ async def test_failures_are_in_the_order_of_the_call() -> None:
     runs = {}
     for index, partition in enumerate([1, 0, -1, 1, 0, 1]):
         if partition < 0:
-            bulk.refused(SerializationError("no bytes"))
+            refuse(bulk)
         else:
             runs[index] = take(bulk, partition)
     bulk.settle(1, runs[5], -1, FAILURE, 0)
@@ -109,31 +117,32 @@ def test_every_record_of_a_call_is_accounted_for(
 
     async def call() -> None:
         bulk = new_bulk()
-        batches: dict[int, list[tuple[int, Run]]] = {}
+        batches: dict[int, list[Run]] = {}
         indexes: dict[tuple[int, int], list[int]] = {}
         for index, partition in enumerate(partitions):
             if partition < 0:
-                bulk.refused(SerializationError("no bytes"))
+                refuse(bulk)
                 continue
-            ordinal = bulk.next_ordinal(partition)
-            bulk.accepted(partition)
             runs = batches.setdefault(partition, [])
-            if runs and runs[-1][1].count < batch_records:
-                runs[-1][1].count += 1
+            if runs and runs[-1].count < batch_records:
+                runs[-1].count += 1
             else:
-                runs.append((ordinal, Run(bulk, ordinal, 1)))
+                runs.append(bulk.begin_run(partition))
+                runs[-1].count = 1
+            bulk.accepted(1)
+            bulk.partitions.append(partition)
             indexes.setdefault((partition, len(runs) - 1), []).append(index)
         bulk.close()
         todo = [(partition, number) for partition, runs in batches.items() for number in range(len(runs))]
         order.shuffle(todo)
         expected_failures = {index for index, partition in enumerate(partitions) if partition < 0}
         for partition, number in todo:
-            ordinal, run = batches[partition][number]
+            run = batches[partition][number]
             if set(indexes[partition, number]) & failed:
                 bulk.settle(partition, run, -1, FAILURE, 0)
                 expected_failures.update(indexes[partition, number])
             else:
-                bulk.settle(partition, run, ordinal, None, 0)
+                bulk.settle(partition, run, run.first, None, 0)
         assert bulk.future.done()
         result = bulk.result()
         assert [index for index, _ in result.failures] == sorted(expected_failures)

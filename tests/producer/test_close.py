@@ -13,7 +13,17 @@ from aioprod import DeliveryReport
 from aioprod.errors import DeliveryError, ErrorCode, NotSentError, ProducerClosedError, UnknownOutcomeError
 from aioprod.messages import MetadataRequest, ProduceRequest
 from tests.support.fake_broker import FakeBrokers
-from tests.support.producers import Clock, ErrorLog, Outcomes, Spy, left_over, new_producer, running, turns, until
+from tests.support.producers import (
+    ErrorLog,
+    Outcomes,
+    ShiftedClock,
+    Spy,
+    left_over,
+    new_producer,
+    running,
+    turns,
+    until,
+)
 
 LINGERING: dict[str, Any] = {"linger_ms": 1_000_000, "adaptive_linger": False, "delivery_timeout_ms": 2_000_000}
 
@@ -333,7 +343,7 @@ async def test_no_task_and_no_pending_future_is_left(brokers: FakeBrokers) -> No
 
 async def test_a_closed_producer_can_be_asked_for_its_numbers(brokers: FakeBrokers) -> None:
     brokers.create_topic("t")
-    clock = Clock()
+    clock = ShiftedClock()
     async with running(brokers, clock=clock) as producer:
         await producer.send("t", b"v")
     assert producer.buffered == (0, 0)

@@ -16,7 +16,7 @@ from aioprod.messages.produce import PartitionProduceResponse, TopicProduceRespo
 from aioprod.wire.frame import encode_response
 from tests.support.fake_broker import FakeBrokers
 from tests.support.fake_state import FakeTopic
-from tests.support.producers import Clock, pass_time, running, turns, until
+from tests.support.producers import ShiftedClock, pass_time, running, turns, until
 
 NO_REFRESH_SOON: dict[str, Any] = {"retry_backoff_ms": 60_000, "retry_backoff_max_ms": 60_000}
 
@@ -93,7 +93,7 @@ async def test_what_was_sent_to_the_old_topic_does_not_follow_to_the_new_one(bro
 
 async def test_a_batch_that_backs_off_fails_when_its_topic_turns_out_to_be_another(brokers: FakeBrokers) -> None:
     brokers.create_topic("t")
-    clock = Clock()
+    clock = ShiftedClock()
     async with running(brokers, clock=clock, metadata_max_age_ms=1000) as producer:
         await producer.send("t", b"1")
         failing = brokers.fault(ProduceRequest, error=ErrorCode.NOT_ENOUGH_REPLICAS, times=None)
@@ -113,7 +113,7 @@ async def test_a_batch_that_backs_off_fails_when_its_topic_turns_out_to_be_anoth
 async def test_what_is_in_flight_when_its_topic_is_made_anew(three_brokers: FakeBrokers, answered: bool) -> None:
     brokers = three_brokers
     old = brokers.create_topic("t")
-    clock = Clock()
+    clock = ShiftedClock()
     async with running(brokers, clock=clock, metadata_max_age_ms=1000) as producer:
         await producer.send("t", b"1")
         brokers.create_topic("other", partitions=3)
@@ -145,7 +145,7 @@ async def test_what_is_in_flight_when_its_topic_is_made_anew(three_brokers: Fake
 async def test_what_waited_for_the_old_topic_does_not_follow_either(brokers: FakeBrokers) -> None:
     brokers.create_topic("t", partitions=2)
     brokers.state.move_leader(TopicPartition("t", 1), None)
-    clock = Clock()
+    clock = ShiftedClock()
     async with running(brokers, clock=clock, metadata_max_age_ms=1000) as producer:
         await producer.partitions_for("t")
         future = producer.submit("t", b"1", partition=1)
@@ -159,7 +159,7 @@ async def test_what_waited_for_the_old_topic_does_not_follow_either(brokers: Fak
 
 async def test_a_topic_with_waiting_records_is_not_forgotten(brokers: FakeBrokers) -> None:
     topic = brokers.create_topic("t")
-    clock = Clock()
+    clock = ShiftedClock()
     options: dict[str, Any] = {
         "metadata_max_age_ms": 10_000,
         "metadata_max_idle_ms": 20_000,
@@ -189,7 +189,7 @@ async def test_a_topic_with_waiting_records_is_not_forgotten(brokers: FakeBroker
 async def test_records_without_key_avoid_a_broker_that_takes_nothing(three_brokers: FakeBrokers) -> None:
     brokers = three_brokers
     topic = brokers.create_topic("t", partitions=3)
-    clock = Clock()
+    clock = ShiftedClock()
     options: dict[str, Any] = {"partitioner_availability_timeout_ms": 1000, "batch_size": 200, "buffer_memory": 10**7}
     async with running(brokers, clock=clock, **options) as producer:
         await producer.partitions_for("t")
@@ -216,7 +216,7 @@ async def test_a_broker_that_stalled_with_nothing_left_to_send_is_not_avoided_fo
 ) -> None:
     brokers = three_brokers
     brokers.create_topic("t", partitions=3)
-    clock = Clock()
+    clock = ShiftedClock()
     async with running(brokers, clock=clock, partitioner_availability_timeout_ms=1000, batch_size=200) as producer:
         await producer.partitions_for("t")
         given_up = producer.submit("t", b"v", partition=1)

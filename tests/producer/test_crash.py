@@ -115,7 +115,7 @@ async def test_a_failure_in_the_drain(brokers: FakeBrokers, monkeypatch: pytest.
     brokers.create_topic("t")
     async with running(brokers) as producer:
         await producer.send("t", b"v")
-        monkeypatch.setattr(producer._engine._sender, "_cut", breaks)
+        monkeypatch.setattr(producer._engine.client, "link", breaks)
         with pytest.raises(NotSentError, match="on purpose"):
             await producer.send("t", b"v")
         assert isinstance(producer._engine.guard.cause, BugError)
@@ -126,7 +126,7 @@ async def test_a_failure_while_a_request_is_made(brokers: FakeBrokers, monkeypat
     brokers.create_topic("t")
     async with running(brokers) as producer:
         await producer.send("t", b"v")
-        monkeypatch.setattr("aioprod.producer.sender.encode_produce", breaks)
+        monkeypatch.setattr("aioprod.records.builder.crc32c", breaks)
         with pytest.raises(NotSentError, match="on purpose"):
             await producer.send("t", b"v")
         assert producer.buffered == (0, 0)
@@ -136,7 +136,7 @@ async def test_a_failure_while_an_answer_is_read(brokers: FakeBrokers, monkeypat
     brokers.create_topic("t")
     async with running(brokers) as producer:
         await producer.partitions_for("t")
-        monkeypatch.setattr(producer._engine.outcomes, "_judge", breaks)
+        monkeypatch.setattr(producer._engine.outcomes, "deliver", breaks)
         with pytest.raises(UnknownOutcomeError, match="on purpose"):
             async with asyncio.timeout(5):
                 await producer.send("t", b"v")

@@ -11,7 +11,7 @@ from aioprod import TopicPartition
 from aioprod.errors import BrokerError, DeliveryError, ErrorCode, NotSentError, RejectedError, UnknownOutcomeError
 from aioprod.messages import MetadataRequest, ProduceRequest
 from tests.support.fake_broker import FakeBrokers
-from tests.support.producers import Clock, ErrorLog, Spy, pass_time, running, turns, until
+from tests.support.producers import ErrorLog, ShiftedClock, Spy, pass_time, running, turns, until
 
 OPTIONS: dict[str, Any] = {"delivery_timeout_ms": 60_000, "request_timeout_ms": 50_000, "linger_ms": 0}
 
@@ -25,7 +25,7 @@ async def expire(future: asyncio.Future[Any]) -> DeliveryError:
 
 async def test_while_it_lingers(brokers: FakeBrokers) -> None:
     brokers.create_topic("t")
-    clock = Clock()
+    clock = ShiftedClock()
     options = {**OPTIONS, "adaptive_linger": False, "linger_ms": 10_000}
     async with running(brokers, clock=clock, **options) as producer:
         await producer.partitions_for("t")
@@ -40,7 +40,7 @@ async def test_while_it_lingers(brokers: FakeBrokers) -> None:
 
 async def test_while_the_broker_can_not_be_reached(brokers: FakeBrokers) -> None:
     brokers.create_topic("t")
-    clock = Clock()
+    clock = ShiftedClock()
     errors, spy = ErrorLog(), Spy()
     async with running(brokers, clock=clock, on_error=errors, interceptors=[spy], **OPTIONS) as producer:
         await producer.partitions_for("t")
@@ -65,7 +65,7 @@ async def test_while_the_broker_can_not_be_reached(brokers: FakeBrokers) -> None
 async def test_while_the_partition_has_no_leader(brokers: FakeBrokers) -> None:
     brokers.create_topic("t", partitions=2)
     brokers.state.move_leader(TopicPartition("t", 1), None)
-    clock = Clock()
+    clock = ShiftedClock()
     async with running(brokers, clock=clock, **OPTIONS) as producer:
         await producer.partitions_for("t")
         future = producer.submit("t", b"v", partition=1)
@@ -79,7 +79,7 @@ async def test_while_the_partition_has_no_leader(brokers: FakeBrokers) -> None:
 
 async def test_while_it_is_in_flight(brokers: FakeBrokers) -> None:
     brokers.create_topic("t")
-    clock = Clock()
+    clock = ShiftedClock()
     async with running(brokers, clock=clock, **OPTIONS) as producer:
         await producer.partitions_for("t")
         await brokers[1].kill(stay_in_metadata=True)
@@ -99,7 +99,7 @@ async def test_while_it_is_in_flight(brokers: FakeBrokers) -> None:
 
 async def test_an_answer_that_comes_after_the_deadline_is_too_late(brokers: FakeBrokers) -> None:
     topic = brokers.create_topic("t")
-    clock = Clock()
+    clock = ShiftedClock()
     async with running(brokers, clock=clock, **OPTIONS) as producer:
         await producer.partitions_for("t")
         brokers.fault(ProduceRequest, error=ErrorCode.NOT_ENOUGH_REPLICAS)
@@ -125,7 +125,7 @@ async def test_an_answer_that_comes_after_the_deadline_is_too_late(brokers: Fake
 
 async def test_while_it_waits_behind_others(brokers: FakeBrokers) -> None:
     brokers.create_topic("t", partitions=2)
-    clock = Clock()
+    clock = ShiftedClock()
     async with running(brokers, clock=clock, batch_size=0, **OPTIONS) as producer:
         await producer.partitions_for("t")
         first = brokers.fault(ProduceRequest, hold=True)
@@ -146,7 +146,7 @@ async def test_while_it_waits_behind_others(brokers: FakeBrokers) -> None:
 
 async def test_while_it_backs_off(brokers: FakeBrokers) -> None:
     brokers.create_topic("t")
-    clock = Clock()
+    clock = ShiftedClock()
     options = {**OPTIONS, "retry_backoff_ms": 40_000, "retry_backoff_max_ms": 40_000}
     async with running(brokers, clock=clock, **options) as producer:
         await producer.partitions_for("t")
@@ -161,7 +161,7 @@ async def test_while_it_backs_off(brokers: FakeBrokers) -> None:
 
 
 async def test_while_its_topic_is_not_known(brokers: FakeBrokers) -> None:
-    clock = Clock()
+    clock = ShiftedClock()
     errors = ErrorLog()
     async with running(brokers, clock=clock, max_block_ms=500_000, on_error=errors, **OPTIONS) as producer:
         silence = brokers.fault(MetadataRequest, hold=True, times=None)
@@ -180,7 +180,7 @@ async def test_while_its_topic_is_not_known(brokers: FakeBrokers) -> None:
 
 async def test_the_time_in_which_it_was_parked_counts(brokers: FakeBrokers) -> None:
     brokers.create_topic("t")
-    clock = Clock()
+    clock = ShiftedClock()
     async with running(brokers, clock=clock, max_block_ms=500_000, **OPTIONS) as producer:
         held = brokers.fault(MetadataRequest, hold=True)
         future = producer.submit("t", b"v")
@@ -200,7 +200,7 @@ async def test_the_time_in_which_it_was_parked_counts(brokers: FakeBrokers) -> N
 async def test_the_others_go_on_when_one_expires(brokers: FakeBrokers) -> None:
     topic = brokers.create_topic("t", partitions=2)
     brokers.state.move_leader(TopicPartition("t", 1), None)
-    clock = Clock()
+    clock = ShiftedClock()
     async with running(brokers, clock=clock, batch_size=0, **OPTIONS) as producer:
         await producer.partitions_for("t")
         early = producer.submit("t", b"early", partition=1)

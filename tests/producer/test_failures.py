@@ -26,7 +26,7 @@ from aioprod.errors import (
 from aioprod.messages import ProduceRequest, ProduceResponse
 from aioprod.messages.produce import BatchIndexAndErrorMessage, PartitionProduceResponse
 from tests.support.fake_broker import FakeBrokers
-from tests.support.producers import Clock, Outcomes, Spy, pass_time, produced, running, until
+from tests.support.producers import Outcomes, ShiftedClock, Spy, pass_time, produced, running, until
 
 LINGERING: dict[str, Any] = {"linger_ms": 1_000_000, "adaptive_linger": False}
 
@@ -51,7 +51,7 @@ async def failed(producer: Producer, value: bytes = b"v") -> DeliveryError:
 
 async def test_a_broker_refuses(brokers: FakeBrokers) -> None:
     brokers.create_topic("t")
-    clock = Clock()
+    clock = ShiftedClock()
     async with running(brokers, clock=clock) as producer:
         await producer.partitions_for("t")
         hold = brokers.fault(ProduceRequest, hold=True, error=ErrorCode.POLICY_VIOLATION)
@@ -160,7 +160,7 @@ async def test_the_connection_is_lost_and_no_retry_is_left(brokers: FakeBrokers)
 
 async def test_a_broker_that_does_not_answer_in_time(brokers: FakeBrokers) -> None:
     brokers.create_topic("t")
-    clock = Clock()
+    clock = ShiftedClock()
     options: dict[str, Any] = {"retries": 0, "request_timeout_ms": 10_000}
     async with running(brokers, clock=clock, **options) as producer:
         silence = brokers.fault(ProduceRequest, hold=True)

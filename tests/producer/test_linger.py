@@ -9,7 +9,7 @@ import pytest
 
 from aioprod.messages import ProduceRequest
 from tests.support.fake_broker import FakeBrokers
-from tests.support.producers import Clock, pass_time, produced, running, turns, until
+from tests.support.producers import ShiftedClock, pass_time, produced, running, turns, until
 
 FIXED: dict[str, Any] = {"adaptive_linger": False}
 
@@ -75,7 +75,7 @@ async def test_a_full_batch_waits_for_nobody(brokers: FakeBrokers) -> None:
 
 async def test_linger_ms_is_the_upper_bound_beside_an_outstanding_request(brokers: FakeBrokers) -> None:
     brokers.create_topic("t", partitions=3)
-    clock = Clock()
+    clock = ShiftedClock()
     async with running(brokers, clock=clock, linger_ms=10_000) as producer:
         await producer.partitions_for("t")
         hold = brokers.fault(ProduceRequest, hold=True)
@@ -107,7 +107,7 @@ async def test_a_timer_ends_the_linger(brokers: FakeBrokers) -> None:
 
 async def test_a_fixed_linger_waits_on_an_idle_connection_too(brokers: FakeBrokers) -> None:
     brokers.create_topic("t", partitions=2)
-    clock = Clock()
+    clock = ShiftedClock()
     async with running(brokers, clock=clock, linger_ms=10_000, **FIXED) as producer:
         await producer.partitions_for("t")
         futures = [producer.submit("t", b"0", partition=0)]
@@ -166,7 +166,7 @@ async def test_close_cuts_every_linger(brokers: FakeBrokers, adaptive: bool) -> 
 
 async def test_a_partition_that_was_muted_lingers_no_longer_than_its_own_time(brokers: FakeBrokers) -> None:
     brokers.create_topic("t")
-    clock = Clock()
+    clock = ShiftedClock()
     async with running(brokers, clock=clock, linger_ms=10_000, **FIXED) as producer:
         await producer.partitions_for("t")
         hold = brokers.fault(ProduceRequest, hold=True)

@@ -20,7 +20,7 @@ from aioprod.errors import (
 from aioprod.messages import MetadataRequest, ProduceRequest
 from aioprod.producer.room import Room
 from tests.support.fake_broker import FakeBrokers, Fault
-from tests.support.producers import Clock, Outcomes, Spy, pass_time, produced, running, turns, until
+from tests.support.producers import Outcomes, ShiftedClock, Spy, pass_time, produced, running, turns, until
 
 SMALL: dict[str, Any] = {"buffer_memory": 4096, "batch_size": 1024, "max_request_size": 4096}
 KILOBYTE = b"x" * 1000
@@ -294,7 +294,7 @@ async def test_nobody_overtakes_a_record_that_was_just_granted_its_room(brokers:
 
 async def test_max_block_ms_bounds_both_waits_of_send_together(brokers: FakeBrokers) -> None:
     brokers.create_topic("t")
-    clock = Clock()
+    clock = ShiftedClock()
     async with running(brokers, clock=clock, max_block_ms=60_000, **SMALL) as producer:
         hold = await fill(brokers, producer)
         brokers.fault(MetadataRequest, error=ErrorCode.LEADER_NOT_AVAILABLE, times=None)

@@ -14,7 +14,7 @@ from aioprod.messages import ProduceRequest
 from aioprod.producer.settings import UNLIMITED, accumulator_settings, sender_settings
 from aioprod.records.compression import Compression
 from tests.support.fake_broker import FakeBrokers
-from tests.support.producers import Clock, new_producer, running, until
+from tests.support.producers import ShiftedClock, new_producer, running, until
 
 NAMES = {
     "batch_size_avg",
@@ -55,7 +55,7 @@ async def test_before_start_all_are_there_and_nothing_happened() -> None:
 
 async def test_the_values_after_some_traffic(brokers: FakeBrokers) -> None:
     brokers.create_topic("t")
-    clock = Clock()
+    clock = ShiftedClock()
     async with running(brokers, clock=clock, buffer_memory=100_000, enable_idempotence=False) as producer:
         await producer.partitions_for("t")
         brokers.fault(ProduceRequest, error=ErrorCode.NOT_ENOUGH_REPLICAS)

@@ -11,7 +11,7 @@ from aioprod.errors import ErrorCode
 from aioprod.messages import ProduceRequest
 from aioprod.records.compression import Compression
 from tests.support.fake_broker import FakeBrokers
-from tests.support.producers import Clock, Outcomes, pass_time, produced, running, turns, until
+from tests.support.producers import Outcomes, ShiftedClock, pass_time, produced, running, turns, until
 
 
 async def test_a_request_stays_below_max_request_size(brokers: FakeBrokers) -> None:
@@ -128,7 +128,7 @@ async def test_without_topic_ids_the_names_are_sent(brokers: FakeBrokers) -> Non
 
 async def test_a_broker_that_throttles_is_left_alone_for_that_time(brokers: FakeBrokers) -> None:
     brokers.create_topic("t")
-    clock = Clock()
+    clock = ShiftedClock()
     async with running(brokers, clock=clock) as producer:
         await producer.partitions_for("t")
         brokers.fault(ProduceRequest, throttle_ms=5000)

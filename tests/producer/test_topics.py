@@ -22,7 +22,7 @@ from aioprod.errors import (
 )
 from aioprod.messages import MetadataRequest
 from tests.support.fake_broker import FakeBrokers
-from tests.support.producers import Clock, ErrorLog, Outcomes, Spy, pass_time, produced, running, turns, until
+from tests.support.producers import ErrorLog, Outcomes, ShiftedClock, Spy, pass_time, produced, running, turns, until
 
 
 async def test_records_of_an_unknown_topic_are_parked_and_released_in_order(brokers: FakeBrokers) -> None:
@@ -80,7 +80,7 @@ async def test_several_new_topics_share_a_metadata_request(brokers: FakeBrokers)
     assert len([topics for topics in asked if topics]) == 1
 
 
-async def missing_topic(brokers: FakeBrokers, producer: Producer, clock: Clock) -> None:
+async def missing_topic(brokers: FakeBrokers, producer: Producer, clock: ShiftedClock) -> None:
     """Let the brokers say often and long enough that a topic does not exist."""
     asked = len(brokers.seen_of(MetadataRequest))
     await until(lambda: len(brokers.seen_of(MetadataRequest)) > asked + 4)
@@ -89,7 +89,7 @@ async def missing_topic(brokers: FakeBrokers, producer: Producer, clock: Clock) 
 
 async def test_send_to_a_topic_that_does_not_exist_fails_with_the_reason(brokers: FakeBrokers) -> None:
     brokers.state.auto_create = False
-    clock = Clock()
+    clock = ShiftedClock()
     async with running(brokers, clock=clock) as producer:
         sending = asyncio.create_task(producer.send("absent", b"v"))
         await missing_topic(brokers, producer, clock)
@@ -104,7 +104,7 @@ async def test_send_to_a_topic_that_does_not_exist_fails_with_the_reason(brokers
 
 async def test_submit_to_a_topic_that_does_not_exist_was_not_sent(brokers: FakeBrokers) -> None:
     brokers.state.auto_create = False
-    clock = Clock()
+    clock = ShiftedClock()
     outcomes = Outcomes()
     async with running(brokers, clock=clock) as producer:
         future = producer.submit("absent", b"v", partition=3)
@@ -177,7 +177,7 @@ async def test_a_topic_that_is_no_str_is_refused_at_once(brokers: FakeBrokers, n
 
 
 async def test_metadata_that_does_not_come_ends_send_after_max_block_ms(brokers: FakeBrokers) -> None:
-    clock = Clock()
+    clock = ShiftedClock()
     errors = ErrorLog()
     async with running(brokers, clock=clock, max_block_ms=30_000, on_error=errors) as producer:
         silence = brokers.fault(MetadataRequest, hold=True, times=None)
@@ -218,7 +218,7 @@ async def test_partitions_for_waits_no_longer_than_max_block_ms(brokers: FakeBro
 
 
 async def test_the_error_says_what_the_brokers_said_of_the_topic(brokers: FakeBrokers) -> None:
-    clock = Clock()
+    clock = ShiftedClock()
     async with running(brokers, clock=clock) as producer:
         brokers.fault(MetadataRequest, error=ErrorCode.LEADER_NOT_AVAILABLE, times=None)
         future = producer.submit("t", b"v")
@@ -320,7 +320,7 @@ async def test_cancelling_who_waits_for_a_topic_leaves_the_others(brokers: FakeB
 
 async def test_partitions_that_are_added_are_used(brokers: FakeBrokers) -> None:
     topic = brokers.create_topic("t")
-    clock = Clock()
+    clock = ShiftedClock()
     async with running(brokers, clock=clock, metadata_max_age_ms=1000) as producer:
         await producer.send("t", b"0")
         topic.partitions.append(type(topic.partitions[0])(1))
@@ -335,7 +335,7 @@ async def test_partitions_that_are_added_are_used(brokers: FakeBrokers) -> None:
 
 async def test_a_topic_that_is_idle_is_forgotten_and_asked_for_again(brokers: FakeBrokers) -> None:
     brokers.create_topic("t")
-    clock = Clock()
+    clock = ShiftedClock()
     async with running(brokers, clock=clock, metadata_max_age_ms=1000, metadata_max_idle_ms=5000) as producer:
         await producer.send("t", b"0")
         seen: list[Cluster] = []

@@ -15,7 +15,7 @@ from aioprod.errors import AioprodError, DeliveryError, ErrorCode, RejectedError
 from aioprod.messages import ProduceRequest, ProduceResponse
 from aioprod.messages.produce import BatchIndexAndErrorMessage
 from tests.support.fake_broker import FakeBrokers
-from tests.support.producers import Clock, ErrorLog, Outcomes, Spy, pass_time, running, turns, until
+from tests.support.producers import ErrorLog, Outcomes, ShiftedClock, Spy, pass_time, running, turns, until
 
 LINGERING: dict[str, Any] = {"linger_ms": 1_000_000, "adaptive_linger": False}
 REFUSED: dict[str, Any] = {"error": ErrorCode.INVALID_REQUIRED_ACKS}
@@ -65,7 +65,7 @@ async def test_what_somebody_waits_for_does_not_go_to_on_error(brokers: FakeBrok
 async def test_a_dropped_submit_future_is_reported_soon(brokers: FakeBrokers) -> None:
     brokers.create_topic("t")
     errors = ErrorLog()
-    clock = Clock()
+    clock = ShiftedClock()
     async with running(brokers, on_error=errors, clock=clock) as producer:
         await producer.partitions_for("t")
         brokers.fault(ProduceRequest, **REFUSED)
@@ -82,7 +82,7 @@ async def test_a_dropped_submit_future_is_reported_soon(brokers: FakeBrokers) ->
 async def test_a_future_that_is_held_is_not_reported_before_the_end(brokers: FakeBrokers) -> None:
     brokers.create_topic("t")
     errors = ErrorLog()
-    clock = Clock()
+    clock = ShiftedClock()
     async with running(brokers, on_error=errors, clock=clock) as producer:
         await producer.partitions_for("t")
         brokers.fault(ProduceRequest, **REFUSED)
@@ -102,7 +102,7 @@ async def test_a_future_that_is_held_is_not_reported_before_the_end(brokers: Fak
 async def test_a_future_that_is_dropped_late_is_reported_too(brokers: FakeBrokers) -> None:
     brokers.create_topic("t")
     errors = ErrorLog()
-    clock = Clock()
+    clock = ShiftedClock()
     async with running(brokers, on_error=errors, clock=clock) as producer:
         await producer.partitions_for("t")
         brokers.fault(ProduceRequest, **REFUSED)

@@ -11,6 +11,7 @@ from typing import Any
 from aioprod import Producer, ProducerRecord, RecordMetadata
 from aioprod.errors import AioprodError
 from aioprod.messages import ProduceRequest
+from aioprod.producer.clock import Clock
 from aioprod.records.parser import parse_batches
 from tests.support.fake_broker import FakeBrokers
 
@@ -25,27 +26,28 @@ QUICK: dict[str, Any] = {
 }
 
 
-class Clock:
+class ShiftedClock(Clock):
     """Monotonic time that a test moves on; who sleeps has to be woken, see `pass_time`."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.offset_s = 0.0
 
-    def __call__(self) -> float:
-        return time.monotonic() + self.offset_s
+    def now_ns(self) -> int:
+        return time.monotonic_ns() + int(self.offset_s * 1e9)
 
 
-def new_producer(bootstrap: str | None, *, clock: Clock | None = None, **options: Any) -> Producer:
+def new_producer(bootstrap: str | None, *, clock: ShiftedClock | None = None, **options: Any) -> Producer:
     """A producer that is not started, with short backoffs."""
     producer = Producer(bootstrap, **(QUICK | options))
     if clock is not None:
-        producer._engine.clock = producer._clock = clock
+        producer._engine.clock = clock
     return producer
 
 
 @contextlib.asynccontextmanager
 async def running(
-    brokers: FakeBrokers, *, clock: Clock | None = None, close_s: float | None = 5.0, **options: Any
+    brokers: FakeBrokers, *, clock: ShiftedClock | None = None, close_s: float | None = 5.0, **options: Any
 ) -> AsyncIterator[Producer]:
     """A started producer; it is closed within `close_s` seconds at the end, and may leave no task and nothing held."""
     before = asyncio.all_tasks()
@@ -64,7 +66,7 @@ def left_over(before: set[asyncio.Task[Any]]) -> list[asyncio.Task[Any]]:
     return [task for task in asyncio.all_tasks() - before if "FakeBroker" not in repr(task)]
 
 
-def pass_time(producer: Producer, clock: Clock, seconds: float) -> None:
+def pass_time(producer: Producer, clock: ShiftedClock, seconds: float) -> None:
     """Let time pass at once for a producer."""
     clock.offset_s += seconds
     producer._engine._sender.wake()

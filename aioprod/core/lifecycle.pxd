@@ -1,0 +1,19 @@
+cimport cython
+
+from aioprod.core.accumulator cimport Accumulator
+from aioprod.core.batch cimport Batch
+from aioprod.core.partition cimport Partition
+
+
+cpdef bint land(Accumulator accumulator, Batch batch, double now) except -1
+
+@cython.locals(partition=Partition)
+cpdef void requeue(Accumulator accumulator, Batch batch, double now, double delay_s) except *
+
+@cython.locals(partition=Partition)
+cpdef void settle(Accumulator accumulator, Batch batch, double now) except *
+
+cpdef void release(Accumulator accumulator, Batch batch) except *
+
+@cython.locals(size=Py_ssize_t)
+cpdef bint withdraw(Accumulator accumulator, Batch batch, waiter, double now) except -1

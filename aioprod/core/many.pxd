@@ -1,0 +1,25 @@
+cimport cython
+
+from aioprod.core.accumulator cimport Accumulator
+from aioprod.core.batch cimport Batch, Run
+from aioprod.core.partition cimport Topic
+from aioprod.records.builder cimport record_size_bound
+
+
+@cython.locals(waiters=list, run=Run)
+cpdef void join_bulk(Batch batch, bulk) except *
+
+
+@cython.final
+cdef class Slice:
+    cdef readonly object bulk, places
+    cdef readonly list values, keys
+    cdef readonly bytes headers
+    cdef readonly Py_ssize_t at, accepted, needed
+    cdef Py_ssize_t first
+    cdef int partition
+    cdef long long timestamp
+
+    cpdef bint append(self, Accumulator accumulator, Topic topic, double now, bint granted) except -1
+    @cython.locals(places="int[::1]", stop=Py_ssize_t, left=Py_ssize_t, bound=Py_ssize_t, key=bytes, value=bytes, batch=Batch)
+    cdef bint _append(self, Accumulator accumulator, Topic topic, double now, bint granted) except -1

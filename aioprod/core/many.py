@@ -1,0 +1,134 @@
+"""Records of a bulk call on their way into the accumulator: a slice of them at a time, as far as there is room."""
+
+from __future__ import annotations
+
+from array import array
+from typing import Any, Protocol
+
+from aioprod.core.accumulator import Accumulator
+from aioprod.core.batch import Batch, Run
+from aioprod.core.partition import Topic
+from aioprod.errors import AioprodError
+from aioprod.records.builder import record_size_bound
+
+__all__ = ["BulkCall", "Slice", "join_bulk"]
+
+BYTES_PER_TURN = 2**20
+"""What is copied at most before the loop gets a turn: far less than a millisecond's worth, but fresh memory is slow."""
+
+
+class BulkCall(Protocol):
+    """What a bulk call has to offer to those who append its records."""
+
+    def begin_run(self, partition: int) -> Run:
+        """A run of no records yet, for the next records of the call that go to `partition` in a row."""
+
+    def as_bytes(self, what: str, given: object) -> bytes:
+        """A key or value that is not of type bytes as bytes; raises SerializationError."""
+
+    def refused(self, index: int, error: AioprodError) -> None:
+        """The record at `index` of the call was not accepted."""
+
+
+def join_bulk(batch: Batch, bulk: BulkCall) -> None:
+    """The record that was just put into `batch` belongs to a bulk call; those in a row share one waiter entry."""
+    waiters = batch.waiters
+    last = waiters[-1] if waiters else None
+    if type(last) is Run:
+        run = last
+        if run.bulk is bulk:
+            run.count += 1
+            return
+    run = bulk.begin_run(batch.partition.index)
+    run.count = 1
+    waiters.append(run)
+
+
+class Slice:
+    """Neighbouring records of a bulk call that have everything but key and value in common.
+
+    `keys` has one entry per value, or is None; `timestamp` is in ms, `partition` -1 to be chosen, `headers` encoded.
+    `first` is the index of the first value in the call; `places` has the partition of each record, -1 for those
+    that are not accepted. `at` is how many records have been dealt with, `accepted` how many of them were accepted,
+    `needed` the room in bytes that the next one did not find.
+    """
+
+    __slots__ = (
+        "accepted",
+        "at",
+        "bulk",
+        "first",
+        "headers",
+        "keys",
+        "needed",
+        "partition",
+        "places",
+        "timestamp",
+        "values",
+    )
+
+    def __init__(
+        self,
+        bulk: BulkCall,
+        values: list[Any],
+        keys: list[Any] | None,
+        headers: bytes,
+        timestamp: int,
+        partition: int,
+        first: int,
+    ) -> None:
+        self.bulk = bulk
+        self.values = values
+        self.keys = keys
+        self.headers = headers
+        self.timestamp = timestamp
+        self.partition = partition
+        self.first = first
+        self.places = array("i", [-1]) * len(values)
+        self.at = 0
+        self.accepted = 0
+        self.needed = 0
+
+    def append(self, accumulator: Accumulator, topic: Topic, now: float, granted: bool) -> bool:
+        """Append what is left, up to `BYTES_PER_TURN`; False when there is more.
+
+        Then `needed` says what room the next record waits for, 0 for none. A record that can't be accepted for a reason
+        of its own goes to the call's refused ones. `granted`: the room of the next record was reserved. `now` is in
+        monotonic seconds; the topic must be known.
+        """
+        self.needed = 0
+        while self.at < len(self.values):
+            try:
+                return self._append(accumulator, topic, now, granted)
+            except AioprodError as error:
+                self.bulk.refused(self.first + self.at, error)
+                self.at += 1
+                granted = False
+        return True
+
+    def _append(self, accumulator: Accumulator, topic: Topic, now: float, granted: bool) -> bool:
+        stop = len(self.values)
+        left = BYTES_PER_TURN
+        places = self.places
+        key = None
+        while self.at < stop:
+            given = self.values[self.at]
+            value = given if given is None or type(given) is bytes else self.bulk.as_bytes("value", given)
+            if self.keys is not None:
+                given = self.keys[self.at]
+                key = given if given is None or type(given) is bytes else self.bulk.as_bytes("key", given)
+            bound = record_size_bound(key, value, self.headers)
+            accumulator.check_size(topic, bound)
+            if left <= 0:
+                return False
+            if not granted and not accumulator.budget.fits(bound):
+                self.needed = bound
+                return False
+            granted = False
+            left -= bound
+            batch = accumulator.put(topic, key, value, self.headers, self.partition, self.timestamp, now, bound)
+            join_bulk(batch, self.bulk)
+            places[self.at] = batch.partition.index
+            self.at += 1
+            self.accepted += 1
+        return True

@@ -1,0 +1,49 @@
+cimport cython
+
+from aioprod.core.batch cimport Batch
+from aioprod.routing.sticky cimport StickyChoice
+
+
+@cython.final
+cdef class BrokerQueue:
+    cdef public object wake, ready, stalled_since
+    cdef public dict unfinished
+    cdef public list lingering
+    cdef public int node_id, in_flight
+    cdef public long long round
+    cdef public bint scheduled
+
+    cpdef void schedule(self) except *
+    cpdef bint has_work(self) except -1
+
+
+@cython.final
+cdef class Partition:
+    cdef public Topic topic
+    cdef public BrokerQueue queue
+    cdef public Batch open
+    cdef public object queued
+    cdef public int index, in_flight_max, leader_epoch, in_flight, retrying
+    cdef public long long round
+    cdef public double retry_at
+    cdef public bint listed
+
+    cpdef bint muted(self, double now) except -1
+    @cython.locals(queue=BrokerQueue)
+    cpdef void enlist(self, double now, double linger_s) except *
+    @cython.locals(at=Py_ssize_t, before=Batch)
+    cpdef void enqueue(self, Batch batch) except *
+    @cython.locals(batch=Batch)
+    cpdef void finish(self) except *
+
+
+@cython.final
+cdef class Topic:
+    cdef public str name
+    cdef public StickyChoice sticky
+    cdef public list partitions
+    cdef public dict queue_lengths
+    cdef public object parked, topic_id, refusal
+    cdef public int count
+
+    cpdef void count_queued(self, int index, int change) except *

@@ -1,0 +1,1 @@
+# No types to declare: the class is a plain Python one, its methods are compiled.

@@ -1,0 +1,33 @@
+"""One reading of a clock for both times of a record: when it was accepted, and its timestamp."""
+
+from __future__ import annotations
+
+import time
+
+__all__ = ["Clock"]
+
+AGREED_NS = 10_000_000
+"""How long the difference between the two clocks is taken as it was: a change of the time of day counts after that."""
+
+
+class Clock:
+    """Monotonic time, and the time of day that belongs to it; a test may put another one in its place."""
+
+    def __init__(self) -> None:
+        self._difference_ns = 0
+        self._agreed_until_ns = 0
+
+    def __call__(self) -> float:
+        """Monotonic time in seconds, as everything but the timestamps of records counts it."""
+        return self.now_ns() * 1e-9
+
+    def now_ns(self) -> int:
+        """Monotonic time in nanoseconds."""
+        return time.monotonic_ns()
+
+    def timestamp_ms(self, now_ns: int) -> int:
+        """Milliseconds since the epoch at a monotonic time that has just been read."""
+        if now_ns >= self._agreed_until_ns:
+            self._difference_ns = time.time_ns() - now_ns
+            self._agreed_until_ns = now_ns + AGREED_NS
+        return (now_ns + self._difference_ns) // 1_000_000

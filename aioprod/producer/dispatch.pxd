@@ -1,0 +1,38 @@
+cimport cython
+
+from aioprod.core.accumulator cimport Accumulator
+from aioprod.core.answer cimport PlainAnswer, read_plain
+from aioprod.core.batch cimport Batch
+from aioprod.core.partition cimport BrokerQueue
+from aioprod.core.produce cimport encode_produce
+from aioprod.producer.meters cimport Meters
+
+
+@cython.final
+cdef class Dispatch:
+    cdef Accumulator _accumulator
+    cdef Meters _meters
+    cdef object _client, _clock, _delivery, _on_failure, _outcomes, _room, _settings, _wake_at
+    cdef public bint closing
+
+    @cython.locals(batches=list)
+    cdef _drain(self, BrokerQueue queue, double now)
+    cdef bint _cut(self, BrokerQueue queue) except -1
+    cdef _stall(self, BrokerQueue queue, double now)
+    @cython.locals(batch=Batch, version=int, parts=list, size=Py_ssize_t, expects=bint)
+    cdef _transmit(self, BrokerQueue queue, connection, list batches, double now)
+    @cython.locals(batch=Batch)
+    cdef _version(self, connection, list batches)
+    @cython.locals(now=double, batches=list, batch=Batch, plain=PlainAnswer, throttle_time_ms=int, place=Py_ssize_t)
+    cdef answered(self, Sent sent, body, error)
+
+
+@cython.final
+@cython.freelist(32)
+cdef class Sent:
+    cdef Dispatch dispatch
+    cdef BrokerQueue queue
+    cdef object connection
+    cdef int version
+    cdef list batches
+    cdef double sent_at

@@ -1,0 +1,8 @@
+cdef class Guard:
+    cdef public object state, loop, cause
+    cdef public bint forked
+    cdef bint _usable
+    cdef unsigned long long _thread
+    cdef object _is_running, __weakref__
+
+    cpdef void check(self) except *

@@ -1,0 +1,18 @@
+cimport cython
+
+from aioprod.core.accumulator cimport Accumulator
+from aioprod.producer.clock cimport Clock
+from aioprod.producer.guard cimport Guard
+
+
+cdef class Producer:
+    cdef readonly object config, _engine
+    cdef Guard _guard
+    cdef Clock _clock
+    cdef Accumulator _accumulator
+    cdef object _create_future, __weakref__
+    cdef dict __dict__
+    cdef bint _is_plain
+
+    @cython.locals(encoded=bytes, index=int, now_ns="long long", at_ms="long long")
+    cdef _take(self, str topic, value, key, partition, headers, timestamp, waiter)

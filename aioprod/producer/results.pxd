@@ -1,0 +1,24 @@
+cimport cython
+
+from aioprod.core.accumulator cimport Accumulator
+from aioprod.core.batch cimport Batch, Run
+from aioprod.producer.completion cimport Completion
+
+
+cdef object Future
+cdef Py_ssize_t SLICE_COST, FUTURE_COST, RUN_SLICE
+
+
+cdef class Delivery:
+    cdef Accumulator _accumulator
+    cdef object _loop, _clock, _interceptors, _on_error, _room_freed, _watch_unseen, _queue
+    cdef bint _intercepted, _scheduled
+    cdef readonly long long delivered
+    cdef readonly dict counts
+    cdef public list unseen, undelivered
+
+    @cython.locals(batch=Batch, waiters=list, withdrawn=set, cost=Py_ssize_t, unheard=bint)
+    cdef bint _step(self, Completion completion) except -1
+    cdef Py_ssize_t _tell(self, Completion completion, waiter) except -1
+    @cython.locals(count=Py_ssize_t, first=Py_ssize_t, offset="long long", _=Py_ssize_t)
+    cdef Py_ssize_t _tell_run(self, Completion completion, Run run) except -1

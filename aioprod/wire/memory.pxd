@@ -1,0 +1,35 @@
+# The compiled form of memory.py.
+
+from cpython.memoryview cimport PyMemoryView_GET_BUFFER
+from cpython.object cimport PyObject_GenericSetAttr
+from cpython.unicode cimport PyUnicode_DecodeUTF8
+
+cdef extern from "Python.h":
+    bint PyBuffer_IsContiguous(const Py_buffer *view, char order)
+    object PyType_GenericAlloc(type kind, Py_ssize_t items)
+
+
+cdef inline const unsigned char *first_byte(memoryview view) except? NULL:
+    if not PyBuffer_IsContiguous(PyMemoryView_GET_BUFFER(view), b"C"):
+        raise BufferError("The bytes do not lie in one piece.")
+    return <const unsigned char *> PyMemoryView_GET_BUFFER(view).buf
+
+
+cdef inline long long number(const unsigned char *data, Py_ssize_t position, Py_ssize_t size) noexcept nogil:
+    cdef unsigned long long value = 0 if data[position] < 0x80 else -1
+    cdef Py_ssize_t at
+    for at in range(position, position + size):
+        value = value << 8 | data[at]
+    return <long long> value
+
+
+cdef inline str text(const unsigned char *data, Py_ssize_t position, Py_ssize_t size):
+    return PyUnicode_DecodeUTF8(<const char *> data + position, size, NULL)
+
+
+cdef inline instance(type kind):
+    return PyType_GenericAlloc(kind, 0)
+
+
+cdef inline int set_field(object instance, object name, object value) except -1:
+    return PyObject_GenericSetAttr(instance, name, value)

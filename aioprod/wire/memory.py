@@ -1,0 +1,32 @@
+"""Raw memory and raw objects, interpreted: it stays interpreted when its neighbours are compiled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["first_byte", "instance", "number", "set_field", "text"]
+
+
+def first_byte(view: memoryview) -> memoryview:
+    """What `view`, whose items are bytes without gaps, is indexed by; the view must outlive it."""
+    return view
+
+
+def number(data: memoryview, position: int, size: int) -> int:
+    """The big-endian signed integer in the `size` bytes at `position`, which are there."""
+    return int.from_bytes(data[position : position + size], "big", signed=True)
+
+
+def text(data: memoryview, position: int, size: int) -> str:
+    """The utf-8 in the `size` bytes at `position`, which are there; raises UnicodeDecodeError."""
+    return str(data[position : position + size], "utf-8")
+
+
+def instance(kind: type) -> Any:
+    """An instance of a dataclass with slots, whose fields are not set yet."""
+    return object.__new__(kind)
+
+
+def set_field(instance: object, name: str, value: object) -> None:
+    """Set a field, of a frozen dataclass too."""
+    object.__setattr__(instance, name, value)
