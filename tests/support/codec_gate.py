@@ -8,9 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from aioprod import Producer
-from aioprod.records.builder import RecordBatchBuilder
-from aioprod.records.compression import Compression, compress
+from aioprod.records.compression import compress
 from aioprod.wire.buffer import Buffer
 
 GATED = "aioprod.records.builder.compress"
