@@ -35,8 +35,8 @@ from aioprod.producer.room import Room
 from aioprod.producer.sender import Sender
 from aioprod.producer.settings import accumulator_settings, sender_settings
 from aioprod.producer.topics import Topics
-from aioprod.records.builder import record_size_bound
 from aioprod.records.cursor import EncodedRecord
+from aioprod.records.sizes import record_size_bound
 from aioprod.serializers import make_serializer
 from aioprod.types import Buffered, DeliveryReport, ErrorCallback, ProducerRecord, RecordMetadata
 

@@ -5,12 +5,6 @@ from aioprod.records.cursor cimport RecordCursor
 from aioprod.records.varint cimport put_int, put_varint, varint_size
 
 
-cpdef Py_ssize_t record_size_bound(bytes key, bytes value, bytes headers=*) except -1
-
-@cython.locals(size=Py_ssize_t)
-cpdef Py_ssize_t size_bound(Py_ssize_t key_size, Py_ssize_t value_size, Py_ssize_t headers_size) noexcept
-
-
 @cython.final
 cdef class RecordBatchBuilder:
     cdef readonly bytearray buffer
@@ -39,5 +33,8 @@ cdef class RecordBatchBuilder:
     cpdef seal(
         self, int codec, level, long long producer_id=*, int producer_epoch=*, int base_sequence=*, bint transactional=*
     )
+    @cython.locals(buffer=bytearray)
+    cpdef Py_ssize_t append_again(self, RecordCursor cursor) except -1
+
     cpdef restamp(self, long long producer_id, int producer_epoch, int base_sequence)
     cpdef wire(self, int partition, bint flexible)

@@ -29,6 +29,7 @@ from aioprod.records.layout import (
     SIZE_OVERHEAD,
     TRANSACTIONAL_FLAG,
 )
+from aioprod.records.sizes import RECORD_OVERHEAD_MAX
 from aioprod.records.varint import put_int, put_varint, varint_size
 from aioprod.wire.buffer import Buffer
 from aioprod.wire.crc import crc32c
@@ -36,37 +37,12 @@ from aioprod.wire.crc import crc32c
 __all__ = [
     "HEADER",
     "PREFIX",
-    "RECORD_OVERHEAD_MAX",
     "EncodedRecord",
     "RecordBatchBuilder",
-    "record_size_bound",
-    "size_bound",
 ]
-
-RECORD_OVERHEAD_MAX = 5 + 1 + 10 + 5
-"""The most that length, attributes, timestamp and offset delta of one record take; `DefaultRecord` counts so too."""
 
 TAIL = 1
 """The byte after the records that a flexible Produce request fills with an empty tag section."""
-
-
-def record_size_bound(key: bytes | None, value: bytes | None, headers: bytes = NO_HEADERS) -> int:
-    """The most bytes that the record can take in any batch; `headers` are encoded ones.
-
-    What Java compares with `max.request.size` is this plus the `HEADER` of a batch of one.
-    """
-    return size_bound(-1 if key is None else len(key), -1 if value is None else len(value), len(headers))
-
-
-def size_bound(key_size: int, value_size: int, headers_size: int) -> int:
-    """`record_size_bound` of sizes in bytes, -1 for null."""
-    size = RECORD_OVERHEAD_MAX
-    size += varint_size(key_size) + varint_size(value_size) + headers_size
-    if key_size > 0:
-        size += key_size
-    if value_size > 0:
-        size += value_size
-    return size
 
 
 class RecordBatchBuilder:
@@ -187,6 +163,22 @@ class RecordBatchBuilder:
             self.max_timestamp = timestamp
         return pos - start
 
+    def append_again(self, cursor: RecordCursor) -> int:
+        """Encode the record on which the cursor of another builder stands; returns what `append` does."""
+        buffer = cursor.buffer
+        return self.append_from(
+            cursor.timestamp,
+            buffer,
+            cursor.key_start,
+            cursor.key_size,
+            buffer,
+            cursor.value_start,
+            cursor.value_size,
+            buffer,
+            cursor.headers_start,
+            cursor.end - cursor.headers_start,
+        )
+
     def grow(self, buffer: bytearray) -> bytearray:
         """Move to a larger buffer and hand back the old one."""
         old = self.buffer
@@ -204,12 +196,13 @@ class RecordBatchBuilder:
         if they don't fit in `buffer`, the result has made itself a larger one.
         """
         builder = RecordBatchBuilder(buffer)
-        for index, record in enumerate(self.records()):
-            if index in indexes:
+        cursor = RecordCursor(self)
+        while cursor.next():
+            if cursor.index in indexes:
                 continue
-            if not builder.append(*record):
+            if not builder.append_again(cursor):
                 builder.grow(bytearray(PREFIX + self.size + self.count * RECORD_OVERHEAD_MAX + TAIL))
-                builder.append(*record)
+                builder.append_again(cursor)
         return builder
 
     def compress(self, codec: int, level: int | None) -> None:
