@@ -11,6 +11,7 @@ from aioprod.core.batch import Batch, Run
 from aioprod.core.many import Slice
 from aioprod.errors import AioprodError, InvalidRecordError, RecordTooLargeError, SerializationError
 from aioprod.records.headers import NO_HEADERS
+from aioprod.types import TopicPartition
 from tests.support.accumulators import Harness, values
 
 
@@ -21,9 +22,10 @@ class Call:
         self.runs: list[tuple[int, Run]] = []
         self.failures: list[tuple[int, AioprodError]] = []
 
-    def begin_run(self, partition: int) -> Run:
+    def begin_run(self, place: TopicPartition) -> Run:
         run = Run(self, 0, 0)
-        self.runs.append((partition, run))
+        assert place.topic == "t"
+        self.runs.append((place.partition, run))
         return run
 
     def as_bytes(self, what: str, given: object) -> bytes:
