@@ -238,7 +238,10 @@ class Producer:
     # --- waiting
 
     async def drain(self) -> None:
-        """Wait until there is room again; returns soon when there is. Lets the event loop run in any case."""
+        """Wait until half of `buffer.memory` is free; returns soon when it is. Lets the event loop run in any case.
+
+        Who awaits it between not too many `send_nowait()` or `submit()` never gets a BufferFullError.
+        """
         self._guard.check()
         await self._engine.room.drain()
 
