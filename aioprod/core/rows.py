@@ -263,8 +263,7 @@ class Rows:
         """The topic of a row with a column of topics, None while its partitions are not known: it is `unknown` then."""
         column = self._topic
         assert column is not None
-        column.find(row)
-        if column.size < 0:
+        if not column.find(row):
             raise InvalidTopicError("The topic of a record is null.")
         if self._known_count == TOPICS_MAX:
             self._known = [None] * TOPIC_SLOTS
