@@ -13,7 +13,7 @@ from random import Random
 from typing import Any
 
 from aioprod.cluster import Metadata
-from aioprod.cluster.metadata import topic_name_error
+from aioprod.cluster.names import topic_name_error
 from aioprod.core.batch import Batch, ParkedRecord
 from aioprod.core.budget import MemoryBudget
 from aioprod.core.choice import PartitionChoice

@@ -6,10 +6,7 @@ KIP-98 (record batch v2) takes the zigzag base-128 encoding of protocol buffers,
 
 from __future__ import annotations
 
-from aioprod.errors import CorruptRecordError
-from aioprod.wire.buffer import Buffer
-
-__all__ = ["put_int", "put_varint", "read_varint", "varint_size"]
+__all__ = ["put_int", "put_varint", "varint_size"]
 
 
 def varint_size(value: int) -> int:
@@ -40,23 +37,3 @@ def put_int(buf: bytearray, pos: int, value: int, size: int) -> None:
         shift -= 8
         buf[pos] = (value >> shift) & 0xFF
         pos += 1
-
-
-def read_varint(data: Buffer, pos: int, end: int, bits: int) -> tuple[int, int]:
-    """Read (value, position after it) of a signed integer of 32 or 64 `bits` from `data[pos:end]`.
-
-    Raises CorruptRecordError when the integer runs over `end`, or has more bits.
-    """
-    zigzag = 0
-    shift = 0
-    at = pos
-    while at < end:
-        byte = data[at]
-        if byte >> (bits - shift):
-            break
-        zigzag |= (byte & 0x7F) << shift
-        at += 1
-        if byte < 0x80:
-            return (zigzag >> 1) ^ -(zigzag & 1), at
-        shift += 7
-    raise CorruptRecordError(f"The integer at byte {pos} of a batch's records is cut off, or has over {bits} bits.")
