@@ -135,6 +135,7 @@ class Engine:
             clock=self.clock,
             interceptors=self.interceptors,
             on_error=self._on_error,
+            held=self.meters.held,
             room_freed=self.room.freed,
             watch_unseen=self._sender.watch_unseen,
         )

@@ -132,7 +132,9 @@ class Sender(ClientListener):
         while True:
             self._due = math.inf
             # What the work makes due meanwhile counts too.
-            self._due = min(self._tick(self._clock()), self._due)
+            start = self._clock()
+            self._due = min(self._tick(start), self._due)
+            self._meters.held(self._clock() - start)
             await self._sleep()
 
     async def _sleep(self) -> None:
@@ -230,6 +232,7 @@ class Sender(ClientListener):
         """Answers came in: first refill the wire, then tell the outcomes."""
         self._refill(link)
         self._delivery.run()
+        self._dispatch.rest()
 
     def link_writable(self, link: BrokerLink) -> None:
         """The socket takes bytes again, or a throttle has ended."""

@@ -1,4 +1,4 @@
-"""Large batches are compressed by threads: nothing overtakes them, and whatever happens meanwhile happens to them too."""
+"""Large batches are compressed by threads: nothing overtakes them, and what happens meanwhile happens to them too."""
 
 from __future__ import annotations
 
@@ -329,7 +329,7 @@ async def test_the_codec_fails_on_the_loop(brokers: FakeBrokers, monkeypatch: py
         async with running(brokers, **OPTIONS) as producer:
             await producer.partitions_for("t")
             gate.error = MemoryError("no more")
-            with pytest.raises(NotSentError, match="no request could be made.*no more"):
+            with pytest.raises(NotSentError, match=r"no request could be made.*no more"):
                 await producer.send("t", b"00")
             assert (await producer.send("t", b"01")).offset == 0
     assert sent(brokers) == [b"01"]
