@@ -111,8 +111,10 @@ def _circumstances(results: Mapping[str, Any]) -> list[str]:
         versions |= entry.get("versions", {})
     named = ", ".join(f"{name} {version}" for name, version in versions.items())
     return [
-        f"{results['runs']} interleaved runs on {place['date']} at commit {place['commit']}; {place['machine']}, "
-        f"{place['system']}, load {place['load']} before the run; Python {place['python']}, {named}."
+        (
+            f"{results['runs']} interleaved runs on {place['date']} at commit {place['commit']}; {place['machine']}, "
+            f"{place['system']}, load {place['load']} before the run; Python {place['python']}, {named}."
+        )
     ]
 
 
@@ -121,8 +123,10 @@ def readme_section(results: Mapping[str, Any]) -> list[str]:
     return [
         *target_table(results),
         "",
-        "Each cell: aioprod / the other, the ratio of the medians, in brackets that of each side's lowest run, whether "
-        "the target is reached.",
+        (
+            "Each cell: aioprod / the other, the ratio of the medians, in brackets that of each side's lowest run, and "
+            "whether the target is reached."
+        ),
         *_circumstances(results),
         "",
         "![CPU time per record](benchmarks/results/results.png)",

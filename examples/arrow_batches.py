@@ -1,8 +1,8 @@
 """Arrow data without a detour through Python objects: `send_arrow()` takes the rows from where they lie in memory.
 
-Anything with the Arrow PyCapsule interface will do: record batches, tables, readers, data frames. What this reader makes
-up batch by batch could as well come from `pyarrow.dataset.dataset("readings.parquet").scanner().to_reader()`: only a few
-batches of it are in memory at a time.
+Anything with the Arrow PyCapsule interface will do: record batches, tables, readers, data frames. What this reader
+makes up batch by batch could as well come from `pyarrow.dataset.dataset("readings.parquet").scanner().to_reader()`:
+only a few batches of it are in memory at a time.
 
     python examples/arrow_batches.py localhost:9092
 """
