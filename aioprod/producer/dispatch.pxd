@@ -23,7 +23,7 @@ cdef class Dispatch:
     @cython.locals(start=double, hold_s=double)
     cpdef _serve_scheduled(self)
     cpdef rest(self)
-    @cython.locals(batches=list, size_max=Py_ssize_t, raw_max=Py_ssize_t)
+    @cython.locals(batches=list, size_max=Py_ssize_t, raw_max=Py_ssize_t, raw_min=Py_ssize_t)
     cdef _serve(self, BrokerQueue queue, double now)
     cdef bint _cut(self, BrokerQueue queue) except -1
     cdef _stall(self, BrokerQueue queue, double now)

@@ -134,8 +134,10 @@ class Dispatch:
         assert connection is not None
         settings = self._settings
         size_max = raw_max = settings.max_request_size
+        raw_min = 0
         if self._compressor is not None:
-            raw_max = RAW_BATCHES * self._compressor.inline_size
+            raw_min = self._compressor.inline_size
+            raw_max = RAW_BATCHES * raw_min
         while (
             queue.has_work()
             and queue.in_flight < settings.in_flight_max
@@ -147,7 +149,7 @@ class Dispatch:
             if not batches:
                 break
             raw_max -= self._transmit(queue, connection, batches, now)
-            if queue.has_work() and (raw_max <= 0 or self._clock() - now >= TURN_S):
+            if queue.has_work() and (raw_max < raw_min or self._clock() - now >= TURN_S):
                 queue.schedule()
                 return
         if queue.ready:
