@@ -161,6 +161,11 @@ class Delivery:
         while self._queue:
             self.run()
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether everybody has been told of every batch that is settled."""
+        return not self._queue
+
     def batches(self) -> list[Batch]:
         """The settled batches of which not everybody has been told."""
         return [completion.batch for completion in self._queue]

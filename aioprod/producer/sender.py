@@ -23,7 +23,7 @@ from aioprod.net.pool import BrokerLink
 from aioprod.producer.compressor import Compressor
 from aioprod.producer.dispatch import Dispatch
 from aioprod.producer.meters import Meters
-from aioprod.producer.outcome import Outcomes
+from aioprod.producer.outcome import FAILED_PER_TURN, Outcomes
 from aioprod.producer.results import Delivery
 from aioprod.producer.room import Room
 from aioprod.producer.settings import SenderSettings
@@ -34,9 +34,6 @@ __all__ = ["Sender"]
 
 HOUSEKEEPING_S = 1.0
 """How often failed futures that were dropped are looked for, while there are any."""
-
-EXPIRED_PER_TURN = 100
-"""Batches that are failed in one turn of the loop; the deadline of the next one is over too then."""
 
 TIMER_LATE_S = 0.0005
 """uvloop rounds delays to whole milliseconds: without this a timer may ring before what it is for is due."""
@@ -177,7 +174,7 @@ class Sender(ClientListener):
     def _tick(self, now: float) -> float:
         """Do everything that is due; when the next thing will be."""
         accumulator = self._accumulator
-        for batch in expired(accumulator, now, EXPIRED_PER_TURN):
+        for batch in expired(accumulator, now, FAILED_PER_TURN):
             self._outcomes.expire(batch, now)
         nexts = [
             self._client.poll(now),

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any, cast
+
+import pytest
 
 from aioprod import ProducerConfig
 from aioprod.errors import NotSentError
 from aioprod.producer.compressor import INLINE_S
 from aioprod.producer.dispatch import RAW_BATCHES, TURN_S, Dispatch
 from aioprod.producer.meters import Meters
-from aioprod.producer.sender import EXPIRED_PER_TURN
+from aioprod.producer.outcome import FAILED_PER_TURN
 from aioprod.producer.settings import sender_settings
 from aioprod.records.compression import Compression, inline_size
 from tests.support.accumulators import Harness
 from tests.support.fake_broker import FakeBrokers
-from tests.support.producers import ShiftedClock, pass_time, produced, running, turns
+from tests.support.producers import ShiftedClock, new_producer, pass_time, produced, running, turns
 
 
 async def test_batches_that_expire_together_are_failed_some_in_each_turn(brokers: FakeBrokers) -> None:
@@ -25,14 +28,14 @@ async def test_batches_that_expire_together_are_failed_some_in_each_turn(brokers
     async with running(brokers, clock=clock, **options) as producer:
         await producer.partitions_for("t")
         await brokers[1].kill(stay_in_metadata=True)
-        count = 3 * EXPIRED_PER_TURN - 1
+        count = 3 * FAILED_PER_TURN - 1
         futures = [producer.submit("t", b"v") for _ in range(count)]
         left: list[int] = []
         pass_time(producer, clock, 61.0)
         while producer.buffered.records:
             await turns(1)
             left.append(len(producer._engine.accumulator.incomplete))
-        assert {count - EXPIRED_PER_TURN, count - 2 * EXPIRED_PER_TURN, 0} == set(left) - {count}
+        assert {count - FAILED_PER_TURN, count - 2 * FAILED_PER_TURN, 0} == set(left) - {count}
         assert all(isinstance(future.exception(), NotSentError) for future in futures)
         await brokers[1].start()
 
@@ -92,3 +95,44 @@ def test_brokers_take_turns_of_the_loop() -> None:
         asked.pop()()
         served.append(sum(not queue.scheduled for queue in queues))
     assert served == [1, 2, 3]
+
+
+@pytest.mark.parametrize("by", ["close", "failure"])
+async def test_what_is_given_up_is_failed_some_in_each_turn(brokers: FakeBrokers, by: str) -> None:
+    brokers.create_topic("t")
+    count = 3 * FAILED_PER_TURN - 1
+    async with running(brokers, batch_size=0) as producer:
+        await producer.partitions_for("t")
+        await brokers[1].kill(stay_in_metadata=True)
+        futures = [producer.submit("t", b"v") for _ in range(count)]
+        left: list[int] = []
+        if by == "failure":
+            producer._engine.fail(RuntimeError("on purpose"))
+        closing = asyncio.create_task(producer.close(0))
+        while producer.buffered.records:
+            left.append(len(producer._engine.accumulator.incomplete))
+            await turns(1)
+        assert {count - FAILED_PER_TURN, count - 2 * FAILED_PER_TURN, 0} >= set(left) - {count}
+        assert count - FAILED_PER_TURN in left
+        assert all(isinstance(future.exception(), NotSentError) for future in futures)
+        assert (await closing).not_sent == count
+
+
+async def test_a_close_that_is_cancelled_meanwhile_fails_the_rest_at_once(brokers: FakeBrokers) -> None:
+    brokers.create_topic("t")
+    count = 5 * FAILED_PER_TURN
+    producer = new_producer(brokers.bootstrap, batch_size=0)
+    await producer.start()
+    await producer.partitions_for("t")
+    await brokers[1].kill(stay_in_metadata=True)
+    futures = [producer.submit("t", b"v") for _ in range(count)]
+    closing = asyncio.create_task(producer.close(0))
+    while len(producer._engine.accumulator.incomplete) == count:
+        await turns(1)
+    task = producer._engine._closing
+    assert task is not None
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await closing
+    assert all(isinstance(future.exception(), NotSentError) for future in futures)
+    assert producer.buffered == (0, 0)
