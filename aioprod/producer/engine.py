@@ -63,11 +63,8 @@ class Engine:
     def __init__(self, config: ProducerConfig, on_error: ErrorCallback | None) -> None:
         self.config = config
         self.interceptors = Interceptors.from_config(config)
-        self.preparation = Preparation(
-            self.interceptors,
-            make_serializer(config, is_key=True),
-            make_serializer(config, is_key=False),
-        )
+        serializers = make_serializer(config, is_key=True), make_serializer(config, is_key=False)
+        self.preparation = Preparation(self.interceptors, *serializers)
         given = config.partitioner_class
         self._partitioner = None if given is None else instantiate(given, "partitioner", config)
         self._reporters = [instantiate(reporter, "reporter", config) for reporter in config.metric_reporters]
@@ -298,9 +295,9 @@ class Engine:
     async def _give_up_all(self) -> None:
         """Give the loop its turns meanwhile, but not if this is cancelled."""
         try:
-            while True:
-                if not self._give_up_some():
-                    break
+            is_more = True
+            while is_more:
+                is_more = self._give_up_some()
                 await asyncio.sleep(0)
         finally:
             while self._give_up_some():
