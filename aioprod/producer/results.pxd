@@ -11,7 +11,7 @@ cdef Py_ssize_t SLICE_COST, FUTURE_COST, RUN_SLICE
 
 cdef class Delivery:
     cdef Accumulator _accumulator
-    cdef object _loop, _clock, _interceptors, _on_error, _room_freed, _watch_unseen, _queue
+    cdef object _loop, _clock, _interceptors, _on_error, _held, _room_freed, _watch_unseen, _queue
     cdef bint _intercepted, _scheduled
     cdef readonly long long delivered
     cdef readonly dict counts

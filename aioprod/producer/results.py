@@ -54,7 +54,8 @@ TURN_S = 0.005
 class Delivery:
     """Settled batches on their way to those who wait, in order, a few milliseconds of each turn of the loop.
 
-    `room_freed` is called when bytes were given back, `watch_unseen` when `report_unseen` is wanted in a while.
+    `held` is called with the time that each turn took, in seconds, `room_freed` when bytes were given back,
+    `watch_unseen` when `report_unseen` is wanted in a while.
     """
 
     def __init__(
@@ -65,6 +66,7 @@ class Delivery:
         clock: Callable[[], float],
         interceptors: Interceptors,
         on_error: ErrorCallback | None,
+        held: Callable[[float], None],
         room_freed: Callable[[], None],
         watch_unseen: Callable[[], None],
     ) -> None:
@@ -74,6 +76,7 @@ class Delivery:
         self._interceptors = interceptors
         self._intercepted = bool(interceptors)
         self._on_error = on_error
+        self._held = held
         self._room_freed = room_freed
         self._watch_unseen = watch_unseen
         self._queue: deque[Completion] = deque()
@@ -134,14 +137,15 @@ class Delivery:
     def run(self) -> None:
         """Tell outcomes for at most `TURN_S`, then let the loop breathe and go on."""
         self._scheduled = False
-        end = self._clock() + TURN_S
-        while self._queue:
+        start = self._clock()
+        hold_s = 0.0
+        while self._queue and hold_s < TURN_S:
             completion = self._queue[0]
             if self._step(completion):
                 self._queue.popleft()
                 self._close(completion)
-            if self._clock() >= end:
-                break
+            hold_s = self._clock() - start
+        self._held(hold_s)
         if self._queue:
             self.schedule()
         self._room_freed()
@@ -156,6 +160,11 @@ class Delivery:
         """Tell everything now: the producer closes."""
         while self._queue:
             self.run()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether everybody has been told of every batch that is settled."""
+        return not self._queue
 
     def batches(self) -> list[Batch]:
         """The settled batches of which not everybody has been told."""
