@@ -35,7 +35,7 @@ WRITES: dict[str, st.SearchStrategy[Any]] = {
 READS = sorted(WRITES.keys() - {"write", "varint"})
 
 
-@given(st.lists(st.one_of(st.tuples(st.just(name), values) for name, values in WRITES.items()), max_size=8))
+@given(st.lists(st.one_of([st.tuples(st.just(name), values) for name, values in WRITES.items()]), max_size=8))
 def test_writing_primitives(calls: list[tuple[str, Any]]) -> None:
     def call(leg: Leg) -> object:
         writer = leg["aioprod.wire.buffer"].Writer()
