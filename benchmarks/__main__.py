@@ -7,6 +7,7 @@ import asyncio
 import sys
 from collections.abc import Collection
 
+from benchmarks import report
 from benchmarks.brokers import BROKERS
 from benchmarks.rows import ROWS
 from benchmarks.run import Options, run
@@ -37,8 +38,12 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--records", type=int, help="of each contender, in place of each one's own number")
     parser.add_argument("--quick", action="store_true", help="one run with a tenth of the records")
     parser.add_argument("--only", default="", metavar="WORD", help="contenders whose label contains it")
+    parser.add_argument("--write", action="store_true", help="make the figures in benchmarks/results and README anew")
     parser.add_argument("--wrap", default="", metavar="COMMAND", help="put before each contender's, as 'perf record'")
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    if arguments.write and (arguments.rows or arguments.brokers or arguments.only):
+        parser.error("--write makes all figures from one run: it does not go with --rows, --brokers or --only")
+    return arguments
 
 
 def main() -> int:
@@ -57,8 +62,11 @@ def main() -> int:
         only=arguments.only,
         wrap=arguments.wrap,
     )
-    entries = asyncio.run(run(options))
-    return 1 if any("failure" in entry for entry in entries) else 0
+    results = asyncio.run(run(options))
+    print("", *report.target_table(results), sep="\n")
+    if arguments.write:
+        report.write(results)
+    return 1 if any("failure" in entry for entry in results["entries"]) else 0
 
 
 if __name__ == "__main__":

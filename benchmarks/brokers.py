@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
@@ -67,25 +67,27 @@ async def _kafka() -> AsyncIterator[Broker]:
         log_segment_delete_delay_ms=1000,
     )
     async with cluster:
-        admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
         yield Broker(
             "kafka",
             f"Kafka {cluster.version}",
             cluster.bootstrap_servers,
             _KAFKA_PARTITIONS,
             _KAFKA_MANY_PARTITIONS,
-            lambda names, partitions: _create(admin, names, partitions),
+            lambda names, partitions: _create(cluster.bootstrap_servers, names, partitions),
         )
 
 
-def _create(admin: AdminClient, names: list[str], partitions: int) -> None:
+def _create(bootstrap_servers: str, names: list[str], partitions: int) -> None:
     """Create those topics that are not there yet."""
-    known = set(admin.list_topics(timeout=_TIMEOUT_S).topics)
-    missing = [NewTopic(name, partitions, 1) for name in names if name not in known]
-    for first in range(0, len(missing), _CREATED_AT_ONCE):
-        some = missing[first : first + _CREATED_AT_ONCE]
-        for created in admin.create_topics(some, request_timeout=_TIMEOUT_S).values():
-            created.result(_TIMEOUT_S)
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
+    for first in range(0, len(names), _CREATED_AT_ONCE):
+        topics = [NewTopic(name, partitions, 1) for name in names[first : first + _CREATED_AT_ONCE]]
+        for created in admin.create_topics(topics, request_timeout=_TIMEOUT_S).values():
+            try:
+                created.result(_TIMEOUT_S)
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                    raise
 
 
 @asynccontextmanager
@@ -98,7 +100,7 @@ async def _mock() -> AsyncIterator[Broker]:
     assert process.stdout is not None
     try:
         address = (await process.stdout.readline()).decode().strip()
-        client = Producer({"bootstrap.servers": address})
+        client = Producer({"bootstrap.servers": address, "log_level": 0})
         yield Broker(
             "mock",
             "librdkafka's mock broker",

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 
 from benchmarks.job import Job
+from benchmarks.measure import Meter
 
 __all__ = ["main"]
 
@@ -32,8 +33,9 @@ def main() -> None:
     """Run the job that the command line holds."""
     job = Job.from_json(sys.argv[1])
     client = importlib.import_module(MODULES[job.client])
+    meter = Meter()
     with asyncio.Runner(loop_factory=_loop_factory(job.loop)) as runner:
-        measurement = runner.run(client.measure(job))
+        measurement = runner.run(client.measure(job, meter))
     print(measurement.to_json(), flush=True)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Iterator
+from functools import cache
 from random import Random
 
 from benchmarks.job import Job
@@ -12,19 +13,26 @@ from benchmarks.job import Job
 __all__ = ["KEYS", "pairs", "values"]
 
 KEYS = [b"key-%d" % number for number in range(1000)]
-VARIETY = 100
-"""Different values in a stream."""
+POOL_MAX = 1000
+"""Different values in a stream, of which there are fewer when these are large."""
+POOL_BYTES_MAX = 1_000_000
 
 
 def values(job: Job) -> Iterator[bytes]:
     """Values of the job's size without end: JSON such as services log, of which compression has something to find."""
-    random = Random(7)
-    return itertools.cycle([_value(random, job.value_size) for _ in range(VARIETY)])
+    return itertools.cycle(_pool(job.value_size))
 
 
 def pairs(job: Job) -> Iterator[tuple[bytes, bytes]]:
     """(key, value) without end."""
     return zip(itertools.cycle(KEYS), values(job))
+
+
+@cache
+def _pool(size: int) -> list[bytes]:
+    """Made once, in the warm-up."""
+    random = Random(7)
+    return [_value(random, size) for _ in range(min(POOL_MAX, POOL_BYTES_MAX // size))]
 
 
 def _value(random: Random, size: int) -> bytes:

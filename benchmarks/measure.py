@@ -104,11 +104,16 @@ class LoopBeat:
 
 
 class Meter:
-    """Processor time and memory of this process from its creation on."""
+    """Processor time and memory of this process: memory counts from the creation on, the rest from `start()`."""
 
     def __init__(self) -> None:
-        gc.collect()
         self._start_mb = _resident_mb()
+        self._wall = 0.0
+        self._cpu = 0.0
+
+    def start(self) -> None:
+        """The warm-up is over."""
+        gc.collect()
         self._wall = time.perf_counter()
         self._cpu = _cpu_s()
 
@@ -137,6 +142,7 @@ class Meter:
 
 async def run_measured(
     job: Job,
+    meter: Meter,
     work: Callable[[int, Tally], Awaitable[None]],
     settings: dict[str, Any],
     versions: dict[str, str],
@@ -145,7 +151,7 @@ async def run_measured(
     await work(job.warm_up, Tally())
     tally = Tally()
     beat = LoopBeat(job.beat)
-    meter = Meter()
+    meter.start()
     beat.start()
     await work(job.records, tally)
     beat.stop()

@@ -1,19 +1,172 @@
-"""What the measurements mean: medians, ratios, verdicts; and the tables made of them."""
+"""The results as text: the table of the targets for README, and all numbers. `python -m benchmarks.report` makes both
+anew, and the plot, from the results that are there."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from statistics import median
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-METRICS = ("cpu_us", "records_per_s", "p50_us", "p99_us", "gap_ms", "peak_mb", "growth_mb")
+from benchmarks.plot import plot
+from benchmarks.rows import ROWS, Check, Row
+from benchmarks.verdicts import Outcome, medians, outcome, runs_of
+
+__all__ = ["RESULTS", "main", "target_table", "with_section", "write"]
+
+RESULTS = Path(__file__).parent / "results"
+README = Path(__file__).parent.parent / "README.md"
+BEGIN = "<!-- benchmarks: made by `python -m benchmarks.report` -->"
+END = "<!-- benchmarks end -->"
+
+METRICS = {
+    "cpu_us": ("CPU per record", "us", 2),
+    "p50_us": ("p50", "us", 0),
+    "p99_us": ("p99", "us", 0),
+    "gap_ms": ("gap", "ms", 1),
+    "peak_mb": ("peak", "MB", 0),
+}
+"""Words, unit and decimals of the metrics that are judged."""
 
 
-def medians(runs: Sequence[dict[str, Any]]) -> dict[str, float]:
-    """The median of each metric over the runs; a metric that a run lacks is left out."""
-    found = {}
-    for metric in METRICS:
-        values = [run[metric] for run in runs]
-        if None not in values and values:
-            found[metric] = float(median(values))
-    return found
+def target_table(results: Mapping[str, Any]) -> list[str]:
+    """Lines of Markdown: a line per target, a column per broker."""
+    brokers: dict[str, str] = results["brokers"]
+    lines = [_line(["call style", "against", "target", *brokers.values()]), _line(["---"] * (3 + len(brokers)))]
+    measured = {entry["row"] for entry in results["entries"]}
+    for row in ROWS.values():
+        for check in row.checks if row.name in measured else ():
+            outcomes = [outcome(check, runs_of(results, broker, row.name)) for broker in brokers]
+            cells = [_cell(check, found) for found in outcomes]
+            lines.append(_line([row.title, row.against, _target(check), *cells]))
+    return lines
+
+
+def _target(check: Check) -> str:
+    words, unit, _ = METRICS[check.metric]
+    if check.kind == "limit":
+        return f"{words} <= {check.bound:g} {unit}"
+    if check.kind == "within":
+        return f"{words} within {check.bound:g}x"
+    return f"{words} no worse" if check.bound == 1 else f"{words} {check.bound:g}x less"
+
+
+def _cell(check: Check, found: Outcome | None) -> str:
+    """Both sides, the ratio of the medians, in brackets that of the lowest runs, the verdict."""
+    if found is None:
+        return "not measured"
+    _, unit, decimals = METRICS[check.metric]
+    verdict = "yes" if found.reached else "**no**"
+    if found.theirs is None:
+        return f"{found.ours:,.{decimals}f} {unit} ({found.lowest:,.{decimals}f}): {verdict}"
+    sides = f"{found.ours:,.{decimals}f} / {found.theirs:,.{decimals}f} {unit}"
+    return f"{sides}, **{found.value:.3g}x** ({found.lowest:.3g}x): {verdict}"
+
+
+def all_numbers(results: Mapping[str, Any]) -> list[str]:
+    """Lines of Markdown: every contender of every row, with its settings."""
+    lines = ["# Benchmark results", "", *_circumstances(results), ""]
+    for broker, title in results["brokers"].items():
+        lines += [f"## {title}", ""]
+        for row in ROWS.values():
+            entries = [e for e in results["entries"] if e["broker"] == broker and e["row"] == row.name]
+            if entries:
+                lines += [*_row_section(row, entries), ""]
+    return lines[:-1]
+
+
+def _row_section(row: Row, entries: Sequence[Mapping[str, Any]]) -> list[str]:
+    """One row's contenders: medians, with the range of the processor time in brackets."""
+    head = ["contender", "CPU us/record", "records/s", "p50 ms", "p99 ms", "loop gap ms", "peak MB", "growth MB"]
+    lines = [f"### {row.name}: {row.title}", "", _line(head), _line(["---"] * len(head))]
+    for entry in entries:
+        if not entry["runs"]:
+            lines.append(_line([entry["contender"], f"failed: {entry['failure'].splitlines()[-1]}", *[""] * 6]))
+            continue
+        found = medians(entry["runs"])
+        cpu = [run["cpu_us"] for run in entry["runs"]]
+        cells = [f"{found['cpu_us']:.3f} [{min(cpu):.3f}..{max(cpu):.3f}]", f"{found['records_per_s']:,.0f}"]
+        cells += [f"{found[name] / 1000:.2f}" if name in found else "" for name in ("p50_us", "p99_us")]
+        cells.append(f"{found['gap_ms']:.1f}" if "gap_ms" in found else "")
+        cells += [f"{found['peak_mb']:.0f}", f"{found['growth_mb']:.0f}"]
+        lines.append(_line([entry["contender"], *cells]))
+    lines.append("")
+    lines += [
+        f"- {entry['contender']}: {entry['runs'][0]['records']:,} records, {_settings(entry['settings'])}"
+        for entry in entries
+        if entry["runs"]
+    ]
+    return lines
+
+
+def _settings(settings: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in settings.items())
+
+
+def _circumstances(results: Mapping[str, Any]) -> list[str]:
+    place = results["environment"]
+    versions = dict(place["versions"])
+    for entry in results["entries"]:
+        versions |= entry.get("versions", {})
+    named = ", ".join(f"{name} {version}" for name, version in versions.items())
+    return [
+        (
+            f"{results['runs']} interleaved runs on {place['date']} at commit {place['commit']}; {place['machine']}, "
+            f"{place['system']}, load {place['load']} before the run; Python {place['python']}, {named}."
+        )
+    ]
+
+
+def readme_section(results: Mapping[str, Any]) -> list[str]:
+    """What README shows between its two markers."""
+    return [
+        *target_table(results),
+        "",
+        (
+            "Each cell: aioprod / the other, the ratio of the medians, in brackets that of each side's lowest run, and "
+            "whether the target is reached."
+        ),
+        *_circumstances(results),
+        "",
+        "![CPU time per record](benchmarks/results/results.png)",
+    ]
+
+
+def with_section(text: str, section: Iterable[str]) -> str:
+    """`text` with other lines between the two markers; raises ValueError when they are not in it."""
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"The text lacks the lines {BEGIN} and {END}.")
+    return before + "\n".join([BEGIN, *section, END]) + after
+
+
+def write(results: Mapping[str, Any]) -> None:
+    """Write the results, the tables and the plot, and README's section."""
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / "results.json").write_text(_json(results))
+    (RESULTS / "results.md").write_text("\n".join(all_numbers(results)) + "\n")
+    plot(results, RESULTS / "results.png")
+    README.write_text(with_section(README.read_text(), readme_section(results)))
+
+
+def _json(results: Mapping[str, Any]) -> str:
+    """One line per contender, so that two results can be compared line by line."""
+    entries = ",\n".join(json.dumps(entry) for entry in results["entries"])
+    head = json.dumps({name: value for name, value in results.items() if name != "entries"}, indent=1)
+    return f'{head[:-2]},\n "entries": [\n{entries}\n]}}\n'
+
+
+def _line(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def main() -> int:
+    """Make everything anew from the results file."""
+    write(json.loads((RESULTS / "results.json").read_text()))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

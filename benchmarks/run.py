@@ -12,13 +12,17 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import brokers
+from benchmarks.environment import environment
 from benchmarks.job import Job, Measurement
-from benchmarks.rows import ROWS, Row
+from benchmarks.rows import ROWS, Contender, Row
+from benchmarks.verdicts import medians
 
 __all__ = ["Options", "run"]
 
 ROOT = Path(__file__).parent.parent
 TIMEOUT_S = 300.0
+WARM_UP = Contender("warm-up", "confluent", "produce", 1_000_000)
+"""Whoever comes first would meet a broker that has not compiled its code yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,15 +42,19 @@ class ContenderFailedError(Exception):
     """A contender's process ended without a measurement; the message has the end of what it said."""
 
 
-async def run(options: Options) -> list[dict[str, Any]]:
-    """Measure everything; one entry per broker, row and contender, in the form of the results file."""
+async def run(options: Options) -> dict[str, Any]:
+    """Measure everything; the content of a results file, with one entry per broker, row and contender."""
+    place = environment()
+    titles: dict[str, str] = {}
     entries: list[dict[str, Any]] = []
     for name in options.brokers:
         async with brokers.start(name) as broker:
+            titles[name] = broker.title
             print(f"\n{broker.title} at {broker.bootstrap_servers}", flush=True)
+            await _measure(WARM_UP.job(broker, options.records, options.scale), ())
             for row_name in options.rows:
                 entries += await _run_row(broker, ROWS[row_name], options)
-    return entries
+    return {"environment": place, "runs": options.runs, "brokers": titles, "entries": entries}
 
 
 async def _run_row(broker: brokers.Broker, row: Row, options: Options) -> list[dict[str, Any]]:
@@ -57,8 +65,7 @@ async def _run_row(broker: brokers.Broker, row: Row, options: Options) -> list[d
     ]
     print(f"\n{row.name}: {row.title}", flush=True)
     for number in range(options.runs):
-        order = range(len(jobs))
-        for index in [*order[number % len(jobs) :], *order[: number % len(jobs)]] if jobs else ():
+        for index in _turns(len(jobs), number):
             if "failure" in entries[index]:
                 continue
             try:
@@ -68,6 +75,11 @@ async def _run_row(broker: brokers.Broker, row: Row, options: Options) -> list[d
     for entry in entries:
         _show(entry)
     return entries
+
+
+def _turns(count: int, number: int) -> list[int]:
+    """The order of the contenders in one run: in each another one comes first."""
+    return [(first + number) % count for first in range(count)]
 
 
 async def _measure(job: Job, wrap: Sequence[str]) -> Measurement:
@@ -110,8 +122,6 @@ def _add(entry: dict[str, Any], measurement: Measurement) -> None:
 
 
 def _show(entry: dict[str, Any]) -> None:
-    from benchmarks.report import medians
-
     if "failure" in entry:
         print(f"  {entry['contender']:<52} failed: {entry['failure'].splitlines()[-1]}", flush=True)
         return

@@ -340,7 +340,7 @@ class Accumulator:
         infos = cluster.partitions_for_topic(topic.name)
         if not infos:
             return
-        topic.topic_id = cluster.topic_ids.get(topic.name)
+        topic.topic_id = cluster.topic_id(topic.name)
         for index in range(len(topic.partitions), len(infos)):
             topic.partitions.append(Partition(topic, index, self.settings.partition_in_flight_max))
         topic.count = len(infos)

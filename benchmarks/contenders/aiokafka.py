@@ -15,7 +15,7 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
 from benchmarks.contenders import awaited
 from benchmarks.job import Job, Measurement
-from benchmarks.measure import ROUND, SLICE, Tally, run_measured
+from benchmarks.measure import ROUND, SLICE, Meter, Tally, run_measured
 
 __all__ = ["measure"]
 
@@ -33,7 +33,7 @@ def settings(job: Job) -> dict[str, Any]:
     return {name: value for name, value in given.items() if value is not None}
 
 
-async def measure(job: Job) -> Measurement:
+async def measure(job: Job, meter: Meter) -> Measurement:
     """Run the job; raises AssertionError when aiokafka's compiled parts are missing."""
     assert "_crecords" in DefaultRecordBatchBuilder.__module__, "aiokafka runs without its compiled parts."
     call = CALLS[job.call]
@@ -42,6 +42,7 @@ async def measure(job: Job) -> Measurement:
     try:
         return await run_measured(
             job,
+            meter,
             lambda count, tally: call(producer, job, count, tally),
             settings(job) | {"loop": job.loop, "enable_idempotence": False},
             {"aiokafka": aiokafka.__version__},

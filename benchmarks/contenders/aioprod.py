@@ -15,7 +15,7 @@ from aioprod.errors import BufferFullError
 from benchmarks import data
 from benchmarks.contenders import awaited
 from benchmarks.job import Job, Measurement
-from benchmarks.measure import ROUND, SLICE, Tally, run_measured
+from benchmarks.measure import ROUND, SLICE, Meter, Tally, run_measured
 
 __all__ = ["measure"]
 
@@ -35,7 +35,7 @@ def settings(job: Job) -> dict[str, Any]:
     return {name: value for name, value in given.items() if value is not None}
 
 
-async def measure(job: Job) -> Measurement:
+async def measure(job: Job, meter: Meter) -> Measurement:
     """Run the job; raises AssertionError when this is another leg than it asks for."""
     assert (job.leg == "compiled") == aioprod.COMPILED, (
         f"The job asks for the {job.leg} leg, and the other one runs: build the modules with "
@@ -48,7 +48,11 @@ async def measure(job: Job) -> Measurement:
         config = producer.config
         used = settings(job) | {"leg": job.leg, "loop": job.loop, "enable_idempotence": config.enable_idempotence}
         return await run_measured(
-            job, lambda count, tally: call(producer, job, count, tally), used, {"aioprod": aioprod.__version__}
+            job,
+            meter,
+            lambda count, tally: call(producer, job, count, tally),
+            used,
+            {"aioprod": aioprod.__version__},
         )
 
 

@@ -43,14 +43,14 @@ def versions() -> dict[str, str]:
     return {"confluent-kafka": metadata.version("confluent-kafka"), "librdkafka": libversion()[0]}
 
 
-async def measure(job: Job) -> Measurement:
+async def measure(job: Job, meter: Meter) -> Measurement:
     """Run the job. It has no use for the loop that it is called on, and holds it until it is done."""
     call = CALLS[job.call]
     producer = Producer({"bootstrap.servers": job.bootstrap_servers, **settings(job)})
     producer.list_topics(job.topics[0], timeout=10)
     call(producer, job, job.warm_up, Tally())
     tally = Tally()
-    meter = Meter()
+    meter.start()
     call(producer, job, job.records, tally)
     return meter.measurement(job, tally, None, settings(job) | {"enable.idempotence": False}, versions())
 

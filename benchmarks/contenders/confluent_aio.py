@@ -13,7 +13,7 @@ from confluent_kafka.aio import AIOProducer
 
 from benchmarks.contenders import awaited, confluent
 from benchmarks.job import Job, Measurement
-from benchmarks.measure import ROUND, SLICE, Tally, run_measured
+from benchmarks.measure import ROUND, SLICE, Meter, Tally, run_measured
 
 __all__ = ["measure"]
 
@@ -22,7 +22,7 @@ COLLECTED = 1000
 """Its default: records that it collects before it hands them to librdkafka."""
 
 
-async def measure(job: Job) -> Measurement:
+async def measure(job: Job, meter: Meter) -> Measurement:
     """Run the job."""
     call = CALLS[job.call]
     used = confluent.settings(job)
@@ -32,6 +32,7 @@ async def measure(job: Job) -> Measurement:
     try:
         return await run_measured(
             job,
+            meter,
             lambda count, tally: call(producer, job, count, tally),
             used | {"loop": job.loop, "enable.idempotence": False, "AIOProducer.batch_size": collected},
             confluent.versions(),
