@@ -11,6 +11,7 @@ from setup import hot_modules
 from tests.support.legs import legs
 
 COMPARED = {
+    "test_arrow.py": ("arrow.columns", "core.rows"),
     "test_core.py": (
         "core.accumulator",
         "core.batch",
