@@ -13,6 +13,7 @@ cdef Py_ssize_t SMALLEST_RECORD
 
 cdef class Accumulator:
     cdef public object settings, incomplete
+    cdef readonly object compress
     cdef readonly object metadata
     cdef readonly MemoryBudget budget
     cdef readonly BufferPool pool
@@ -54,7 +55,7 @@ cdef class Accumulator:
     cdef bint _grow(self, Batch batch, Py_ssize_t bound) except -1
     cdef void _finish_full(self, Partition partition, double now) except *
     cpdef void finish(self, Partition partition, double now) except *
-    @cython.locals(topic=Topic, timeout_s=double)
+    @cython.locals(batch=Batch, topic=Topic, timeout_s=double)
     cpdef void close(self, Partition partition, Py_ssize_t size, double now) except *
     @cython.locals(newest=double)
     cpdef void hold(self, Batch batch) except *

@@ -52,7 +52,8 @@ class Accumulator:
     """Takes records, and keeps them in order per partition until their outcome is known.
 
     `queues` has one `BrokerQueue` per leader; `wake` is called with the queue that has something to send,
-    `due` with the time of the first deadline, or now when a topic is new. `incomplete` holds every batch without
+    `due` with the time of the first deadline, or now when a topic is new; `compress` with each batch that takes no more
+    records and is not compressed, None if none ever will be. `incomplete` holds every batch without
     outcome, oldest first; `delayed` (a heap) the partitions that back off; `parked_topics` the topics that are not
     known yet.
     """
@@ -66,8 +67,10 @@ class Accumulator:
         wake: Callable[[BrokerQueue], object],
         due: Callable[[float], object],
         partitioner: Partitioner | None = None,
+        compress: Callable[[Batch], object] | None = None,
     ) -> None:
         self.settings = settings
+        self.compress = compress
         self.metadata = metadata
         self.budget = MemoryBudget(settings.buffer_memory)
         self.pool = BufferPool(settings.batch_size, settings.buffer_memory // 2)
@@ -302,7 +305,10 @@ class Accumulator:
 
     def close(self, partition: Partition, size: int, now: float) -> None:
         """The open batch takes no more records; `size` bytes count towards the turn of the sticky choice."""
+        batch = partition.open
         partition.finish()
+        if self.compress is not None and batch is not None:
+            self.compress(batch)
         topic = partition.topic
         if topic.sticky.partition == partition.index:
             timeout_s = self.settings.availability_timeout_s

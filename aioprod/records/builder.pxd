@@ -18,6 +18,7 @@ cdef class RecordBatchBuilder:
     cdef readonly long long count, base_timestamp, max_timestamp
     cdef bytearray _sealed
     cdef Py_ssize_t _limit, _sealed_end
+    cdef int _codec
 
     cpdef Py_ssize_t append(self, long long timestamp, bytes key, bytes value, bytes headers=*) except -1
 
@@ -32,5 +33,11 @@ cdef class RecordBatchBuilder:
         const unsigned char *headers, Py_ssize_t headers_start, Py_ssize_t headers_size,
     ) except -1
 
+    @cython.locals(sealed=bytearray, end=Py_ssize_t, compressed=bytes)
+    cpdef compress(self, int codec, level)
+    @cython.locals(sealed=bytearray, end=Py_ssize_t)
+    cpdef seal(
+        self, int codec, level, long long producer_id=*, int producer_epoch=*, int base_sequence=*, bint transactional=*
+    )
     cpdef restamp(self, long long producer_id, int producer_epoch, int base_sequence)
     cpdef wire(self, int partition, bint flexible)

@@ -74,10 +74,12 @@ class RecordBatchBuilder:
 
     `buffer` belongs to the caller and is never resized: `PREFIX` free bytes, the batch, one free byte.
     `position` is the end of the records, `count` their number, timestamps are in ms (-1 while there is no record).
-    After `seal` nothing more fits; `compressed_size` is then the size of the batch as it is sent.
+    After `compress`, or `seal` without it, nothing more fits; `compressed_size` is then the size of the batch as it is
+    sent, and `compressed` is True.
     """
 
     __slots__ = (
+        "_codec",
         "_limit",
         "_sealed",
         "_sealed_end",
@@ -97,6 +99,12 @@ class RecordBatchBuilder:
         self.max_timestamp = -1
         self._sealed: bytearray | None = None
         self._sealed_end = 0
+        self._codec = 0
+
+    @property
+    def compressed(self) -> bool:
+        """Whether the records are in the form in which they are sent."""
+        return self._sealed is not None
 
     @property
     def size(self) -> int:
@@ -204,20 +212,11 @@ class RecordBatchBuilder:
                 builder.append(*record)
         return builder
 
-    def seal(
-        self,
-        *,
-        codec: int,
-        level: int | None,
-        producer_id: int = -1,
-        producer_epoch: int = -1,
-        base_sequence: int = -1,
-        transactional: bool = False,
-    ) -> None:
-        """Finish the batch: compress the records, unless that does not make them smaller, and write the header.
+    def compress(self, codec: int, level: int | None) -> None:
+        """Compress the records, unless that does not make them smaller; once.
 
         Compressed records go to a buffer of their own: `buffer` keeps the raw ones and can still be read.
-        Touches nothing but this builder, so that a worker thread can do it.
+        Touches nothing but this builder, so that a worker thread can do it while nobody else changes it.
         """
         assert self.count > 0
         assert self._sealed is None
@@ -232,18 +231,35 @@ class RecordBatchBuilder:
                 end = PREFIX + HEADER + len(compressed)
             else:
                 codec = Compression.NONE
+        self._codec = codec
+        self._sealed = sealed
+        self._sealed_end = end
+        self._limit = 0
+
+    def seal(
+        self,
+        codec: int,
+        level: int | None,
+        producer_id: int = -1,
+        producer_epoch: int = -1,
+        base_sequence: int = -1,
+        transactional: bool = False,
+    ) -> None:
+        """Finish the batch: compress the records, if that has not been done, and write the header."""
+        if self._sealed is None:
+            self.compress(codec, level)
+        sealed = self._sealed
+        assert sealed is not None
+        end = self._sealed_end
         put_int(sealed, PREFIX + BASE_OFFSET, 0, 8)
         put_int(sealed, PREFIX + BATCH_LENGTH, end - PREFIX - SIZE_OVERHEAD, 4)
         put_int(sealed, PREFIX + LEADER_EPOCH, -1, 4)
         put_int(sealed, PREFIX + MAGIC, MAGIC_V2, 1)
-        put_int(sealed, PREFIX + ATTRIBUTES, codec | (TRANSACTIONAL_FLAG if transactional else 0), 2)
+        put_int(sealed, PREFIX + ATTRIBUTES, self._codec | (TRANSACTIONAL_FLAG if transactional else 0), 2)
         put_int(sealed, PREFIX + LAST_OFFSET_DELTA, self.count - 1, 4)
         put_int(sealed, PREFIX + BASE_TIMESTAMP, self.base_timestamp, 8)
         put_int(sealed, PREFIX + MAX_TIMESTAMP, self.max_timestamp, 8)
         put_int(sealed, PREFIX + RECORD_COUNT, self.count, 4)
-        self._sealed = sealed
-        self._sealed_end = end
-        self._limit = 0
         self.restamp(producer_id, producer_epoch, base_sequence)
 
     def restamp(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
