@@ -182,7 +182,7 @@ class Calls:
 
 OPTIONS = st.fixed_dictionaries(
     {
-        "batch_size": st.sampled_from([100, 1000, 5000]),
+        "batch_size": st.integers(80, 400) | st.just(5000),
         "buffer_memory": st.sampled_from([4000, 100_000]),
         "max_request_size": st.sampled_from([1000, 10_000]),
         "in_flight_max": st.sampled_from([1, 1000]),

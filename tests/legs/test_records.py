@@ -56,7 +56,7 @@ def state(builder: Any) -> list[Any]:
 def test_appending(records: list[Record], size: int) -> None:
     def call(leg: Leg) -> object:
         builder, said = filled(leg, records, size)
-        bound = leg["aioprod.records.builder"].record_size_bound
+        bound = leg["aioprod.records.sizes"].record_size_bound
         encode_headers = leg["aioprod.records.headers"].encode_headers
         bounds = [bound(key, value, encode_headers(headers)) for _, key, value, headers in records]
         return state(builder), said, bounds, builder.buffer[: builder.position]
