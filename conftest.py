@@ -1,10 +1,29 @@
-"""What holds for every test run: in CI a skipped test is a failed run."""
+"""What holds for every test run: compiled modules are those of the sources; in CI a skipped test is a failed run."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 
 import pytest
+from hypothesis import settings
+
+import aioprod
+from setup import build_fault
+
+settings.register_profile("aioprod", deadline=None)
+settings.load_profile("aioprod")
+
+collect_ignore = [] if aioprod.COMPILED else ["tests/legs"]
+"""What compares the compiled modules with the interpreted ones needs both."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Refuse to test modules that were compiled from other sources than these."""
+    with contextlib.chdir(config.rootpath):
+        fault = build_fault(compiled=aioprod.COMPILED)
+    if fault is not None:
+        raise pytest.UsageError(fault)
 
 
 @pytest.hookimpl(trylast=True)

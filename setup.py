@@ -1,17 +1,22 @@
 """Builds the compiled leg: each module of aioprod that has a .pxd beside it, from the same source that is interpreted.
 
 All of them or none are compiled, since they use each other's C structures. Without a working compiler aioprod installs
-as plain Python, with a warning; AIOPROD_REQUIRE_EXT=1 makes that an error.
+as plain Python, with a warning; AIOPROD_REQUIRE_EXT=1 makes that an error, AIOPROD_NO_EXT=1 asks for it.
 """
 
 from __future__ import annotations
 
 import os
+import re
+import sysconfig
 from pathlib import Path
-from typing import Any
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
+from setuptools.modified import newer_group
+
+PACKAGE = Path("aioprod")
+TRANSLATED = Path("build/cython")
 
 ONLY_DECLARED = {"memory"}
 """Modules whose .pxd is their whole compiled form."""
@@ -25,60 +30,124 @@ DIRECTIVES = {
 """Annotations are for mypy: the types of the compiled leg stand in the .pxd files. Modules whose indexes are proven say
 so in their first line."""
 
+OPTIONS = {"unix": ["-O2", "-g0"], "msvc": ["/O2"]}
+"""For the compiler, by its family; added to those that Python itself was built with."""
+
+SUFFIX = str(sysconfig.get_config_var("EXT_SUFFIX"))
+
+_CIMPORT = re.compile(r"^from ([\w.]+) cimport (.+)$", re.MULTILINE)
+
+
+def declarations_of(declaration: Path, found: set[Path] | None = None) -> set[Path]:
+    """The .pxd itself and all that it cimports, directly or not: what lays out the objects its module uses."""
+    found = set() if found is None else found
+    if declaration.exists() and declaration not in found:
+        found.add(declaration)
+        for package, names in _CIMPORT.findall(declaration.read_text()):
+            folder = Path(*package.split("."))
+            for used in [folder.with_suffix(".pxd"), *(folder / f"{name.strip()}.pxd" for name in names.split(","))]:
+                declarations_of(used, found)
+    return found
+
 
 def hot_modules() -> list[Extension]:
-    """One extension per declared module; each depends on all declarations, as they lay out each other's objects."""
-    declarations = sorted(Path("aioprod").rglob("*.pxd"))
-    depends = [str(path) for path in declarations]
+    """One extension per declared module, with all it must be built again for."""
     return [
-        Extension(".".join(path.with_suffix("").parts), [str(path.with_suffix(".py"))], depends=depends)
-        for path in declarations
-        if path.stem not in ONLY_DECLARED
+        Extension(
+            ".".join(declaration.with_suffix("").parts),
+            [str(declaration.with_suffix(".py"))],
+            depends=[str(declaration.with_suffix(".py")), *sorted(map(str, declarations_of(declaration))), "setup.py"],
+        )
+        for declaration in sorted(PACKAGE.rglob("*.pxd"))
+        if declaration.stem not in ONLY_DECLARED
     ]
+
+
+def beside_source(name: str, suffix: str) -> Path:
+    """A file of the module of that name."""
+    return Path(*name.split(".")).with_suffix(suffix)
+
+
+def is_set(name: str) -> bool:
+    """Whether an environment variable asks for something: neither empty nor 0."""
+    return os.environ.get(name, "") not in ("", "0")
+
+
+def build_fault(*, compiled: bool) -> str | None:
+    """Why the modules beside the sources must not be tested, None if they may; `compiled`: compiled ones are in use."""
+    hint = "run `make compiled` (setup.py build_ext --inplace)."
+    if is_set("AIOPROD_NO_EXT"):
+        return None
+    if not compiled:
+        return f"The compiled modules are missing: {hint}" if is_set("AIOPROD_REQUIRE_EXT") else None
+    expected = {beside_source(extension.name, SUFFIX): extension for extension in hot_modules()}
+    for built in PACKAGE.rglob(f"*{SUFFIX}"):
+        if built not in expected:
+            return f"{built} was compiled from declarations that are gone: {hint}"
+    for built, extension in expected.items():
+        if newer_group(extension.depends, str(built)):
+            return f"{built} is missing or older than what it is compiled from: {hint}"
+    return None
 
 
 class BuildHotModules(build_ext):
     """Compiles all hot modules, or leaves them all to the interpreter."""
 
+    extensions: list[Extension]
+
     def run(self) -> None:
         """Compile; without success warn, or fail if AIOPROD_REQUIRE_EXT=1."""
         try:
-            self._compile()
+            self._translate()
+            super().run()
         except (Exception, SystemExit) as error:
-            if os.environ.get("AIOPROD_REQUIRE_EXT", "") not in ("", "0"):
+            if is_set("AIOPROD_REQUIRE_EXT"):
                 raise
-            self._leave_out()
+            self.extensions = []
             self.warn(
-                f"aioprod is installed WITHOUT its compiled modules and will be many times slower: {error}. "
-                "Install a C compiler and the Python headers, and install aioprod again."
+                f"aioprod is built WITHOUT its compiled modules and will be many times slower: {error}. Install a C "
+                "compiler and the Python headers, then build it again (pip install --no-cache-dir --force-reinstall)."
             )
+        self._remove_others()
 
-    def _compile(self) -> None:
+    def _translate(self) -> None:
+        """Python to C, for the modules that changed or whose declarations did; Cython alone overlooks some."""
         from Cython.Build import cythonize
 
         self.parallel = os.cpu_count() or 1
-        translated = cythonize(
-            self.extensions, build_dir="build/cython", compiler_directives=DIRECTIVES, nthreads=self.parallel
-        )
-        for extension, in_c in zip(self.extensions, translated, strict=True):
-            extension.sources = in_c.sources
-        super().run()
-
-    def _leave_out(self) -> None:
+        stale = []
         for extension in self.extensions:
-            built = [Path(self.get_ext_fullpath(extension.name))]
-            built += Path(*extension.name.split(".")[:-1]).glob(f"{extension.name.rsplit('.', 1)[1]}.*.so")
-            for path in built:
-                path.unlink(missing_ok=True)
-        self.extensions = []
+            in_c = TRANSLATED / beside_source(extension.name, ".c")
+            if self.force or newer_group(extension.depends, str(in_c)):
+                stale.append(extension)
+            else:
+                extension.sources = [str(in_c)]
+        if stale:
+            translated = cythonize(
+                stale,
+                build_dir=str(TRANSLATED),
+                compiler_directives=DIRECTIVES,
+                nthreads=self.parallel,
+                force=True,
+                quiet=not self.verbose,
+            )
+            for extension, in_c in zip(stale, translated, strict=True):
+                extension.sources = in_c.sources
 
     def build_extensions(self) -> None:
         """Set the compiler's options, which depend on whose it is."""
-        if self.compiler.compiler_type == "unix":
-            for extension in self.extensions:
-                extension.extra_compile_args = ["-O2", "-g0", "-fno-semantic-interposition"]
+        for extension in self.extensions:
+            extension.extra_compile_args = OPTIONS.get(self.compiler.compiler_type, [])
         super().build_extensions()
 
+    def _remove_others(self) -> None:
+        """Compiled modules of an earlier build that this one left out: half a set of them would not work."""
+        folder = Path() if self.inplace else Path(self.build_lib)
+        kept = {folder / beside_source(extension.name, SUFFIX) for extension in self.extensions}
+        for built in (folder / PACKAGE).rglob(f"*{SUFFIX}"):
+            if built not in kept:
+                built.unlink()
 
-commands: dict[str, Any] = {"build_ext": BuildHotModules}
-setup(ext_modules=hot_modules(), cmdclass=commands)
+
+if __name__ == "__main__":
+    setup(ext_modules=[] if is_set("AIOPROD_NO_EXT") else hot_modules(), cmdclass={"build_ext": BuildHotModules})

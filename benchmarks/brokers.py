@@ -104,7 +104,7 @@ def _create(bootstrap_servers: str, names: list[str], partitions: int) -> None:
 
 
 def _write_to_each(bootstrap_servers: str, names: list[str], partitions: int) -> None:
-    """One record to each partition: a broker announces a partition before it has made its log, and is slow till then."""
+    """One record to each partition: a broker announces a partition before it has made its log, and is slow then."""
     missing = {(name, partition) for name in names for partition in range(partitions)}
     failures: list[KafkaError] = []
 

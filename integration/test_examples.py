@@ -19,7 +19,7 @@ from aioprod import Producer
 from aioprod.routing.hashes import murmur2_partition
 from aioprod.testing import KafkaCluster, KafkaUnavailableError
 from aioprod.testing.jars import java, kafka_libs
-from examples import asgi_service, bulk, custom_partitioner, fire_and_forget
+from examples import arrow_batches, asgi_service, bulk, custom_partitioner, fire_and_forget
 from examples.demo import __main__ as demo
 from examples.demo.screen import Screen
 from examples.demo.source import one_file
@@ -43,6 +43,7 @@ def run(*command: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     ("name", "printed"),
     [
+        ("arrow_batches.py", r"100,000 of 100,000 rows are stored:\n(  readings-\d+: offsets \d+ to \d+\n)+"),
         ("asgi_service.py", r'201 \{"partition":\d+,"offset":\d+\}'),
         ("bulk.py", r"20,000 of 20,000 rows are stored:\n(  customers-\d+: offsets \d+ to \d+\n)+"),
         ("custom_partitioner.py", r"hospital -> partition 0, offset \d+\n"),
@@ -84,6 +85,16 @@ async def test_bulk_says_where_each_row_is(kafka_cluster: KafkaCluster, make_top
     held = Counter(record.partition for record in records)
     assert {place.partition: sum(map(len, spans)) for place, spans in result.offsets.items()} == held
     assert all(record.headers == (("source", b"crm"),) for record in records)
+
+
+async def test_arrow_batches_are_stored_row_by_row(kafka_cluster: KafkaCluster, make_topic: MakeTopic) -> None:
+    topic = await make_topic(kafka_cluster, 3)
+    result = await arrow_batches.load(kafka_cluster.bootstrap_servers, topic, 12_000)
+    records = await stored(kafka_cluster, topic)
+    assert (result.count, result.failures, len(records)) == (12_000, (), 12_000)
+    assert {record.timestamp for record in records} == {arrow_batches.START_MS + 1000 * n for n in range(12_000)}
+    assert all(record.headers == (("unit", b"celsius"),) for record in records)
+    assert {record.key for record in records} == {b"sensor %d" % number for number in range(20)}
 
 
 async def test_the_partitioner_keeps_its_lane_free(kafka_cluster: KafkaCluster, make_topic: MakeTopic) -> None:

@@ -21,6 +21,12 @@ TOPIC_NAME_LENGTH_MAX: Final = 249
 TRUSTED_EPOCHS_VERSION: Final = 9
 """The first Metadata version whose leader epochs are right (KAFKA-9212)."""
 
+PARTITIONS_AT_ONCE: Final = 1000
+"""How many partitions one answer should describe: to take over the answer holds the loop for a few milliseconds."""
+
+PARTITIONS_GUESSED: Final = 10
+"""How many partitions a topic is taken to have until it was described."""
+
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 
 
@@ -56,10 +62,11 @@ class MetadataUpdate:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """The request on its way: `full` ones refresh everything that is wanted."""
+    """The request on its way: `full` ones begin to refresh everything that is wanted, `more` leaves out what is due."""
 
     topics: AbstractSet[str] = frozenset()
     full: bool = False
+    more: bool = False
 
 
 class Metadata:
@@ -78,6 +85,7 @@ class Metadata:
         self._topics: dict[str, KnownTopic] = {}
         self._pending: set[str] = set()
         self._ask_at = math.inf
+        self._is_ask_at_stale = False
         self._full_at = -math.inf
         self._update_after = -math.inf
         self._blocked_until = -math.inf
@@ -154,7 +162,7 @@ class Metadata:
         """Nobody wants the topic any more, or it was given up; what is known of it is dropped."""
         if self._topics.pop(topic, None) is not None:
             self._pending.discard(topic)
-            self._set_ask_at()
+            self._is_ask_at_stale = True
             self._dirty.add(topic)
 
     def request_update(self, now: float, topic: str | None = None) -> None:
@@ -193,25 +201,44 @@ class Metadata:
         """When a request is due: `now` at the earliest, infinite while one is on its way."""
         if self._asked is not None:
             return math.inf
+        if self._is_ask_at_stale:
+            self._set_ask_at()
         return max(now, self._blocked_until, min(self._full_at, self._ask_at))
 
     def build_request(self, now: float, allow_auto_create: bool) -> MetadataRequest:
-        """The request that is due, or a full one if none is; `handle_response` or `handle_failure` has to follow."""
-        names = [name for name in self._pending if self._topics[name].ask_at <= now]
-        full = self._full_at <= now or not names
+        """The request that is due, or a full one if none is; `handle_response` or `handle_failure` has to follow.
+
+        It asks for as many topics as may have `PARTITIONS_AT_ONCE` partitions together, for one at least: the others
+        stay due and are asked for next.
+        """
+        due = [name for name in self._pending if self._topics[name].ask_at <= now]
+        full = self._full_at <= now or not due
         if full:
-            names = [name for name, known in self._topics.items() if now - known.last_used < self._max_idle_s]
             self._full_at = math.inf
+            due = [name for name, known in self._topics.items() if now - known.last_used < self._max_idle_s]
+            for name in due:
+                self._ask(name, now)
+        names = self._first_of(due)
         for name in names:
             known = self._topics[name]
             known.ask_at = math.inf
             known.is_settled = False
         self._pending.difference_update(names)
-        self._asked = _Asked(frozenset(names), full)
+        self._asked = _Asked(frozenset(names), full, more=len(names) < len(due))
         return MetadataRequest(
-            topics=tuple(MetadataRequestTopic(name=name) for name in sorted(names)),
+            topics=tuple(MetadataRequestTopic(name=name) for name in names),
             allow_auto_topic_creation=allow_auto_create,
         )
+
+    def _first_of(self, due: list[str]) -> list[str]:
+        """Those that are due longest, as many as one request asks for; new topics come before all others."""
+        due.sort(key=lambda name: (self._topics[name].ask_at, name))
+        size = 0
+        for count, name in enumerate(due):
+            size += len(self._topics[name].partitions) or PARTITIONS_GUESSED
+            if size > PARTITIONS_AT_ONCE and count > 0:
+                return due[:count]
+        return due
 
     def handle_failure(self, error: Exception, now: float) -> None:
         """The request got no answer: everything that it asked for is due again after the backoff."""
@@ -260,7 +287,10 @@ class Metadata:
         if asked.full:
             changed |= self._forget_idle(asked.topics, now)
         self._dirty |= changed
-        self._unchanged = 0 if news or changed else self._unchanged + 1
+        if news or changed:
+            self._unchanged = 0
+        elif not asked.more:
+            self._unchanged += 1
         self._schedule(asked, now)
         return MetadataUpdate(frozenset(changed), frozenset(recreated), errors)
 
@@ -274,6 +304,7 @@ class Metadata:
 
     def _set_ask_at(self) -> None:
         self._ask_at = min((self._topics[name].ask_at for name in self._pending), default=math.inf)
+        self._is_ask_at_stale = False
 
     def _take_brokers(self, response: MetadataResponse) -> tuple[set[str], bool]:
         """Names of the topics whose partitions look different now, and whether the brokers are news at all."""

@@ -188,6 +188,11 @@ class Cluster:
         known = self._topics.get(topic)
         return () if known is None else known.available
 
+    def topic_id(self, topic: str) -> UUID | None:
+        """The id of a topic, None if no broker told it."""
+        known = self._topics.get(topic)
+        return None if known is None else known.id
+
     def partition_count(self, topic: str) -> int:
         """How many partitions the topic has, 0 if it is not known."""
         known = self._topics.get(topic)

@@ -5,7 +5,8 @@ from aioprod.core.budget cimport MemoryBudget
 from aioprod.core.choice cimport PartitionChoice
 from aioprod.core.partition cimport BrokerQueue, Partition, Topic
 from aioprod.core.pool cimport BufferPool
-from aioprod.records.builder cimport RecordBatchBuilder, record_size_bound
+from aioprod.records.builder cimport RecordBatchBuilder
+from aioprod.records.sizes cimport record_size_bound
 
 
 cdef Py_ssize_t SMALLEST_RECORD
@@ -13,6 +14,7 @@ cdef Py_ssize_t SMALLEST_RECORD
 
 cdef class Accumulator:
     cdef public object settings, incomplete
+    cdef readonly object compress
     cdef readonly object metadata
     cdef readonly MemoryBudget budget
     cdef readonly BufferPool pool
@@ -54,7 +56,7 @@ cdef class Accumulator:
     cdef bint _grow(self, Batch batch, Py_ssize_t bound) except -1
     cdef void _finish_full(self, Partition partition, double now) except *
     cpdef void finish(self, Partition partition, double now) except *
-    @cython.locals(topic=Topic, timeout_s=double)
+    @cython.locals(batch=Batch, topic=Topic, timeout_s=double)
     cpdef void close(self, Partition partition, Py_ssize_t size, double now) except *
     @cython.locals(newest=double)
     cpdef void hold(self, Batch batch) except *

@@ -20,7 +20,8 @@ from aioprod.core.choice import PartitionChoice
 from aioprod.core.partition import BrokerQueue, Partition, Topic
 from aioprod.core.pool import BufferPool
 from aioprod.errors import BufferFullError, InvalidTopicError, RecordTooLargeError
-from aioprod.records.builder import HEADER, RecordBatchBuilder, record_size_bound
+from aioprod.records.builder import HEADER, RecordBatchBuilder
+from aioprod.records.sizes import record_size_bound
 from aioprod.routing.partitioners import Partitioner
 from aioprod.routing.sticky import StickyChoice
 from aioprod.types import TopicPartition
@@ -52,7 +53,8 @@ class Accumulator:
     """Takes records, and keeps them in order per partition until their outcome is known.
 
     `queues` has one `BrokerQueue` per leader; `wake` is called with the queue that has something to send,
-    `due` with the time of the first deadline, or now when a topic is new. `incomplete` holds every batch without
+    `due` with the time of the first deadline, or now when a topic is new; `compress` with each batch that takes no more
+    records and is not compressed, None if none ever will be. `incomplete` holds every batch without
     outcome, oldest first; `delayed` (a heap) the partitions that back off; `parked_topics` the topics that are not
     known yet.
     """
@@ -66,8 +68,10 @@ class Accumulator:
         wake: Callable[[BrokerQueue], object],
         due: Callable[[float], object],
         partitioner: Partitioner | None = None,
+        compress: Callable[[Batch], object] | None = None,
     ) -> None:
         self.settings = settings
+        self.compress = compress
         self.metadata = metadata
         self.budget = MemoryBudget(settings.buffer_memory)
         self.pool = BufferPool(settings.batch_size, settings.buffer_memory // 2)
@@ -302,7 +306,10 @@ class Accumulator:
 
     def close(self, partition: Partition, size: int, now: float) -> None:
         """The open batch takes no more records; `size` bytes count towards the turn of the sticky choice."""
+        batch = partition.open
         partition.finish()
+        if self.compress is not None and batch is not None:
+            self.compress(batch)
         topic = partition.topic
         if topic.sticky.partition == partition.index:
             timeout_s = self.settings.availability_timeout_s
@@ -340,7 +347,7 @@ class Accumulator:
         infos = cluster.partitions_for_topic(topic.name)
         if not infos:
             return
-        topic.topic_id = cluster.topic_ids.get(topic.name)
+        topic.topic_id = cluster.topic_id(topic.name)
         for index in range(len(topic.partitions), len(infos)):
             topic.partitions.append(Partition(topic, index, self.settings.partition_in_flight_max))
         topic.count = len(infos)

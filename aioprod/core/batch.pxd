@@ -30,7 +30,7 @@ cdef class Batch:
     cdef public long long serial, record_bytes
     cdef public double created, deadline
     cdef public int state, attempts
-    cdef public bint maybe_stored, sealed, on_wire, unanswered, retrying, released
+    cdef public bint maybe_stored, sealed, compressing, on_wire, unanswered, retrying, released
 
     cpdef Py_ssize_t withdraw(self, waiter) except -1
 

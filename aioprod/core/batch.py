@@ -56,8 +56,8 @@ class Batch:
     one; what the entries are is the business of producer/results. Times are monotonic seconds.
     `record_bytes` is what the batch holds of the memory budget, withdrawn records not included. `maybe_stored`: an
     answer was lost or said nothing about the log, so the records may be there. `unanswered`: they were given to a
-    socket, and no answer has been read. `on_wire`: a connection may still read the bytes. `released`: everybody who
-    waited has the outcome.
+    socket, and no answer has been read. `on_wire`: a connection may still read the bytes. `compressing`: a
+    thread reads the bytes or will, so that the batch can't leave yet. `released`: everybody who waited has the outcome.
     """
 
     __slots__ = (
@@ -67,6 +67,7 @@ class Batch:
         "builder",
         "cause",
         "code",
+        "compressing",
         "created",
         "deadline",
         "maybe_stored",
@@ -104,6 +105,7 @@ class Batch:
         self.maybe_stored = False
         self.sealed = False
         self.on_wire = False
+        self.compressing = False
         self.unanswered = False
         self.retrying = False
         self.released = False

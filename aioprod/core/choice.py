@@ -45,7 +45,7 @@ class PartitionChoice:
 
     def asked_for(self, topic: Topic, partition: int) -> int:
         """The partition that the record names; raises InvalidRecordError when the topic has no such partition."""
-        if partition < topic.count:
+        if 0 <= partition < topic.count:
             return partition
         raise InvalidRecordError(
             f"Topic {topic.name!r} has no partition {partition}: it has {topic.count} (0 to {topic.count - 1})."

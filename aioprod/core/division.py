@@ -10,7 +10,8 @@ from aioprod.core.batch import Batch, Run
 from aioprod.core.lifecycle import requeue, settle
 from aioprod.core.pool import BUFFER_OVERHEAD
 from aioprod.core.states import BatchState
-from aioprod.records.builder import EncodedRecord, RecordBatchBuilder, record_size_bound
+from aioprod.records.builder import RecordBatchBuilder
+from aioprod.records.cursor import RecordCursor
 
 __all__ = ["set_apart", "split"]
 
@@ -24,12 +25,13 @@ def split(accumulator: Accumulator, batch: Batch, now: float) -> None:
     size_max = batch.builder.size // 2
     chunks: list[list[int]] = []
     size = size_max
-    for index, record in enumerate(batch.builder.records()):
-        bound = record_size_bound(record.key, record.value, record.headers)
+    cursor = RecordCursor(batch.builder)
+    while cursor.next():
+        bound = cursor.bound()
         if size + bound > size_max:
             chunks.append([])
             size = 0
-        chunks[-1].append(index)
+        chunks[-1].append(cursor.index)
         size += bound
     for part in _replace(accumulator, batch, chunks, now):
         requeue(accumulator, part, now, 0.0)
@@ -50,9 +52,8 @@ def set_apart(accumulator: Accumulator, batch: Batch, culprits: Collection[int],
 
 def _replace(accumulator: Accumulator, batch: Batch, chunks: Iterable[list[int]], now: float) -> list[Batch]:
     """Put batches of some of its records each in the place of a batch that landed."""
-    records = list(batch.builder.records())
     waiters = _waiter_of_each(batch)
-    parts = [_part(batch, chunk, records, waiters) for chunk in chunks]
+    parts = [_part(batch, chunk, waiters) for chunk in chunks]
     settle(accumulator, batch, now)
     accumulator.budget.release(batch.record_bytes - sum(part.record_bytes for part in parts), 0)
     for part in parts:
@@ -75,9 +76,14 @@ def _waiter_of_each(batch: Batch) -> list[Any]:
     return waiters
 
 
-def _part(batch: Batch, chunk: list[int], records: list[EncodedRecord], waiters: list[Any]) -> Batch:
-    bounds = (record_size_bound(records[index].key, records[index].value, records[index].headers) for index in chunk)
-    builder = RecordBatchBuilder(bytearray(BUFFER_OVERHEAD + sum(bounds)))
+def _part(batch: Batch, chunk: list[int], waiters: list[Any]) -> Batch:
+    """A batch of the records at the indexes in `chunk`, which ascend."""
+    bounds = 0
+    cursor = RecordCursor(batch.builder)
+    for index in chunk:
+        cursor.go_to(index)
+        bounds += cursor.bound()
+    builder = RecordBatchBuilder(bytearray(BUFFER_OVERHEAD + bounds))
     part = Batch(batch.partition, builder, batch.serial + chunk[0], batch.created, batch.deadline)
     part.topic_id = batch.topic_id
     part.attempts = batch.attempts
@@ -85,15 +91,20 @@ def _part(batch: Batch, chunk: list[int], records: list[EncodedRecord], waiters:
     part.code = batch.code
     part.cause = batch.cause
     part.maybe_stored = batch.maybe_stored
+    cursor = RecordCursor(batch.builder)
     for index in chunk:
-        part.record_bytes += builder.append(*records[index])
-        waiter = waiters[index]
-        last = part.waiters[-1] if part.waiters else None
-        if type(waiter) is Run and type(last) is Run and last.bulk is waiter.bulk and _follows(last, waiter):
-            last.count += 1
-        else:
-            part.waiters.append(waiter)
+        cursor.go_to(index)
+        part.record_bytes += builder.append_again(cursor)
+        _join(part, waiters[index])
     return part
+
+
+def _join(part: Batch, waiter: Any) -> None:
+    last = part.waiters[-1] if part.waiters else None
+    if type(waiter) is Run and type(last) is Run and last.bulk is waiter.bulk and _follows(last, waiter):
+        last.count += 1
+    else:
+        part.waiters.append(waiter)
 
 
 def _follows(last: Run, run: Run) -> bool:

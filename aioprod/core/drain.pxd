@@ -5,11 +5,17 @@ from aioprod.core.batch cimport Batch
 from aioprod.core.partition cimport BrokerQueue, Partition
 
 
-@cython.locals(batches=list, size=Py_ssize_t, partition=Partition, batch=Batch, open_batch=Batch, _=Py_ssize_t)
-cpdef list drain(Accumulator accumulator, BrokerQueue queue, double now, Py_ssize_t size_max, bint unfinished)
+@cython.locals(
+    partition=Partition, batch=Batch, open_batch=Batch, batches=list, size=Py_ssize_t, raw=Py_ssize_t, _=Py_ssize_t,
+)
+cpdef list drain(
+    Accumulator accumulator, BrokerQueue queue, double now, Py_ssize_t size_max, Py_ssize_t raw_max, bint unfinished
+)
+
+cdef bint is_prepared(Accumulator accumulator, Batch batch) except -1
 
 @cython.locals(batch=Batch)
-cpdef Batch take(Accumulator accumulator, Partition partition, double now)
+cdef Batch take(Accumulator accumulator, Partition partition, double now)
 
 @cython.locals(partition=Partition)
 cpdef void finish_due(Accumulator accumulator, BrokerQueue queue, double now) except *

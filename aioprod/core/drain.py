@@ -11,38 +11,61 @@ from aioprod.core.states import BatchState
 
 __all__ = ["drain", "end_backoffs", "finish_due"]
 
+BATCHES_MAX = 1000
+"""Batches in one request: a few milliseconds' work on its way out, and again when it is answered."""
 
-def drain(accumulator: Accumulator, queue: BrokerQueue, now: float, size_max: int, unfinished: bool) -> list[Batch]:
+
+def drain(
+    accumulator: Accumulator, queue: BrokerQueue, now: float, size_max: int, raw_max: int, unfinished: bool
+) -> list[Batch]:
     """Take batches off the queue of a broker, at least one if there is any, each of another partition.
 
-    `size_max` bounds the sum of their uncompressed sizes in bytes; `unfinished` lets batches that are still open
-    leave too. Partitions take turns: who was served goes to the end of the line.
+    `size_max` bounds the sum of their uncompressed sizes in bytes, `raw_max` that of those which are yet to be
+    compressed, `BATCHES_MAX` their number; `unfinished` lets batches that are still open leave too. Partitions take
+    turns: who was served goes to the end of the line.
     """
     finish_due(accumulator, queue, now)
     queue.round += 1
     batches: list[Batch] = []
-    size = 0
+    size = raw = 0
     for _ in range(len(queue.ready)):
         partition = queue.ready[0]
         batch = partition.queued[0]
-        if batches and size + batch.builder.size > size_max:
-            return batches
+        if is_prepared(accumulator, batch):
+            size += batch.builder.size
+            raw += 0 if batch.builder.compressed else batch.builder.size
+            if batches and (size > size_max or raw > raw_max or len(batches) == BATCHES_MAX):
+                return batches
         queue.ready.popleft()
         partition.listed = False
-        size += batch.builder.size
-        batches.append(take(accumulator, partition, now))
+        if not batch.compressing:
+            batches.append(take(accumulator, partition, now))
     if not unfinished:
         return batches
     for partition in list(queue.unfinished):
         open_batch = partition.open
         if partition.round == queue.round or open_batch is None:
             continue
-        if batches and size + open_batch.builder.size > size_max:
+        size += open_batch.builder.size
+        raw += open_batch.builder.size
+        if batches and (size > size_max or raw > raw_max or len(batches) == BATCHES_MAX):
             break
         accumulator.close(partition, open_batch.builder.size, now)
-        size += open_batch.builder.size
-        batches.append(take(accumulator, partition, now))
+        if is_prepared(accumulator, open_batch):
+            batches.append(take(accumulator, partition, now))
+        else:
+            size -= open_batch.builder.size
+            raw -= open_batch.builder.size
     return batches
+
+
+def is_prepared(accumulator: Accumulator, batch: Batch) -> bool:
+    """Whether a finished batch can leave as it is; what was withdrawn from it is taken out first."""
+    if batch.withdrawn and not batch.compressing:
+        accumulator.pool.release(batch.compact(bytearray(len(batch.builder.buffer))))
+        if accumulator.compress is not None:
+            accumulator.compress(batch)
+    return not batch.compressing
 
 
 def take(accumulator: Accumulator, partition: Partition, now: float) -> Batch:
@@ -58,8 +81,6 @@ def take(accumulator: Accumulator, partition: Partition, now: float) -> Batch:
     batch.state = BatchState.IN_FLIGHT
     batch.attempts += 1
     batch.on_wire = True
-    if batch.withdrawn:
-        accumulator.pool.release(batch.compact(bytearray(len(batch.builder.buffer))))
     partition.enlist(now, accumulator.settings.linger_s)
     return batch
 

@@ -1,11 +1,13 @@
 cimport cython
 
 from aioprod.core.accumulator cimport Accumulator
-from aioprod.core.batch cimport Batch
+from aioprod.core.batch cimport Batch, FlushBarrier
 from aioprod.core.partition cimport Partition
 
 
 cpdef bint land(Accumulator accumulator, Batch batch, double now) except -1
+
+cpdef bint compressed(Accumulator accumulator, Batch batch, double now) except -1
 
 @cython.locals(partition=Partition)
 cpdef void requeue(Accumulator accumulator, Batch batch, double now, double delay_s) except *
@@ -13,7 +15,5 @@ cpdef void requeue(Accumulator accumulator, Batch batch, double now, double dela
 @cython.locals(partition=Partition)
 cpdef void settle(Accumulator accumulator, Batch batch, double now) except *
 
+@cython.locals(barrier=FlushBarrier)
 cpdef void release(Accumulator accumulator, Batch batch) except *
-
-@cython.locals(size=Py_ssize_t)
-cpdef bint withdraw(Accumulator accumulator, Batch batch, waiter, double now) except -1

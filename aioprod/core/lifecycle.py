@@ -9,7 +9,7 @@ from aioprod.core.accumulator import Accumulator
 from aioprod.core.batch import Batch, FlushBarrier
 from aioprod.core.states import BatchState
 
-__all__ = ["expired", "flush", "land", "next_expiry", "release", "requeue", "settle", "withdraw"]
+__all__ = ["compressed", "expired", "flush", "land", "next_expiry", "release", "requeue", "settle", "withdraw"]
 
 
 def land(accumulator: Accumulator, batch: Batch, now: float) -> bool:
@@ -27,6 +27,17 @@ def land(accumulator: Accumulator, batch: Batch, now: float) -> bool:
     return False
 
 
+def compressed(accumulator: Accumulator, batch: Batch, now: float) -> bool:
+    """No thread reads the batch's bytes any more: it may leave. False when it had its outcome before."""
+    batch.compressing = False
+    if batch.state != BatchState.SETTLED:
+        batch.partition.enlist(now, accumulator.settings.linger_s)
+        return True
+    if batch.released:
+        accumulator.pool.release(batch.builder.buffer)
+    return False
+
+
 def requeue(accumulator: Accumulator, batch: Batch, now: float, delay_s: float) -> None:
     """Put a batch that landed back in its place; its partition sends nothing for `delay_s`."""
     partition = batch.partition
@@ -35,6 +46,8 @@ def requeue(accumulator: Accumulator, batch: Batch, now: float, delay_s: float) 
         partition.retrying += 1
     partition.enqueue(batch)
     partition.topic.count_queued(partition.index, 1)
+    if accumulator.compress is not None and not batch.sealed:
+        accumulator.compress(batch)
     if delay_s > 0.0:
         partition.delist()
         partition.retry_at = now + delay_s
@@ -59,11 +72,11 @@ def settle(accumulator: Accumulator, batch: Batch, now: float) -> None:
 
 
 def release(accumulator: Accumulator, batch: Batch) -> None:
-    """Everyone who waited for the batch knows: give back its bytes, and its buffer once the wire is done with it."""
+    """Everyone who waited for the batch knows: give back its bytes, and its buffer once nobody reads it."""
     accumulator.budget.release(batch.record_bytes, batch.records)
     batch.waiters = []
     batch.released = True
-    if not batch.on_wire:
+    if not batch.on_wire and not batch.compressing:
         accumulator.pool.release(batch.builder.buffer)
     barriers, batch.barriers = batch.barriers, None
     for barrier in barriers or ():
@@ -82,12 +95,12 @@ def withdraw(accumulator: Accumulator, batch: Batch, waiter: object, now: float)
     return True
 
 
-def expired(accumulator: Accumulator, now: float) -> list[Batch]:
-    """The batches whose delivery deadline has passed, in whatever state they are."""
+def expired(accumulator: Accumulator, now: float, count_max: int) -> list[Batch]:
+    """The oldest of the batches whose delivery deadline has passed, in whatever state they are."""
     accumulator.sort_incomplete()
     late: list[Batch] = []
     for batch in accumulator.incomplete:
-        if batch.deadline > now:
+        if batch.deadline > now or len(late) == count_max:
             break
         late.append(batch)
     return late

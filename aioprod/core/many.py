@@ -9,7 +9,8 @@ from aioprod.core.accumulator import Accumulator
 from aioprod.core.batch import Batch, Run
 from aioprod.core.partition import Topic
 from aioprod.errors import AioprodError
-from aioprod.records.builder import record_size_bound
+from aioprod.records.sizes import record_size_bound
+from aioprod.types import TopicPartition
 
 __all__ = ["BulkCall", "Slice", "join_bulk"]
 
@@ -20,8 +21,8 @@ BYTES_PER_TURN = 2**20
 class BulkCall(Protocol):
     """What a bulk call has to offer to those who append its records."""
 
-    def begin_run(self, partition: int) -> Run:
-        """A run of no records yet, for the next records of the call that go to `partition` in a row."""
+    def begin_run(self, place: TopicPartition) -> Run:
+        """A run of no records yet, for the next records of the call that go to `place` in a row."""
 
     def as_bytes(self, what: str, given: object) -> bytes:
         """A key or value that is not of type bytes as bytes; raises SerializationError."""
@@ -39,7 +40,8 @@ def join_bulk(batch: Batch, bulk: BulkCall) -> None:
         if run.bulk is bulk:
             run.count += 1
             return
-    run = bulk.begin_run(batch.partition.index)
+    partition = batch.partition
+    run = bulk.begin_run(TopicPartition(partition.topic.name, partition.index))
     run.count = 1
     waiters.append(run)
 

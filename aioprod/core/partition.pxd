@@ -29,7 +29,7 @@ cdef class Partition:
     cdef public bint listed
 
     cpdef bint muted(self, double now) except -1
-    @cython.locals(queue=BrokerQueue)
+    @cython.locals(queue=BrokerQueue, head=Batch)
     cpdef void enlist(self, double now, double linger_s) except *
     @cython.locals(at=Py_ssize_t, before=Batch)
     cpdef void enqueue(self, Batch batch) except *

@@ -120,7 +120,9 @@ class Partition:
         if queue is None or self.muted(now):
             return
         if self.queued:
-            if not self.listed:
+            head = self.queued[0]
+            # What a thread compresses holds back all behind it.
+            if not self.listed and not head.compressing:
                 self.listed = True
                 queue.unfinished.pop(self, None)
                 queue.ready.append(self)

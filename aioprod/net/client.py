@@ -6,7 +6,7 @@ import asyncio
 import math
 from collections.abc import Callable
 from random import Random
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from aioprod.cluster import Metadata, MetadataUpdate
 from aioprod.errors import (
@@ -29,6 +29,9 @@ from aioprod.wire.schema import Request, Response
 __all__ = ["Client", "ClientListener"]
 
 ResponseT = TypeVar("ResponseT", bound=Response)
+
+_LATE_S: Final = 0.0005
+"""How late to wake: uvloop rounds delays to milliseconds, and who wakes early turns until something is really due."""
 
 
 class ClientListener:
@@ -150,7 +153,7 @@ class Client:
         """Poll once, then sleep until something is due or somebody wakes us."""
         self._awake.clear()
         delay_s = self.poll(self._clock()) - self._clock()
-        timer = None if math.isinf(delay_s) else self._loop.call_later(max(0.0, delay_s), self._awake.set)
+        timer = None if math.isinf(delay_s) else self._loop.call_later(max(0.0, delay_s) + _LATE_S, self._awake.set)
         try:
             await self._awake.wait()
         finally:

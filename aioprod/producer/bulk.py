@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from array import array
 from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import islice, zip_longest
 from typing import Any, TypeVar
 
 from aioprod.core.batch import Run
@@ -31,23 +31,36 @@ class Bulk:
         self.future = future
         self.partitions = array("i")
         self.failures: list[tuple[int, AioprodError]] = []
+        self._numbers: dict[str, int] = {topic: 0}
+        self._topics = array("i")
         self._pending = 0
         self._complete = False
-        self._last_runs: dict[int, Run] = {}
-        self._stored: dict[int, list[tuple[int, int]]] = {}
-        self._failed: list[tuple[int, Run, Failure, int]] = []
+        self._last_runs: dict[TopicPartition, Run] = {}
+        self._stored: dict[TopicPartition, list[tuple[int, int]]] = {}
+        self._failed: list[tuple[TopicPartition, Run, Failure, int]] = []
 
     @property
     def watched(self) -> bool:
         """Whether somebody still waits for the result."""
         return not self.future.cancelled()
 
-    def begin_run(self, partition: int) -> Run:
-        """A run for the next records of the call that go to `partition` in a row; it counts them itself."""
-        before = self._last_runs.get(partition)
+    def begin_run(self, place: TopicPartition) -> Run:
+        """A run for the next records of the call that go to `place` in a row; it counts them itself."""
+        before = self._last_runs.get(place)
         run = Run(self, 0 if before is None else before.first + before.count, 0)
-        self._last_runs[partition] = run
+        self._last_runs[place] = run
         return run
+
+    def number_of(self, topic: str) -> int:
+        """The number of a topic among those of the call; that of `topic` is 0."""
+        return self._numbers.setdefault(topic, len(self._numbers))
+
+    def place(self, partitions: array[int], topics: array[int] | None = None) -> None:
+        """Note where the next records of the call went, by the numbers of their topics where it is not `topic`."""
+        if topics is not None:
+            self._topics.extend(array("i", [0]) * (len(self.partitions) - len(self._topics)))
+            self._topics.extend(topics)
+        self.partitions.extend(partitions)
 
     def as_bytes(self, what: str, given: object) -> bytes:
         """A key or value as bytes; raises SerializationError."""
@@ -61,15 +74,15 @@ class Bulk:
         """The record at `index` of the call was not accepted."""
         self.failures.append((index, error))
 
-    def settle(self, partition: int, run: Run, offset: int, failure: Failure | None, first: int) -> None:
+    def settle(self, place: TopicPartition, run: Run, offset: int, failure: Failure | None, first: int) -> None:
         """`run.count` records have their outcome: stored from `offset` on (-1: not known), or failed.
 
         `first` is the index of the first of them in their batch.
         """
         if failure is not None:
-            self._failed.append((partition, run, failure, first))
+            self._failed.append((place, run, failure, first))
         elif offset >= 0:
-            self._stored.setdefault(partition, []).append((offset, offset + run.count))
+            self._stored.setdefault(place, []).append((offset, offset + run.count))
         self._pending -= run.count
         self._wake()
 
@@ -84,22 +97,20 @@ class Bulk:
 
     def result(self) -> SendResult:
         """What became of every record, once the future is done."""
-        offsets = {
-            TopicPartition(self.topic, partition): tuple(_joined(stored))
-            for partition, stored in sorted(self._stored.items())
-        }
+        offsets = {place: tuple(_joined(stored)) for place, stored in sorted(self._stored.items())}
         failures = sorted([*self.failures, *self._failed_records()], key=lambda failure: failure[0])
         return SendResult(len(self.partitions), offsets, tuple(failures))
 
     def _failed_records(self) -> Iterator[tuple[int, AioprodError]]:
         if not self._failed:
             return
-        indexes: dict[int, list[int]] = {}
-        for index, partition in enumerate(self.partitions):
-            indexes.setdefault(partition, []).append(index)
-        for partition, run, failure, first in self._failed:
+        indexes: dict[tuple[int, int], list[int]] = {}
+        for index, (number, partition) in enumerate(zip_longest(self._topics, self.partitions, fillvalue=0)):
+            indexes.setdefault((number, partition), []).append(index)
+        for place, run, failure, first in self._failed:
+            records = indexes[self._numbers[place.topic], place.partition]
             for position in range(run.count):
-                yield indexes[partition][run.first + position], failure.error(first + position)
+                yield records[run.first + position], failure.error(first + position)
 
 
 def _joined(stored: list[tuple[int, int]]) -> Iterator[range]:

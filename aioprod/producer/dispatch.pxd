@@ -5,22 +5,28 @@ from aioprod.core.answer cimport PlainAnswer, read_plain
 from aioprod.core.batch cimport Batch
 from aioprod.core.partition cimport BrokerQueue
 from aioprod.core.produce cimport encode_produce
+from aioprod.core.drain cimport drain
+from aioprod.core.lifecycle cimport compressed, land
 from aioprod.producer.meters cimport Meters
+from aioprod.records.builder cimport RecordBatchBuilder
 
 
 @cython.final
 cdef class Dispatch:
     cdef Accumulator _accumulator
     cdef Meters _meters
-    cdef object _client, _clock, _delivery, _on_failure, _outcomes, _room, _settings, _wake_at
+    cdef object _client, _clock, _compressor, _delivery, _on_failure, _outcomes, _room, _scheduled, _settings
+    cdef object _turn, _wake_at
     cdef public bint closing
 
-    @cython.locals(batches=list)
-    cdef _drain(self, BrokerQueue queue, double now)
+    @cython.locals(batches=list, size_max=Py_ssize_t, raw_max=Py_ssize_t)
+    cdef _serve(self, BrokerQueue queue, double now)
     cdef bint _cut(self, BrokerQueue queue) except -1
     cdef _stall(self, BrokerQueue queue, double now)
-    @cython.locals(batch=Batch, version=int, parts=list, size=Py_ssize_t, expects=bint)
-    cdef _transmit(self, BrokerQueue queue, connection, list batches, double now)
+    @cython.locals(
+        batch=Batch, builder=RecordBatchBuilder, version=int, parts=list, raw=Py_ssize_t, size=Py_ssize_t, expects=bint,
+    )
+    cdef Py_ssize_t _transmit(self, BrokerQueue queue, connection, list batches, double now) except -1
     @cython.locals(batch=Batch)
     cdef _version(self, connection, list batches)
     @cython.locals(now=double, batches=list, batch=Batch, plain=PlainAnswer, throttle_time_ms=int, place=Py_ssize_t)

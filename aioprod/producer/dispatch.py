@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 
 from aioprod.core.accumulator import Accumulator
 from aioprod.core.answer import read_plain
 from aioprod.core.batch import Batch
 from aioprod.core.drain import drain
-from aioprod.core.lifecycle import land
+from aioprod.core.lifecycle import compressed, land
 from aioprod.core.partition import BrokerQueue
 from aioprod.core.produce import FIRST_FLEXIBLE, FIRST_WITH_TOPIC_IDS, encode_produce
 from aioprod.errors import AioprodError
 from aioprod.messages import ProduceRequest
 from aioprod.net.client import Client
 from aioprod.net.connection import BrokerConnection
+from aioprod.producer.compressor import Compressor
 from aioprod.producer.meters import Meters
 from aioprod.producer.outcome import Outcomes
 from aioprod.producer.results import Delivery
@@ -24,24 +26,33 @@ from aioprod.wire.buffer import Buffer
 
 __all__ = ["Dispatch"]
 
+TURN_S = 0.004
+"""How long one turn of the loop may be spent on filling requests, until the one is full that passes it."""
+RAW_BATCHES = 3
+"""How many batches that are as large as may be compressed on the loop are compressed in one turn."""
+
 
 class Dispatch:
     """Moves batches from the queues of the accumulator to the brokers, and reads what they answer.
 
-    `wake_at` is called with the time of a deadline, in monotonic seconds; `on_failure` with the cause when something
-    here goes wrong that no record is to blame for. `closing`: nothing lingers any more.
+    `turn` is called with what is to be called in the next turn of the loop, `wake_at` with the time of a deadline, in
+    monotonic seconds, `on_failure` with the cause when something here goes wrong that no record is to blame for.
+    `compressor` is None where nothing is compressed. `closing`: nothing lingers any more.
     """
 
     __slots__ = (
         "_accumulator",
         "_client",
         "_clock",
+        "_compressor",
         "_delivery",
         "_meters",
         "_on_failure",
         "_outcomes",
         "_room",
+        "_scheduled",
         "_settings",
+        "_turn",
         "_wake_at",
         "closing",
     )
@@ -56,7 +67,9 @@ class Dispatch:
         outcomes: Outcomes,
         room: Room,
         meters: Meters,
+        compressor: Compressor | None,
         clock: Callable[[], float],
+        turn: Callable[[Callable[[], None]], object],
         wake_at: Callable[[float], None],
         on_failure: Callable[[BaseException], None],
     ) -> None:
@@ -67,20 +80,40 @@ class Dispatch:
         self._outcomes = outcomes
         self._room = room
         self._meters = meters
+        self._compressor = compressor
         self._clock = clock
+        self._turn = turn
         self._wake_at = wake_at
         self._on_failure = on_failure
+        self._scheduled: deque[BrokerQueue] = deque()
         self.closing = False
 
-    def drain(self, queue: BrokerQueue) -> None:
-        """Send what may leave now to one broker."""
+    def schedule(self, queue: BrokerQueue) -> None:
+        """Something of this queue may leave: drain it in the next turn of the loop."""
+        self._scheduled.append(queue)
+        if len(self._scheduled) == 1:
+            self._turn(self._serve_scheduled)
+
+    def _serve_scheduled(self) -> None:
+        """Drain the queues that asked for it, as many of them as a turn has time for."""
+        end = self._clock() + TURN_S
+        while self._scheduled:
+            self.serve(self._scheduled[0])
+            self._scheduled.popleft()
+            if self._clock() >= end:
+                break
+        if self._scheduled:
+            self._turn(self._serve_scheduled)
+
+    def serve(self, queue: BrokerQueue) -> None:
+        """Send what may leave now to one broker, and what takes too long for one turn of the loop in the next one."""
         queue.scheduled = False
         try:
-            self._drain(queue, self._clock())
+            self._serve(queue, self._clock())
         except Exception as error:
             self._on_failure(error)
 
-    def _drain(self, queue: BrokerQueue, now: float) -> None:
+    def _serve(self, queue: BrokerQueue, now: float) -> None:
         if not queue.has_work():
             queue.stalled_since = None
             return
@@ -97,6 +130,9 @@ class Dispatch:
         connection = link.connection
         assert connection is not None
         settings = self._settings
+        size_max = raw_max = settings.max_request_size
+        if self._compressor is not None:
+            raw_max = RAW_BATCHES * self._compressor.inline_size
         while (
             queue.has_work()
             and queue.in_flight < settings.in_flight_max
@@ -104,10 +140,13 @@ class Dispatch:
             and connection.throttled_until <= now
             and not connection.closed
         ):
-            batches = drain(self._accumulator, queue, now, settings.max_request_size, self._cut(queue))
+            batches = drain(self._accumulator, queue, now, size_max, raw_max, self._cut(queue))
             if not batches:
                 break
-            self._transmit(queue, connection, batches, now)
+            raw_max -= self._transmit(queue, connection, batches, now)
+            if queue.has_work() and (raw_max <= 0 or self._clock() - now >= TURN_S):
+                queue.schedule()
+                return
         if queue.ready:
             self._stall(queue, now)
         due = queue.next_due()
@@ -124,21 +163,27 @@ class Dispatch:
         if queue.stalled_since is None:
             queue.stalled_since = now
 
-    def _transmit(self, queue: BrokerQueue, connection: BrokerConnection, batches: list[Batch], now: float) -> None:
+    def _transmit(self, queue: BrokerQueue, connection: BrokerConnection, batches: list[Batch], now: float) -> int:
+        """Send one request; how many bytes of its records were compressed here."""
         settings = self._settings
+        raw = 0
         queue.stalled_since = None
         try:
             version = self._version(connection, batches)
             for batch in batches:
                 batch.broker = queue.node_id
                 if not batch.sealed:
-                    batch.builder.seal(codec=settings.codec, level=settings.compression_level)
+                    builder = batch.builder
+                    if self._compressor is not None and not builder.compressed:
+                        raw += builder.size
+                        self._compressor.compress(builder)
+                    builder.seal(settings.codec, settings.compression_level)
                     batch.sealed = True
             parts, size = encode_produce(version, settings.acks, settings.request_timeout_ms, batches)
         except Exception as error:
             self._outcomes.unsendable(batches, error, now)
             self._delivery.schedule()
-            return
+            return raw
         self._meters.sent(batches, now)
         for batch in batches:
             batch.unanswered = True
@@ -159,6 +204,7 @@ class Dispatch:
                 if land(self._accumulator, batch, now):
                     self._outcomes.deliver(batch, -1, -1, now)
             self._delivery.schedule()
+        return raw
 
     def _version(self, connection: BrokerConnection, batches: list[Batch]) -> int:
         """The Produce version: the newest that both know, without topic ids where one of them is not known."""
@@ -168,6 +214,17 @@ class Dispatch:
                 if batch.topic_id is None:
                     return connection.versions.pick(ProduceRequest, at_most=FIRST_WITH_TOPIC_IDS - 1)
         return version
+
+    def come_back(self, batch: Batch, error: Exception | None) -> None:
+        """A thread is done with a batch: it may leave, or fails with the codec's `error`."""
+        try:
+            now = self._clock()
+            if compressed(self._accumulator, batch, now) and error is not None:
+                batch.cause = error
+                self._outcomes.fail(batch, now, f"the batch could not be compressed: {error}")
+                self._delivery.schedule()
+        except Exception as failure:
+            self._on_failure(failure)
 
     def answered(self, sent: Sent, body: Buffer | None, error: AioprodError | None) -> None:
         """A request was answered with `body`, or never will be because of `error`."""

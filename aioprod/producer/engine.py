@@ -35,8 +35,8 @@ from aioprod.producer.room import Room
 from aioprod.producer.sender import Sender
 from aioprod.producer.settings import accumulator_settings, sender_settings
 from aioprod.producer.topics import Topics
-from aioprod.records.builder import record_size_bound
 from aioprod.records.cursor import EncodedRecord
+from aioprod.records.sizes import record_size_bound
 from aioprod.serializers import make_serializer
 from aioprod.types import Buffered, DeliveryReport, ErrorCallback, ProducerRecord, RecordMetadata
 
@@ -126,6 +126,7 @@ class Engine:
             wake=self._sender.schedule,
             partitioner=self._partitioner,
             due=self._sender.wake_at,
+            compress=self._sender.compress,
         )
         self.room = Room(self.accumulator.budget, loop, self._sender.press)
         self.delivery = Delivery(
@@ -308,7 +309,7 @@ class Engine:
     async def _close(self, timeout: float | None, hurry: asyncio.Future[None]) -> DeliveryReport:
         """Wait for the outcomes until `timeout`, or until somebody is in a hurry; then give the rest up."""
         self.delivery.undelivered = []
-        self._sender.close()
+        self._sender.hurry()
         refusal = ProducerClosedError("The producer was closed before the record could be accepted.")
         self.room.close(refusal)
         why = "the producer was closed."
@@ -331,6 +332,7 @@ class Engine:
 
     async def _tear_down(self) -> None:
         self.guard.enter(State.CLOSED)
+        self._sender.close()
         if self._sending is not None:
             # What it ended with has been told by then.
             self._sending.cancel()

@@ -10,7 +10,7 @@ cdef class Producer:
     cdef Guard _guard
     cdef Clock _clock
     cdef Accumulator _accumulator
-    cdef object _create_future, __weakref__
+    cdef object _loop, _create_future, _withdraw, __weakref__
     cdef dict __dict__
     cdef bint _is_plain
 

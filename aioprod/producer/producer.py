@@ -16,6 +16,7 @@ from aioprod.producer.clock import Clock
 from aioprod.producer.engine import Engine
 from aioprod.producer.futures import DeliveryFuture
 from aioprod.producer.preparation import Prepared, as_bytes, callback, partition_index, seconds, timestamp_ms
+from aioprod.producer.send_arrow import send_arrow
 from aioprod.producer.send_many import send_many
 from aioprod.records.headers import NO_HEADERS, encode_headers
 from aioprod.types import (
@@ -69,7 +70,9 @@ class Producer:
         # From start() on; nothing reads them before, as the guard refuses the call.
         self._clock: Clock
         self._accumulator: Accumulator
+        self._loop: asyncio.AbstractEventLoop
         self._create_future: Callable[[], asyncio.Future[RecordMetadata]]
+        self._withdraw: Callable[[asyncio.Future[RecordMetadata], Batch | ParkedRecord], None]
 
     # --- life
 
@@ -82,7 +85,9 @@ class Producer:
         await self._engine.start()
         self._clock = self._engine.clock
         self._accumulator = self._engine.accumulator
-        self._create_future = self._engine.loop.create_future
+        self._loop = self._engine.loop
+        self._create_future = self._loop.create_future
+        self._withdraw = self._engine.withdraw
 
     async def close(self, timeout: float | None = None) -> DeliveryReport:
         """Deliver what was accepted, for at most `timeout` seconds, fail the rest, and release everything.
@@ -163,8 +168,8 @@ class Producer:
         concerns an unknown topic comes through the future, as NotSentError.
         """
         self._guard.check()
-        future = DeliveryFuture(loop=self._engine.loop)
-        future.withdraw = self._engine.withdraw
+        future = DeliveryFuture(loop=self._loop)
+        future.withdraw = self._withdraw
         if self._is_plain and type(topic) is str:
             future.owner = self._take(topic, value, key, partition, headers, timestamp, future)
         else:
@@ -218,10 +223,25 @@ class Producer:
         self._guard.check()
         return await send_many(self._engine, topic, values, keys, partition, headers, timestamps)
 
+    async def send_arrow(self, batch: Any, *, topic: str | None = None) -> SendResult:
+        """Send the rows of Arrow data, waiting for room as needed, and wait until each has its outcome.
+
+        `batch` is a record batch, a table or a data frame of any library with the Arrow PyCapsule interface. Its
+        columns are `value` and, if wanted, `key`, `topic` (unless `topic` is given for all rows), `partition`,
+        `headers` and `timestamp`; strings and bytes go as they are, no serializer is asked. Raises
+        InvalidRecordError for data without a value, with other columns or of other types; what concerns the call
+        raises as with `send_many`, and faults of single rows are in `failures` of the result, with their index.
+        """
+        self._guard.check()
+        return await send_arrow(self._engine, batch, topic)
+
     # --- waiting
 
     async def drain(self) -> None:
-        """Wait until there is room again; returns soon when there is. Lets the event loop run in any case."""
+        """Wait until half of `buffer.memory` is free; returns soon when it is. Lets the event loop run in any case.
+
+        Who awaits it between not too many `send_nowait()` or `submit()` never gets a BufferFullError.
+        """
         self._guard.check()
         await self._engine.room.drain()
 

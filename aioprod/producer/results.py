@@ -25,7 +25,7 @@ from aioprod.producer.completion import Completion
 from aioprod.producer.failure import Failure, rebuilt
 from aioprod.producer.futures import DeliveryFuture
 from aioprod.records.builder import EncodedRecord
-from aioprod.types import DeliveryReport, ErrorCallback, ProducerRecord
+from aioprod.types import DeliveryReport, ErrorCallback, ProducerRecord, TopicPartition
 
 __all__ = ["Delivery"]
 
@@ -225,7 +225,8 @@ class Delivery:
         if completion.told == run.count:
             first = completion.next_index() - run.count
             offset = completion.base_offset + first if completion.base_offset >= 0 else -1
-            run.bulk.settle(completion.batch.partition.index, run, offset, failure, first)
+            place = TopicPartition(completion.topic, completion.batch.partition.index)
+            run.bulk.settle(place, run, offset, failure, first)
             completion.told = 0
             completion.entry += 1
         return 1 if failure is None and not self._intercepted else count * FUTURE_COST

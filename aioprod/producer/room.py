@@ -11,7 +11,7 @@ from aioprod.errors import AioprodError, BufferFullError
 __all__ = ["Room"]
 
 DRAINED = 0.5
-"""The share of `buffer.memory` that is free when `drain()` returns, after a record was refused."""
+"""The share of `buffer.memory` that is free when `drain()` returns: who awaits it often enough is never refused."""
 
 
 class Room:
@@ -43,11 +43,12 @@ class Room:
             ) from error
 
     async def drain(self) -> None:
-        """Wait until there is room again, and not only for one record; lets the loop run at least once."""
+        """Wait until `DRAINED` is free, if less is; lets the loop run at least once."""
         await asyncio.sleep(0)
         budget = self._budget
-        if budget.refused or budget.waiting:
-            await self._stand_in_line(max(budget.refused, int(budget.limit * DRAINED)), keep=False)
+        wanted = max(budget.refused, int(budget.limit * DRAINED))
+        if budget.refused or budget.waiting or not budget.fits(wanted):
+            await self._stand_in_line(wanted, keep=False)
             budget.refused = 0
 
     async def _stand_in_line(self, size: int, *, keep: bool) -> RoomRequest:

@@ -9,10 +9,10 @@ from itertools import islice
 from typing import Any
 
 from aioprod._legs import COMPILED
-from aioprod.core.many import Slice
 from aioprod.errors import AioprodError, InvalidRecordError
 from aioprod.producer.bulk import Bulk, chunks, per_record, same_headers
 from aioprod.producer.engine import Engine
+from aioprod.producer.feeding import Feeder
 from aioprod.producer.preparation import partition_index, timestamp_ms
 from aioprod.records.headers import NO_HEADERS, encode_headers
 from aioprod.types import Headers, ProducerRecord, SendResult, Timestamp
@@ -72,6 +72,7 @@ class _Call:
         count: int | None,
     ) -> None:
         self.bulk = Bulk(topic, engine.loop.create_future())
+        self._feeder = Feeder(engine, self.bulk)
         self._engine = engine
         self._topic = topic
         self._partition = partition
@@ -107,7 +108,7 @@ class _Call:
         keys = None if self._each_key is None else list(islice(self._each_key, len(values)))
         count = len(values) if keys is None else len(keys)
         index = partition_index(self._topic, self._partition)
-        await self._append(self._topic, values[:count], keys, self._encoded, index, self._timestamp_ms)
+        await self._feeder.take(self._topic, values[:count], keys, self._encoded, index, self._timestamp_ms)
         if count < len(values):
             raise self._too_few("keys")
 
@@ -120,66 +121,12 @@ class _Call:
             headers=self._next("headers", self._each_headers, self._headers),
             timestamp=self._next("timestamps", self._each_timestamp, self._timestamp),
         )
-        index = len(self.bulk.partitions)
         try:
-            topic, key, serialized, headers, partition, timestamp = await self._engine.prepare_async(record)
+            prepared = await self._engine.prepare_async(record)
         except AioprodError as error:
-            self.bulk.refused(index, error)
-            self.bulk.partitions.append(-1)
-            return
-        try:
-            await self._append(topic, [serialized], [key], headers, partition, timestamp)
-        except AioprodError as error:
-            self._engine.tell_refused(topic, partition, error)
-            raise
-        if self.bulk.failures and self.bulk.failures[-1][0] == index:
-            self._engine.tell_refused(topic, partition, self.bulk.failures[-1][1])
-
-    async def _append(
-        self,
-        name: str,
-        values: list[Any],
-        keys: list[Any] | None,
-        headers: bytes,
-        partition: int,
-        timestamp: int | None,
-    ) -> None:
-        """Append serialized records, waiting in line for room, and for the topic should it be forgotten meanwhile."""
-        engine = self._engine
-        if timestamp is None:
-            timestamp = engine.clock.timestamp_ms(engine.clock.now_ns())
-        first = len(self.bulk.partitions)
-        piece = Slice(self.bulk, values, keys, headers, timestamp, partition, first)
-        while not self._append_now(piece, name):
-            if piece.needed:
-                await self._append_next(piece, name)
-            else:
-                await asyncio.sleep(0)
-            await engine.topics.known(name, engine.max_block_s)
-        self.bulk.partitions.extend(piece.places)
-
-    def _append_now(self, piece: Slice, name: str, granted: bool = False) -> bool:
-        engine = self._engine
-        engine.guard.check()
-        now = engine.clock()
-        topic = engine.accumulator.topic(name, now)
-        if topic.parked is not None:
-            return False
-        before = piece.accepted
-        try:
-            return piece.append(engine.accumulator, topic, now, granted)
-        finally:
-            self.bulk.accepted(piece.accepted - before)
-
-    async def _append_next(self, piece: Slice, name: str) -> None:
-        """Wait for the room that the next record needs, in order of arrival, and append it."""
-        engine = self._engine
-        request = await engine.room.reserve(piece.needed, engine.max_block_s)
-        engine.accumulator.budget.leave(request)
-        try:
-            self._append_now(piece, name, granted=True)
-        finally:
-            engine.room.freed()
+            self._feeder.refuse_one(error)
+        else:
+            await self._feeder.take_one(prepared)
 
     def _next(self, name: str, values: Iterator[Any] | None, for_all: Any) -> Any:
         if values is None:

@@ -13,12 +13,14 @@ from collections.abc import Callable
 
 from aioprod.cluster import MetadataUpdate
 from aioprod.core.accumulator import Accumulator
+from aioprod.core.batch import Batch
 from aioprod.core.drain import end_backoffs
 from aioprod.core.lifecycle import expired, next_expiry
 from aioprod.core.partition import BrokerQueue
 from aioprod.errors import AioprodError
 from aioprod.net.client import Client, ClientListener
 from aioprod.net.pool import BrokerLink
+from aioprod.producer.compressor import Compressor
 from aioprod.producer.dispatch import Dispatch
 from aioprod.producer.meters import Meters
 from aioprod.producer.outcome import Outcomes
@@ -26,11 +28,18 @@ from aioprod.producer.results import Delivery
 from aioprod.producer.room import Room
 from aioprod.producer.settings import SenderSettings
 from aioprod.producer.topics import Topics
+from aioprod.records.compression import Compression
 
 __all__ = ["Sender"]
 
 HOUSEKEEPING_S = 1.0
 """How often failed futures that were dropped are looked for, while there are any."""
+
+EXPIRED_PER_TURN = 100
+"""Batches that are failed in one turn of the loop; the deadline of the next one is over too then."""
+
+TIMER_LATE_S = 0.0005
+"""uvloop rounds delays to whole milliseconds: without this a timer may ring before what it is for is due."""
 
 
 class Sender(ClientListener):
@@ -62,6 +71,9 @@ class Sender(ClientListener):
         self._clock = clock
         self._on_failure = on_failure
         self._on_metadata = on_metadata
+        self._compressor: Compressor | None = None
+        if settings.codec != Compression.NONE:
+            self._compressor = Compressor(settings.codec, settings.compression_level, loop=loop, ended=self._compressed)
         self._due = math.inf
         self._timer: asyncio.TimerHandle | None = None
         self._sleeper: asyncio.Future[None] | None = None
@@ -89,14 +101,29 @@ class Sender(ClientListener):
             outcomes=outcomes,
             room=room,
             meters=self._meters,
+            compressor=self._compressor,
             clock=self._clock,
+            turn=self._loop.call_soon,
             wake_at=self.wake_at,
             on_failure=self._on_failure,
         )
 
-    def close(self) -> None:
+    @property
+    def compress(self) -> Callable[[Batch], None] | None:
+        """What is to be called with each batch that is finished, None if nothing is compressed."""
+        return None if self._compressor is None else self._compressor.add
+
+    def _compressed(self, batch: Batch, error: Exception | None) -> None:
+        self._dispatch.come_back(batch, error)
+
+    def hurry(self) -> None:
         """Nothing lingers any more."""
         self._dispatch.closing = True
+
+    def close(self) -> None:
+        """Everything has its outcome: end the threads."""
+        if self._compressor is not None:
+            self._compressor.close()
 
     # --- the coroutine
 
@@ -115,7 +142,7 @@ class Sender(ClientListener):
             return
         self._sleeper = self._loop.create_future()
         if delay < math.inf:
-            self._timer = self._loop.call_later(delay, self.wake)
+            self._timer = self._loop.call_later(delay + TIMER_LATE_S, self.wake)
         try:
             await self._sleeper
         finally:
@@ -143,12 +170,12 @@ class Sender(ClientListener):
         if self._sleeper is not None:
             if self._timer is not None:
                 self._timer.cancel()
-            self._timer = self._loop.call_later(max(0.0, due - self._clock()), self.wake)
+            self._timer = self._loop.call_later(max(0.0, due - self._clock()) + TIMER_LATE_S, self.wake)
 
     def _tick(self, now: float) -> float:
         """Do everything that is due; when the next thing will be."""
         accumulator = self._accumulator
-        for batch in expired(accumulator, now):
+        for batch in expired(accumulator, now, EXPIRED_PER_TURN):
             self._outcomes.expire(batch, now)
         nexts = [
             self._client.poll(now),
@@ -170,7 +197,7 @@ class Sender(ClientListener):
         """
         due = queue.next_due()
         if queue.ready or (due is not None and due <= now):
-            self._dispatch.drain(queue)
+            self._dispatch.serve(queue)
             due = queue.next_due()
         return due if due is not None and due > now else None
 
@@ -184,7 +211,7 @@ class Sender(ClientListener):
 
     def schedule(self, queue: BrokerQueue) -> None:
         """Something of this queue may leave: drain it in this turn of the loop."""
-        self._loop.call_soon(self._dispatch.drain, queue)
+        self._dispatch.schedule(queue)
 
     # --- ClientListener
 
@@ -211,7 +238,7 @@ class Sender(ClientListener):
     def _refill(self, link: BrokerLink) -> None:
         queue = self._accumulator.queues.get(link.node.id)
         if queue is not None:
-            self._dispatch.drain(queue)
+            self._dispatch.serve(queue)
 
     def metadata_changed(self, update: MetadataUpdate) -> None:
         """Follow the leaders, and let parked records move on."""

@@ -115,7 +115,7 @@ class Fetching:
         )
 
     def _check_same(self, cluster: Cluster) -> None:
-        topic_id = cluster.topic_ids.get(self._topic)
+        topic_id = cluster.topic_id(self._topic)
         if self._topic_id is not None and topic_id is not None and topic_id != self._topic_id:
             raise BrokerError(
                 f"Topic {self._topic!r} was deleted and created again while it was read.",

@@ -153,7 +153,7 @@ class Reader:
         session, topic = self._session, selection.topic
         partitions = await session.partitions(topic)
         # Offsets are looked up by the topic's name: they are those of this topic, or the first fetch will fail.
-        topic_id = session.client.metadata.cluster.topic_ids.get(topic)
+        topic_id = session.client.metadata.cluster.topic_id(topic)
         bounds = await selection.resolve(session, len(partitions), self._isolation)
         positions = [
             Position(tp=TopicPartition(topic, partition), offset=start, end=end)

@@ -5,12 +5,6 @@ from aioprod.records.cursor cimport RecordCursor
 from aioprod.records.varint cimport put_int, put_varint, varint_size
 
 
-cpdef Py_ssize_t record_size_bound(bytes key, bytes value, bytes headers=*) except -1
-
-@cython.locals(size=Py_ssize_t)
-cpdef Py_ssize_t size_bound(Py_ssize_t key_size, Py_ssize_t value_size, Py_ssize_t headers_size) noexcept
-
-
 @cython.final
 cdef class RecordBatchBuilder:
     cdef readonly bytearray buffer
@@ -18,6 +12,7 @@ cdef class RecordBatchBuilder:
     cdef readonly long long count, base_timestamp, max_timestamp
     cdef bytearray _sealed
     cdef Py_ssize_t _limit, _sealed_end
+    cdef int _codec
 
     cpdef Py_ssize_t append(self, long long timestamp, bytes key, bytes value, bytes headers=*) except -1
 
@@ -31,6 +26,15 @@ cdef class RecordBatchBuilder:
         const unsigned char *value, Py_ssize_t value_start, Py_ssize_t value_size,
         const unsigned char *headers, Py_ssize_t headers_start, Py_ssize_t headers_size,
     ) except -1
+
+    @cython.locals(sealed=bytearray, end=Py_ssize_t, compressed=bytes)
+    cpdef compress(self, int codec, level)
+    @cython.locals(sealed=bytearray, end=Py_ssize_t)
+    cpdef seal(
+        self, int codec, level, long long producer_id=*, int producer_epoch=*, int base_sequence=*, bint transactional=*
+    )
+    @cython.locals(buffer=bytearray)
+    cpdef Py_ssize_t append_again(self, RecordCursor cursor) except -1
 
     cpdef restamp(self, long long producer_id, int producer_epoch, int base_sequence)
     cpdef wire(self, int partition, bint flexible)

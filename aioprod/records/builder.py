@@ -29,6 +29,7 @@ from aioprod.records.layout import (
     SIZE_OVERHEAD,
     TRANSACTIONAL_FLAG,
 )
+from aioprod.records.sizes import RECORD_OVERHEAD_MAX
 from aioprod.records.varint import put_int, put_varint, varint_size
 from aioprod.wire.buffer import Buffer
 from aioprod.wire.crc import crc32c
@@ -36,37 +37,12 @@ from aioprod.wire.crc import crc32c
 __all__ = [
     "HEADER",
     "PREFIX",
-    "RECORD_OVERHEAD_MAX",
     "EncodedRecord",
     "RecordBatchBuilder",
-    "record_size_bound",
-    "size_bound",
 ]
-
-RECORD_OVERHEAD_MAX = 5 + 1 + 10 + 5
-"""The most that length, attributes, timestamp and offset delta of one record take; `DefaultRecord` counts so too."""
 
 TAIL = 1
 """The byte after the records that a flexible Produce request fills with an empty tag section."""
-
-
-def record_size_bound(key: bytes | None, value: bytes | None, headers: bytes = NO_HEADERS) -> int:
-    """The most bytes that the record can take in any batch; `headers` are encoded ones.
-
-    What Java compares with `max.request.size` is this plus the `HEADER` of a batch of one.
-    """
-    return size_bound(-1 if key is None else len(key), -1 if value is None else len(value), len(headers))
-
-
-def size_bound(key_size: int, value_size: int, headers_size: int) -> int:
-    """`record_size_bound` of sizes in bytes, -1 for null."""
-    size = RECORD_OVERHEAD_MAX
-    size += varint_size(key_size) + varint_size(value_size) + headers_size
-    if key_size > 0:
-        size += key_size
-    if value_size > 0:
-        size += value_size
-    return size
 
 
 class RecordBatchBuilder:
@@ -74,10 +50,12 @@ class RecordBatchBuilder:
 
     `buffer` belongs to the caller and is never resized: `PREFIX` free bytes, the batch, one free byte.
     `position` is the end of the records, `count` their number, timestamps are in ms (-1 while there is no record).
-    After `seal` nothing more fits; `compressed_size` is then the size of the batch as it is sent.
+    After `compress`, or `seal` without it, nothing more fits; `compressed_size` is then the size of the batch as it is
+    sent, and `compressed` is True.
     """
 
     __slots__ = (
+        "_codec",
         "_limit",
         "_sealed",
         "_sealed_end",
@@ -97,6 +75,12 @@ class RecordBatchBuilder:
         self.max_timestamp = -1
         self._sealed: bytearray | None = None
         self._sealed_end = 0
+        self._codec = 0
+
+    @property
+    def compressed(self) -> bool:
+        """Whether the records are in the form in which they are sent."""
+        return self._sealed is not None
 
     @property
     def size(self) -> int:
@@ -179,6 +163,22 @@ class RecordBatchBuilder:
             self.max_timestamp = timestamp
         return pos - start
 
+    def append_again(self, cursor: RecordCursor) -> int:
+        """Encode the record on which the cursor of another builder stands; returns what `append` does."""
+        buffer = cursor.buffer
+        return self.append_from(
+            cursor.timestamp,
+            buffer,
+            cursor.key_start,
+            cursor.key_size,
+            buffer,
+            cursor.value_start,
+            cursor.value_size,
+            buffer,
+            cursor.headers_start,
+            cursor.end - cursor.headers_start,
+        )
+
     def grow(self, buffer: bytearray) -> bytearray:
         """Move to a larger buffer and hand back the old one."""
         old = self.buffer
@@ -196,28 +196,20 @@ class RecordBatchBuilder:
         if they don't fit in `buffer`, the result has made itself a larger one.
         """
         builder = RecordBatchBuilder(buffer)
-        for index, record in enumerate(self.records()):
-            if index in indexes:
+        cursor = RecordCursor(self)
+        while cursor.next():
+            if cursor.index in indexes:
                 continue
-            if not builder.append(*record):
+            if not builder.append_again(cursor):
                 builder.grow(bytearray(PREFIX + self.size + self.count * RECORD_OVERHEAD_MAX + TAIL))
-                builder.append(*record)
+                builder.append_again(cursor)
         return builder
 
-    def seal(
-        self,
-        *,
-        codec: int,
-        level: int | None,
-        producer_id: int = -1,
-        producer_epoch: int = -1,
-        base_sequence: int = -1,
-        transactional: bool = False,
-    ) -> None:
-        """Finish the batch: compress the records, unless that does not make them smaller, and write the header.
+    def compress(self, codec: int, level: int | None) -> None:
+        """Compress the records, unless that does not make them smaller; once.
 
         Compressed records go to a buffer of their own: `buffer` keeps the raw ones and can still be read.
-        Touches nothing but this builder, so that a worker thread can do it.
+        Touches nothing but this builder, so that a worker thread can do it while nobody else changes it.
         """
         assert self.count > 0
         assert self._sealed is None
@@ -232,18 +224,35 @@ class RecordBatchBuilder:
                 end = PREFIX + HEADER + len(compressed)
             else:
                 codec = Compression.NONE
+        self._codec = codec
+        self._sealed = sealed
+        self._sealed_end = end
+        self._limit = 0
+
+    def seal(
+        self,
+        codec: int,
+        level: int | None,
+        producer_id: int = -1,
+        producer_epoch: int = -1,
+        base_sequence: int = -1,
+        transactional: bool = False,
+    ) -> None:
+        """Finish the batch: compress the records, if that has not been done, and write the header."""
+        if self._sealed is None:
+            self.compress(codec, level)
+        sealed = self._sealed
+        assert sealed is not None
+        end = self._sealed_end
         put_int(sealed, PREFIX + BASE_OFFSET, 0, 8)
         put_int(sealed, PREFIX + BATCH_LENGTH, end - PREFIX - SIZE_OVERHEAD, 4)
         put_int(sealed, PREFIX + LEADER_EPOCH, -1, 4)
         put_int(sealed, PREFIX + MAGIC, MAGIC_V2, 1)
-        put_int(sealed, PREFIX + ATTRIBUTES, codec | (TRANSACTIONAL_FLAG if transactional else 0), 2)
+        put_int(sealed, PREFIX + ATTRIBUTES, self._codec | (TRANSACTIONAL_FLAG if transactional else 0), 2)
         put_int(sealed, PREFIX + LAST_OFFSET_DELTA, self.count - 1, 4)
         put_int(sealed, PREFIX + BASE_TIMESTAMP, self.base_timestamp, 8)
         put_int(sealed, PREFIX + MAX_TIMESTAMP, self.max_timestamp, 8)
         put_int(sealed, PREFIX + RECORD_COUNT, self.count, 4)
-        self._sealed = sealed
-        self._sealed_end = end
-        self._limit = 0
         self.restamp(producer_id, producer_epoch, base_sequence)
 
     def restamp(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:

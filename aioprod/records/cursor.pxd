@@ -1,17 +1,20 @@
 cimport cython
 
 from aioprod.records.builder cimport RecordBatchBuilder
+from aioprod.records.sizes cimport size_bound
 
 
 @cython.final
 cdef class RecordCursor:
-    cdef bytearray _buffer
+    cdef readonly bytearray buffer
     cdef long long _base_timestamp
     cdef Py_ssize_t _limit, _position
     cdef readonly Py_ssize_t index, start, end, key_start, key_size, value_start, value_size, headers_start
     cdef readonly long long timestamp
 
     cpdef bint next(self)
+    cpdef void go_to(self, Py_ssize_t index) except *
+    cpdef Py_ssize_t bound(self) except -1
 
     @cython.locals(body_size=Py_ssize_t)
     cpdef bint skip(self, Py_ssize_t count)

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from aioprod.records.layout import HEADER, PREFIX
+from aioprod.records.sizes import size_bound
 
 if TYPE_CHECKING:
     from aioprod.records.builder import RecordBatchBuilder
@@ -31,9 +32,9 @@ class RecordCursor:
 
     __slots__ = (
         "_base_timestamp",
-        "_buffer",
         "_limit",
         "_position",
+        "buffer",
         "end",
         "headers_start",
         "index",
@@ -46,7 +47,7 @@ class RecordCursor:
     )
 
     def __init__(self, builder: RecordBatchBuilder) -> None:
-        self._buffer = builder.buffer
+        self.buffer = builder.buffer
         self._base_timestamp = builder.base_timestamp
         self._limit = builder.position
         self._position = 0
@@ -91,9 +92,18 @@ class RecordCursor:
             count -= 1
         return True
 
+    def go_to(self, index: int) -> None:
+        """Step to the record at `index`, which exists and comes after the one on which it stands."""
+        self.skip(index - self.index - 1)
+        self.next()
+
+    def bound(self) -> int:
+        """The most bytes that the record on which it stands can take in any batch, after `next()`."""
+        return size_bound(self.key_size, self.value_size, self.end - self.headers_start)
+
     def record(self) -> EncodedRecord:
         """A copy of the record it stands on, after `next()`."""
-        buffer = self._buffer
+        buffer = self.buffer
         return EncodedRecord(
             self.timestamp,
             None if self.key_size < 0 else bytes(buffer[self.key_start : self.key_start + self.key_size]),
@@ -103,12 +113,12 @@ class RecordCursor:
 
     def _varint(self) -> int:
         position = self._position
-        byte = self._buffer[position]
+        byte = self.buffer[position]
         zigzag = byte & 0x7F
         shift = 7
         while byte >= 0x80:
             position += 1
-            byte = self._buffer[position]
+            byte = self.buffer[position]
             zigzag |= (byte & 0x7F) << shift
             shift += 7
         self._position = position + 1

@@ -8,6 +8,7 @@ from collections.abc import Set as AbstractSet
 import pytest
 
 from aioprod.cluster import Metadata
+from aioprod.cluster.metadata import PARTITIONS_AT_ONCE, PARTITIONS_GUESSED
 from aioprod.errors import BrokerConnectionError, ErrorCode
 from tests.support.metadata_answers import (
     MAX_AGE_S,
@@ -64,6 +65,55 @@ def test_new_topics_are_asked_for_at_once_in_one_partial_request() -> None:
     metadata.add_topic("a", 1.0)
     assert metadata.next_refresh(1.0) == 1.0
     assert names(metadata.build_request(1.0, True)) == ["b", "c"]
+
+
+def test_many_topics_are_asked_for_in_several_requests_and_new_ones_first() -> None:
+    metadata = new_metadata()
+    for number in range(250):
+        metadata.add_topic(f"t{number:03}", 0.0)
+    asked: list[str | None] = []
+    for now, count in ((0.0, PARTITIONS_AT_ONCE // PARTITIONS_GUESSED), (1.0, 200), (2.0, 250)):
+        assert metadata.next_refresh(now) == now
+        asked += answer_with(metadata, now, partitions=60)
+        assert len(asked) == len(set(asked)) == count
+    assert metadata.next_refresh(3.0) == MAX_AGE_S
+    # Now their sizes are known: 16 topics of 60 partitions go into one request.
+    metadata.request_update(20.0)
+    again = answer_with(metadata, 20.0, partitions=60)
+    assert again == asked[:16]
+    metadata.add_topic("new", 20.0)
+    again += answer_with(metadata, 20.0, partitions=60)
+    assert again[16:] == ["new", *asked[16:32]]
+    while metadata.next_refresh(20.0) == 20.0:
+        again += answer_with(metadata, 20.0, partitions=60)
+    assert again == [*asked[:16], "new", *asked[16:]]
+
+
+def answer_with(metadata: Metadata, now: float, partitions: int) -> list[str | None]:
+    """Ask, and answer with all topics that were asked for; their names."""
+    asked = names(metadata.build_request(now, True))
+    rows = [topic(name, [partition(index) for index in range(partitions)]) for name in asked]
+    metadata.handle_response(response(*rows), now, version=12)
+    return asked
+
+
+def test_a_topic_of_very_many_partitions_is_asked_for_alone() -> None:
+    metadata = known("a", "b", "c")
+    metadata.request_update(10.0)
+    rows = [partition(index) for index in range(PARTITIONS_AT_ONCE + 1)]
+    exchange(metadata, 10.0, topic("a", [partition(0)]), topic("b", rows), topic("c", [partition(0)]))
+    metadata.request_update(20.0)
+    assert [answer_with(metadata, 20.0, partitions=1) for _ in range(3)] == [["a"], ["b"], ["c"]]
+
+
+def test_forgetting_a_topic_leaves_the_others_due() -> None:
+    metadata = known("a")
+    metadata.add_topic("b", 1.0)
+    metadata.add_topic("c", 1.0)
+    metadata.forget_topic("b")
+    assert metadata.next_refresh(1.0) == 1.0
+    metadata.forget_topic("c")
+    assert metadata.next_refresh(1.0) == MAX_AGE_S
 
 
 def test_a_topic_that_is_added_while_a_request_is_on_its_way_is_next() -> None:

@@ -129,9 +129,10 @@ def test_expiry_is_by_age_in_every_state() -> None:
     queued = harness.batch(b"x" * 100, partition=1, now=2.0)
     opened = harness.batch(b"x", partition=2, now=3.0)
     assert next_expiry(harness.accumulator) == 121.0
-    assert expired(harness.accumulator, 120.9) == []
-    assert expired(harness.accumulator, 122.0) == [in_flight, queued]
-    assert expired(harness.accumulator, 200.0) == [in_flight, queued, opened]
+    assert expired(harness.accumulator, 120.9, UNLIMITED) == []
+    assert expired(harness.accumulator, 122.0, UNLIMITED) == [in_flight, queued]
+    assert expired(harness.accumulator, 200.0, UNLIMITED) == [in_flight, queued, opened]
+    assert expired(harness.accumulator, 200.0, 2) == [in_flight, queued]
     for batch in (in_flight, queued, opened):
         settle(harness.accumulator, batch, 200.0)
         release(harness.accumulator, batch)
@@ -282,7 +283,7 @@ def test_every_byte_comes_back_whatever_happens(data: st.DataObject) -> None:
             batch, waiter = placed.pop(data.draw(st.integers(0, len(placed) - 1)))
             withdraw(accumulator, batch, waiter, now)
         elif step == "expire":
-            for batch in expired(accumulator, data.draw(st.sampled_from([now, now + 119.9]))):
+            for batch in expired(accumulator, data.draw(st.sampled_from([now, now + 119.9])), UNLIMITED):
                 settle(accumulator, batch, now)
                 release(accumulator, batch)
         assert harness.held()[0] == sum(batch.records for batch in accumulator.incomplete)

@@ -11,6 +11,7 @@ from aioprod.core.batch import Batch, Run
 from aioprod.core.many import Slice
 from aioprod.errors import AioprodError, InvalidRecordError, RecordTooLargeError, SerializationError
 from aioprod.records.headers import NO_HEADERS
+from aioprod.types import TopicPartition
 from tests.support.accumulators import Harness, values
 
 
@@ -18,12 +19,12 @@ class Call:
     """A bulk call as the core sees it."""
 
     def __init__(self) -> None:
-        self.runs: list[tuple[int, Run]] = []
+        self.runs: list[tuple[TopicPartition, Run]] = []
         self.failures: list[tuple[int, AioprodError]] = []
 
-    def begin_run(self, partition: int) -> Run:
+    def begin_run(self, place: TopicPartition) -> Run:
         run = Run(self, 0, 0)
-        self.runs.append((partition, run))
+        self.runs.append((place, run))
         return run
 
     def as_bytes(self, what: str, given: object) -> bytes:
@@ -61,7 +62,7 @@ def test_records_in_a_row_share_one_waiter() -> None:
     assert append(harness, piece(Call(), [b"e"], partition=0))
     counts = [entry.count if isinstance(entry, Run) else entry for entry in opened(harness).waiters]
     assert counts == [2, "single", 1, 1]
-    assert [(partition, run.count) for partition, run in call.runs] == [(0, 2), (1, 1), (0, 1)]
+    assert [(place.partition, run.count) for place, run in call.runs] == [(0, 2), (1, 1), (0, 1)]
     assert harness.held()[0] == 6
 
 

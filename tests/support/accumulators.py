@@ -92,9 +92,15 @@ class Harness:
         return placed
 
     def drain(
-        self, node_id: int = 1, *, now: float = 0.0, size_max: int = 10_000, unfinished: bool = True
+        self,
+        node_id: int = 1,
+        *,
+        now: float = 0.0,
+        size_max: int = 10_000,
+        raw_max: int = 10_000,
+        unfinished: bool = True,
     ) -> list[Batch]:
-        return drain(self.accumulator, self.accumulator.queue(node_id), now, size_max, unfinished)
+        return drain(self.accumulator, self.accumulator.queue(node_id), now, size_max, raw_max, unfinished)
 
     def acknowledge(self, batch: Batch, now: float = 0.0) -> None:
         """The whole way of a delivered batch after its answer."""

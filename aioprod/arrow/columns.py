@@ -1,0 +1,251 @@
+# cython: boundscheck=False, wraparound=False
+"""Typed views of Arrow columns: where the bytes of a row are, its number, its list. No object is made per row.
+
+A view is put on a row by `find`, and says then what is there. It does not hold the memory: the chunk that it was made
+from must be kept meanwhile. Addresses, offsets and sizes come from the process that we run in and are trusted; that
+offsets ascend, and that indices are in their dictionary, is checked on the way.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from typing import Any
+
+from aioprod.arrow import memory
+from aioprod.errors import InvalidRecordError
+
+__all__ = ["BytesColumn", "NumberColumn", "PairsColumn", "Span", "TimestampColumn"]
+
+MS_PER_S = 1000
+SECONDS_MAX = (2**63 - 1) // MS_PER_S
+"""Seconds that have milliseconds of 64 bits."""
+
+
+class Span:
+    """The rows of a column: which of the rows in its buffers, and which of them are null.
+
+    `validity` is the address of the bitmap, 0 for none: then no row is null.
+    """
+
+    __slots__ = ("_bits", "_nullable", "first", "length")
+
+    def __init__(self, first: int, length: int, validity: int) -> None:
+        self.first = first
+        self.length = length
+        self._nullable = validity != 0
+        self._bits = memory.at(validity, (first + length + 7) // 8 if validity else 0)
+
+    def is_null(self, row: int) -> bool:
+        """Whether a row, counted from the first of the span, is null."""
+        at = self.first + row
+        return self._nullable and not (self._bits[at >> 3] >> (at & 7)) & 1
+
+
+class NumberColumn:
+    """Integers of `width` bytes; `value` is that of the row found, if it is not null.
+
+    Unsigned ones of eight bytes that are over 2**63 - 1 come out negative.
+    """
+
+    __slots__ = ("_mask", "_numbers", "_span", "_width", "value")
+
+    def __init__(self, span: Span, numbers: int, width: int, unsigned: bool) -> None:
+        self._span = span
+        self._width = width
+        self._numbers = memory.at(numbers, width * (span.first + span.length))
+        self._mask = (1 << 8 * width) - 1 if unsigned and width < 8 else -1
+        self.value = 0
+
+    def find(self, row: int) -> bool:
+        """Go to a row; False when it is null."""
+        span = self._span
+        if span.is_null(row):
+            return False
+        self.value = memory.number(self._numbers, self._width, span.first + row) & self._mask
+        return True
+
+
+class TimestampColumn:
+    """Times since the epoch, in units of which a second has `per_second`; `ms` is that of the row found."""
+
+    __slots__ = ("_numbers", "_per_second", "ms")
+
+    def __init__(self, numbers: NumberColumn, per_second: int) -> None:
+        self._numbers = numbers
+        self._per_second = per_second
+        self.ms = 0
+
+    def find(self, row: int) -> bool:
+        """Go to a row; False when it is null. Raises InvalidRecordError for a time before the epoch."""
+        if not self._numbers.find(row):
+            return False
+        given = self._numbers.value
+        per_second = self._per_second
+        if given < 0 or (per_second == 1 and given > SECONDS_MAX):
+            raise InvalidRecordError(
+                f"The timestamp of a record is not between 0 and 2**63 - 1 milliseconds since the epoch: its column "
+                f"holds {given} units, of which a second has {per_second}."
+            )
+        if per_second == 1:
+            self.ms = given * MS_PER_S
+        else:
+            self.ms = given // (per_second // MS_PER_S)
+        return True
+
+
+class BytesColumn:
+    """Strings or byte strings; the row found has `size` bytes at `data[start:]`, -1 for null.
+
+    `layout` is one of the layouts in `memory`, `width` that of an offset or of a value, `places` the address of
+    offsets, views or values. `blocks` are (address, size) of the buffers with the bytes themselves.
+    """
+
+    __slots__ = (
+        "_blocks",
+        "_held",
+        "_indices",
+        "_layout",
+        "_places",
+        "_span",
+        "_values",
+        "_width",
+        "block_count",
+        "data",
+        "size",
+        "start",
+    )
+
+    def __init__(
+        self,
+        span: Span,
+        layout: int,
+        width: int = 0,
+        places: int = 0,
+        blocks: Sequence[tuple[int, int]] = (),
+        indices: NumberColumn | None = None,
+        values: BytesColumn | None = None,
+    ) -> None:
+        self._span = span
+        self._layout = layout
+        self._width = width
+        self._indices = indices
+        self._values = values
+        # One more: offsets have an end.
+        self._places = memory.at(places, width * (span.first + span.length + (layout == memory.OFFSETS)))
+        self.block_count = len(blocks)
+        self._held = array("q", [number for block in blocks for number in block])
+        self._blocks = memory.at(self._held.buffer_info()[0], 16 * len(blocks))
+        self.data = self._places
+        if layout == memory.OFFSETS and blocks:
+            self.data = memory.at(blocks[0][0], blocks[0][1])
+        self.start = 0
+        self.size = -1
+
+    def find(self, row: int) -> None:
+        """Go to a row; raises InvalidRecordError when what says where its bytes are makes no sense."""
+        span = self._span
+        self.size = -1
+        if self._layout == memory.NULLS or span.is_null(row):
+            return
+        at = span.first + row
+        if self._layout == memory.OFFSETS:
+            self.start = memory.number(self._places, self._width, at)
+            self.size = memory.number(self._places, self._width, at + 1) - self.start
+            if self.size < 0:
+                raise InvalidRecordError("The offsets of an Arrow column descend.")
+        elif self._layout == memory.VIEWS:
+            self._find_view(at)
+        elif self._layout == memory.INDEXED:
+            self._find_value(row)
+        else:
+            self.start = at * self._width
+            self.size = self._width
+
+    def _find_view(self, at: int) -> None:
+        size = memory.number(self._places, 4, 4 * at)
+        if 0 <= size <= memory.INLINE_MAX:
+            self.data = self._places
+            self.start = memory.VIEW_SIZE * at + 4
+        else:
+            block = memory.number(self._places, 4, 4 * at + 2)
+            start = memory.number(self._places, 4, 4 * at + 3)
+            if size < 0 or not 0 <= block < self.block_count:
+                raise InvalidRecordError("A view of an Arrow column points to no buffer.")
+            block_size = memory.number(self._blocks, 8, 2 * block + 1)
+            if start < 0 or start + size > block_size:
+                raise InvalidRecordError("A view of an Arrow column points out of its buffer.")
+            self.data = memory.at(memory.number(self._blocks, 8, 2 * block), block_size)
+            self.start = start
+        self.size = size
+
+    def _find_value(self, row: int) -> None:
+        indices = self._indices
+        values = self._values
+        assert indices is not None
+        assert values is not None
+        if not indices.find(row):
+            return
+        if not 0 <= indices.value < values._span.length:
+            raise InvalidRecordError("An index of a dictionary-encoded Arrow column is out of its dictionary.")
+        values.find(indices.value)
+        self.data = values.data
+        self.start = values.start
+        self.size = values.size
+
+    def get(self) -> bytes | None:
+        """A copy of the row found."""
+        if self.size < 0:
+            return None
+        return bytes(self.data[self.start : self.start + self.size])
+
+
+class PairsColumn:
+    """Lists of pairs of strings; the row found has `count` pairs from `first` on in `names` and `values`, -1 for null.
+
+    `offsets` is the address of integers of `width` bytes, `pairs` the span of all pairs, in which none may be null.
+    """
+
+    __slots__ = ("_offsets", "_pairs", "_span", "_width", "count", "first", "names", "values")
+
+    def __init__(
+        self, span: Span, offsets: int, width: int, pairs: Span, names: BytesColumn, values: BytesColumn
+    ) -> None:
+        self._span = span
+        self._width = width
+        self._offsets = memory.at(offsets, width * (span.first + span.length + 1))
+        self._pairs = pairs
+        self.names = names
+        self.values = values
+        self.first = 0
+        self.count = -1
+
+    def find(self, row: int) -> None:
+        """Go to a row; raises InvalidRecordError when what says where its pairs are makes no sense."""
+        span = self._span
+        self.count = -1
+        if span.is_null(row):
+            return
+        at = span.first + row
+        self.first = memory.number(self._offsets, self._width, at)
+        end = memory.number(self._offsets, self._width, at + 1)
+        if not 0 <= self.first <= end <= self._pairs.length:
+            raise InvalidRecordError("The offsets of an Arrow list column descend, or point out of its values.")
+        self.count = end - self.first
+
+    def find_pair(self, pair: int) -> bool:
+        """Go to a pair in `names` and `values`; False when the pair itself or its name is null."""
+        self.names.find(pair)
+        self.values.find(pair)
+        return self.names.size >= 0 and not self._pairs.is_null(pair)
+
+    def get(self, row: int) -> list[tuple[Any, bytes | None]] | None:
+        """A copy of the pairs of a row, with None for a name, or a pair, that is null."""
+        self.find(row)
+        if self.count < 0:
+            return None
+        copied = []
+        for pair in range(self.first, self.first + self.count):
+            name = self.names.get() if self.find_pair(pair) else None
+            copied.append((None if name is None else name.decode(errors="replace"), self.values.get()))
+        return copied

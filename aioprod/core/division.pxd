@@ -1,0 +1,15 @@
+cimport cython
+
+from aioprod.core.accumulator cimport Accumulator
+from aioprod.core.batch cimport Batch
+from aioprod.records.builder cimport RecordBatchBuilder
+from aioprod.records.cursor cimport RecordCursor
+
+
+@cython.locals(cursor=RecordCursor, bound=Py_ssize_t, size=Py_ssize_t, size_max=Py_ssize_t)
+cpdef void split(Accumulator accumulator, Batch batch, double now) except *
+
+@cython.locals(
+    cursor=RecordCursor, builder=RecordBatchBuilder, part=Batch, index=Py_ssize_t, bounds=Py_ssize_t,
+)
+cpdef Batch _part(Batch batch, list chunk, list waiters)

@@ -1,0 +1,101 @@
+"""Compressing batches: small ones where they are needed, in threads those that would hold the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from aioprod.core.batch import Batch
+from aioprod.core.states import BatchState
+from aioprod.records.builder import RecordBatchBuilder
+from aioprod.records.compression import Compression, inline_size
+
+__all__ = ["INLINE_S", "Compressor"]
+
+INLINE_S = 0.001
+"""What compressing one batch may take on the event loop."""
+THREADS_MAX = 4
+FORGET = 0.9
+"""How much of the slowest pace seen stays when the next batch takes less."""
+
+
+class Compressor:
+    """Compresses the batches of one producer, each once.
+
+    `add` hands a batch over to a thread if compressing it on the loop would take longer than `INLINE_S`, as far as that
+    can be told from the sizes and times before; it can't leave until `ended(batch, error)` was called in the loop.
+    Threads exist once they are needed; batches wait for them in the order in which they came, and take at most as much
+    memory again as their records, which `buffer.memory` bounds.
+    """
+
+    def __init__(
+        self,
+        codec: Compression,
+        level: int | None,
+        *,
+        loop: asyncio.AbstractEventLoop,
+        ended: Callable[[Batch, Exception | None], None],
+        timer: Callable[[], float] = time.thread_time,
+    ) -> None:
+        self._codec = codec
+        self._level = level
+        self._loop = loop
+        self._ended = ended
+        self._timer = timer
+        self._inline_size_max = self.inline_size = inline_size(codec, level, INLINE_S)
+        self._threads: ThreadPoolExecutor | None = None
+        self._closed = False
+
+    def add(self, batch: Batch) -> None:
+        """Look at a batch that takes no more records: what is large is compressed by a thread.
+
+        One from which records were withdrawn has to be encoded anew first, and is looked at again then.
+        """
+        builder = batch.builder
+        if builder.size <= self.inline_size or builder.compressed or batch.withdrawn or self._closed:
+            return
+        batch.compressing = True
+        if self._threads is None:
+            threads = min(THREADS_MAX, os.cpu_count() or 1)
+            self._threads = ThreadPoolExecutor(threads, thread_name_prefix="aioprod compressor")
+        self._threads.submit(self._work, batch, builder)
+
+    def compress(self, builder: RecordBatchBuilder) -> None:
+        """Compress here and now; raises what the codec raises."""
+        start = self._timer()
+        builder.compress(self._codec, self._level)
+        self._learn(builder.size, self._timer() - start)
+
+    def close(self) -> None:
+        """Begin nothing any more; does not wait for the threads."""
+        self._closed = True
+        if self._threads is not None:
+            self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _work(self, batch: Batch, builder: RecordBatchBuilder) -> None:
+        """What a thread does with one batch; nobody else touches the builder meanwhile."""
+        error: Exception | None = None
+        start = self._timer()
+        try:
+            if batch.state != BatchState.SETTLED:
+                builder.compress(self._codec, self._level)
+        except Exception as raised:
+            error = raised
+        took_s = self._timer() - start
+        # A loop that was closed meanwhile has nobody who waits.
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._back, batch, error, took_s)
+
+    def _back(self, batch: Batch, error: Exception | None, took_s: float) -> None:
+        if batch.builder.compressed:
+            self._learn(batch.builder.size, took_s)
+        self._ended(batch, error)
+
+    def _learn(self, size: int, took_s: float) -> None:
+        """Take note of a pace: hard data can take a hundred times as long as usual, so that less of it is done here."""
+        pace = size * INLINE_S / took_s if took_s > 0.0 else self._inline_size_max
+        recovered = self.inline_size / FORGET
+        self.inline_size = int(min(pace, recovered, self._inline_size_max))

@@ -1,0 +1,62 @@
+"""Arrow data without a detour through Python objects: `send_arrow()` takes the rows from where they lie in memory.
+
+Anything with the Arrow PyCapsule interface will do: record batches, tables, readers, data frames. What this reader
+makes up batch by batch could as well come from `pyarrow.dataset.dataset("readings.parquet").scanner().to_reader()`:
+only a few batches of it are in memory at a time.
+
+    python examples/arrow_batches.py localhost:9092
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from aioprod import Producer, SendResult
+
+ROWS_PER_BATCH = 5000
+START_MS = 1_735_689_600_000
+
+SCHEMA = pa.schema(
+    {
+        "key": pa.dictionary(pa.int32(), pa.string()),
+        "value": pa.string(),
+        "timestamp": pa.timestamp("ms", "UTC"),
+        "headers": pa.map_(pa.string(), pa.binary()),
+    }
+)
+"""The columns have the names of the parts of a record."""
+
+
+def readings(count: int) -> pa.RecordBatchReader:
+    """Stands in for a file: so many readings of twenty sensors."""
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for start in range(0, count, ROWS_PER_BATCH):
+            numbers = range(start, min(start + ROWS_PER_BATCH, count))
+            sensors = pa.array([f"sensor {number % 20}" for number in numbers]).dictionary_encode()
+            celsius = pa.array([f"{20 + number % 7 / 10:.1f}" for number in numbers])
+            times = pa.array([START_MS + 1000 * number for number in numbers], SCHEMA.field("timestamp").type)
+            headers = pa.array([[("unit", b"celsius")]] * len(numbers), SCHEMA.field("headers").type)
+            yield pa.record_batch([sensors, celsius, times, headers], schema=SCHEMA)
+
+    return pa.RecordBatchReader.from_batches(SCHEMA, batches())
+
+
+async def load(bootstrap_servers: str, topic: str, count: int) -> SendResult:
+    """Send so many readings, keyed by sensor, and return where they are."""
+    async with Producer(bootstrap_servers, batch_size=131_072, compression_type="zstd") as producer:
+        return await producer.send_arrow(readings(count), topic=topic)
+
+
+if __name__ == "__main__":
+    stored = asyncio.run(load(sys.argv[1], "readings", 100_000))
+    for index, error in stored.failures:
+        print(f"row {index} was not stored: {error}")
+    print(f"{stored.count - len(stored.failures):,} of {stored.count:,} rows are stored:")
+    for (topic, partition), offsets in stored.offsets.items():
+        for span in offsets:
+            print(f"  {topic}-{partition}: offsets {span.start} to {span.stop - 1}")

@@ -1,0 +1,201 @@
+"""Record batches: both legs write the same bytes, and read the same out of any."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.support.legs import Leg, plain, same
+
+INT64_MAX = (1 << 63) - 1
+NOW = 1_700_000_000_000
+
+Record = tuple[int, bytes | None, bytes | None, list[tuple[str, bytes | None]]]
+
+NAMES = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+RECORDS: st.SearchStrategy[list[Record]] = st.lists(
+    st.tuples(
+        st.integers(0, INT64_MAX) | st.integers(NOW, NOW + 1000),
+        st.none() | st.binary(max_size=100),
+        st.none() | st.binary(max_size=300) | st.integers(0, 9000).map(lambda size: b"a" * size),
+        st.lists(st.tuples(NAMES, st.none() | st.binary(max_size=20)), max_size=3),
+    ),
+    min_size=1,
+    max_size=12,
+)
+SIZES = st.integers(100, 60_000)
+DAMAGE = st.lists(st.tuples(st.integers(0, 2000), st.integers(0, 255)), max_size=3)
+STAMPS = st.tuples(st.integers(-1, INT64_MAX), st.integers(-1, (1 << 15) - 1), st.integers(-1, (1 << 31) - 1))
+
+
+def filled(leg: Leg, records: Sequence[Record], size: int) -> tuple[Any, list[int]]:
+    """A builder with those of the records that fit into `size` bytes, and what each append said."""
+    module = leg["aioprod.records.builder"]
+    encode_headers = leg["aioprod.records.headers"].encode_headers
+    builder = module.RecordBatchBuilder(bytearray(size))
+    said = [builder.append(time, key, value, encode_headers(headers)) for time, key, value, headers in records]
+    return builder, said
+
+
+def state(builder: Any) -> list[Any]:
+    return [
+        builder.position,
+        builder.count,
+        builder.base_timestamp,
+        builder.max_timestamp,
+        builder.size,
+        plain(list(builder.records())),
+    ]
+
+
+@given(RECORDS, SIZES)
+def test_appending(records: list[Record], size: int) -> None:
+    def call(leg: Leg) -> object:
+        builder, said = filled(leg, records, size)
+        bound = leg["aioprod.records.builder"].record_size_bound
+        encode_headers = leg["aioprod.records.headers"].encode_headers
+        bounds = [bound(key, value, encode_headers(headers)) for _, key, value, headers in records]
+        return state(builder), said, bounds, builder.buffer[: builder.position]
+
+    same(call)
+
+
+@given(RECORDS, st.sampled_from([0, 1, 2, 3, 4]), st.booleans(), st.booleans(), STAMPS, STAMPS)
+@settings(max_examples=150)
+def test_sealing_and_the_wire(
+    records: list[Record],
+    codec: int,
+    flexible: bool,
+    transactional: bool,
+    stamp: tuple[int, int, int],
+    again: tuple[int, int, int],
+) -> None:
+    def call(leg: Leg) -> object:
+        builder, _ = filled(leg, records, 120_000)
+        producer_id, epoch, sequence = stamp
+        builder.seal(
+            codec=codec,
+            level=None,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            base_sequence=sequence,
+            transactional=transactional,
+        )
+        first = bytes(builder.wire(3, flexible))
+        builder.restamp(*again)
+        second = bytes(builder.wire(0x7FFFFFFF, flexible))
+        parsed = leg["aioprod.records.parser"].parse_batches(bytes(builder.wire(0, False))[8:])
+        return first, second, builder.compressed_size, [(batch, list(batch.records())) for batch in parsed]
+
+    same(call)
+
+
+@given(RECORDS, st.sets(st.integers(0, 12)), SIZES)
+def test_leaving_records_out(records: list[Record], indexes: set[int], size: int) -> None:
+    def call(leg: Leg) -> object:
+        builder, _ = filled(leg, records, 120_000)
+        rest = builder.without(indexes, bytearray(size))
+        return state(rest), rest.buffer[77 : rest.position]
+
+    same(call)
+
+
+@given(RECORDS, SIZES, st.integers(0, 100_000))
+def test_growing(records: list[Record], size: int, more: int) -> None:
+    def call(leg: Leg) -> object:
+        builder, _ = filled(leg, records, size)
+        old = builder.grow(bytearray(size + more))
+        said = builder.append(NOW, b"key", b"value")
+        return len(old), said, state(builder)
+
+    same(call)
+
+
+@given(RECORDS, st.lists(st.integers(0, 4), max_size=8))
+def test_the_cursor(records: list[Record], steps: list[int]) -> None:
+    def call(leg: Leg) -> object:
+        builder, _ = filled(leg, records, 120_000)
+        cursor = leg["aioprod.records.cursor"].RecordCursor(builder)
+        seen: list[object] = []
+        for step in steps:
+            seen += [cursor.skip(step) if step else cursor.next(), cursor.index, cursor.start, cursor.end]
+            if not step:
+                seen += [cursor.timestamp, cursor.key_start, cursor.key_size, cursor.value_start, cursor.value_size]
+        return seen
+
+    same(call)
+
+
+@given(st.lists(st.tuples(st.integers(-(1 << 63), INT64_MAX), st.sampled_from([1, 2, 4, 8])), max_size=10))
+def test_integers(values: list[tuple[int, int]]) -> None:
+    def call(leg: Leg) -> object:
+        module = leg["aioprod.records.varint"]
+        buffer = bytearray(200)
+        position = 0
+        sizes = []
+        for value, size in values:
+            sizes.append(module.varint_size(value))
+            position = module.put_varint(buffer, position, value)
+            module.put_int(buffer, position, value, size)
+            position += size
+        read = [module.read_varint(bytes(buffer), 0, position, bits) for bits in (64,)] if values else []
+        return buffer, position, sizes, read
+
+    same(call)
+
+
+@given(st.binary(max_size=12), st.integers(0, 4), st.sampled_from([32, 64]))
+def test_reading_any_integer(data: bytes, start: int, bits: int) -> None:
+    same(lambda leg: leg["aioprod.records.varint"].read_varint(data, start, len(data), bits))
+
+
+HEADERS = st.lists(
+    st.tuples(NAMES | st.text(max_size=4), st.none() | st.binary(max_size=40) | st.text(max_size=3)), max_size=5
+)
+
+
+@given(HEADERS)
+def test_encoding_headers(headers: list[tuple[str, bytes | None]]) -> None:
+    same(lambda leg: leg["aioprod.records.headers"].encode_headers(headers))
+
+
+@given(st.binary(max_size=60))
+def test_decoding_any_headers(data: bytes) -> None:
+    same(lambda leg: leg["aioprod.records.headers"].decode_headers(data, 0, len(data)))
+
+
+@given(RECORDS, st.integers(0, 4), DAMAGE, st.data())
+@settings(max_examples=150)
+def test_parsing_damaged_batches(
+    records: list[Record], codec: int, damage: list[tuple[int, int]], data: st.DataObject
+) -> None:
+    def stored(leg: Leg) -> bytes:
+        builder, _ = filled(leg, records, 120_000)
+        builder.seal(codec=codec, level=None)
+        return bytes(builder.wire(0, False))[8:]
+
+    batch = bytearray(same(stored))
+    for at, byte in damage:
+        batch[at % len(batch)] = byte
+    cut = bytes(batch[: data.draw(st.integers(0, len(batch)))] if data.draw(st.booleans()) else batch)
+
+    def call(leg: Leg) -> object:
+        parsed = leg["aioprod.records.parser"].parse_batches(cut, verify_crc=False, decompressed_max=1 << 20)
+        return [(found, list(found.records())) for found in parsed]
+
+    same(call)
+
+
+@pytest.mark.parametrize("codec", range(5))
+@given(data=st.binary(max_size=300), limit=st.integers(0, 1000))
+def test_compression(codec: int, data: bytes, limit: int) -> None:
+    def call(leg: Leg) -> object:
+        module = leg["aioprod.records.compression"]
+        return module.decompress(codec, module.compress(codec, None, data), limit)
+
+    same(call)
+    same(lambda leg: leg["aioprod.records.compression"].decompress(codec, data, limit))

@@ -1,0 +1,63 @@
+"""Routing: the same hash of every key, and the same sticky choices of the same random numbers."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.legs import Leg, same
+
+HASHES = ("murmur2", "fnv1a", "crc32", "murmur3")
+KEYS = st.binary(max_size=80)
+
+
+@pytest.mark.parametrize("name", HASHES)
+@given(key=KEYS, count=st.integers(1, (1 << 31) - 1))
+def test_hashes(name: str, key: bytes, count: int) -> None:
+    def call(leg: Leg) -> object:
+        module = leg["aioprod.routing.hashes"]
+        return getattr(module, name)(key), getattr(module, f"{name}_partition")(key, count)
+
+    same(call)
+
+
+@pytest.mark.parametrize("name", ["murmur2_of", "fnv1a_of"])
+@given(data=KEYS, start=st.integers(0, 80), size=st.integers(0, 80))
+def test_hashes_of_a_part(name: str, data: bytes, start: int, size: int) -> None:
+    start = min(start, len(data))
+    size = min(size, len(data) - start)
+    same(lambda leg: getattr(leg["aioprod.routing.hashes"], name)(data, start, size))
+
+
+STEPS = st.one_of(
+    st.tuples(st.just("partitions"), st.integers(1, 8), st.sets(st.integers(0, 7))),
+    st.tuples(st.just("closed"), st.integers(0, 2000), st.dictionaries(st.integers(0, 7), st.integers(1, 9))),
+    st.tuples(st.just("excluding"), st.sets(st.integers(0, 7)), st.dictionaries(st.integers(0, 7), st.integers(1, 9))),
+    st.tuples(st.just("switch"), st.none(), st.none()),
+)
+
+
+@given(st.integers(0, 1000), st.booleans(), st.integers(1, 8), st.lists(STEPS, max_size=20))
+def test_the_sticky_choice(seed: int, adaptive: bool, count: int, steps: list[tuple[str, Any, Any]]) -> None:
+    def call(leg: Leg) -> object:
+        random = Random(seed)
+        choice = leg["aioprod.routing.sticky"].StickyChoice(random, batch_size=1000, adaptive=adaptive)
+        choice.set_partitions(count, range(count))
+        chosen = [choice.partition]
+        for step, first, second in steps:
+            if step == "partitions":
+                choice.set_partitions(first, sorted(index for index in second if index < first))
+            elif step == "closed":
+                choice.batch_closed(first, second)
+            elif step == "excluding":
+                choice.switch(second, first.__contains__)
+            else:
+                choice.switch()
+            chosen.append(choice.partition)
+        return chosen, random.random()
+
+    same(call)

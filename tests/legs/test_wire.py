@@ -1,0 +1,136 @@
+"""The wire: both legs write the same bytes for primitives and messages, and read the same out of any."""
+
+from __future__ import annotations
+
+import uuid
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from aioprod.messages.registry import REQUESTS
+from aioprod.wire.schema import Message
+from tests.support.legs import Leg, legs, plain, same
+from tests.support.messages import VERSIONED, structs, versioned_id
+
+TEXT = st.text(st.characters(codec="utf-8"), max_size=40)
+WRITES: dict[str, st.SearchStrategy[Any]] = {
+    "int8": st.integers(-130, 130),
+    "int16": st.integers(-(1 << 15) - 1, 1 << 15),
+    "int32": st.integers(-(1 << 31) - 1, 1 << 31),
+    "int64": st.integers(-(1 << 63) - 1, 1 << 63),
+    "uuid": st.uuids(allow_nil=True),
+    "uvarint": st.integers(-1, 1 << 32),
+    "varint": st.integers(-(1 << 31) - 1, 1 << 31),
+    "string": st.none() | TEXT | st.integers(32_000, 33_000).map(lambda size: "a" * size),
+    "compact_string": st.none() | TEXT,
+    "bytes_": st.none() | st.binary(max_size=300),
+    "compact_bytes": st.none() | st.binary(max_size=300),
+    "count": st.none() | st.integers(0, (1 << 31) - 1),
+    "compact_count": st.none() | st.integers(0, (1 << 31) - 1),
+    "write": st.binary(max_size=20),
+}
+READS = sorted(WRITES.keys() - {"write", "varint"})
+
+
+@given(st.lists(st.one_of([st.tuples(st.just(name), values) for name, values in WRITES.items()]), max_size=8))
+def test_writing_primitives(calls: list[tuple[str, Any]]) -> None:
+    def call(leg: Leg) -> object:
+        writer = leg["aioprod.wire.buffer"].Writer()
+        for name, value in calls:
+            getattr(writer, name)(value)
+        return writer.getvalue(), len(writer)
+
+    same(call)
+
+
+@given(st.binary(max_size=60), st.lists(st.sampled_from(READS), max_size=8), st.integers(0, 20))
+def test_reading_primitives(data: bytes, names: list[str], size: int) -> None:
+    def call(leg: Leg) -> object:
+        reader = leg["aioprod.wire.buffer"].Reader(data)
+        read: list[object] = []
+        for name in names:
+            try:
+                read.append(plain(getattr(reader, name)()))
+            except Exception as error:
+                return [*read, plain(error)]
+        read.append(plain(reader.take(size)))
+        return read
+
+    same(call)
+
+
+def own(leg: Leg, value: Any) -> Any:
+    """A message, or what is in one, with the classes of that leg."""
+    if isinstance(value, tuple):
+        return tuple(own(leg, held) for held in value)
+    if type(value).__module__.startswith("aioprod.") and hasattr(type(value), "__dataclass_fields__"):
+        kind = getattr(leg[type(value).__module__], type(value).__name__)
+        return kind(**{name: own(leg, getattr(value, name)) for name in type(value).__dataclass_fields__})
+    return value
+
+
+@pytest.mark.parametrize(("kind", "version"), VERSIONED, ids=versioned_id)
+@settings(max_examples=8, suppress_health_check=[HealthCheck.too_slow])
+@given(data=st.data())
+def test_messages(kind: type[Message], version: int, data: st.DataObject) -> None:
+    message = data.draw(structs(kind, version))
+    body = bytearray(same(lambda leg: leg["aioprod.wire.codec"].encode(own(leg, message), version)))
+    damage = data.draw(st.lists(st.tuples(st.integers(0, 500), st.integers(0, 255)), max_size=2))
+
+    def decoded(leg: Leg) -> object:
+        own_kind = getattr(leg[kind.__module__], kind.__name__)
+        return leg["aioprod.wire.codec"].decode(own_kind, version, bytes(body))
+
+    assert same(decoded) == plain(message)
+    for at, byte in damage:
+        if body:
+            body[at % len(body)] = byte
+    same(decoded)
+
+
+@given(st.sampled_from(REQUESTS), st.integers(-(1 << 31), (1 << 31) - 1), st.none() | TEXT, st.data())
+@settings(suppress_health_check=[HealthCheck.too_slow])
+def test_frames(kind: Any, correlation_id: int, client_id: str | None, data: st.DataObject) -> None:
+    version = data.draw(st.integers(*kind.VERSIONS))
+    request = data.draw(structs(kind, version))
+    response = data.draw(structs(kind.RESPONSE, version))
+    cuts = data.draw(st.lists(st.integers(0, 300), max_size=4))
+
+    def call(leg: Leg) -> object:
+        frame = leg["aioprod.wire.frame"]
+        asked = frame.encode_request(own(leg, request), version, correlation_id, client_id)
+        answered = frame.encode_response(own(leg, response), version, correlation_id)
+        splitter = frame.FrameSplitter()
+        payloads = []
+        for piece in pieces(asked + answered, cuts):
+            payloads += [bytes(payload) for payload in splitter.feed(piece)]
+        own_response = getattr(leg[kind.RESPONSE.__module__], kind.RESPONSE.__name__)
+        header = frame.decode_response_header(own_response, version, payloads[1])
+        return asked, answered, payloads, splitter.buffered, list(header)
+
+    same(call)
+    same(lambda leg: leg["aioprod.messages.registry"].decode_request(call(leg)[0][4:]))  # type: ignore[index]
+
+
+def pieces(data: bytes, cuts: list[int]) -> list[bytes]:
+    """The data as a socket may bring it."""
+    places = [0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]
+    return [data[start:end] for start, end in pairwise(places)]
+
+
+@given(st.lists(st.binary(max_size=40), max_size=6), st.integers(4, 60))
+def test_any_bytes_from_a_socket(parts: list[bytes], size_max: int) -> None:
+    def call(leg: Leg) -> object:
+        splitter = leg["aioprod.wire.frame"].FrameSplitter(size_max)
+        return [[bytes(payload) for payload in splitter.feed(part)] for part in parts], splitter.buffered
+
+    same(call)
+
+
+def test_uuids_are_read_alike() -> None:
+    zero, some = uuid.UUID(int=0), uuid.uuid4()
+    read = [leg["aioprod.wire.buffer"].Reader(zero.bytes + some.bytes) for leg in legs()]
+    assert [[reader.uuid(), reader.uuid()] for reader in read] == [[zero, some]] * 2
