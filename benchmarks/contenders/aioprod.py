@@ -38,8 +38,7 @@ def settings(job: Job) -> dict[str, Any]:
 async def measure(job: Job, meter: Meter) -> Measurement:
     """Run the job; raises AssertionError when this is another leg than it asks for."""
     assert (job.leg == "compiled") == aioprod.COMPILED, (
-        f"The job asks for the {job.leg} leg, and the other one runs: build the modules with "
-        "`python setup.py build_ext --inplace`."
+        f"The job asks for the {job.leg} leg, and the other one runs: build the modules with `make compiled`."
     )
     call = CALLS[job.call]
     async with Producer(job.bootstrap_servers, **settings(job)) as producer:
