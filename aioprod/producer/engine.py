@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from functools import partial
 from random import Random
 
 from aioprod.cluster import Cluster, MetadataUpdate, PartitionInfo
@@ -296,7 +297,7 @@ class Engine:
     async def _give_up_all(self) -> None:
         """Give the loop its turns meanwhile, but not if this is cancelled."""
         try:
-            while self._give_up_some():
+            for _ in iter(self._give_up_some, False):
                 await asyncio.sleep(0)
         finally:
             while self._give_up_some():
@@ -364,7 +365,7 @@ class Engine:
             await self.client.close()
         finally:
             self.delivery.run_all()
-            while not self.delivery.report_unseen(closing=True):
+            for _ in iter(partial(self.delivery.report_unseen, closing=True), True):
                 await asyncio.sleep(0)
             self._close_classes()
 
