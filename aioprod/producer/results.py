@@ -43,6 +43,8 @@ SLICE_COST = 512
 FUTURE_COST = 5
 RUN_SLICE = SLICE_COST // FUTURE_COST
 """Records of a run that are told in one go where each of them is told on its own."""
+UNSEEN_SLICE = 5000
+"""Failed futures that are looked at in one turn of the loop."""
 ONLY_HERE = _references_of_a_local()
 """What `sys.getrefcount` says of an object that nothing but a local variable holds."""
 USER_ERRORS = (Exception, asyncio.CancelledError)
@@ -85,6 +87,7 @@ class Delivery:
         self._scheduled = False
         self._spent_s = 0.0
         self.unseen: list[DeliveryFuture] = []
+        self._unseen_left = 0
         self.counts: dict[type[DeliveryError], int] = {NotSentError: 0, UnknownOutcomeError: 0, RejectedError: 0}
         self.delivered = 0
         self.undelivered: list[DeliveryError] | None = None
@@ -305,9 +308,16 @@ class Delivery:
 
     # --- failures that nobody has seen
 
-    def report_unseen(self, closing: bool) -> None:
-        """Report the failed `submit()` futures that were dropped, or at the end never looked at."""
-        held, self.unseen = self.unseen, []
+    def report_unseen(self, closing: bool) -> bool:
+        """Report the failed `submit()` futures that were dropped, or at the end never looked at.
+
+        A part of them at a time: False when some have not been looked at since the last time that it was True.
+        """
+        if self._unseen_left <= 0:
+            self._unseen_left = len(self.unseen)
+        held = self.unseen[:UNSEEN_SLICE]
+        del self.unseen[:UNSEEN_SLICE]
+        self._unseen_left -= len(held)
         dropped = 0
         last: BaseException | None = None
         held.reverse()
@@ -324,6 +334,7 @@ class Delivery:
                 self._report(last, future.unseen)
         if dropped and self._on_error is None:
             log.warning("%d futures of failed records were never looked at: %s", dropped, last)
+        return self._unseen_left <= 0
 
     def report_unwatched(self, error: AioprodError, record: ProducerRecord) -> None:
         """Report one failed record of which nobody else will hear."""

@@ -38,8 +38,7 @@ def settings(job: Job) -> dict[str, Any]:
 async def measure(job: Job, meter: Meter) -> Measurement:
     """Run the job; raises AssertionError when this is another leg than it asks for."""
     assert (job.leg == "compiled") == aioprod.COMPILED, (
-        f"The job asks for the {job.leg} leg, and the other one runs: build the modules with "
-        "`python setup.py build_ext --inplace`."
+        f"The job asks for the {job.leg} leg, and the other one runs: build the modules with `make compiled`."
     )
     call = CALLS[job.call]
     async with Producer(job.bootstrap_servers, **settings(job)) as producer:
@@ -92,16 +91,13 @@ async def _send_nowait_keyed(producer: Producer, job: Job, count: int, tally: Ta
 
 async def _touch(producer: Producer, job: Job) -> None:
     """One record to each partition of each topic, so that the producer knows and has used them all."""
+    tally = Tally()
     for topic in job.topics:
         for partition in range(job.partitions):
-            while True:
-                try:
-                    producer.send_nowait(topic, b"", partition=partition)
-                    break
-                except BufferFullError:
-                    await producer.drain()
+            producer.send_nowait(topic, b"", partition=partition, on_delivery=tally.on_delivery)
         await producer.drain()
     await producer.flush()
+    assert tally.acknowledged == len(job.topics) * job.partitions, "Not every partition took its first record."
 
 
 async def _spread(producer: Producer, job: Job, count: int, tally: Tally) -> None:
