@@ -300,8 +300,9 @@ class Engine:
             for _ in iter(self._give_up_some, False):
                 await asyncio.sleep(0)
         finally:
-            while self._give_up_some():
+            while self.outcomes.fail_some(self.clock(), *self._end):
                 pass
+            self.delivery.run_all()
 
     # --- close
 
