@@ -300,9 +300,8 @@ class Engine:
             for _ in iter(self._give_up_some, False):
                 await asyncio.sleep(0)
         finally:
-            while self.outcomes.fail_some(self.clock(), *self._end):
-                pass
-            self.delivery.run_all()
+            while self._give_up_some():
+                self.delivery.run_all()
 
     # --- close
 
