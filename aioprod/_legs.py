@@ -1,6 +1,7 @@
 """Which leg runs: the hot modules compiled, or the same sources interpreted when AIOPROD_NO_EXT=1 is set.
 
-Importing this decides it for all modules of aioprod that are imported after it.
+Importing this decides it for all modules of aioprod that are imported after it. What finds no extension modules, such
+as an import from a zip file, runs the interpreted leg without being told.
 """
 
 from __future__ import annotations
@@ -32,12 +33,14 @@ class SourceFinder:
             return None
         for entry in path or ():
             spec = FileFinder(entry, (SourceFileLoader, SOURCE_SUFFIXES)).find_spec(name, target)
-            if spec is not None:
+            if spec is not None and spec.loader is not None:
                 return spec
         return None
 
 
 def _choose() -> bool:
+    # Who imports aioprod anew may have chosen the other leg before.
+    sys.meta_path[:] = [finder for finder in sys.meta_path if getattr(finder, "__module__", "") != __name__]
     if os.environ.get("AIOPROD_NO_EXT", "") not in ("", "0"):
         sys.meta_path.insert(0, SourceFinder)
         return False

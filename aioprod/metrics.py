@@ -205,4 +205,9 @@ class ProducerMetrics(Metrics):
         self.connection_creation_total = self.counter("connection_creation_total", "Connections made.")
         self.connection_close_total = self.counter("connection_close_total", "Connections closed, by either side.")
         self.metadata_age_s = self.gauge("metadata_age_s", "Seconds since the cluster was last asked about itself.")
+        self.loop_gap_max = self.gauge(
+            "loop_gap_max",
+            "Longest time in ms for which the producer kept the event loop to itself in one go: to fill requests, read "
+            "answers, tell outcomes (users' callbacks included) or do what was due.",
+        )
         self.interceptor_failures = self.gauge("interceptor_failures", "Calls of interceptors that failed.")

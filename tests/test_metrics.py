@@ -115,5 +115,6 @@ def test_producer_metrics() -> None:
         "connection_close_total",
         "metadata_age_s",
         "interceptor_failures",
+        "loop_gap_max",
     }
     assert all(doc.endswith(".") for doc in metrics.describe().values())

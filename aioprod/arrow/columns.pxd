@@ -52,11 +52,11 @@ cdef class BytesColumn:
     cdef readonly Py_ssize_t block_count, start, size
 
     @cython.locals(span=Span, at=Py_ssize_t)
-    cpdef void find(self, Py_ssize_t row) except *
+    cpdef bint find(self, Py_ssize_t row) except -1
     @cython.locals(size=Py_ssize_t, block=Py_ssize_t, start=Py_ssize_t, block_size=Py_ssize_t)
     cdef void _find_view(self, Py_ssize_t at) except *
     @cython.locals(indices=NumberColumn, values=BytesColumn)
-    cdef void _find_value(self, Py_ssize_t row) except *
+    cdef bint _find_value(self, Py_ssize_t row) except -1
     cpdef get(self)
 
 
@@ -69,7 +69,8 @@ cdef class PairsColumn:
     cdef readonly Py_ssize_t first, count
 
     @cython.locals(span=Span, at=Py_ssize_t, end=Py_ssize_t)
-    cpdef void find(self, Py_ssize_t row) except *
+    cpdef bint find(self, Py_ssize_t row) except -1
+    @cython.locals(named=bint)
     cpdef bint find_pair(self, Py_ssize_t pair) except -1
     @cython.locals(pair=Py_ssize_t, name=bytes)
     cpdef get(self, Py_ssize_t row)

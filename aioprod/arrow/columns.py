@@ -142,12 +142,12 @@ class BytesColumn:
         self.start = 0
         self.size = -1
 
-    def find(self, row: int) -> None:
-        """Go to a row; raises InvalidRecordError when what says where its bytes are makes no sense."""
+    def find(self, row: int) -> bool:
+        """Go to a row; False when it is null. Raises InvalidRecordError when it does not say where its bytes are."""
         span = self._span
         self.size = -1
         if self._layout == memory.NULLS or span.is_null(row):
-            return
+            return False
         at = span.first + row
         if self._layout == memory.OFFSETS:
             self.start = memory.number(self._places, self._width, at)
@@ -157,10 +157,11 @@ class BytesColumn:
         elif self._layout == memory.VIEWS:
             self._find_view(at)
         elif self._layout == memory.INDEXED:
-            self._find_value(row)
+            return self._find_value(row)
         else:
             self.start = at * self._width
             self.size = self._width
+        return True
 
     def _find_view(self, at: int) -> None:
         size = memory.number(self._places, 4, 4 * at)
@@ -179,19 +180,21 @@ class BytesColumn:
             self.start = start
         self.size = size
 
-    def _find_value(self, row: int) -> None:
+    def _find_value(self, row: int) -> bool:
         indices = self._indices
         values = self._values
         assert indices is not None
         assert values is not None
         if not indices.find(row):
-            return
+            return False
         if not 0 <= indices.value < values._span.length:
             raise InvalidRecordError("An index of a dictionary-encoded Arrow column is out of its dictionary.")
-        values.find(indices.value)
+        if not values.find(indices.value):
+            return False
         self.data = values.data
         self.start = values.start
         self.size = values.size
+        return True
 
     def get(self) -> bytes | None:
         """A copy of the row found."""
@@ -220,24 +223,25 @@ class PairsColumn:
         self.first = 0
         self.count = -1
 
-    def find(self, row: int) -> None:
-        """Go to a row; raises InvalidRecordError when what says where its pairs are makes no sense."""
+    def find(self, row: int) -> bool:
+        """Go to a row; False when it is null. Raises InvalidRecordError when it does not say where its pairs are."""
         span = self._span
         self.count = -1
         if span.is_null(row):
-            return
+            return False
         at = span.first + row
         self.first = memory.number(self._offsets, self._width, at)
         end = memory.number(self._offsets, self._width, at + 1)
         if not 0 <= self.first <= end <= self._pairs.length:
             raise InvalidRecordError("The offsets of an Arrow list column descend, or point out of its values.")
         self.count = end - self.first
+        return True
 
     def find_pair(self, pair: int) -> bool:
         """Go to a pair in `names` and `values`; False when the pair itself or its name is null."""
-        self.names.find(pair)
+        named = self.names.find(pair)
         self.values.find(pair)
-        return self.names.size >= 0 and not self._pairs.is_null(pair)
+        return named and not self._pairs.is_null(pair)
 
     def get(self, row: int) -> list[tuple[Any, bytes | None]] | None:
         """A copy of the pairs of a row, with None for a name, or a pair, that is null."""

@@ -78,15 +78,17 @@ def _newer_of(known: Mapping[int, KnownPartition], told: Mapping[int, KnownParti
 def _rebound(known: Mapping[int, KnownPartition], table: NodeTable) -> dict[int, KnownPartition]:
     """The same partitions over another set of live brokers."""
     return {
-        index: old._replace(
-            info=PartitionInfo(
+        index: KnownPartition(
+            old.leader_id,
+            old.leader_epoch,
+            PartitionInfo(
                 old.info.topic,
                 index,
                 table.nodes.get(old.leader_id),
-                table.tuple_of(node.id for node in old.info.replicas),
-                table.tuple_of(node.id for node in old.info.in_sync_replicas),
-                table.tuple_of(node.id for node in old.info.offline_replicas),
-            )
+                table.tuple_of([node.id for node in old.info.replicas]),
+                table.tuple_of([node.id for node in old.info.in_sync_replicas]),
+                table.tuple_of([node.id for node in old.info.offline_replicas]),
+            ),
         )
         for index, old in known.items()
     }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
@@ -15,9 +14,8 @@ from aioprod.errors import AioprodError, BrokerError, ErrorCode, ProtocolError
 from aioprod.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from aioprod.types import TopicPartition
 
-__all__ = ["Metadata", "MetadataUpdate", "topic_name_error"]
+__all__ = ["Metadata", "MetadataUpdate"]
 
-TOPIC_NAME_LENGTH_MAX: Final = 249
 TRUSTED_EPOCHS_VERSION: Final = 9
 """The first Metadata version whose leader epochs are right (KAFKA-9212)."""
 
@@ -26,23 +24,6 @@ PARTITIONS_AT_ONCE: Final = 1000
 
 PARTITIONS_GUESSED: Final = 10
 """How many partitions a topic is taken to have until it was described."""
-
-_TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]+")
-
-
-def topic_name_error(name: object) -> str | None:
-    """Why Kafka allows no topic of this name, as a sentence; None if it does (`Topic.validate` of the brokers)."""
-    if not isinstance(name, str):
-        return f"A topic's name is a str, not {type(name).__name__}: {name!r:.50}."
-    if not name:
-        return "A topic's name can't be empty."
-    if len(name) > TOPIC_NAME_LENGTH_MAX:
-        return f"Topic {name[:20]!r}... has a name of {len(name)} characters: {TOPIC_NAME_LENGTH_MAX} are allowed."
-    if name in {".", ".."}:
-        return f"A topic can't be named {name!r}."
-    if _TOPIC_NAME.fullmatch(name) is None:
-        return f"Topic {name!r} has a name with other characters than ASCII letters, digits, '.', '_' and '-'."
-    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +74,7 @@ class Metadata:
         self._failures = 0
         self._unchanged = 0
         self._nodes: dict[int, Node] = {}
+        self._unbound: list[str] = []
         self._cluster_id: str | None = None
         self._controller_id = -1
         self._cluster = Cluster()
@@ -294,6 +276,26 @@ class Metadata:
         self._schedule(asked, now)
         return MetadataUpdate(frozenset(changed), frozenset(recreated), errors)
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether topics are left that don't know yet which brokers are alive: `rebind` is to be called."""
+        return bool(self._unbound)
+
+    def rebind(self) -> set[str]:
+        """Tell topics which brokers are alive, as many as one turn of the loop allows; names of those that changed."""
+        table = NodeTable(self._nodes)
+        changed: set[str] = set()
+        size = 0
+        while self._unbound and size < PARTITIONS_AT_ONCE:
+            name = self._unbound.pop()
+            known = self._topics.get(name)
+            if known is not None:
+                size += len(known.partitions)
+                if known.rebind(table):
+                    changed.add(name)
+        self._dirty |= changed
+        return changed
+
     # --- inside
 
     def _ask(self, topic: str, at: float) -> None:
@@ -322,10 +324,8 @@ class Metadata:
             return set()
         self._nodes = nodes
         self._is_composed = False
-        table = NodeTable(nodes)
-        changed = {name for name, known in self._topics.items() if known.rebind(table)}
-        self._dirty.update(changed)
-        return changed
+        self._unbound = list(self._topics)
+        return self.rebind()
 
     def _schedule(self, asked: _Asked, now: float) -> None:
         """What is still open after an answer is asked for again, though not at once."""

@@ -13,15 +13,14 @@ from random import Random
 from typing import Any
 
 from aioprod.cluster import Metadata
-from aioprod.cluster.metadata import topic_name_error
+from aioprod.cluster.names import topic_name_error
 from aioprod.core.batch import Batch, ParkedRecord
 from aioprod.core.budget import MemoryBudget
 from aioprod.core.choice import PartitionChoice
 from aioprod.core.partition import BrokerQueue, Partition, Topic
 from aioprod.core.pool import BufferPool
 from aioprod.errors import BufferFullError, InvalidTopicError, RecordTooLargeError
-from aioprod.records.builder import HEADER, RecordBatchBuilder
-from aioprod.records.sizes import record_size_bound
+from aioprod.records.builder import HEADER, RecordBatchBuilder, record_size_bound
 from aioprod.routing.partitioners import Partitioner
 from aioprod.routing.sticky import StickyChoice
 from aioprod.types import TopicPartition

@@ -13,8 +13,7 @@ from aioprod.core.many import BYTES_PER_TURN, BulkCall, join_bulk
 from aioprod.core.partition import Topic
 from aioprod.errors import AioprodError, InvalidTopicError, SerializationError
 from aioprod.records import memory
-from aioprod.records.sizes import size_bound
-from aioprod.records.varint import put_varint, varint_size
+from aioprod.records.builder import put_varint, size_bound, varint_size
 from aioprod.routing.hashes import murmur2_of
 
 __all__ = ["RecordColumns", "Rows", "RowsCall"]
@@ -263,8 +262,7 @@ class Rows:
         """The topic of a row with a column of topics, None while its partitions are not known: it is `unknown` then."""
         column = self._topic
         assert column is not None
-        column.find(row)
-        if column.size < 0:
+        if not column.find(row):
             raise InvalidTopicError("The topic of a record is null.")
         if self._known_count == TOPICS_MAX:
             self._known = [None] * TOPIC_SLOTS

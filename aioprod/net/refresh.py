@@ -39,6 +39,9 @@ class MetadataRefresh:
     def poll(self, now: float) -> float:
         """Ask if it is time to, and find somebody to ask; returns when something is due next."""
         self.follow()
+        if self._metadata.is_behind:
+            self._changed(MetadataUpdate(self._metadata.rebind()))
+            return now
         due = self._metadata.next_refresh(now)
         if due > now:
             return due

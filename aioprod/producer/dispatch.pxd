@@ -17,9 +17,13 @@ cdef class Dispatch:
     cdef Meters _meters
     cdef object _client, _clock, _compressor, _delivery, _on_failure, _outcomes, _room, _scheduled, _settings
     cdef object _turn, _wake_at
+    cdef double _busy_since
     cdef public bint closing
 
-    @cython.locals(batches=list, size_max=Py_ssize_t, raw_max=Py_ssize_t)
+    @cython.locals(start=double, hold_s=double)
+    cpdef _serve_scheduled(self)
+    cpdef rest(self)
+    @cython.locals(batches=list, size_max=Py_ssize_t, raw_max=Py_ssize_t, raw_min=Py_ssize_t)
     cdef _serve(self, BrokerQueue queue, double now)
     cdef bint _cut(self, BrokerQueue queue) except -1
     cdef _stall(self, BrokerQueue queue, double now)

@@ -42,6 +42,7 @@ class Dispatch:
 
     __slots__ = (
         "_accumulator",
+        "_busy_since",
         "_client",
         "_clock",
         "_compressor",
@@ -85,6 +86,7 @@ class Dispatch:
         self._turn = turn
         self._wake_at = wake_at
         self._on_failure = on_failure
+        self._busy_since = 0.0
         self._scheduled: deque[BrokerQueue] = deque()
         self.closing = False
 
@@ -96,12 +98,13 @@ class Dispatch:
 
     def _serve_scheduled(self) -> None:
         """Drain the queues that asked for it, as many of them as a turn has time for."""
-        end = self._clock() + TURN_S
-        while self._scheduled:
+        start = self._clock()
+        hold_s = 0.0
+        while self._scheduled and hold_s < TURN_S:
             self.serve(self._scheduled[0])
             self._scheduled.popleft()
-            if self._clock() >= end:
-                break
+            hold_s = self._clock() - start
+        self._meters.held(hold_s)
         if self._scheduled:
             self._turn(self._serve_scheduled)
 
@@ -131,8 +134,10 @@ class Dispatch:
         assert connection is not None
         settings = self._settings
         size_max = raw_max = settings.max_request_size
+        raw_min = 0
         if self._compressor is not None:
-            raw_max = RAW_BATCHES * self._compressor.inline_size
+            raw_min = self._compressor.inline_size
+            raw_max = RAW_BATCHES * raw_min
         while (
             queue.has_work()
             and queue.in_flight < settings.in_flight_max
@@ -144,7 +149,7 @@ class Dispatch:
             if not batches:
                 break
             raw_max -= self._transmit(queue, connection, batches, now)
-            if queue.has_work() and (raw_max <= 0 or self._clock() - now >= TURN_S):
+            if queue.has_work() and (raw_max < raw_min or self._clock() - now >= TURN_S):
                 queue.schedule()
                 return
         if queue.ready:
@@ -230,6 +235,8 @@ class Dispatch:
         """A request was answered with `body`, or never will be because of `error`."""
         sent.queue.in_flight -= 1
         now = self._clock()
+        if self._busy_since == 0.0:
+            self._busy_since = now
         batches = sent.batches
         if body is None:
             assert error is not None
@@ -246,6 +253,12 @@ class Dispatch:
         if throttle_time_ms > 0:
             sent.connection.throttle(ProduceRequest.API_KEY, sent.version, throttle_time_ms)
         self._meters.answered(now - sent.sent_at, throttle_time_ms)
+
+    def rest(self) -> None:
+        """What the answers in one chunk of bytes have led to is done."""
+        if self._busy_since > 0.0:
+            self._meters.held(self._clock() - self._busy_since)
+            self._busy_since = 0.0
 
 
 class Sent:

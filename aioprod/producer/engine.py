@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from functools import partial
 from random import Random
 
 from aioprod.cluster import Cluster, MetadataUpdate, PartitionInfo
@@ -35,8 +36,8 @@ from aioprod.producer.room import Room
 from aioprod.producer.sender import Sender
 from aioprod.producer.settings import accumulator_settings, sender_settings
 from aioprod.producer.topics import Topics
+from aioprod.records.builder import record_size_bound
 from aioprod.records.cursor import EncodedRecord
-from aioprod.records.sizes import record_size_bound
 from aioprod.serializers import make_serializer
 from aioprod.types import Buffered, DeliveryReport, ErrorCallback, ProducerRecord, RecordMetadata
 
@@ -58,15 +59,13 @@ class Engine:
     topics: Topics
     room: Room
     loop: asyncio.AbstractEventLoop
+    _end: tuple[str, BaseException | None, AioprodError]
 
     def __init__(self, config: ProducerConfig, on_error: ErrorCallback | None) -> None:
         self.config = config
         self.interceptors = Interceptors.from_config(config)
-        self.preparation = Preparation(
-            self.interceptors,
-            make_serializer(config, is_key=True),
-            make_serializer(config, is_key=False),
-        )
+        serializers = make_serializer(config, is_key=True), make_serializer(config, is_key=False)
+        self.preparation = Preparation(self.interceptors, *serializers)
         given = config.partitioner_class
         self._partitioner = None if given is None else instantiate(given, "partitioner", config)
         self._reporters = [instantiate(reporter, "reporter", config) for reporter in config.metric_reporters]
@@ -135,6 +134,7 @@ class Engine:
             clock=self.clock,
             interceptors=self.interceptors,
             on_error=self._on_error,
+            held=self.meters.held,
             room_freed=self.room.freed,
             watch_unseen=self._sender.watch_unseen,
         )
@@ -268,6 +268,7 @@ class Engine:
         self.guard.fail(error)
         log.error("The producer has failed and takes no more records", exc_info=error)
         self._give_up(f"the producer has failed: {error!r}.", error, self.guard.refusal())
+        self._give_up_in_turns()
 
     def _sender_ended(self, task: asyncio.Task[None]) -> None:
         if task.cancelled():
@@ -277,10 +278,31 @@ class Engine:
             self.fail(error)
 
     def _give_up(self, why: str, cause: BaseException | None, refusal: AioprodError) -> None:
+        """Take nothing more, and begin to fail what has no outcome yet: `_give_up_some` goes on."""
         self.room.close(refusal)
-        self.topics.refuse_all(refusal)
-        self.outcomes.fail_all(self.clock(), why, cause)
-        self.delivery.run_all()
+        self._end = (why, cause, refusal)
+
+    def _give_up_some(self) -> bool:
+        """Fail a turn's worth of what has no outcome yet; False once everybody was told of everything."""
+        why, cause, refusal = self._end
+        are_parked = self.topics.refuse_some(refusal)
+        are_held = self.outcomes.fail_some(self.clock(), why, cause)
+        self.delivery.run()
+        return are_parked or are_held or not self.delivery.is_idle
+
+    def _give_up_in_turns(self) -> None:
+        if self._give_up_some():
+            self.loop.call_soon(self._give_up_in_turns)
+
+    async def _give_up_all(self) -> None:
+        """Give the loop its turns meanwhile, but not if this is cancelled."""
+        try:
+            for _ in iter(self._give_up_some, False):
+                await asyncio.sleep(0)
+        finally:
+            while self.outcomes.fail_some(self.clock(), *self._end):
+                pass
+            self.delivery.run_all()
 
     # --- close
 
@@ -323,7 +345,10 @@ class Engine:
         finally:
             hurry.cancel()
             self._give_up(why, None, refusal)
-            await self._tear_down()
+            try:
+                await self._give_up_all()
+            finally:
+                await self._tear_down()
         return self.delivery.report()
 
     def _time_to_deliver(self, timeout: float) -> float:
@@ -341,7 +366,8 @@ class Engine:
             await self.client.close()
         finally:
             self.delivery.run_all()
-            self.delivery.report_unseen(closing=True)
+            for _ in iter(partial(self.delivery.report_unseen, closing=True), True):
+                await asyncio.sleep(0)
             self._close_classes()
 
     def _close_classes(self) -> None:

@@ -9,10 +9,12 @@ from aioprod.records.builder cimport RecordBatchBuilder
 cdef class Meters:
     cdef readonly object metrics
     cdef set _connected
+    cdef double _longest_hold_s
     cdef Counter _record_send_total
     cdef Histogram _batch_size, _compression_rate, _record_queue_time, _records_per_request, _request_latency
     cdef Histogram _throttle_time
 
     @cython.locals(batch=Batch, builder=RecordBatchBuilder, records="long long")
     cpdef sent(self, list batches, double now)
+    cpdef void held(self, double hold_s) except *
     cpdef answered(self, double latency_s, int throttle_time_ms)

@@ -20,6 +20,7 @@ class Meters:
         "_batch_size",
         "_compression_rate",
         "_connected",
+        "_longest_hold_s",
         "_record_queue_time",
         "_record_send_total",
         "_records_per_request",
@@ -31,6 +32,7 @@ class Meters:
     def __init__(self) -> None:
         self.metrics = metrics = ProducerMetrics()
         self._connected: set[int] = set()
+        self._longest_hold_s = 0.0
         self._batch_size = metrics.batch_size
         self._compression_rate = metrics.compression_rate
         self._record_queue_time = metrics.record_queue_time
@@ -50,6 +52,7 @@ class Meters:
         metrics.waiting_senders.read = lambda: len(budget.waiting)
         metrics.requests_in_flight.read = lambda: sum(queue.in_flight for queue in accumulator.queues.values())
         metrics.connection_count.read = lambda: len(self._connected)
+        metrics.loop_gap_max.read = lambda: self._longest_hold_s * 1000
         metrics.metadata_age_s.read = lambda: client.metadata.age(clock())
         metrics.interceptor_failures.read = lambda: interceptors.failures
 
@@ -70,6 +73,11 @@ class Meters:
         """A Produce request was answered."""
         self._request_latency.record(latency_s * 1000)
         self._throttle_time.record(throttle_time_ms)
+
+    def held(self, hold_s: float) -> None:
+        """The event loop could do nothing else for so long."""
+        if hold_s > self._longest_hold_s:
+            self._longest_hold_s = hold_s
 
     def connected(self, node_id: int) -> None:
         """A connection to a broker is up."""

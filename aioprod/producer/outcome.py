@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
 
 from aioprod._error_codes import ErrorCode
 from aioprod.cluster import Node
@@ -32,7 +33,10 @@ from aioprod.types import TopicPartition
 from aioprod.wire.buffer import Buffer
 from aioprod.wire.codec import decode
 
-__all__ = ["Outcomes"]
+__all__ = ["FAILED_PER_TURN", "Outcomes"]
+
+FAILED_PER_TURN = 100
+"""Batches that are given up in one turn of the loop when many of them are at once: some milliseconds' worth."""
 
 DUPLICATES_OF = {
     UnknownOutcomeError: "They may be stored: sending them again may make duplicates.",
@@ -264,9 +268,10 @@ class Outcomes:
         )
         self._delivery.fail(batch, failure)
 
-    def fail_all(self, now: float, why: str, cause: BaseException | None) -> None:
-        """Give everything up that has no outcome yet: the producer closes, or is broken."""
-        for batch in list(self._accumulator.incomplete):
+    def fail_some(self, now: float, why: str, cause: BaseException | None) -> bool:
+        """Give up a turn's worth of what has no outcome yet, as the producer ends; whether there is more."""
+        for batch in list(islice(self._accumulator.incomplete, FAILED_PER_TURN)):
             if cause is not None:
                 batch.cause = cause
             self.fail(batch, now, why)
+        return bool(self._accumulator.incomplete)

@@ -23,7 +23,7 @@ from aioprod.net.pool import BrokerLink
 from aioprod.producer.compressor import Compressor
 from aioprod.producer.dispatch import Dispatch
 from aioprod.producer.meters import Meters
-from aioprod.producer.outcome import Outcomes
+from aioprod.producer.outcome import FAILED_PER_TURN, Outcomes
 from aioprod.producer.results import Delivery
 from aioprod.producer.room import Room
 from aioprod.producer.settings import SenderSettings
@@ -34,9 +34,6 @@ __all__ = ["Sender"]
 
 HOUSEKEEPING_S = 1.0
 """How often failed futures that were dropped are looked for, while there are any."""
-
-EXPIRED_PER_TURN = 100
-"""Batches that are failed in one turn of the loop; the deadline of the next one is over too then."""
 
 TIMER_LATE_S = 0.0005
 """uvloop rounds delays to whole milliseconds: without this a timer may ring before what it is for is due."""
@@ -132,7 +129,9 @@ class Sender(ClientListener):
         while True:
             self._due = math.inf
             # What the work makes due meanwhile counts too.
-            self._due = min(self._tick(self._clock()), self._due)
+            start = self._clock()
+            self._due = min(self._tick(start), self._due)
+            self._meters.held(self._clock() - start)
             await self._sleep()
 
     async def _sleep(self) -> None:
@@ -175,7 +174,7 @@ class Sender(ClientListener):
     def _tick(self, now: float) -> float:
         """Do everything that is due; when the next thing will be."""
         accumulator = self._accumulator
-        for batch in expired(accumulator, now, EXPIRED_PER_TURN):
+        for batch in expired(accumulator, now, FAILED_PER_TURN):
             self._outcomes.expire(batch, now)
         nexts = [
             self._client.poll(now),
@@ -185,8 +184,8 @@ class Sender(ClientListener):
         ]
         nexts += [self._attend(queue, now) for queue in accumulator.queues.values() if queue.has_work()]
         if self._delivery.unseen:
-            self._delivery.report_unseen(closing=False)
-            nexts.append(now + HOUSEKEEPING_S)
+            were_all_looked_at = self._delivery.report_unseen(closing=False)
+            nexts.append(now + HOUSEKEEPING_S if were_all_looked_at else now)
         self._delivery.run()
         return min((due for due in nexts if due is not None), default=math.inf)
 
@@ -230,6 +229,7 @@ class Sender(ClientListener):
         """Answers came in: first refill the wire, then tell the outcomes."""
         self._refill(link)
         self._delivery.run()
+        self._dispatch.rest()
 
     def link_writable(self, link: BrokerLink) -> None:
         """The socket takes bytes again, or a throttle has ended."""

@@ -10,7 +10,7 @@ from random import Random
 from typing import Any, Final
 
 from aioprod.cluster import Metadata, MetadataUpdate, PartitionInfo
-from aioprod.cluster.metadata import topic_name_error
+from aioprod.cluster.names import topic_name_error
 from aioprod.errors import (
     AioprodError,
     AuthorizationError,

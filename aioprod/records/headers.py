@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from aioprod.errors import CorruptRecordError, SerializationError
-from aioprod.records.varint import read_varint
+from aioprod.errors import SerializationError
+from aioprod.records.fields import FieldReader
 from aioprod.types import Headers
 from aioprod.wire.buffer import Buffer, Writer
 
@@ -68,26 +68,4 @@ def decode_headers(data: Buffer, pos: int, end: int) -> tuple[tuple[str, bytes |
 
     Raises CorruptRecordError when the bytes are no headers, or too few or too many.
     """
-    count, pos = read_varint(data, pos, end, 32)
-    if not 0 <= count <= (end - pos) // 2:
-        raise CorruptRecordError(f"A record declares {count} headers in {end - pos} bytes.")
-    headers: list[tuple[str, bytes | None]] = []
-    for _ in range(count):
-        size, pos = read_varint(data, pos, end, 32)
-        if not 0 <= size <= end - pos:
-            raise CorruptRecordError(f"The name of a header has {size} bytes where {end - pos} are left.")
-        try:
-            name = str(data[pos : pos + size], "utf-8")
-        except UnicodeDecodeError as error:
-            raise CorruptRecordError("The name of a header is no UTF-8.") from error
-        size, pos = read_varint(data, pos + size, end, 32)
-        if not -1 <= size <= end - pos:
-            raise CorruptRecordError(f"The value of header {name!r} has {size} bytes where {end - pos} are left.")
-        if size < 0:
-            headers.append((name, None))
-        else:
-            headers.append((name, bytes(data[pos : pos + size])))
-            pos += size
-    if pos != end:
-        raise CorruptRecordError(f"A record has {end - pos} bytes after its headers.")
-    return tuple(headers)
+    return FieldReader(data, pos, end).headers()

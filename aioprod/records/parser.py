@@ -11,8 +11,8 @@ from typing import Final, NamedTuple
 from aioprod.errors import CorruptRecordError, ProtocolError
 from aioprod.records import layout
 from aioprod.records.compression import decompress
-from aioprod.records.headers import decode_headers
-from aioprod.records.varint import read_varint
+from aioprod.records.fields import FieldReader
+from aioprod.wire import memory
 from aioprod.wire.buffer import Buffer
 from aioprod.wire.crc import crc32c
 
@@ -117,24 +117,70 @@ class ParsedBatch:
             raise CorruptRecordError(
                 f"The batch at offset {self.base_offset} declares {self.count} records in {len(data)} bytes."
             )
-        position = 0
-        previous_delta = -1
+        reader = RecordReader(self, data)
         for _ in range(self.count):
-            timestamp_delta, offset_delta, key, value, headers, position = _read_record(data, position)
-            if not previous_delta < offset_delta <= self.last_offset_delta:
-                raise CorruptRecordError(
-                    f"A record in the batch at offset {self.base_offset} has the offset delta {offset_delta}, "
-                    f"between {previous_delta} and {self.last_offset_delta}, the last of the batch."
-                )
-            previous_delta = offset_delta
-            timestamp = self.max_timestamp if self.is_log_append_time else self.base_timestamp + timestamp_delta
-            if not _INT64_MIN <= timestamp <= _INT64_MAX:
-                raise CorruptRecordError(f"The timestamp of the record at {self.base_offset + offset_delta} overflows.")
-            yield ParsedRecord(self.base_offset + offset_delta, timestamp, key, value, headers)
-        if position != len(data):
+            yield reader.record()
+        reader.finish()
+
+
+class RecordReader(FieldReader):
+    """Reads the records of `batch`, which are `data`, one after the other; raises CorruptRecordError."""
+
+    __slots__ = (
+        "_base_offset",
+        "_base_timestamp",
+        "_delta_max",
+        "_delta_min",
+        "_last_offset_delta",
+        "_limit",
+        "_log_append_time",
+        "_previous_delta",
+    )
+
+    def __init__(self, batch: ParsedBatch, data: bytes) -> None:
+        FieldReader.__init__(self, data, 0, len(data))
+        self._limit = len(data)
+        self._base_offset = batch.base_offset
+        self._last_offset_delta = batch.last_offset_delta
+        self._previous_delta = -1
+        self._base_timestamp = batch.base_timestamp
+        # Within these a timestamp has no more than 64 bits.
+        self._delta_min = _INT64_MIN - min(batch.base_timestamp, 0)
+        self._delta_max = _INT64_MAX - max(batch.base_timestamp, 0)
+        self._log_append_time: int | None = batch.max_timestamp if batch.is_log_append_time else None
+
+    def record(self) -> ParsedRecord:
+        """The next record."""
+        self.end = self._limit
+        size = self.varint(32)
+        if not 0 < size <= self.end - self.position:
+            raise CorruptRecordError(f"A record declares {size} bytes where {self.end - self.position} are left.")
+        self.end = self.position + size
+        self.position += 1
+        timestamp_delta = self.varint(64)
+        offset_delta = self.varint(32)
+        key = self.nullable()
+        value = self.nullable()
+        headers = self.headers()
+        if not self._previous_delta < offset_delta <= self._last_offset_delta:
             raise CorruptRecordError(
-                f"The batch at offset {self.base_offset} has {len(data) - position} bytes after its last record."
+                f"A record in the batch at offset {self._base_offset} has the offset delta {offset_delta}, "
+                f"between {self._previous_delta} and {self._last_offset_delta}, the last of the batch."
             )
+        self._previous_delta = offset_delta
+        offset = self._base_offset + offset_delta
+        timestamp = self._log_append_time
+        if timestamp is None:
+            if not self._delta_min <= timestamp_delta <= self._delta_max:
+                raise CorruptRecordError(f"The timestamp of the record at {offset} overflows.")
+            timestamp = self._base_timestamp + timestamp_delta
+        return memory.tuple_as(ParsedRecord, (offset, timestamp, key, value, headers))
+
+    def finish(self) -> None:
+        """There is nothing after the last record."""
+        if self.position != self._limit:
+            left = self._limit - self.position
+            raise CorruptRecordError(f"The batch at offset {self._base_offset} has {left} bytes after its last record.")
 
 
 def parse_batches(
@@ -204,27 +250,3 @@ def _parse_batch(view: memoryview, verify_crc: bool, decompressed_max: int) -> P
         payload=view[layout.HEADER :],
         decompressed_max=decompressed_max,
     )
-
-
-def _read_record(
-    data: bytes, position: int
-) -> tuple[int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...], int]:
-    """Timestamp delta, offset delta, key, value and headers of the record at `position`, and the position after it."""
-    size, position = read_varint(data, position, len(data), 32)
-    if not 0 < size <= len(data) - position:
-        raise CorruptRecordError(f"A record declares {size} bytes where {len(data) - position} are left.")
-    end = position + size
-    timestamp_delta, position = read_varint(data, position + 1, end, 64)
-    offset_delta, position = read_varint(data, position, end, 32)
-    key, position = _read_nullable(data, position, end)
-    value, position = _read_nullable(data, position, end)
-    return timestamp_delta, offset_delta, key, value, decode_headers(data, position, end), end
-
-
-def _read_nullable(data: bytes, position: int, end: int) -> tuple[bytes | None, int]:
-    size, position = read_varint(data, position, end, 32)
-    if not -1 <= size <= end - position:
-        raise CorruptRecordError(f"A key or value declares {size} bytes where {end - position} are left.")
-    if size < 0:
-        return None, position
-    return data[position : position + size], position + size

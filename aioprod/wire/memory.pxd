@@ -1,7 +1,8 @@
 # The compiled form of memory.py.
 
+from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.memoryview cimport PyMemoryView_GET_BUFFER
-from cpython.object cimport PyObject_GenericSetAttr
+from cpython.object cimport PyObject, PyObject_GenericSetAttr, PyTypeObject
 from cpython.unicode cimport PyUnicode_DecodeUTF8
 
 cdef extern from "Python.h":
@@ -27,9 +28,18 @@ cdef inline str text(const unsigned char *data, Py_ssize_t position, Py_ssize_t 
     return PyUnicode_DecodeUTF8(<const char *> data + position, size, NULL)
 
 
+cdef inline bytes copied(const unsigned char *data, Py_ssize_t position, Py_ssize_t size):
+    return PyBytes_FromStringAndSize(<const char *> data + position, size)
+
+
 cdef inline instance(type kind):
     return PyType_GenericAlloc(kind, 0)
 
 
 cdef inline int set_field(object instance, object name, object value) except -1:
     return PyObject_GenericSetAttr(instance, name, value)
+
+
+cdef inline tuple_as(type kind, tuple values):
+    cdef tuple arguments = (values,)
+    return (<PyTypeObject *> tuple).tp_new(kind, <PyObject *> arguments, NULL)

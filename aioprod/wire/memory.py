@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
-__all__ = ["first_byte", "instance", "number", "set_field", "text"]
+__all__ = ["copied", "first_byte", "instance", "number", "set_field", "text", "tuple_as"]
+
+NamedT = TypeVar("NamedT", bound=tuple[Any, ...])
 
 
 def first_byte(view: memoryview) -> memoryview:
@@ -22,6 +24,11 @@ def text(data: memoryview, position: int, size: int) -> str:
     return str(data[position : position + size], "utf-8")
 
 
+def copied(data: memoryview, position: int, size: int) -> bytes:
+    """The `size` bytes at `position`, which are there."""
+    return bytes(data[position : position + size])
+
+
 def instance(kind: type) -> Any:
     """An instance of a dataclass with slots, whose fields are not set yet."""
     return object.__new__(kind)
@@ -30,3 +37,8 @@ def instance(kind: type) -> Any:
 def set_field(instance: object, name: str, value: object) -> None:
     """Set a field, of a frozen dataclass too."""
     object.__setattr__(instance, name, value)
+
+
+def tuple_as(kind: type[NamedT], values: tuple[Any, ...]) -> NamedT:
+    """A named tuple of all its values."""
+    return tuple.__new__(kind, values)

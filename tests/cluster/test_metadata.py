@@ -8,6 +8,7 @@ from uuid import UUID
 import pytest
 
 from aioprod.cluster import Node, topic_name_error
+from aioprod.cluster.metadata import PARTITIONS_AT_ONCE
 from aioprod.errors import BrokerError, ErrorCode, ProtocolError
 from aioprod.types import TopicPartition
 from tests.support.metadata_answers import broker, exchange, failed, new_metadata, partition, response, topic
@@ -245,6 +246,28 @@ def test_leaders_follow_the_brokers_that_are_alive() -> None:
     metadata.build_request(3.0, True)
     metadata.handle_response(response(topic("v")), 3.0, version=12)
     assert metadata.cluster.partitions_for_topic("u") == u_before
+
+
+def test_of_very_many_partitions_only_some_follow_the_brokers_at_once() -> None:
+    metadata = new_metadata()
+    rows = [partition(index, leader=2) for index in range(PARTITIONS_AT_ONCE // 2)]
+    names = [f"t{number}" for number in range(5)]
+    for name in names:
+        metadata.add_topic(name, 0.0)
+    metadata.build_request(0.0, True)
+    metadata.handle_response(response(*(topic(name, rows) for name in names)), 0.0, version=12)
+    metadata.add_topic("new", 1.0)
+    metadata.build_request(1.0, True)
+    metadata.handle_response(response(brokers=[broker(1)]), 1.0, version=12)
+    metadata.forget_topic("t0")
+    turns = 1
+    while metadata.is_behind:
+        metadata.rebind()
+        turns += 1
+    assert turns == 3
+    for name in names:
+        assert metadata.cluster.available_partitions_for_topic(name) == ()
+    assert metadata.rebind() == set()
 
 
 def test_cluster_id_stays_and_controller_follows() -> None:

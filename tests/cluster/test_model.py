@@ -51,6 +51,7 @@ def test_cluster_answers_every_look_up() -> None:
     assert cluster.unauthorized_topics == {"secret"}
     assert cluster.invalid_topics == {"bad name"}
     assert cluster.topic_ids == {"orders": orders}
+    assert (cluster.topic_id("orders"), cluster.topic_id("unknown")) == (orders, None)
     assert [p.partition for p in cluster.partitions_for_topic("orders")] == [0, 1, 2]
     assert [p.partition for p in cluster.available_partitions_for_topic("orders")] == [0, 2]
     assert cluster.partition_count("orders") == 3

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from aioprod.core.drain import end_backoffs, finish_due
-from aioprod.core.lifecycle import land, requeue
+from aioprod.core.drain import BATCHES_MAX, end_backoffs, finish_due
+from aioprod.core.lifecycle import compressed, land, requeue
 from aioprod.core.states import BatchState
+from aioprod.records.compression import Compression
 from tests.support.accumulators import UNLIMITED, Harness, values
 
 
@@ -54,6 +55,45 @@ def test_the_request_size_bounds_unfinished_batches_too() -> None:
     batches = [harness.batch(b"x" * 200, partition=partition) for partition in (0, 1, 2)]
     assert harness.drain(size_max=2 * batches[0].builder.size) == batches[:2]
     assert harness.drain() == batches[2:]
+
+
+def test_what_is_yet_to_be_compressed_has_a_bound_of_its_own() -> None:
+    harness = Harness(batch_size=100, in_flight_max=UNLIMITED)
+    harness.lead({0: 1, 1: 1, 2: 1, 3: 1, 4: 1})
+    batches = [harness.batch(b"x" * 200, partition=partition) for partition in (0, 1, 2)]
+    batches += [harness.batch(b"x" * 10, partition=partition) for partition in (3, 4)]
+    batches[0].builder.compress(Compression.GZIP, None)
+    batches[2].builder.compress(Compression.GZIP, None)
+    raw = batches[1].builder.size
+    assert harness.drain(raw_max=raw) == batches[:3]
+    assert harness.drain(raw_max=1) == batches[3:4]
+    assert harness.drain(raw_max=1) == batches[4:]
+
+
+def test_there_is_a_limit_of_batches() -> None:
+    count = BATCHES_MAX + 1
+    harness = Harness(buffer_memory=10_000_000)
+    harness.lead(dict.fromkeys(range(2 * count), 1))
+    batches = [harness.batch(partition=partition) for partition in range(2 * count)]
+    for batch in batches[:count]:
+        harness.accumulator.finish(batch.partition, 0.0)
+    assert harness.drain(size_max=10_000_000, raw_max=10_000_000) == batches[:BATCHES_MAX]
+    assert harness.drain(size_max=10_000_000, raw_max=10_000_000) == batches[BATCHES_MAX : 2 * BATCHES_MAX]
+
+
+def test_what_a_thread_compresses_is_passed_over_and_holds_back_its_partition() -> None:
+    harness = Harness(batch_size=100, in_flight_max=UNLIMITED)
+    harness.lead({0: 1, 1: 1})
+    held = harness.batch(b"x" * 100, partition=0)
+    behind = harness.batch(b"y" * 100, partition=0)
+    other = harness.batch(b"z" * 100, partition=1)
+    held.compressing = True
+    assert harness.drain() == [other]
+    harness.batch(b"z", partition=0)
+    assert harness.drain() == []
+    assert compressed(harness.accumulator, held, 0.0)
+    assert harness.drain() == [held]
+    assert harness.drain() == [behind]
 
 
 def test_partitions_take_turns() -> None:

@@ -28,6 +28,7 @@ STEPS = st.one_of(
     st.tuples(st.just("drain"), st.integers(1, 2), st.just(100_000), st.just(True)),
     st.tuples(st.just("acknowledge"), st.integers(0, 5)),
     st.tuples(st.just("again"), st.integers(0, 5), st.sampled_from([0.0, 0.5])),
+    st.tuples(st.just("divide"), st.integers(0, 5), st.booleans()),
     st.tuples(st.just("leaders"), LEADERS),
     st.tuples(st.just("flush")),
     st.tuples(st.just("wait"), st.integers(1, 5000)),
@@ -107,6 +108,19 @@ class Driver:
             lifecycle.requeue(self.accumulator, batch, self.now, delay_s)
         return self.held()
 
+    def divide(self, number: int, in_halves: bool) -> object:
+        module = self.leg["aioprod.core.division"]
+        if number < len(self.on_the_way) and self.on_the_way[number].builder.count > 1:
+            batch = self.on_the_way.pop(number)
+            assert self.leg["aioprod.core.lifecycle"].land(self.accumulator, batch, self.now)
+            if in_halves:
+                module.split(self.accumulator, batch, self.now)
+            else:
+                culprits = module.set_apart(self.accumulator, batch, [0], self.now)
+                self.leg["aioprod.core.lifecycle"].settle(self.accumulator, culprits, self.now)
+                self.leg["aioprod.core.lifecycle"].release(self.accumulator, culprits)
+        return self.held()
+
     def leaders(self, leaders: dict[int, int]) -> object:
         self.lead = {index: leaders.get(index, self.lead.get(index, 1)) for index in range(max([2, *leaders]) + 1)}
         self.harness.lead(self.lead, epoch=len(self.log) + 2, now=self.now)
@@ -182,7 +196,7 @@ class Calls:
 
 OPTIONS = st.fixed_dictionaries(
     {
-        "batch_size": st.sampled_from([100, 1000, 5000]),
+        "batch_size": st.integers(80, 400) | st.just(5000),
         "buffer_memory": st.sampled_from([4000, 100_000]),
         "max_request_size": st.sampled_from([1000, 10_000]),
         "in_flight_max": st.sampled_from([1, 1000]),

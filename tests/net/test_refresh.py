@@ -6,6 +6,7 @@ import socket
 import pytest
 
 from aioprod.cluster import Node
+from aioprod.cluster.metadata import PARTITIONS_AT_ONCE
 from aioprod.core.backoff import Backoff
 from aioprod.errors import ErrorCode, MetadataTimeoutError, RequestTimedOutError
 from aioprod.messages import ApiVersionsRequest, MetadataRequest, MetadataResponse
@@ -36,6 +37,27 @@ async def test_one_request_at_a_time() -> None:
         await listener.until(lambda: {"a", "b", "c"} <= client.metadata.cluster.topics)
         asked = [[topic.name for topic in request.topics] for request in brokers.seen_of(MetadataRequest)]
         assert asked[:3] == [[], ["a"], ["b", "c"]]
+
+
+async def test_many_partitions_follow_a_change_of_brokers_in_several_turns() -> None:
+    async with FakeBrokers(2) as brokers, running_client(*brokers.addresses) as (client, listener):
+        metadata = client.metadata
+        names = [f"t{number}" for number in range(3)]
+        for name in names:
+            brokers.create_topic(name, partitions=PARTITIONS_AT_ONCE)
+            metadata.add_topic(name, 0.0)
+        client.wake()
+        await listener.until(lambda: len(metadata.cluster.topics) == 3)
+        before = len(listener.updates)
+        moved_to(brokers, 2, ("moved", 9092))
+        metadata.request_update(0.0, "t0")
+        client.wake()
+        await listener.until(lambda: len(listener.updates) > before and not metadata.is_behind)
+        for name in names:
+            hosts = {info.leader.host for info in metadata.cluster.partitions_for_topic(name) if info.leader}
+            assert hosts == {"127.0.0.1", "moved"}
+        # The answer tells of t0, and t2 is the first to follow; nothing is left to change of t0 when its turn comes.
+        assert [update.changed_topics for update in listener.updates[before:]] == [{"t0", "t2"}, {"t1"}, set()]
 
 
 async def test_known_brokers_are_asked_again_after_the_maximal_age() -> None:

@@ -27,6 +27,7 @@ NAMES = {
     "connection_count",
     "connection_creation_total",
     "interceptor_failures",
+    "loop_gap_max",
     "metadata_age_s",
     "produce_throttle_time_avg",
     "produce_throttle_time_max",
@@ -117,6 +118,22 @@ async def test_waiting_senders_are_counted(brokers: FakeBrokers) -> None:
         hold.release()
         await asyncio.gather(*sending)
         assert producer.metrics()["waiting_senders"] == 0
+
+
+async def test_how_long_the_loop_was_held(brokers: FakeBrokers) -> None:
+    brokers.create_topic("t")
+    clock = ShiftedClock()
+
+    def takes_long(*_: object) -> None:
+        clock.offset_s += 3.0
+
+    async with running(brokers, clock=clock) as producer:
+        await producer.send("t", b"v")
+        assert 0 < producer.metrics()["loop_gap_max"] < 3000
+        producer.send_nowait("t", b"v", on_delivery=takes_long)
+        await producer.flush()
+        await producer.send("t", b"v")
+        assert 3000 <= producer.metrics()["loop_gap_max"] < 6000
 
 
 def config(**options: Any) -> ProducerConfig:

@@ -5,7 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aioprod.errors import CorruptRecordError
-from aioprod.records.varint import put_int, put_varint, read_varint, varint_size
+from aioprod.records.builder import put_int, put_varint, varint_size
+from aioprod.records.fields import FieldReader
+from aioprod.wire.buffer import Buffer
 
 INT32 = st.integers(-(1 << 31), (1 << 31) - 1)
 INT64 = st.integers(-(1 << 63), (1 << 63) - 1)
@@ -25,6 +27,12 @@ KNOWN = [
     ((1 << 63) - 1, "feffffffffffffffff01"),
     (-(1 << 63), "ffffffffffffffffff01"),
 ]
+
+
+def read_varint(data: Buffer, position: int, end: int, bits: int) -> tuple[int, int]:
+    """A varint and the position after it."""
+    reader = FieldReader(data, position, end)
+    return reader.varint(bits), reader.position
 
 
 def encoded(value: int) -> bytes:

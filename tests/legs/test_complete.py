@@ -1,0 +1,71 @@
+"""No module is compiled without being compared: whoever adds a .pxd adds its module here, and to a test beside this."""
+
+from __future__ import annotations
+
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+from setup import hot_modules
+from tests.support.legs import legs
+
+COMPARED = {
+    "test_arrow.py": ("arrow.columns", "core.rows"),
+    "test_core.py": (
+        "core.accumulator",
+        "core.batch",
+        "core.budget",
+        "core.choice",
+        "core.division",
+        "core.drain",
+        "core.lifecycle",
+        "core.many",
+        "core.partition",
+        "core.pool",
+    ),
+    "test_producer.py": (
+        "core.answer",
+        "core.connection",
+        "core.produce",
+        "metrics",
+        "net.connection",
+        "producer.clock",
+        "producer.completion",
+        "producer.dispatch",
+        "producer.guard",
+        "producer.meters",
+        "producer.producer",
+        "producer.results",
+        "record_metadata",
+    ),
+    "test_records.py": (
+        "records.builder",
+        "records.cursor",
+        "records.fields",
+        "records.parser",
+    ),
+    "test_routing.py": ("routing.hashes", "routing.sticky"),
+    "test_send_arrow.py": (),
+    "test_wire.py": ("wire.buffer", "wire.codec", "wire.decoder", "wire.frame"),
+}
+"""The modules of aioprod that each file here runs on both legs."""
+
+HOT = sorted(extension.name for extension in hot_modules())
+
+
+def test_every_compiled_module_is_compared() -> None:
+    assert sorted(f"aioprod.{module}" for modules in COMPARED.values() for module in modules) == HOT
+
+
+def test_the_tests_are_there() -> None:
+    assert sorted(COMPARED) == sorted(
+        path.name for path in Path(__file__).parent.glob("test_*.py") if path != Path(__file__)
+    )
+
+
+@pytest.mark.parametrize("name", HOT)
+def test_each_leg_runs_its_own_modules(name: str) -> None:
+    compiled, interpreted = (Path(leg[name].__file__) for leg in legs())
+    assert compiled.name.endswith(str(sysconfig.get_config_var("EXT_SUFFIX")))
+    assert interpreted.suffix == ".py"

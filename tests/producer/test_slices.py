@@ -1,0 +1,174 @@
+"""Work that comes in masses is done in slices: the event loop gets its turn in between."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from aioprod import ProducerConfig
+from aioprod.core.lifecycle import land, settle
+from aioprod.errors import NotSentError
+from aioprod.interceptors import Interceptors
+from aioprod.producer.compressor import INLINE_S
+from aioprod.producer.dispatch import RAW_BATCHES, TURN_S, Dispatch
+from aioprod.producer.meters import Meters
+from aioprod.producer.outcome import FAILED_PER_TURN
+from aioprod.producer.results import Delivery
+from aioprod.producer.settings import sender_settings
+from aioprod.records.compression import Compression, inline_size
+from tests.support.accumulators import Harness
+from tests.support.fake_broker import FakeBrokers
+from tests.support.producers import ShiftedClock, new_producer, pass_time, produced, running, turns
+
+
+async def test_batches_that_expire_together_are_failed_some_in_each_turn(brokers: FakeBrokers) -> None:
+    brokers.create_topic("t")
+    clock = ShiftedClock()
+    options: dict[str, Any] = {"batch_size": 0, "delivery_timeout_ms": 60_000, "request_timeout_ms": 50_000}
+    async with running(brokers, clock=clock, **options) as producer:
+        await producer.partitions_for("t")
+        await brokers[1].kill(stay_in_metadata=True)
+        count = 3 * FAILED_PER_TURN - 1
+        futures = [producer.submit("t", b"v") for _ in range(count)]
+        left: list[int] = []
+        pass_time(producer, clock, 61.0)
+        while producer.buffered.records:
+            await turns(1)
+            left.append(len(producer._engine.accumulator.incomplete))
+        assert {count - FAILED_PER_TURN, count - 2 * FAILED_PER_TURN, 0} == set(left) - {count}
+        assert all(isinstance(future.exception(), NotSentError) for future in futures)
+        await brokers[1].start()
+
+
+async def test_what_is_compressed_on_the_loop_is_spread_over_requests_and_turns(brokers: FakeBrokers) -> None:
+    size = inline_size(Compression.GZIP, 9, INLINE_S)
+    brokers.create_topic("t", partitions=3 * RAW_BATCHES)
+    options: dict[str, Any] = {"compression_type": "gzip", "compression_gzip_level": 9, "batch_size": size}
+    async with running(brokers, linger_ms=1_000_000, adaptive_linger=False, **options) as producer:
+        await producer.partitions_for("t")
+        compressor = producer._engine._sender._compressor
+        assert compressor is not None
+        compressor._timer = lambda: 0.0
+        for partition in range(3 * RAW_BATCHES):
+            producer.send_nowait("t", b"v" * (size - 200), partition=partition)
+        await producer.flush()
+    assert [len(request) for request in produced(brokers)] == [RAW_BATCHES] * 3
+
+
+class Stepping:
+    """A clock that runs on by `step_s` with each look at it."""
+
+    def __init__(self, step_s: float) -> None:
+        self.now_s = 1000.0
+        self.step_s = step_s
+
+    def __call__(self) -> float:
+        self.now_s += self.step_s
+        return self.now_s
+
+
+def test_brokers_take_turns_of_the_loop() -> None:
+    asked: list[Callable[[], None]] = []
+    harness = Harness()
+    harness.lead({0: 1, 1: 2, 2: 3})
+    queues = [harness.accumulator.queue(node_id) for node_id in (1, 2, 3)]
+    nobody = cast(Any, None)
+    dispatch = Dispatch(
+        sender_settings(ProducerConfig.from_options(bootstrap_servers="h:1")),
+        client=nobody,
+        accumulator=harness.accumulator,
+        delivery=nobody,
+        outcomes=nobody,
+        room=nobody,
+        meters=Meters(),
+        compressor=None,
+        clock=Stepping(TURN_S),
+        turn=asked.append,
+        wake_at=nobody,
+        on_failure=nobody,
+    )
+    for queue in queues:
+        queue.scheduled = True
+        dispatch.schedule(queue)
+    served: list[int] = []
+    while asked:
+        asked.pop()()
+        served.append(sum(not queue.scheduled for queue in queues))
+    assert served == [1, 2, 3]
+
+
+@pytest.mark.parametrize("by", ["close", "failure"])
+async def test_what_is_given_up_is_failed_some_in_each_turn(brokers: FakeBrokers, by: str) -> None:
+    brokers.create_topic("t")
+    count = 3 * FAILED_PER_TURN - 1
+    async with running(brokers, batch_size=0) as producer:
+        await producer.partitions_for("t")
+        await brokers[1].kill(stay_in_metadata=True)
+        futures = [producer.submit("t", b"v") for _ in range(count)]
+        left: list[int] = []
+        if by == "failure":
+            producer._engine.fail(RuntimeError("on purpose"))
+        closing = asyncio.create_task(producer.close(0))
+        while producer.buffered.records:
+            left.append(len(producer._engine.accumulator.incomplete))
+            await turns(1)
+        assert {count - FAILED_PER_TURN, count - 2 * FAILED_PER_TURN, 0} >= set(left) - {count}
+        assert count - FAILED_PER_TURN in left
+        assert all(isinstance(future.exception(), NotSentError) for future in futures)
+        assert (await closing).not_sent == count
+
+
+async def test_a_close_that_is_cancelled_meanwhile_fails_the_rest_at_once(brokers: FakeBrokers) -> None:
+    brokers.create_topic("t")
+    count = 5 * FAILED_PER_TURN
+    producer = new_producer(brokers.bootstrap, batch_size=0)
+    await producer.start()
+    await producer.partitions_for("t")
+    await brokers[1].kill(stay_in_metadata=True)
+    futures = [producer.submit("t", b"v") for _ in range(count)]
+    closing = asyncio.create_task(producer.close(0))
+    while len(producer._engine.accumulator.incomplete) == count:
+        await turns(1)
+    task = producer._engine._closing
+    assert task is not None
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await closing
+    assert all(isinstance(future.exception(), NotSentError) for future in futures)
+    assert producer.buffered == (0, 0)
+
+
+def test_outcomes_have_one_share_of_a_turn_whoever_asks() -> None:
+    asked: list[Callable[[], None]] = []
+    harness = Harness()
+    harness.lead({0: 1, 1: 1, 2: 1})
+    loop = cast(Any, SimpleNamespace(call_soon=asked.append))
+    delivery = Delivery(
+        harness.accumulator,
+        loop=loop,
+        clock=Stepping(2 * TURN_S),
+        interceptors=Interceptors(()),
+        on_error=None,
+        held=lambda hold_s: None,
+        room_freed=lambda: None,
+        watch_unseen=lambda: None,
+    )
+    for partition in range(3):
+        harness.batch(partition=partition)
+    for batch in harness.drain():
+        land(harness.accumulator, batch, 0.0)
+        settle(harness.accumulator, batch, 0.0)
+        delivery.succeed(batch, 0, -1)
+    left: list[int] = []
+    for _ in range(3):
+        delivery.run()
+        delivery.run()
+        left.append(len(delivery.batches()))
+        assert len(asked) == 1
+        asked.pop()()
+    assert left == [2, 1, 0]
+    assert delivery.is_idle
