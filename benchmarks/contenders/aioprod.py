@@ -58,8 +58,9 @@ async def measure(job: Job, meter: Meter) -> Measurement:
 async def _send_nowait(producer: Producer, job: Job, count: int, tally: Tally) -> None:
     topic = job.topics[0]
     stream = data.values(job)
+    counted = tally.on_delivery
     for _ in range(count // SLICE):
-        callback = tally.timed(tally.on_delivery)
+        callback = tally.timed(counted)
         for value in islice(stream, SLICE):
             while True:
                 try:
@@ -67,7 +68,7 @@ async def _send_nowait(producer: Producer, job: Job, count: int, tally: Tally) -
                     break
                 except BufferFullError:
                     await producer.drain()
-            callback = tally.on_delivery
+            callback = counted
         await producer.drain()
     await producer.flush()
 
@@ -75,8 +76,9 @@ async def _send_nowait(producer: Producer, job: Job, count: int, tally: Tally) -
 async def _send_nowait_keyed(producer: Producer, job: Job, count: int, tally: Tally) -> None:
     topic = job.topics[0]
     stream = data.pairs(job)
+    counted = tally.on_delivery
     for _ in range(count // SLICE):
-        callback = tally.timed(tally.on_delivery)
+        callback = tally.timed(counted)
         for key, value in islice(stream, SLICE):
             while True:
                 try:
@@ -84,7 +86,7 @@ async def _send_nowait_keyed(producer: Producer, job: Job, count: int, tally: Ta
                     break
                 except BufferFullError:
                     await producer.drain()
-            callback = tally.on_delivery
+            callback = counted
         await producer.drain()
     await producer.flush()
 
@@ -103,9 +105,10 @@ async def _touch(producer: Producer, job: Job) -> None:
 async def _spread(producer: Producer, job: Job, count: int, tally: Tally) -> None:
     """Bursts of records to one topic after the other."""
     stream = data.values(job)
+    counted = tally.on_delivery
     for number in range(count // SLICE):
         topic = job.topics[number % len(job.topics)]
-        callback = tally.timed(tally.on_delivery)
+        callback = tally.timed(counted)
         for value in islice(stream, SLICE):
             while True:
                 try:
@@ -113,7 +116,7 @@ async def _spread(producer: Producer, job: Job, count: int, tally: Tally) -> Non
                     break
                 except BufferFullError:
                     await producer.drain()
-            callback = tally.on_delivery
+            callback = counted
         await producer.drain()
     await producer.flush()
 
