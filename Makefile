@@ -44,7 +44,7 @@ lint: $(READY) ## style, types, layers, generated pages
 	$(BIN)/python -m aioprod.config | diff docs/configuration.md -
 
 bench: $(READY) $(COMPILED) ## aioprod beside aiokafka and confluent-kafka, about 20 minutes; ARGS="--rows tasks --quick" for less
-	@$(BIN)/python -m benchmarks $(ARGS)
+	@$(BIN)/python -m benchmarks $(or $(ARGS),--write)
 
 clean: ## remove what these targets made here; fetched jars stay in the user's cache folder
 	rm -rf .venv build dist *.egg-info .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

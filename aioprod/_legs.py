@@ -1,7 +1,7 @@
 """Which leg runs: the hot modules compiled, or the same sources interpreted when AIOPROD_NO_EXT=1 is set.
 
-Importing this decides it for all modules of aioprod that are imported after it. What finds no extension modules, such as
-an import from a zip file, runs the interpreted leg without being told.
+Importing this decides it for all modules of aioprod that are imported after it. What finds no extension modules, such
+as an import from a zip file, runs the interpreted leg without being told.
 """
 
 from __future__ import annotations

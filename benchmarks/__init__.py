@@ -1,1 +1,2 @@
-"""aioprod beside aiokafka and confluent-kafka: `python -m benchmarks --help`."""
+"""aioprod beside aiokafka and confluent-kafka (`python -m benchmarks --help`), and its two legs side by side
+(`python -m benchmarks.micro`)."""

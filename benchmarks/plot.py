@@ -29,7 +29,7 @@ def plot(results: Mapping[str, Any], path: Path) -> None:
         axes.set_title(title, fontsize=10)
     panels[0].set_yticks(range(len(rows)), [row.title.replace("`", "") for row, _ in rows], fontsize=8)
     panels[0].invert_yaxis()
-    panels[-1].legend(loc="lower right", fontsize=8)
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper left", ncols=2, fontsize=8)
     figure.savefig(path, dpi=110)
 
 
@@ -54,6 +54,6 @@ def _draw(axes: Axes, results: Mapping[str, Any], broker: str, rows: list[tuple[
             fontsize=8,
         )
     axes.set_xscale("log")
-    axes.margins(x=0.15)
+    axes.margins(x=0.15, y=0.01)
     axes.set_xlabel("CPU us per record (user + system, less is better)", fontsize=8)
     axes.tick_params(axis="x", labelsize=8)

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.plot import plot
 from benchmarks.rows import ROWS, Check, Row
 from benchmarks.verdicts import Outcome, medians, outcome, runs_of
 
@@ -110,23 +109,23 @@ def _circumstances(results: Mapping[str, Any]) -> list[str]:
     for entry in results["entries"]:
         versions |= entry.get("versions", {})
     named = ", ".join(f"{name} {version}" for name, version in versions.items())
-    return [
-        (
-            f"{results['runs']} interleaved runs on {place['date']} at commit {place['commit']}; {place['machine']}, "
-            f"{place['system']}, load {place['load']} before the run; Python {place['python']}, {named}."
-        )
-    ]
+    text = (
+        f"{results['runs']} interleaved runs on {place['date']} at commit {place['commit']}; {place['machine']}, "
+        f"{place['system']}, load {place['load']} before the run; Python {place['python']}, {named}."
+    )
+    return [text]
 
 
 def readme_section(results: Mapping[str, Any]) -> list[str]:
     """What README shows between its two markers."""
+    legend = (
+        "Each cell: aioprod / the other, the ratio of the medians, in brackets that of each side's lowest run, whether "
+        "the target is reached."
+    )
     return [
         *target_table(results),
         "",
-        (
-            "Each cell: aioprod / the other, the ratio of the medians, in brackets that of each side's lowest run, and "
-            "whether the target is reached."
-        ),
+        legend,
         *_circumstances(results),
         "",
         "![CPU time per record](benchmarks/results/results.png)",
@@ -144,6 +143,8 @@ def with_section(text: str, section: Iterable[str]) -> str:
 
 def write(results: Mapping[str, Any]) -> None:
     """Write the results, the tables and the plot, and README's section."""
+    from benchmarks.plot import plot  # matplotlib takes a second, which whoever only measures can do without
+
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / "results.json").write_text(_json(results))
     (RESULTS / "results.md").write_text("\n".join(all_numbers(results)) + "\n")

@@ -87,6 +87,10 @@ class Row:
     contenders: tuple[Contender, ...]
     checks: tuple[Check, ...]
 
+    def is_judged(self, contender: Contender) -> bool:
+        """Whether a target depends on it; the others are there for comparison."""
+        return any(contender.label in (*check.ours, *check.against) for check in self.checks)
+
 
 def _row(name: str, title: str, against: str, contenders: list[Contender], *checks: Check, **settings: Any) -> Row:
     """A row whose `settings` hold for all of its contenders that don't say otherwise."""
@@ -209,7 +213,7 @@ def _bulk_rows() -> list[Row]:
             "`send_many`",
             "confluent-kafka `produce_batch` or `produce`, the better",
             [
-                *_legs_and_loops("send_many", 500_000),
+                *_legs_and_loops("send_many", 1_000_000),
                 _confluent("produce_batch", 300_000, CONFLUENT_BATCH),
                 produce,
             ],
@@ -220,7 +224,7 @@ def _bulk_rows() -> list[Row]:
             "`send_arrow`, 10,000 rows a batch, keyed",
             "confluent-kafka `produce`, not keyed",
             [
-                _ours("send_arrow", 500_000, keyed=True),
+                _ours("send_arrow", 1_000_000, keyed=True),
                 produce,
                 _confluent("produce_keyed", 300_000, CONFLUENT_KEYED, keyed=True),
             ],
@@ -235,12 +239,12 @@ def _idle_row() -> Row:
         "idle, one `await send` at a time, defaults",
         "aiokafka `send_and_wait`",
         [
-            _ours("idle", 600),
-            _aiokafka("idle", 600),
-            _ours("idle", 600, ON_ASYNCIO, loop="asyncio"),
-            _ours("idle", 300, INTERPRETED, leg="interpreted"),
-            _aiokafka("idle", 600, f"{AIOKAFKA}, asyncio's loop", loop="asyncio"),
-            Contender(AIO_PRODUCER, "confluent_aio", "idle", 200),
+            _ours("idle", 2000),
+            _aiokafka("idle", 2000),
+            _ours("idle", 2000, ON_ASYNCIO, loop="asyncio"),
+            _ours("idle", 1000, INTERPRETED, leg="interpreted"),
+            _aiokafka("idle", 2000, f"{AIOKAFKA}, asyncio's loop", loop="asyncio"),
+            Contender(AIO_PRODUCER, "confluent_aio", "idle", 1000),
         ],
         Check("p50_us", "times", 2, (AIOKAFKA,)),
         Check("p99_us", "times", 1, (AIOKAFKA,)),
@@ -276,8 +280,8 @@ def _limit_rows() -> list[Row]:
             "10,000 partitions of 1,000 topics",
             "the same producer with 10 partitions",
             [
-                Contender(many, "aioprod", "spread", 100_000, {}, MANY_PARTITIONS),
-                Contender(few, "aioprod", "spread", 100_000, {}, FEW_PARTITIONS),
+                Contender(many, "aioprod", "spread", 300_000, {}, MANY_PARTITIONS),
+                Contender(few, "aioprod", "spread", 300_000, {}, FEW_PARTITIONS),
             ],
             Check("cpu_us", "within", 1.3, (few,), (many,)),
             batch_size=16 * KB,

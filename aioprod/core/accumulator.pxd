@@ -6,7 +6,7 @@ from aioprod.core.choice cimport PartitionChoice
 from aioprod.core.partition cimport BrokerQueue, Partition, Topic
 from aioprod.core.pool cimport BufferPool
 from aioprod.records.builder cimport RecordBatchBuilder
-from aioprod.records.sizes cimport record_size_bound
+from aioprod.records.builder cimport record_size_bound
 
 
 cdef Py_ssize_t SMALLEST_RECORD

@@ -20,8 +20,7 @@ from aioprod.core.choice import PartitionChoice
 from aioprod.core.partition import BrokerQueue, Partition, Topic
 from aioprod.core.pool import BufferPool
 from aioprod.errors import BufferFullError, InvalidTopicError, RecordTooLargeError
-from aioprod.records.builder import HEADER, RecordBatchBuilder
-from aioprod.records.sizes import record_size_bound
+from aioprod.records.builder import HEADER, RecordBatchBuilder, record_size_bound
 from aioprod.routing.partitioners import Partitioner
 from aioprod.routing.sticky import StickyChoice
 from aioprod.types import TopicPartition

@@ -10,7 +10,7 @@ from aioprod.core.batch import Batch, Run
 from aioprod.core.lifecycle import requeue, settle
 from aioprod.core.pool import BUFFER_OVERHEAD
 from aioprod.core.states import BatchState
-from aioprod.records.builder import RecordBatchBuilder
+from aioprod.records.builder import RecordBatchBuilder, bound_of
 from aioprod.records.cursor import RecordCursor
 
 __all__ = ["set_apart", "split"]
@@ -27,7 +27,7 @@ def split(accumulator: Accumulator, batch: Batch, now: float) -> None:
     size = size_max
     cursor = RecordCursor(batch.builder)
     while cursor.next():
-        bound = cursor.bound()
+        bound = bound_of(cursor)
         if size + bound > size_max:
             chunks.append([])
             size = 0
@@ -82,7 +82,7 @@ def _part(batch: Batch, chunk: list[int], waiters: list[Any]) -> Batch:
     cursor = RecordCursor(batch.builder)
     for index in chunk:
         cursor.go_to(index)
-        bounds += cursor.bound()
+        bounds += bound_of(cursor)
     builder = RecordBatchBuilder(bytearray(BUFFER_OVERHEAD + bounds))
     part = Batch(batch.partition, builder, batch.serial + chunk[0], batch.created, batch.deadline)
     part.topic_id = batch.topic_id

@@ -3,7 +3,7 @@ cimport cython
 from aioprod.core.accumulator cimport Accumulator
 from aioprod.core.batch cimport Batch, Run
 from aioprod.core.partition cimport Partition, Topic
-from aioprod.records.sizes cimport record_size_bound
+from aioprod.records.builder cimport record_size_bound
 
 
 @cython.locals(waiters=list, run=Run, partition=Partition)

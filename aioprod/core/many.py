@@ -9,7 +9,7 @@ from aioprod.core.accumulator import Accumulator
 from aioprod.core.batch import Batch, Run
 from aioprod.core.partition import Topic
 from aioprod.errors import AioprodError
-from aioprod.records.sizes import record_size_bound
+from aioprod.records.builder import record_size_bound
 from aioprod.types import TopicPartition
 
 __all__ = ["BulkCall", "Slice", "join_bulk"]

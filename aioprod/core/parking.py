@@ -7,7 +7,7 @@ from aioprod.core.batch import ParkedRecord
 from aioprod.core.partition import Partition, Topic
 from aioprod.errors import AioprodError
 
-__all__ = ["evict", "evict_all", "evict_overdue", "move_on", "withdraw_parked"]
+__all__ = ["evict", "evict_first", "evict_overdue", "move_on", "withdraw_parked"]
 
 
 def move_on(accumulator: Accumulator, topic: Topic, now: float, limit: int) -> list[tuple[ParkedRecord, AioprodError]]:
@@ -81,20 +81,20 @@ def withdraw_parked(accumulator: Accumulator, record: ParkedRecord) -> bool:
     return True
 
 
-def evict_overdue(accumulator: Accumulator, topic: Topic, now: float) -> list[ParkedRecord]:
-    """Take out the records of a topic whose time (`max.block.ms`) is over; they stand in order of their deadlines."""
+def evict_overdue(accumulator: Accumulator, topic: Topic, now: float, limit: int) -> list[ParkedRecord]:
+    """Take out records of a topic whose time (`max.block.ms`) is over; they stand in order of their deadlines."""
     evicted: list[ParkedRecord] = []
-    while topic.parked and topic.parked[0].deadline <= now:
+    while topic.parked and topic.parked[0].deadline <= now and len(evicted) < limit:
         record = topic.parked.popleft()
         if evict(accumulator, record):
             evicted.append(record)
     return evicted
 
 
-def evict_all(accumulator: Accumulator, topic: Topic) -> list[ParkedRecord]:
-    """Take out everything that is parked for a topic."""
+def evict_first(accumulator: Accumulator, topic: Topic, limit: int) -> list[ParkedRecord]:
+    """Take out the first records that are parked for a topic."""
     evicted: list[ParkedRecord] = []
-    while topic.parked:
+    while topic.parked and len(evicted) < limit:
         record = topic.parked.popleft()
         if evict(accumulator, record):
             evicted.append(record)

@@ -8,8 +8,8 @@ from aioprod.core.choice cimport PartitionChoice
 from aioprod.core.many cimport join_bulk
 from aioprod.core.partition cimport Topic
 from aioprod.records cimport memory
-from aioprod.records.sizes cimport size_bound
-from aioprod.records.varint cimport put_varint, varint_size
+from aioprod.records.builder cimport size_bound
+from aioprod.records.builder cimport put_varint, varint_size
 from aioprod.routing.hashes cimport murmur2_of
 
 

@@ -13,8 +13,7 @@ from aioprod.core.many import BYTES_PER_TURN, BulkCall, join_bulk
 from aioprod.core.partition import Topic
 from aioprod.errors import AioprodError, InvalidTopicError, SerializationError
 from aioprod.records import memory
-from aioprod.records.sizes import size_bound
-from aioprod.records.varint import put_varint, varint_size
+from aioprod.records.builder import put_varint, size_bound, varint_size
 from aioprod.routing.hashes import murmur2_of
 
 __all__ = ["RecordColumns", "Rows", "RowsCall"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from functools import partial
 from random import Random
 
 from aioprod.cluster import Cluster, MetadataUpdate, PartitionInfo
@@ -35,8 +36,8 @@ from aioprod.producer.room import Room
 from aioprod.producer.sender import Sender
 from aioprod.producer.settings import accumulator_settings, sender_settings
 from aioprod.producer.topics import Topics
+from aioprod.records.builder import record_size_bound
 from aioprod.records.cursor import EncodedRecord
-from aioprod.records.sizes import record_size_bound
 from aioprod.serializers import make_serializer
 from aioprod.types import Buffered, DeliveryReport, ErrorCallback, ProducerRecord, RecordMetadata
 
@@ -58,7 +59,7 @@ class Engine:
     topics: Topics
     room: Room
     loop: asyncio.AbstractEventLoop
-    _end: tuple[str, BaseException | None]
+    _end: tuple[str, BaseException | None, AioprodError]
 
     def __init__(self, config: ProducerConfig, on_error: ErrorCallback | None) -> None:
         self.config = config
@@ -279,14 +280,15 @@ class Engine:
     def _give_up(self, why: str, cause: BaseException | None, refusal: AioprodError) -> None:
         """Take nothing more, and begin to fail what has no outcome yet: `_give_up_some` goes on."""
         self.room.close(refusal)
-        self.topics.refuse_all(refusal)
-        self._end = (why, cause)
+        self._end = (why, cause, refusal)
 
     def _give_up_some(self) -> bool:
         """Fail a turn's worth of what has no outcome yet; False once everybody was told of everything."""
-        is_more = self.outcomes.fail_some(self.clock(), *self._end)
+        why, cause, refusal = self._end
+        are_parked = self.topics.refuse_some(refusal)
+        are_held = self.outcomes.fail_some(self.clock(), why, cause)
         self.delivery.run()
-        return is_more or not self.delivery.is_idle
+        return are_parked or are_held or not self.delivery.is_idle
 
     def _give_up_in_turns(self) -> None:
         if self._give_up_some():
@@ -295,13 +297,11 @@ class Engine:
     async def _give_up_all(self) -> None:
         """Give the loop its turns meanwhile, but not if this is cancelled."""
         try:
-            is_more = True
-            while is_more:
-                is_more = self._give_up_some()
+            for _ in iter(self._give_up_some, False):
                 await asyncio.sleep(0)
         finally:
             while self._give_up_some():
-                pass
+                self.delivery.run_all()
 
     # --- close
 
@@ -365,7 +365,8 @@ class Engine:
             await self.client.close()
         finally:
             self.delivery.run_all()
-            self.delivery.report_unseen(closing=True)
+            for _ in iter(partial(self.delivery.report_unseen, closing=True), True):
+                await asyncio.sleep(0)
             self._close_classes()
 
     def _close_classes(self) -> None:

@@ -13,9 +13,11 @@ cdef class Delivery:
     cdef Accumulator _accumulator
     cdef object _loop, _clock, _interceptors, _on_error, _held, _room_freed, _watch_unseen, _queue
     cdef bint _intercepted, _scheduled
+    cdef double _spent_s
     cdef readonly long long delivered
     cdef readonly dict counts
     cdef public list unseen, undelivered
+    cdef Py_ssize_t _unseen_left
 
     @cython.locals(batch=Batch, waiters=list, withdrawn=set, cost=Py_ssize_t, unheard=bint)
     cdef bint _step(self, Completion completion) except -1

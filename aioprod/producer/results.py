@@ -43,12 +43,16 @@ SLICE_COST = 512
 FUTURE_COST = 5
 RUN_SLICE = SLICE_COST // FUTURE_COST
 """Records of a run that are told in one go where each of them is told on its own."""
+UNSEEN_SLICE = 5000
+"""Failed futures that are looked at in one turn of the loop."""
 ONLY_HERE = _references_of_a_local()
 """What `sys.getrefcount` says of an object that nothing but a local variable holds."""
 USER_ERRORS = (Exception, asyncio.CancelledError)
 """What a callback may raise: also the cancellation of some other future that it asked for its result."""
 TURN_S = 0.005
-"""How long one turn of the loop may be spent on telling outcomes."""
+"""How long one turn of the loop may be spent on telling outcomes, whoever asks for it how often."""
+UNCOUNTED_S = 0.001
+"""Up to this nobody takes note of the end of a turn, which costs a callback."""
 
 
 class Delivery:
@@ -81,7 +85,9 @@ class Delivery:
         self._watch_unseen = watch_unseen
         self._queue: deque[Completion] = deque()
         self._scheduled = False
+        self._spent_s = 0.0
         self.unseen: list[DeliveryFuture] = []
+        self._unseen_left = 0
         self.counts: dict[type[DeliveryError], int] = {NotSentError: 0, UnknownOutcomeError: 0, RejectedError: 0}
         self.delivered = 0
         self.undelivered: list[DeliveryError] | None = None
@@ -135,18 +141,18 @@ class Delivery:
     # --- telling
 
     def run(self) -> None:
-        """Tell outcomes for at most `TURN_S`, then let the loop breathe and go on."""
-        self._scheduled = False
+        """Tell outcomes for what is left of the `TURN_S` of this turn of the loop; the next one goes on."""
         start = self._clock()
         hold_s = 0.0
-        while self._queue and hold_s < TURN_S:
+        while self._queue and self._spent_s + hold_s < TURN_S:
             completion = self._queue[0]
             if self._step(completion):
                 self._queue.popleft()
                 self._close(completion)
             hold_s = self._clock() - start
         self._held(hold_s)
-        if self._queue:
+        self._spent_s += hold_s
+        if self._queue or self._spent_s > UNCOUNTED_S:
             self.schedule()
         self._room_freed()
 
@@ -154,11 +160,18 @@ class Delivery:
         """Tell outcomes in the next turn of the loop."""
         if not self._scheduled:
             self._scheduled = True
-            self._loop.call_soon(self.run)
+            self._loop.call_soon(self._next_turn)
+
+    def _next_turn(self) -> None:
+        self._scheduled = False
+        self._spent_s = 0.0
+        if self._queue:
+            self.run()
 
     def run_all(self) -> None:
         """Tell everything now: the producer closes."""
         while self._queue:
+            self._spent_s = 0.0
             self.run()
 
     @property
@@ -295,9 +308,16 @@ class Delivery:
 
     # --- failures that nobody has seen
 
-    def report_unseen(self, closing: bool) -> None:
-        """Report the failed `submit()` futures that were dropped, or at the end never looked at."""
-        held, self.unseen = self.unseen, []
+    def report_unseen(self, closing: bool) -> bool:
+        """Report the failed `submit()` futures that were dropped, or at the end never looked at.
+
+        A part of them at a time: False when some have not been looked at since the last time that it was True.
+        """
+        if self._unseen_left <= 0:
+            self._unseen_left = len(self.unseen)
+        held = self.unseen[:UNSEEN_SLICE]
+        del self.unseen[:UNSEEN_SLICE]
+        self._unseen_left -= len(held)
         dropped = 0
         last: BaseException | None = None
         held.reverse()
@@ -314,6 +334,7 @@ class Delivery:
                 self._report(last, future.unseen)
         if dropped and self._on_error is None:
             log.warning("%d futures of failed records were never looked at: %s", dropped, last)
+        return self._unseen_left <= 0
 
     def report_unwatched(self, error: AioprodError, record: ProducerRecord) -> None:
         """Report one failed record of which nobody else will hear."""

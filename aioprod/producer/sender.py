@@ -184,8 +184,8 @@ class Sender(ClientListener):
         ]
         nexts += [self._attend(queue, now) for queue in accumulator.queues.values() if queue.has_work()]
         if self._delivery.unseen:
-            self._delivery.report_unseen(closing=False)
-            nexts.append(now + HOUSEKEEPING_S)
+            were_all_looked_at = self._delivery.report_unseen(closing=False)
+            nexts.append(now + HOUSEKEEPING_S if were_all_looked_at else now)
         self._delivery.run()
         return min((due for due in nexts if due is not None), default=math.inf)
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from aioprod._error_codes import ErrorCode
 from aioprod.cluster import Metadata
 from aioprod.core.accumulator import Accumulator
-from aioprod.core.parking import evict_all, evict_overdue, move_on
+from aioprod.core.parking import evict_first, evict_overdue, move_on
 from aioprod.core.partition import Topic
 from aioprod.errors import (
     AioprodError,
@@ -26,6 +26,9 @@ __all__ = ["Topics", "topic_refusal"]
 
 TURN_RECORDS = 2000
 """Parked records that are moved on in one turn of the loop: a few milliseconds' worth."""
+
+TURN_REFUSALS = 400
+"""Parked records of one topic that are refused in one turn of the loop: each gets an exception of its own."""
 
 UNKNOWN_ATTEMPTS = 4
 UNKNOWN_S = 2.0
@@ -137,7 +140,9 @@ class Topics:
                 continue
             refusal = topic_refusal(metadata, topic.name, now)
             if refusal is not None:
-                self.refuse(topic, refusal)
+                self.refuse(topic, refusal, TURN_REFUSALS)
+                if topic.parked:
+                    due = now
             elif topic.parked:
                 due = min(due, self._expire(topic, metadata, now))
         return due if due < math.inf else None
@@ -148,20 +153,30 @@ class Topics:
         limit = f"max.block.ms={round(settings.max_block_s * 1000)}"
         if settings.delivery_timeout_s < settings.max_block_s:
             limit = f"delivery.timeout.ms={round(settings.delivery_timeout_s * 1000)}"
-        if overdue := evict_overdue(self._accumulator, topic, now):
+        if overdue := evict_overdue(self._accumulator, topic, now, TURN_REFUSALS):
             self._delivery.refuse(overdue, metadata_timeout(metadata, topic.name, limit, self._describe()))
         return topic.parked[0].deadline if topic.parked else math.inf
 
-    def refuse(self, topic: Topic, error: AioprodError) -> None:
-        """Refuse everything that waits for a topic, and forget the topic: the next record asks anew."""
-        topic.refusal = error
-        self._delivery.refuse(evict_all(self._accumulator, topic), error)
-        self._accumulator.forget(topic, self._clock())
-        self._accumulator.metadata.forget_topic(topic.name)
-        self.changed()
+    def refuse(self, topic: Topic, error: AioprodError, limit: int) -> int:
+        """Refuse up to `limit` of the records that wait for a topic; how many.
 
-    def refuse_all(self, error: AioprodError) -> None:
-        """Refuse everything that is parked: the producer closes."""
-        for topic in list(self._accumulator.parked_topics.values()):
-            self.refuse(topic, error)
+        When none is left the topic is forgotten, and the next record asks for it anew.
+        """
+        topic.refusal = error
+        evicted = evict_first(self._accumulator, topic, limit)
+        self._delivery.refuse(evicted, error)
+        if not topic.parked:
+            self._accumulator.forget(topic, self._clock())
+            self._accumulator.metadata.forget_topic(topic.name)
         self.changed()
+        return len(evicted)
+
+    def refuse_some(self, error: AioprodError) -> bool:
+        """Refuse a turn's worth of what is parked, as the producer closes; whether there is more."""
+        turn = TURN_REFUSALS
+        for topic in list(self._accumulator.parked_topics.values()):
+            turn -= self.refuse(topic, error, turn)
+            if turn <= 0:
+                return True
+        self.changed()
+        return False

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from aioprod.records.builder import HEADER, PREFIX, EncodedRecord, RecordBatchBuilder
+from aioprod.records.builder import HEADER, PREFIX, EncodedRecord, RecordBatchBuilder, record_size_bound
 from aioprod.records.compression import Compression, compress, decompress
 from aioprod.records.cursor import RecordCursor
 from aioprod.records.headers import NO_HEADERS, decode_headers, encode_headers
 from aioprod.records.parser import ControlType, ParsedBatch, ParsedRecord, parse_batches
-from aioprod.records.sizes import record_size_bound
 
 __all__ = [
     "HEADER",

@@ -2,7 +2,23 @@ cimport cython
 
 from aioprod.records cimport memory
 from aioprod.records.cursor cimport RecordCursor
-from aioprod.records.varint cimport put_int, put_varint, varint_size
+
+
+@cython.locals(zigzag="unsigned long long", size=Py_ssize_t)
+cpdef Py_ssize_t varint_size(long long value) noexcept nogil
+
+@cython.locals(zigzag="unsigned long long")
+cpdef Py_ssize_t put_varint(unsigned char *buf, Py_ssize_t pos, long long value) noexcept nogil
+
+@cython.locals(shift=int)
+cpdef void put_int(unsigned char *buf, Py_ssize_t pos, long long value, Py_ssize_t size) noexcept nogil
+
+cpdef Py_ssize_t record_size_bound(bytes key, bytes value, bytes headers=*) except -1
+
+@cython.locals(size=Py_ssize_t)
+cpdef Py_ssize_t size_bound(Py_ssize_t key_size, Py_ssize_t value_size, Py_ssize_t headers_size) noexcept
+
+cpdef Py_ssize_t bound_of(RecordCursor cursor) except -1
 
 
 @cython.final

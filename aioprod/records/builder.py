@@ -29,20 +29,82 @@ from aioprod.records.layout import (
     SIZE_OVERHEAD,
     TRANSACTIONAL_FLAG,
 )
-from aioprod.records.sizes import RECORD_OVERHEAD_MAX
-from aioprod.records.varint import put_int, put_varint, varint_size
 from aioprod.wire.buffer import Buffer
 from aioprod.wire.crc import crc32c
 
 __all__ = [
     "HEADER",
     "PREFIX",
+    "RECORD_OVERHEAD_MAX",
     "EncodedRecord",
     "RecordBatchBuilder",
+    "bound_of",
+    "put_int",
+    "put_varint",
+    "record_size_bound",
+    "size_bound",
+    "varint_size",
 ]
+
+RECORD_OVERHEAD_MAX = 5 + 1 + 10 + 5
+"""The most that length, attributes, timestamp and offset delta of one record take; `DefaultRecord` counts so too."""
 
 TAIL = 1
 """The byte after the records that a flexible Produce request fills with an empty tag section."""
+
+
+def varint_size(value: int) -> int:
+    """Bytes that `put_varint` takes for `value`, a signed 64-bit integer: 1 to 10."""
+    zigzag = (value << 1) ^ (value >> 63)
+    size = 1
+    while zigzag >= 0x80:
+        zigzag >>= 7
+        size += 1
+    return size
+
+
+def put_varint(buf: bytearray, pos: int, value: int) -> int:
+    """Write `value`, a signed 64-bit integer, at `pos`; the position after it."""
+    zigzag = (value << 1) ^ (value >> 63)
+    while zigzag >= 0x80:
+        buf[pos] = (zigzag & 0x7F) | 0x80
+        zigzag >>= 7
+        pos += 1
+    buf[pos] = zigzag
+    return pos + 1
+
+
+def put_int(buf: bytearray, pos: int, value: int, size: int) -> None:
+    """Write the low `size` bytes of `value` at `pos`, big-endian; negative values as two's complement."""
+    shift = 8 * size
+    while shift > 0:
+        shift -= 8
+        buf[pos] = (value >> shift) & 0xFF
+        pos += 1
+
+
+def record_size_bound(key: bytes | None, value: bytes | None, headers: bytes = NO_HEADERS) -> int:
+    """The most bytes that the record can take in any batch; `headers` are encoded ones.
+
+    What Java compares with `max.request.size` is this plus the `HEADER` of a batch of one.
+    """
+    return size_bound(-1 if key is None else len(key), -1 if value is None else len(value), len(headers))
+
+
+def size_bound(key_size: int, value_size: int, headers_size: int) -> int:
+    """`record_size_bound` of sizes in bytes, -1 for null."""
+    size = RECORD_OVERHEAD_MAX
+    size += varint_size(key_size) + varint_size(value_size) + headers_size
+    if key_size > 0:
+        size += key_size
+    if value_size > 0:
+        size += value_size
+    return size
+
+
+def bound_of(cursor: RecordCursor) -> int:
+    """The most bytes that the record on which a cursor stands can take in any batch."""
+    return size_bound(cursor.key_size, cursor.value_size, cursor.end - cursor.headers_start)
 
 
 class RecordBatchBuilder:

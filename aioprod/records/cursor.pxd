@@ -1,7 +1,6 @@
 cimport cython
 
 from aioprod.records.builder cimport RecordBatchBuilder
-from aioprod.records.sizes cimport size_bound
 
 
 @cython.final
@@ -14,7 +13,6 @@ cdef class RecordCursor:
 
     cpdef bint next(self)
     cpdef void go_to(self, Py_ssize_t index) except *
-    cpdef Py_ssize_t bound(self) except -1
 
     @cython.locals(body_size=Py_ssize_t)
     cpdef bint skip(self, Py_ssize_t count)

@@ -6,7 +6,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from aioprod.records.layout import HEADER, PREFIX
-from aioprod.records.sizes import size_bound
 
 if TYPE_CHECKING:
     from aioprod.records.builder import RecordBatchBuilder
@@ -96,10 +95,6 @@ class RecordCursor:
         """Step to the record at `index`, which exists and comes after the one on which it stands."""
         self.skip(index - self.index - 1)
         self.next()
-
-    def bound(self) -> int:
-        """The most bytes that the record on which it stands can take in any batch, after `next()`."""
-        return size_bound(self.key_size, self.value_size, self.end - self.headers_start)
 
     def record(self) -> EncodedRecord:
         """A copy of the record it stands on, after `next()`."""

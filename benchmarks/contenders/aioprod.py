@@ -38,8 +38,7 @@ def settings(job: Job) -> dict[str, Any]:
 async def measure(job: Job, meter: Meter) -> Measurement:
     """Run the job; raises AssertionError when this is another leg than it asks for."""
     assert (job.leg == "compiled") == aioprod.COMPILED, (
-        f"The job asks for the {job.leg} leg, and the other one runs: build the modules with "
-        "`python setup.py build_ext --inplace`."
+        f"The job asks for the {job.leg} leg, and the other one runs: build the modules with `make compiled`."
     )
     call = CALLS[job.call]
     async with Producer(job.bootstrap_servers, **settings(job)) as producer:
@@ -59,8 +58,9 @@ async def measure(job: Job, meter: Meter) -> Measurement:
 async def _send_nowait(producer: Producer, job: Job, count: int, tally: Tally) -> None:
     topic = job.topics[0]
     stream = data.values(job)
+    counted = tally.on_delivery
     for _ in range(count // SLICE):
-        callback = tally.timed(tally.on_delivery)
+        callback = tally.timed(counted)
         for value in islice(stream, SLICE):
             while True:
                 try:
@@ -68,7 +68,7 @@ async def _send_nowait(producer: Producer, job: Job, count: int, tally: Tally) -
                     break
                 except BufferFullError:
                     await producer.drain()
-            callback = tally.on_delivery
+            callback = counted
         await producer.drain()
     await producer.flush()
 
@@ -76,8 +76,9 @@ async def _send_nowait(producer: Producer, job: Job, count: int, tally: Tally) -
 async def _send_nowait_keyed(producer: Producer, job: Job, count: int, tally: Tally) -> None:
     topic = job.topics[0]
     stream = data.pairs(job)
+    counted = tally.on_delivery
     for _ in range(count // SLICE):
-        callback = tally.timed(tally.on_delivery)
+        callback = tally.timed(counted)
         for key, value in islice(stream, SLICE):
             while True:
                 try:
@@ -85,31 +86,29 @@ async def _send_nowait_keyed(producer: Producer, job: Job, count: int, tally: Ta
                     break
                 except BufferFullError:
                     await producer.drain()
-            callback = tally.on_delivery
+            callback = counted
         await producer.drain()
     await producer.flush()
 
 
 async def _touch(producer: Producer, job: Job) -> None:
     """One record to each partition of each topic, so that the producer knows and has used them all."""
+    tally = Tally()
     for topic in job.topics:
         for partition in range(job.partitions):
-            while True:
-                try:
-                    producer.send_nowait(topic, b"", partition=partition)
-                    break
-                except BufferFullError:
-                    await producer.drain()
+            producer.send_nowait(topic, b"", partition=partition, on_delivery=tally.on_delivery)
         await producer.drain()
     await producer.flush()
+    assert tally.acknowledged == len(job.topics) * job.partitions, "Not every partition took its first record."
 
 
 async def _spread(producer: Producer, job: Job, count: int, tally: Tally) -> None:
     """Bursts of records to one topic after the other."""
     stream = data.values(job)
+    counted = tally.on_delivery
     for number in range(count // SLICE):
         topic = job.topics[number % len(job.topics)]
-        callback = tally.timed(tally.on_delivery)
+        callback = tally.timed(counted)
         for value in islice(stream, SLICE):
             while True:
                 try:
@@ -117,7 +116,7 @@ async def _spread(producer: Producer, job: Job, count: int, tally: Tally) -> Non
                     break
                 except BufferFullError:
                     await producer.drain()
-            callback = tally.on_delivery
+            callback = counted
         await producer.drain()
     await producer.flush()
 

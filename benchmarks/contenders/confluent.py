@@ -58,8 +58,9 @@ async def measure(job: Job, meter: Meter) -> Measurement:
 def _produce(producer: Any, job: Job, count: int, tally: Tally) -> None:
     topic = job.topics[0]
     stream = data.values(job)
+    counted = tally.on_message
     for _ in range(count // SLICE):
-        callback = tally.timed(tally.on_message)
+        callback = tally.timed(counted)
         for value in islice(stream, SLICE):
             while True:
                 try:
@@ -67,7 +68,7 @@ def _produce(producer: Any, job: Job, count: int, tally: Tally) -> None:
                     break
                 except BufferError:
                     producer.poll(FULL_S)
-            callback = tally.on_message
+            callback = counted
         producer.poll(0)
     producer.flush()
 
@@ -75,8 +76,9 @@ def _produce(producer: Any, job: Job, count: int, tally: Tally) -> None:
 def _produce_keyed(producer: Any, job: Job, count: int, tally: Tally) -> None:
     topic = job.topics[0]
     stream = data.pairs(job)
+    counted = tally.on_message
     for _ in range(count // SLICE):
-        callback = tally.timed(tally.on_message)
+        callback = tally.timed(counted)
         for key, value in islice(stream, SLICE):
             while True:
                 try:
@@ -84,7 +86,7 @@ def _produce_keyed(producer: Any, job: Job, count: int, tally: Tally) -> None:
                     break
                 except BufferError:
                     producer.poll(FULL_S)
-            callback = tally.on_message
+            callback = counted
         producer.poll(0)
     producer.flush()
 

@@ -242,9 +242,9 @@ def test_parked_records_have_their_time() -> None:
     first = harness.append(name="new", now=0.0)
     second = harness.append(name="new", now=10.0)
     topic = harness.accumulator.topics["new"]
-    assert evict_overdue(harness.accumulator, topic, 59.9) == []
-    assert evict_overdue(harness.accumulator, topic, 60.0) == [first]
-    assert evict_overdue(harness.accumulator, topic, 100.0) == [second]
+    assert evict_overdue(harness.accumulator, topic, 59.9, 10) == []
+    assert evict_overdue(harness.accumulator, topic, 60.0, 10) == [first]
+    assert evict_overdue(harness.accumulator, topic, 100.0, 10) == [second]
 
 
 @given(st.data())

@@ -17,6 +17,7 @@ COMPARED = {
         "core.batch",
         "core.budget",
         "core.choice",
+        "core.division",
         "core.drain",
         "core.lifecycle",
         "core.many",
@@ -38,8 +39,14 @@ COMPARED = {
         "producer.results",
         "record_metadata",
     ),
-    "test_records.py": ("records.builder", "records.cursor", "records.varint"),
+    "test_records.py": (
+        "records.builder",
+        "records.cursor",
+        "records.fields",
+        "records.parser",
+    ),
     "test_routing.py": ("routing.hashes", "routing.sticky"),
+    "test_send_arrow.py": (),
     "test_wire.py": ("wire.buffer", "wire.codec", "wire.decoder", "wire.frame"),
 }
 """The modules of aioprod that each file here runs on both legs."""

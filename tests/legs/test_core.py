@@ -28,6 +28,7 @@ STEPS = st.one_of(
     st.tuples(st.just("drain"), st.integers(1, 2), st.just(100_000), st.just(True)),
     st.tuples(st.just("acknowledge"), st.integers(0, 5)),
     st.tuples(st.just("again"), st.integers(0, 5), st.sampled_from([0.0, 0.5])),
+    st.tuples(st.just("divide"), st.integers(0, 5), st.booleans()),
     st.tuples(st.just("leaders"), LEADERS),
     st.tuples(st.just("flush")),
     st.tuples(st.just("wait"), st.integers(1, 5000)),
@@ -105,6 +106,19 @@ class Driver:
             batch = self.on_the_way.pop(number)
             assert lifecycle.land(self.accumulator, batch, self.now)
             lifecycle.requeue(self.accumulator, batch, self.now, delay_s)
+        return self.held()
+
+    def divide(self, number: int, in_halves: bool) -> object:
+        module = self.leg["aioprod.core.division"]
+        if number < len(self.on_the_way) and self.on_the_way[number].builder.count > 1:
+            batch = self.on_the_way.pop(number)
+            assert self.leg["aioprod.core.lifecycle"].land(self.accumulator, batch, self.now)
+            if in_halves:
+                module.split(self.accumulator, batch, self.now)
+            else:
+                culprits = module.set_apart(self.accumulator, batch, [0], self.now)
+                self.leg["aioprod.core.lifecycle"].settle(self.accumulator, culprits, self.now)
+                self.leg["aioprod.core.lifecycle"].release(self.accumulator, culprits)
         return self.held()
 
     def leaders(self, leaders: dict[int, int]) -> object:

@@ -56,7 +56,7 @@ def state(builder: Any) -> list[Any]:
 def test_appending(records: list[Record], size: int) -> None:
     def call(leg: Leg) -> object:
         builder, said = filled(leg, records, size)
-        bound = leg["aioprod.records.sizes"].record_size_bound
+        bound = leg["aioprod.records.builder"].record_size_bound
         encode_headers = leg["aioprod.records.headers"].encode_headers
         bounds = [bound(key, value, encode_headers(headers)) for _, key, value, headers in records]
         return state(builder), said, bounds, builder.buffer[: builder.position]
@@ -138,7 +138,7 @@ def read_varint(leg: Leg, data: bytes, start: int, bits: int) -> tuple[int, int]
 @given(st.lists(st.tuples(st.integers(-(1 << 63), INT64_MAX), st.sampled_from([1, 2, 4, 8])), max_size=10))
 def test_integers(values: list[tuple[int, int]]) -> None:
     def call(leg: Leg) -> object:
-        module = leg["aioprod.records.varint"]
+        module = leg["aioprod.records.builder"]
         buffer = bytearray(200)
         position = 0
         sizes = []

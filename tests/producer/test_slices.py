@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from aioprod import ProducerConfig
+from aioprod.core.lifecycle import land, settle
 from aioprod.errors import NotSentError
+from aioprod.interceptors import Interceptors
 from aioprod.producer.compressor import INLINE_S
 from aioprod.producer.dispatch import RAW_BATCHES, TURN_S, Dispatch
 from aioprod.producer.meters import Meters
 from aioprod.producer.outcome import FAILED_PER_TURN
+from aioprod.producer.results import Delivery
 from aioprod.producer.settings import sender_settings
 from aioprod.records.compression import Compression, inline_size
 from tests.support.accumulators import Harness
@@ -136,3 +140,35 @@ async def test_a_close_that_is_cancelled_meanwhile_fails_the_rest_at_once(broker
         await closing
     assert all(isinstance(future.exception(), NotSentError) for future in futures)
     assert producer.buffered == (0, 0)
+
+
+def test_outcomes_have_one_share_of_a_turn_whoever_asks() -> None:
+    asked: list[Callable[[], None]] = []
+    harness = Harness()
+    harness.lead({0: 1, 1: 1, 2: 1})
+    loop = cast(Any, SimpleNamespace(call_soon=asked.append))
+    delivery = Delivery(
+        harness.accumulator,
+        loop=loop,
+        clock=Stepping(2 * TURN_S),
+        interceptors=Interceptors(()),
+        on_error=None,
+        held=lambda hold_s: None,
+        room_freed=lambda: None,
+        watch_unseen=lambda: None,
+    )
+    for partition in range(3):
+        harness.batch(partition=partition)
+    for batch in harness.drain():
+        land(harness.accumulator, batch, 0.0)
+        settle(harness.accumulator, batch, 0.0)
+        delivery.succeed(batch, 0, -1)
+    left: list[int] = []
+    for _ in range(3):
+        delivery.run()
+        delivery.run()
+        left.append(len(delivery.batches()))
+        assert len(asked) == 1
+        asked.pop()()
+    assert left == [2, 1, 0]
+    assert delivery.is_idle

@@ -10,11 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aioprod.errors import CorruptRecordError, ProtocolError
-from aioprod.records.builder import HEADER, PREFIX, RecordBatchBuilder
+from aioprod.records.builder import HEADER, PREFIX, RecordBatchBuilder, put_varint
 from aioprod.records.compression import Compression, compress
 from aioprod.records.headers import encode_headers
 from aioprod.records.parser import ControlType, ParsedBatch, ParsedRecord, parse_batches
-from aioprod.records.varint import put_varint
 from aioprod.wire.crc import crc32c
 
 NOW = 1_700_000_000_000

@@ -1,0 +1,195 @@
+"""The hot functions one by one, as a pyperf suite of the leg that runs: `python -m benchmarks.micro` compares both.
+
+Figures are per call as Python code makes it; where a call has a batch of records, its name says how many.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from itertools import cycle, islice
+
+import pyperf
+
+import aioprod
+from aioprod.core.answer import read_plain
+from aioprod.core.batch import Batch
+from aioprod.core.produce import encode_produce
+from aioprod.messages import ProduceResponse
+from aioprod.messages.produce import PartitionProduceResponse, TopicProduceResponse
+from aioprod.records.builder import PREFIX, RecordBatchBuilder
+from aioprod.records.compression import Compression
+from aioprod.records.cursor import RecordCursor
+from aioprod.records.headers import NO_HEADERS
+from aioprod.records.parser import parse_batches
+from aioprod.routing.hashes import murmur2
+from aioprod.wire.codec import decode, encode
+from tests.support.accumulators import Harness
+
+__all__ = ["SUITE", "main"]
+
+VALUE = b"x" * 100
+KEYS = [b"key-%d" % number for number in range(1000)]
+RECORDS = 140
+"""As many of them as a batch of 16 KB holds."""
+BATCH_SIZE = 16 * 1024
+PARTITIONS = 8
+PRODUCE_VERSION = 9
+RECORD_BYTES_MAX = 200
+
+
+def _builder() -> RecordBatchBuilder:
+    return RecordBatchBuilder(bytearray(PREFIX + BATCH_SIZE + 1))
+
+
+def _filled() -> RecordBatchBuilder:
+    builder = _builder()
+    for key in islice(KEYS, RECORDS):
+        assert builder.append(1_700_000_000_000, key, VALUE)
+    return builder
+
+
+def _sealed() -> RecordBatchBuilder:
+    builder = _filled()
+    builder.seal(Compression.NONE, None)
+    return builder
+
+
+def record_append(loops: int) -> float:
+    """One record into a batch, which is a new one when it is full."""
+    keys = list(islice(cycle(KEYS), loops))
+    builder = _builder()
+    start = time.perf_counter()
+    for key in keys:
+        if not builder.append(1_700_000_000_000, key, VALUE):
+            builder = _builder()
+    return time.perf_counter() - start
+
+
+def murmur2_of_keys(loops: int) -> float:
+    """The hash of one key of 5 to 7 bytes."""
+    keys = list(islice(cycle(KEYS), loops))
+    start = time.perf_counter()
+    for key in keys:
+        murmur2(key)
+    return time.perf_counter() - start
+
+
+def seal(loops: int) -> float:
+    """Header and checksum of a batch of 16 KB: one record is as good as many, and soon encoded."""
+    value = bytes(16_000)
+    taken = 0.0
+    for _ in range(loops):
+        builder = _builder()
+        assert builder.append(1_700_000_000_000, None, value)
+        start = time.perf_counter()
+        builder.seal(Compression.NONE, None)
+        taken += time.perf_counter() - start
+    return taken
+
+
+def cursor(loops: int) -> float:
+    """Walking the records of a batch."""
+    builder = _filled()
+    start = time.perf_counter()
+    for _ in range(loops):
+        walk = RecordCursor(builder)
+        while walk.next():
+            pass
+    return time.perf_counter() - start
+
+
+def parse(loops: int) -> float:
+    """Reading a batch back, with its records."""
+    builder = _sealed()
+    data = bytes(builder.buffer[PREFIX : PREFIX + builder.compressed_size])
+    start = time.perf_counter()
+    for _ in range(loops):
+        for batch in parse_batches(data):
+            for _ in batch.records():
+                pass
+    return time.perf_counter() - start
+
+
+def accumulator_append(loops: int) -> float:
+    """One record without key, from the call on the accumulator to the open batch of a partition."""
+    harness = Harness(batch_size=BATCH_SIZE, buffer_memory=max(2**20, loops * RECORD_BYTES_MAX), max_request_size=2**20)
+    harness.lead(dict.fromkeys(range(PARTITIONS), 1))
+    append = harness.accumulator.append
+    start = time.perf_counter()
+    for _ in range(loops):
+        append("t", None, VALUE, NO_HEADERS, -1, 1_700_000_000_000, None, 0.0)
+    return time.perf_counter() - start
+
+
+def _request() -> list[Batch]:
+    """One batch for each partition, sealed."""
+    harness = Harness(batch_size=BATCH_SIZE, buffer_memory=2**20, max_request_size=2**20)
+    harness.lead(dict.fromkeys(range(PARTITIONS), 1))
+    batches = [harness.batch(VALUE, partition=partition) for partition in range(PARTITIONS)]
+    for batch in batches:
+        batch.builder.seal(Compression.NONE, None)
+    return batches
+
+
+def produce_encode(loops: int) -> float:
+    """The body of a request with 8 batches."""
+    batches = _request()
+    start = time.perf_counter()
+    for _ in range(loops):
+        encode_produce(PRODUCE_VERSION, -1, 30_000, batches)
+    return time.perf_counter() - start
+
+
+def _answer() -> bytes:
+    stored = tuple(
+        PartitionProduceResponse(index=index, error_code=0, base_offset=10**6, log_start_offset=0, record_errors=())
+        for index in range(PARTITIONS)
+    )
+    topic = TopicProduceResponse(name="t", partition_responses=stored)
+    return encode(ProduceResponse(responses=(topic,), throttle_time_ms=0), PRODUCE_VERSION)
+
+
+def produce_answer(loops: int) -> float:
+    """The answer to it, when all is well."""
+    batches = _request()
+    answer = _answer()
+    assert read_plain(PRODUCE_VERSION, answer, batches) is not None
+    start = time.perf_counter()
+    for _ in range(loops):
+        read_plain(PRODUCE_VERSION, answer, batches)
+    return time.perf_counter() - start
+
+
+def produce_decode(loops: int) -> float:
+    """The same answer through the codec of all messages, which reads those that tell of errors."""
+    answer = _answer()
+    start = time.perf_counter()
+    for _ in range(loops):
+        decode(ProduceResponse, PRODUCE_VERSION, answer)
+    return time.perf_counter() - start
+
+
+SUITE: dict[str, Callable[[int], float]] = {
+    "record append": record_append,
+    "murmur2 of a key": murmur2_of_keys,
+    "seal, 16 KB": seal,
+    f"cursor, {RECORDS} records": cursor,
+    f"parse_batches, {RECORDS} records": parse,
+    "accumulator append": accumulator_append,
+    f"Produce encode, {PARTITIONS} batches": produce_encode,
+    f"Produce answer, {PARTITIONS} batches": produce_answer,
+    f"Produce answer by the codec, {PARTITIONS} batches": produce_decode,
+}
+
+
+def main() -> None:
+    """Run the suite under pyperf, whose options these are."""
+    runner = pyperf.Runner(program_args=("-m", "benchmarks.hot"))
+    runner.metadata["leg"] = "compiled" if aioprod.COMPILED else "interpreted"
+    for name, function in SUITE.items():
+        runner.bench_time_func(name, function)
+
+
+if __name__ == "__main__":
+    main()

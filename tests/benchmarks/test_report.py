@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from benchmarks.report import BEGIN, END, all_numbers, readme_section, target_table, with_section
+from benchmarks.rows import ROWS, Check
+from benchmarks.verdicts import lowest, medians, outcome, runs_of
+
+
+def run(**metrics: float | None) -> dict[str, Any]:
+    """One run of a contender; what is not given was not measured, or is 1."""
+    numbers: dict[str, Any] = {"records": 1000, "cpu_us": 1.0, "records_per_s": 1, "peak_mb": 1.0, "growth_mb": 1.0}
+    return numbers | {"p50_us": None, "p99_us": None, "gap_ms": None} | metrics
+
+
+def cpu(*values: float) -> list[dict[str, Any]]:
+    return [run(cpu_us=value) for value in values]
+
+
+def entry(row: str, contender: str, runs: list[dict[str, Any]], broker: str = "kafka") -> dict[str, Any]:
+    return {
+        "broker": broker,
+        "row": row,
+        "contender": contender,
+        "runs": runs,
+        "settings": {"acks": "all", "linger_ms": 5},
+        "versions": {contender.partition(" ")[0]: "1.2"},
+    }
+
+
+def results(*entries: dict[str, Any], brokers: tuple[str, ...] = ("kafka",)) -> dict[str, Any]:
+    return {
+        "environment": {
+            "date": "2026-01-02",
+            "commit": "abc1234",
+            "python": "3.11.7",
+            "system": "Linux 6",
+            "machine": "2 x CPU",
+            "load": 0.1,
+            "versions": {"uvloop": "0.2"},
+        },
+        "runs": 5,
+        "brokers": {broker: broker.title() for broker in brokers},
+        "entries": list(entries),
+    }
+
+
+def test_the_median_and_the_lowest_run_of_each_metric() -> None:
+    runs = [run(cpu_us=3.0, p99_us=7.0), run(cpu_us=1.0, p99_us=9.0), run(cpu_us=2.0, p99_us=8.0)]
+    assert medians(runs)["cpu_us"] == 2.0
+    assert medians(runs)["p99_us"] == 8.0
+    assert lowest(runs)["cpu_us"] == 1.0
+
+
+def test_a_metric_that_one_run_lacks_is_left_out() -> None:
+    assert "gap_ms" not in medians([run(gap_ms=1.0), run(gap_ms=None)])
+    assert medians([]) == {}
+
+
+def test_times_compares_with_the_better_of_the_others() -> None:
+    check = Check("cpu_us", "times", 10, ("produce", "produce_batch"), ("ours",))
+    found = outcome(
+        check, {"ours": cpu(0.1, 0.2, 0.3), "produce": cpu(4.0, 4.0, 4.0), "produce_batch": cpu(1.5, 2.0, 3.0)}
+    )
+    assert found is not None
+    assert (found.ours, found.theirs) == (0.2, 2.0)
+    assert found.value == pytest.approx(10.0)
+    assert found.lowest == pytest.approx(15.0)
+    assert found.reached
+
+
+def test_the_verdict_is_of_the_medians_and_not_of_the_lowest_runs() -> None:
+    check = Check("cpu_us", "times", 3, ("theirs",), ("ours",))
+    found = outcome(check, {"ours": cpu(0.1, 1.0, 1.0), "theirs": cpu(2.9, 2.9, 2.9)})
+    assert found is not None
+    assert found.lowest > 3
+    assert not found.reached
+
+
+def test_within_bounds_what_ours_costs_more() -> None:
+    check = Check("cpu_us", "within", 1.3, ("few",), ("many",))
+    near = outcome(check, {"many": cpu(1.25), "few": cpu(1.0)})
+    far = outcome(check, {"many": cpu(1.35), "few": cpu(1.0)})
+    assert near is not None
+    assert far is not None
+    assert (near.reached, far.reached) == (True, False)
+    assert far.value == pytest.approx(1.35)
+
+
+def test_a_limit_holds_for_the_worst_of_ours() -> None:
+    check = Check("gap_ms", "limit", 10, (), ("one", "other"))
+    found = outcome(check, {"one": [run(gap_ms=3.0)], "other": [run(gap_ms=10.5)]})
+    assert found is not None
+    assert (found.ours, found.theirs, found.value, found.reached) == (10.5, None, 10.5, False)
+
+
+def test_no_verdict_without_a_contender_that_counts() -> None:
+    check = Check("cpu_us", "times", 3, ("theirs",), ("ours",))
+    assert outcome(check, {"ours": cpu(1.0)}) is None
+    assert outcome(check, {"ours": cpu(1.0), "theirs": []}) is None
+
+
+def test_runs_are_found_by_broker_and_row() -> None:
+    found = results(
+        entry("tasks", "aioprod", cpu(1.0)),
+        entry("tasks", "aioprod", cpu(2.0), broker="mock"),
+        entry("idle", "aioprod", cpu(3.0)),
+    )
+    assert runs_of(found, "mock", "tasks") == {"aioprod": cpu(2.0)}
+
+
+def test_the_table_has_a_line_per_target_and_a_column_per_broker() -> None:
+    ours = [run(cpu_us=1.0, p99_us=3000.0)]
+    theirs = [run(cpu_us=5.0, p99_us=2000.0)]
+    found = results(entry("tasks", "aioprod", ours), entry("tasks", "aiokafka", theirs), brokers=("kafka", "mock"))
+    head, _, *lines = target_table(found)
+    assert head.split(" | ")[-2:] == ["Kafka", "Mock |"]
+    assert [line.split(" | ")[2:] for line in lines] == [
+        ["CPU per record 4x less", "1.00 / 5.00 us, **5x** (5x): yes", "not measured |"],
+        ["p99 no worse", "3,000 / 2,000 us, **0.667x** (0.667x): **no**", "not measured |"],
+    ]
+
+
+def test_all_numbers_name_settings_and_failures() -> None:
+    failed = entry("tasks", "aiokafka", []) | {"failure": "Traceback\nValueError: no"}
+    text = "\n".join(all_numbers(results(entry("tasks", "aioprod", cpu(1.0, 2.0, 6.0)), failed)))
+    assert "| aioprod | 2.000 [1.000..6.000] |" in text
+    assert "- aioprod: 1,000 records, acks=all, linger_ms=5" in text
+    assert "| aiokafka | failed: ValueError: no |" in text
+
+
+def test_the_section_of_a_page_is_replaced_between_its_markers() -> None:
+    page = f"before\n{BEGIN}\nold\n{END}\nafter\n"
+    assert with_section(page, ["new"]) == f"before\n{BEGIN}\nnew\n{END}\nafter\n"
+    with pytest.raises(ValueError, match="lacks the lines"):
+        with_section("no markers", [])
+
+
+def test_the_section_says_where_the_figures_come_from() -> None:
+    section = "\n".join(readme_section(results(entry("tasks", "aioprod", cpu(1.0)))))
+    assert "5 interleaved runs on 2026-01-02 at commit abc1234" in section
+    assert "uvloop 0.2" in section
+    assert "aioprod 1.2" in section
+
+
+@pytest.mark.parametrize("row", ROWS.values(), ids=list(ROWS))
+def test_a_row_measures_everybody_whom_its_targets_name(row: Any) -> None:
+    labels = [contender.label for contender in row.contenders]
+    assert len(set(labels)) == len(labels)
+    assert row.checks
+    for check in row.checks:
+        assert {*check.ours, *check.against} <= set(labels)
+    assert any(row.is_judged(contender) for contender in row.contenders)
