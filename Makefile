@@ -7,6 +7,8 @@ BIN := .venv/bin
 READY := .venv/ready
 COMPILED := $(if $(filter-out 0,$(AIOPROD_NO_EXT)),,compiled)
 
+INTERPRETED := producer.py roundtrip.py
+
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help compiled demo test test-unit test-integration lint bench clean
@@ -33,8 +35,11 @@ endif
 	$(BIN)/coverage report --fail-under=90
 
 # The first test to ask for Kafka may have to wait until it is fetched: hence the time limit.
-test-integration: $(READY) $(COMPILED) ## the tests against real brokers; those that this machine can't run are named
+test-integration: $(READY) $(COMPILED) ## the tests against real brokers, some interpreted too; those that this machine can't run are named
 	$(BIN)/pytest integration --timeout=600
+ifdef COMPILED
+	AIOPROD_NO_EXT=1 $(BIN)/pytest $(addprefix integration/test_,$(INTERPRETED)) --timeout=600
+endif
 
 lint: $(READY) ## style, types, layers, generated pages
 	$(BIN)/ruff check .
