@@ -64,9 +64,12 @@ def main() -> int:
     )
     results = asyncio.run(run(options))
     print("", *report.target_table(results), sep="\n")
-    if arguments.write:
+    failed = any("failure" in entry for entry in results["entries"])
+    if arguments.write and failed:
+        print("\nThe figures are not written, as a contender failed.", file=sys.stderr)
+    elif arguments.write:
         report.write(results)
-    return 1 if any("failure" in entry for entry in results["entries"]) else 0
+    return int(failed)
 
 
 if __name__ == "__main__":
