@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import signal
 import sys
 from collections.abc import Collection
 
@@ -62,6 +63,8 @@ def main() -> int:
         only=arguments.only,
         wrap=arguments.wrap,
     )
+    # As Ctrl-C does: the contender and the broker that run must not be left behind.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     results = asyncio.run(run(options))
     print("", *report.target_table(results), sep="\n")
     failed = any("failure" in entry for entry in results["entries"])
