@@ -97,6 +97,8 @@ class BuildHotModules(build_ext):
 
     def run(self) -> None:
         """Compile; without success warn, or fail if AIOPROD_REQUIRE_EXT=1."""
+        # setuptools builds in place by way of the other folder, and does not take that back when it fails.
+        folder = Path() if self.inplace else Path(self.build_lib)
         try:
             self._translate()
             super().run()
@@ -108,7 +110,7 @@ class BuildHotModules(build_ext):
                 f"aioprod is built WITHOUT its compiled modules and will be many times slower: {error}. Install a C "
                 "compiler and the Python headers, then build it again (pip install --no-cache-dir --force-reinstall)."
             )
-        self._remove_others()
+        self._remove_others(folder)
 
     def _translate(self) -> None:
         """Python to C, for the modules that changed or whose declarations did; Cython alone overlooks some."""
@@ -140,9 +142,8 @@ class BuildHotModules(build_ext):
             extension.extra_compile_args = OPTIONS.get(self.compiler.compiler_type, [])
         super().build_extensions()
 
-    def _remove_others(self) -> None:
+    def _remove_others(self, folder: Path) -> None:
         """Compiled modules of an earlier build that this one left out: half a set of them would not work."""
-        folder = Path() if self.inplace else Path(self.build_lib)
         kept = {folder / beside_source(extension.name, SUFFIX) for extension in self.extensions}
         for built in (folder / PACKAGE).rglob(f"*{SUFFIX}"):
             if built not in kept:
