@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import signal
 import sys
 from collections.abc import Collection
 
@@ -62,11 +63,16 @@ def main() -> int:
         only=arguments.only,
         wrap=arguments.wrap,
     )
+    # As Ctrl-C does: the contender and the broker that run must not be left behind.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     results = asyncio.run(run(options))
     print("", *report.target_table(results), sep="\n")
-    if arguments.write:
+    failed = any("failure" in entry for entry in results["entries"])
+    if arguments.write and failed:
+        print("\nThe figures are not written, as a contender failed.", file=sys.stderr)
+    elif arguments.write:
         report.write(results)
-    return 1 if any("failure" in entry for entry in results["entries"]) else 0
+    return int(failed)
 
 
 if __name__ == "__main__":

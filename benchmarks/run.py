@@ -103,9 +103,11 @@ async def _measure(job: Job, wrap: Sequence[str]) -> Measurement:
         async with asyncio.timeout(TIMEOUT_S):
             out, err = await process.communicate()
     except TimeoutError:
-        process.kill()
-        await process.wait()
         raise ContenderFailedError(f"It was not done after {TIMEOUT_S:.0f} s.") from None
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
     lines = out.decode().splitlines()
     if process.returncode != 0 or not lines:
         said = err.decode(errors="replace").strip().splitlines() or [f"exit status {process.returncode}"]
