@@ -289,10 +289,13 @@ async def test_odd_settings_keep_order_and_lose_nothing(
     topic = await make_topic(kafka_cluster, 3)
     values = [b"%05d" % number * 20 for number in range(2000)]
     async with Producer(kafka_cluster.bootstrap_servers, **options) as producer:
+        # Until its leaders are at work, a new topic makes the first batches come again; without idempotence they then
+        # come after those that were on the wire too.
+        await asyncio.gather(*(producer.send(topic, b"", partition=partition) for partition in range(3)))
         result = await producer.send_many(topic, values, keys=[b"%d" % (number % 10) for number in range(2000)])
         report = await producer.close()
-    assert (result.count, result.failures, report.delivered) == (2000, (), 2000)
-    read = await stored(kafka_cluster, topic)
+    assert (result.count, result.failures, report.delivered) == (2000, (), 2003)
+    read = [record for record in await stored(kafka_cluster, topic) if record.value]
     assert sorted(record.value or b"" for record in read) == values
     for partition in range(3):
         of_partition = [record.value or b"" for record in read if record.partition == partition]

@@ -253,6 +253,12 @@ class BrokerConnection(asyncio.Protocol):
             self.versions = state.versions
             self._tell(self._owner.connection_ready)
 
+    def eof_received(self) -> None:
+        # There will be no more answers. asyncio would close the transport and tell of it a turn later; until then
+        # writelines() fails with a TypeError on Python 3.12 and 3.13.
+        self.closed = True
+        self._transport.abort()
+
     def pause_writing(self) -> None:
         self.can_write = False
 

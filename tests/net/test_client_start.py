@@ -24,6 +24,7 @@ from aioprod.net import refresh, transport
 from aioprod.net.settings import Address
 from tests.support.clients import Clock, Listener, new_client, running_client
 from tests.support.fake_broker import ACCEPT_TURNS, FakeBrokers
+from tests.support.producers import left_over
 
 NOTHING = MetadataRequest(topics=())
 
@@ -74,7 +75,7 @@ async def fail_to_start(*addresses: Address, timeout_s: float, clock: Clock | No
         await client.start(timeout_s)
     await client.close()
     assert not listener.failures
-    assert asyncio.all_tasks() <= before
+    assert left_over(before) == []
     return caught.value
 
 

@@ -47,6 +47,20 @@ async def test_outstanding_requests_fail_only_when_the_transport_is_gone() -> No
         held.release()
 
 
+async def test_nothing_is_written_once_the_broker_has_closed_its_side() -> None:
+    async with FakeBrokers() as brokers, connected(brokers) as (connection, owner, _):
+        held = brokers.fault(MetadataRequest, hold=True)
+        future = connection.request(ALL)
+        await held.reached.wait()
+        connection.eof_received()
+        with pytest.raises(BrokerConnectionError, match="is closed"):
+            connection.request(ALL)
+        await owner.lost.wait()
+        with pytest.raises(BrokerConnectionError, match="closed the connection"):
+            await future
+        held.release()
+
+
 async def test_an_overdue_answer_ends_the_connection() -> None:
     async with FakeBrokers() as brokers, connected(brokers) as (connection, owner, clock):
         brokers.fault(MetadataRequest, silent=True)
