@@ -90,7 +90,9 @@ class Coordinator:
                 node_id = await self._find(left_s)
                 response = await self._ask(message, node_id, left_s)
             except BrokerConnectionError as error:
-                trouble = error
+                # One that only the deadline cut off says less than what was wrong before.
+                if trouble is None or deadline > self._client.now():
+                    trouble = error
                 self._lost(node_id)
             else:
                 code = ErrorCode.of(error_of(response))
