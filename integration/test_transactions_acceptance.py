@@ -27,7 +27,7 @@ from integration.support.clusters import MakeTopic
 from integration.support.figures import Figures
 from integration.support.java import JavaOracle, PartitionDigest, TopicDigest
 from integration.support.reading import Stored, committed
-from integration.support.transactional import CLIENTS, Ended, Record
+from integration.support.transactional import CLIENTS, GIVEN_UP, Ended, Record
 
 IS_LONG: Final = bool(os.environ.get("AIOPROD_LONG"))
 CLIENT: Final = os.environ.get("AIOPROD_CLIENT", "aioprod")
@@ -106,42 +106,70 @@ class Executioner:
             await self._killing
 
 
+class Script:
+    """Random transactions, and what is to be found of them in the end."""
+
+    def __init__(self, chance: random.Random) -> None:
+        self.ends: Counter[Ended] = Counter()
+        self._chance = chance
+        self._done: list[tuple[Ended, list[Record]]] = []
+
+    def sends(self) -> list[Record]:
+        """The records of another transaction; each begins with its number, so that no two are the same."""
+        chance, number = self._chance, len(self._done)
+        return [
+            (chance.randrange(PARTITIONS), b"%d:%d:" % (number, index) + chance.randbytes(chance.choice((0, 50, 2000))))
+            for index in range(chance.choice((1, 2, 10, 40)))
+        ]
+
+    def note(self, ended: Ended, sends: list[Record]) -> None:
+        """How it ended."""
+        self.ends[ended] += 1
+        self._done.append((ended, sends))
+
+    def expected(self, seen: Sequence[Stored]) -> dict[int, list[bytes]]:
+        """The records of each partition in order; one whose commit had no clear answer is there as a whole or not."""
+        found = {record.value for record in seen}
+        expected: dict[int, list[bytes]] = {index: [] for index in range(PARTITIONS)}
+        for ended, sends in self._done:
+            is_there = ended is Ended.UNKNOWN and any(value in found for _, value in sends)
+            if ended is Ended.COMMITTED or is_there:
+                for partition, value in sends:
+                    expected[partition].append(value)
+        return expected
+
+
 async def test_readers_see_the_committed_records_and_no_others(
     trio: KafkaCluster, make_topic: MakeTopic, oracle: JavaOracle, figures: Figures
 ) -> None:
     topic = await make_topic(trio, PARTITIONS, min_insync_replicas=2)
     chance = random.Random(20260801)
-    client = CLIENTS[CLIENT](trio.bootstrap_servers, topic)
-    await client.start()
+    client = await CLIENTS[CLIENT](trio.bootstrap_servers, topic).start()
     executioner = Executioner(trio, topic, chance)
-    ends: Counter[Ended] = Counter()
-    expected: dict[int, list[bytes]] = {index: [] for index in range(PARTITIONS)}
+    script = Script(chance)
     slowest_s, began = 0.0, time.monotonic()
     for number in range(TRANSACTIONS):
         if number % (TRANSACTIONS // COORDINATOR_KILLS) == TRANSACTIONS // COORDINATOR_KILLS // 2:
             await executioner.strike()
-        sends: list[Record] = [
-            (chance.randrange(PARTITIONS), b"%d:%d:" % (number, index) + chance.randbytes(chance.choice((0, 50, 2000))))
-            for index in range(chance.choice((1, 2, 10, 40)))
-        ]
-        started = time.monotonic()
-        ended = await client.transact(topic, sends, commit=number % 2 == 0, flush=chance.random() < 0.5)
+        sends, commit, started = script.sends(), number % 2 == 0, time.monotonic()
+        try:
+            ended = await client.transact(topic, sends, commit=commit, flush=chance.random() < 0.5)
+        except GIVEN_UP:
+            # librdkafka's does so on 3.9 when a coordinator dies beneath an abort; ours has no reason to.
+            assert CLIENT != "aioprod"
+            ended = Ended.UNKNOWN if commit else Ended.ABORTED
+            client = await CLIENTS[CLIENT](trio.bootstrap_servers, topic).start()
         slowest_s = max(slowest_s, time.monotonic() - started)
-        ends[ended] += 1
-        if ended is Ended.COMMITTED:
-            for partition, value in sends:
-                expected[partition].append(value)
+        script.note(ended, sends)
     took_s = time.monotonic() - began
     await executioner.wait()
     await client.close()
 
     seen = await committed(trio, topic)
-    by_partition: dict[int, list[bytes]] = {index: [] for index in range(PARTITIONS)}
-    for record in seen:
-        by_partition[record.partition].append(record.value or b"")
-    assert by_partition == expected
+    assert by_partition(seen) == script.expected(seen)
     await read_by_java(oracle, trio, topic, seen)
-    assert ends[Ended.COMMITTED] + ends[Ended.FAILED] == TRANSACTIONS // 2
+    ends = script.ends
+    assert ends[Ended.COMMITTED] + ends[Ended.FAILED] + ends[Ended.UNKNOWN] == TRANSACTIONS // 2
     assert len(executioner.killed) == COORDINATOR_KILLS
     what = ", ".join(f"{count} {end.value}" for end, count in ends.items())
     figures.add(
@@ -149,6 +177,14 @@ async def test_readers_see_the_committed_records_and_no_others(
         f"slowest {slowest_s:.1f} s, all {took_s:.0f} s; exactly the committed records",
         len(seen),
     )
+
+
+def by_partition(seen: Sequence[Stored]) -> dict[int, list[bytes]]:
+    """The values of each partition in the order of their offsets."""
+    values: dict[int, list[bytes]] = {index: [] for index in range(PARTITIONS)}
+    for record in seen:
+        values[record.partition].append(record.value or b"")
+    return values
 
 
 # -- read, transform, write ------------------------------------------------------------------------------------------
@@ -199,8 +235,7 @@ async def test_a_loop_that_is_killed_again_and_again_writes_each_record_once(
     target = await make_topic(trio, PARTITIONS, min_insync_replicas=2)
     chance = random.Random(7)
     values: list[Record] = [(chance.randrange(PARTITIONS), b"%d" % number) for number in range(INPUT_RECORDS)]
-    writer = CLIENTS[CLIENT](trio.bootstrap_servers, f"{source}-writer")
-    await writer.start()
+    writer = await CLIENTS[CLIENT](trio.bootstrap_servers, f"{source}-writer").start()
     assert await writer.transact(source, values, commit=True) is Ended.COMMITTED
     await writer.close()
 
@@ -213,13 +248,8 @@ async def test_a_loop_that_is_killed_again_and_again_writes_each_record_once(
     took_s = time.monotonic() - began
 
     seen = await committed(trio, target)
-    by_partition: dict[int, list[bytes]] = {index: [] for index in range(PARTITIONS)}
-    for record in seen:
-        by_partition[record.partition].append(record.value or b"")
-    for index in range(PARTITIONS):
-        wanted = [b"<" + value + b">" for partition, value in values if partition == index]
-        assert Counter(by_partition[index]) == Counter(wanted)
-        assert by_partition[index] == wanted
+    wanted = {index: [b"<" + value + b">" for at, value in values if at == index] for index in range(PARTITIONS)}
+    assert by_partition(seen) == wanted
     await read_by_java(oracle, trio, target, seen)
     figures.add(
         f"records read, changed and written on Kafka {trio.version} ({CLIENT}), each once; {PROCESS_KILLS} times "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, Protocol, Self
 
 import confluent_kafka
 from confluent_kafka import Consumer, KafkaException
@@ -13,9 +13,7 @@ from confluent_kafka import Consumer, KafkaException
 from aioprod import Producer, TopicPartition
 from aioprod.errors import AioprodError, FlushTimeoutError, RequestTimedOutError, TransactionAbortedError
 
-__all__ = ["CLIENTS", "Ended", "Record", "TransactionalClient"]
-
-T = TypeVar("T")
+__all__ = ["CLIENTS", "GIVEN_UP", "Ended", "Record", "TransactionalClient"]
 
 TIMEOUT_S: Final = 60.0
 TRIES: Final = 5
@@ -35,7 +33,7 @@ class Ended(Enum):
 class TransactionalClient(Protocol):
     """One producer with a transactional id."""
 
-    async def start(self) -> None:
+    async def start(self) -> Self:
         """Fence whoever used the id before."""
 
     async def transact(
@@ -61,8 +59,9 @@ class OurClient:
         self._producer = Producer(bootstrap_servers, transactional_id=transactional_id, **options)
         self._group = group
 
-    async def start(self) -> None:
+    async def start(self) -> Self:
         await self._producer.start()
+        return self
 
     async def transact(
         self,
@@ -115,8 +114,9 @@ class ConfluentClient:
             {"bootstrap.servers": bootstrap_servers, "transactional.id": transactional_id, "log_level": 2}
         )
 
-    async def start(self) -> None:
+    async def start(self) -> Self:
         await self._again(self._producer.init_transactions, TIMEOUT_S)
+        return self
 
     async def transact(
         self,
@@ -168,5 +168,5 @@ class ConfluentClient:
 CLIENTS: Final[Mapping[str, Callable[..., TransactionalClient]]] = {"aioprod": OurClient, "confluent": ConfluentClient}
 """By the name that a test gives them."""
 
-UNKNOWN: Final = (AioprodError, KafkaException)
-"""What leaves the outcome of a transaction open, when it comes out of `transact`."""
+GIVEN_UP: Final = (AioprodError, KafkaException)
+"""What comes out of `transact` when the producer can't go on: a commit may have been carried out."""
