@@ -244,8 +244,8 @@ class TransactionSession:
             if standing is Standing.ABORTED:
                 raise TransactionAbortedError(
                     f"The transaction of {self._id!r} was aborted, by its time-out or by its own session.",
-                    hint=f"If it was open for longer than transaction.timeout.ms={handle.timeout_ms}, begin again, once, "
-                    "with less to do in it or with a longer time-out.",
+                    hint=f"If it was open for longer than transaction.timeout.ms={handle.timeout_ms}, begin again, "
+                    "but only once, with less to do in it or with a longer time-out.",
                 ) from refused.error
         elif refused.meaning is Meaning.FAILED:
             raise TransactionAbortedError(
