@@ -186,7 +186,7 @@ class TransactionSession:
                     await self._unknown(handle, refused.error, refused.code, deadline)
                 standing = await self._standing(handle, deadline)
                 if standing is Standing.TAKEN_OVER:
-                    raise self._taken_over(refused.error) from None
+                    raise self._taken_over() from refused.error
                 if standing not in (Standing.OPEN, Standing.ABORTED):
                     raise refused.error from None
             self._handle = None
@@ -240,7 +240,7 @@ class TransactionSession:
         if refused.code in _LOST:
             standing = await self._standing_if_told(handle, deadline)
             if standing is Standing.TAKEN_OVER:
-                raise self._taken_over(refused.error) from None
+                raise self._taken_over() from refused.error
             if standing is Standing.ABORTED:
                 raise TransactionAbortedError(
                     f"The transaction of {self._id!r} was aborted, by its time-out or by its own session.",
@@ -253,13 +253,11 @@ class TransactionSession:
             ) from refused.error
         raise refused.error from None
 
-    def _taken_over(self, cause: AioprodError) -> ProducerFencedError:
-        error = ProducerFencedError(
+    def _taken_over(self) -> ProducerFencedError:
+        return ProducerFencedError(
             f"Another session or producer with the transactional.id {self._id!r} took over.",
             hint="Stop, and see that only one of them runs: to begin again would fence the other one.",
         )
-        error.__cause__ = cause
-        return error
 
     async def _unknown(
         self, handle: TransactionHandle, error: AioprodError, code: ErrorCode | int | None, deadline: float

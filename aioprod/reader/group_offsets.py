@@ -48,19 +48,20 @@ async def stable_offsets(
     """
     wanted = list(dict.fromkeys(partitions))
     tries = 0
+    unstable: list[TopicPartition] = []
     while True:
         request = ByVersion(
             OffsetFetchRequest, lambda version: _request(coordinator.key, wanted, version), _LAST_WITH_NAMES
         )
-        answer = await coordinator.request(request, deadline=deadline, error_of=_code_of)
+        try:
+            answer = await coordinator.request(request, deadline=deadline, error_of=_code_of)
+        except RequestTimedOutError as error:
+            raise (_unstable(coordinator.key, unstable) if unstable else error) from error.__cause__
         found = _read(answer, coordinator.key)
         unstable = [place for place in wanted if found[place].error_code == ErrorCode.UNSTABLE_OFFSET_COMMIT]
         if not unstable:
             return {place: _offset(found[place], place, coordinator.key) for place in wanted}
-        left_s = deadline - client.now()
-        if left_s <= 0.0:
-            raise _unstable(coordinator.key, unstable)
-        await asyncio.sleep(min(client.backoff_s(tries), left_s))
+        await asyncio.sleep(min(client.backoff_s(tries), max(0.0, deadline - client.now())))
         tries += 1
 
 
