@@ -56,7 +56,7 @@ class OurClient:
     """`aioprod.Producer`."""
 
     def __init__(self, bootstrap_servers: str, transactional_id: str, group: str = "", **options: Any) -> None:
-        self._producer = Producer(bootstrap_servers, transactional_id=transactional_id, **options)
+        self._producer: Any = Producer(bootstrap_servers, transactional_id=transactional_id, **options)
         self._group = group
 
     async def start(self) -> Self:
