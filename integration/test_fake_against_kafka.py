@@ -19,7 +19,9 @@ from tests.support.lab import open_lab
 def one_broker(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
     """One broker that soon aborts what takes too long."""
     often = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": 100}
-    with running_cluster(1, version=request.param, backend="local", auto_create_topics_enable=False, **often) as cluster:
+    with running_cluster(
+        1, version=request.param, backend="local", auto_create_topics_enable=False, **often
+    ) as cluster:
         yield cluster
 
 
