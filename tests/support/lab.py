@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from aioprod.errors import ErrorCode
@@ -20,6 +21,7 @@ from aioprod.messages import (
     FetchRequest,
     FindCoordinatorRequest,
     InitProducerIdRequest,
+    ListOffsetsRequest,
     MetadataRequest,
     OffsetCommitRequest,
     OffsetFetchRequest,
@@ -27,13 +29,14 @@ from aioprod.messages import (
     TxnOffsetCommitRequest,
 )
 from aioprod.messages.add_partitions_to_txn import AddPartitionsToTxnTopic
-from aioprod.messages.create_topics import CreatableTopic, CreatableTopicConfig
+from aioprod.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreatableTopicResult
 from aioprod.messages.delete_topics import DeleteTopicState
 from aioprod.messages.fetch import FetchPartition, FetchTopic, PartitionData
-from aioprod.messages.metadata import MetadataRequestTopic
+from aioprod.messages.list_offsets import ListOffsetsPartition, ListOffsetsTopic
+from aioprod.messages.metadata import MetadataRequestTopic, MetadataResponseTopic
 from aioprod.messages.offset_commit import OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from aioprod.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics
-from aioprod.messages.produce import PartitionProduceData, TopicProduceData
+from aioprod.messages.produce import PartitionProduceData, PartitionProduceResponse, TopicProduceData
 from aioprod.messages.txn_offset_commit import TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic
 from aioprod.records import PREFIX, Compression, RecordBatchBuilder, parse_batches
 from aioprod.wire.codec import decode
@@ -121,19 +124,13 @@ class Lab:
 
     # -- topics ------------------------------------------------------------------------------------------------------
 
-    async def topic(self, name: str = "", **config: object) -> Topic:
+    async def topic(self, name: str = "", **config: str) -> Topic:
         """A new topic of one partition, which has a leader."""
         wanted = name or self.new_name("topic")
-        settings = [CreatableTopicConfig(name=key.replace("_", "."), value=str(value)) for key, value in config.items()]
-        row = CreatableTopic(
-            name=wanted, num_partitions=1, replication_factor=1, assignments=(), configs=tuple(settings)
-        )
         async with asyncio.timeout(PATIENCE_S):
-            while True:
-                created = (await self.ask(CreateTopicsRequest(topics=(row,), timeout_ms=30_000), 7)).topics[0]
-                # A topic that was just deleted is there for a moment more.
-                if not name or created.error_code != ErrorCode.TOPIC_ALREADY_EXISTS:
-                    break
+            # A topic that was just deleted is there for a moment more.
+            while (created := await self.create(wanted, config)).error_code == ErrorCode.TOPIC_ALREADY_EXISTS:
+                await asyncio.sleep(0.01)
             assert created.error_code == 0, created
             topic = Topic(wanted, created.topic_id)
             # Metadata names a leader before that knows of its office.
@@ -141,10 +138,26 @@ class Lab:
                 await asyncio.sleep(0.01)
         return topic
 
-    async def describe(self, name: str | None, topic_id: uuid.UUID = ZERO_UUID) -> Any:
+    async def create(
+        self, name: str, config: Mapping[str, str] = MappingProxyType({}), *, partitions: int = 1, replicas: int = 1
+    ) -> CreatableTopicResult:
+        """CreateTopics."""
+        settings = [CreatableTopicConfig(name=key.replace("_", "."), value=value) for key, value in config.items()]
+        row = CreatableTopic(
+            name=name,
+            num_partitions=partitions,
+            replication_factor=replicas,
+            assignments=(),
+            configs=tuple(settings),
+        )
+        return (await self.ask(CreateTopicsRequest(topics=(row,), timeout_ms=30_000), 7)).topics[0]
+
+    async def describe(
+        self, name: str | None, topic_id: uuid.UUID = ZERO_UUID, *, may_create: bool = False
+    ) -> MetadataResponseTopic:
         """What Metadata says of a topic."""
         row = MetadataRequestTopic(name=name, topic_id=topic_id)
-        return (await self.ask(MetadataRequest(topics=(row,), allow_auto_topic_creation=False), 12)).topics[0]
+        return (await self.ask(MetadataRequest(topics=(row,), allow_auto_topic_creation=may_create), 12)).topics[0]
 
     async def delete(self, topic: Topic) -> None:
         """Delete a topic, and wait until nobody knows it."""
@@ -156,11 +169,24 @@ class Lab:
 
     async def send(self, topic: Topic, data: bytes, *, version: int = 0, transactional_id: str | None = None) -> Stored:
         """Produce one batch."""
-        part = PartitionProduceData(index=0, records=data)
-        sent = TopicProduceData(name=topic.name, topic_id=topic.id, partition_data=(part,))
-        request = ProduceRequest(transactional_id=transactional_id, acks=-1, timeout_ms=30_000, topic_data=(sent,))
-        row = (await self.ask(request, version or self.produce_version)).responses[0].partition_responses[0]
+        row = await self.produce(topic, data, version=version, transactional_id=transactional_id)
         return Stored(ErrorCode.of(row.error_code), row.base_offset)
+
+    async def produce(
+        self,
+        topic: Topic,
+        data: bytes,
+        *,
+        version: int = 0,
+        transactional_id: str | None = None,
+        acks: int = -1,
+        partition: int = 0,
+    ) -> PartitionProduceResponse:
+        """All that a Produce of one batch is answered."""
+        part = PartitionProduceData(index=partition, records=data)
+        sent = TopicProduceData(name=topic.name, topic_id=topic.id, partition_data=(part,))
+        request = ProduceRequest(transactional_id=transactional_id, acks=acks, timeout_ms=30_000, topic_data=(sent,))
+        return (await self.ask(request, version or self.produce_version)).responses[0].partition_responses[0]
 
     async def read(self, topic: Topic, *, committed: bool = True) -> Log:
         """All of a topic."""
@@ -176,6 +202,13 @@ class Lab:
         wanted = FetchTopic(topic=topic.name, partitions=(row,))
         request = FetchRequest(max_wait_ms=0, min_bytes=0, isolation_level=isolation_level, topics=(wanted,))
         return (await self.ask(request, 12)).responses[0].partitions[0]
+
+    async def offset_at(self, topic: Topic, timestamp: int, *, leader_epoch: int = -1) -> tuple[ErrorCode | int, int]:
+        """ListOffsets: error and offset."""
+        row = ListOffsetsPartition(partition_index=0, current_leader_epoch=leader_epoch, timestamp=timestamp)
+        request = ListOffsetsRequest(topics=(ListOffsetsTopic(name=topic.name, partitions=(row,)),))
+        answer = (await self.ask(request, 7)).topics[0].partitions[0]
+        return ErrorCode.of(answer.error_code), answer.offset
 
     async def settled(self, topic: Topic) -> Log:
         """All of a topic once no transaction is open in it."""
