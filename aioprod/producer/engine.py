@@ -83,6 +83,7 @@ class Engine:
         self.guard = Guard()
         self._identity: IdentityKeeper | None = None
         self.transactions: Transactions | None = None
+        self.transactions_as: Callable[..., Transactions] = Transactions
         self._sending: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[DeliveryReport] | None = None
         self._cluster_told: Cluster | None = None
