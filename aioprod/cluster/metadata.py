@@ -30,7 +30,7 @@ PARTITIONS_GUESSED: Final = 10
 class MetadataUpdate:
     """What an answer brought.
 
-    `changed_topics`: partitions, leaders or epochs differ from before, or the topic was forgotten because nobody used
+    `changed_topics`: partitions, leaders, epochs or the id differ from before, or the topic was forgotten because nobody used
     it. `recreated`: the topic has another id, so it is another topic of the same name. `errors`: what the answer says
     instead of partitions, by topic. `error`: why the whole answer was refused; it changed nothing then.
     """
@@ -282,7 +282,7 @@ class Metadata:
             known = self._topics.get(name)
             if known is None:
                 continue
-            partitions, old_error = known.partitions, known.error
+            partitions, topic_id, old_error = known.partitions, known.topic_id, known.error
             if known.take(answer, table, epochs=version >= TRUSTED_EPOCHS_VERSION, now=now):
                 recreated.add(name)
             if known.error != ErrorCode.NONE:
@@ -290,7 +290,7 @@ class Metadata:
             if known.error != old_error:
                 news = True
                 self._dirty.add(name)
-            if known.partitions != partitions:
+            if known.partitions != partitions or known.topic_id != topic_id:
                 changed.add(name)
         changed |= recreated
         if asked.full:
