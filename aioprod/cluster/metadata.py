@@ -30,9 +30,9 @@ PARTITIONS_GUESSED: Final = 10
 class MetadataUpdate:
     """What an answer brought.
 
-    `changed_topics`: partitions, leaders, epochs or the id differ from before, or the topic was forgotten because nobody used
-    it. `recreated`: the topic has another id, so it is another topic of the same name. `errors`: what the answer says
-    instead of partitions, by topic. `error`: why the whole answer was refused; it changed nothing then.
+    `changed_topics`: partitions, leaders, epochs or the id differ from before, or the topic was forgotten because
+    nobody used it. `recreated`: the topic has another id, so it is another topic of the same name. `errors`: what the
+    answer says instead of partitions, by topic. `error`: why the whole answer was refused; it changed nothing then.
     """
 
     changed_topics: AbstractSet[str] = frozenset()

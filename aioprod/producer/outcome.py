@@ -25,7 +25,9 @@ from aioprod.errors import (
 )
 from aioprod.messages import ProduceResponse
 from aioprod.messages.produce import PartitionProduceResponse
+from aioprod.producer.explain import Explainer
 from aioprod.producer.failure import Failure
+from aioprod.producer.journal import Journal
 from aioprod.producer.meters import Meters
 from aioprod.producer.results import Delivery
 from aioprod.producer.settings import SenderSettings
@@ -50,6 +52,9 @@ class Outcomes:
     `backoff` maps the number of failed attempts to seconds; `wake` makes the sender look at what is due now: the end
     of a backoff, a request for metadata.
     """
+
+    explainer: Explainer
+    journal: Journal
 
     def __init__(
         self,
@@ -201,7 +206,9 @@ class Outcomes:
             self._fail_orphan(batch, now)
             return
         self._meters.retried(batch)
-        requeue(self._accumulator, batch, now, self._backoff(batch.attempts - 1))
+        delay_s = self._backoff(batch.attempts - 1)
+        self.journal.retried(batch, delay_s)
+        requeue(self._accumulator, batch, now, delay_s)
         self._wake()
 
     def _refresh(self, batch: Batch, now: float) -> None:

@@ -15,6 +15,7 @@ from aioprod.errors import AioprodError, BufferFullError, InvalidRecordError
 from aioprod.producer.clock import Clock
 from aioprod.producer.engine import Engine
 from aioprod.producer.futures import DeliveryFuture
+from aioprod.producer.guard import State
 from aioprod.producer.preparation import Prepared, as_bytes, callback, partition_index, seconds, timestamp_ms
 from aioprod.producer.send_arrow import send_arrow
 from aioprod.producer.send_many import send_many
@@ -254,6 +255,16 @@ class Producer:
         await self._engine.flush(seconds("flush", timeout))
 
     # --- what is known
+
+    def explain(self, topic: str, partition: int) -> str:
+        """Why records of a partition are not moving, in plain sentences with numbers, for people and for logs.
+
+        It costs a walk over all batches that are held. Raises UsageError and ProducerClosedError as `send` does, but
+        works while the producer is being closed.
+        """
+        if self._guard.state is not State.CLOSING:
+            self._guard.check()
+        return self._engine.outcomes.explainer.explain(topic, partition)
 
     async def partitions_for(self, topic: str) -> list[PartitionInfo]:
         """The partitions of a topic, by index; waits up to `max.block.ms` for the topic to be known.

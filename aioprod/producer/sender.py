@@ -22,6 +22,8 @@ from aioprod.net.client import Client, ClientListener
 from aioprod.net.pool import BrokerLink
 from aioprod.producer.compressor import Compressor
 from aioprod.producer.dispatch import Dispatch
+from aioprod.producer.explain import Explainer
+from aioprod.producer.journal import Journal
 from aioprod.producer.meters import Meters
 from aioprod.producer.outcome import FAILED_PER_TURN, Outcomes
 from aioprod.producer.results import Delivery
@@ -51,6 +53,7 @@ class Sender(ClientListener):
     _outcomes: Outcomes
     _topics: Topics
     _dispatch: Dispatch
+    _journal: Journal
 
     def __init__(
         self,
@@ -90,6 +93,11 @@ class Sender(ClientListener):
         self._delivery = delivery
         self._outcomes = outcomes
         self._topics = topics
+        explainer = Explainer(self._settings, accumulator=accumulator, client=client, clock=self._clock)
+        timeout_s = accumulator.settings.delivery_timeout_s
+        self._journal = Journal(accumulator, explainer, clock=self._clock, delivery_timeout_s=timeout_s)
+        outcomes.explainer = explainer
+        outcomes.journal = self._journal
         self._dispatch = Dispatch(
             self._settings,
             client=client,
@@ -181,6 +189,7 @@ class Sender(ClientListener):
             end_backoffs(accumulator, now),
             self._topics.move_on(now),
             next_expiry(accumulator),
+            self._journal.poll(now),
         ]
         nexts += [self._attend(queue, now) for queue in accumulator.queues.values() if queue.has_work()]
         if self._delivery.unseen:
