@@ -68,8 +68,8 @@ class Journal:
             when = "at once" if delay_s <= 0.0 else f"in {seconds_of(delay_s)}"
             self._say(
                 "retries",
-                f"A batch of {partition.topic.name}-{partition.index} with {counted(batch.records, 'record')} goes again "
-                f"{when}, as attempt {batch.attempts + 1}: {str(batch.cause).rstrip('.')}",
+                f"A batch of {partition.topic.name}-{partition.index} with {counted(batch.records, 'record')} goes "
+                f"again {when}, as attempt {batch.attempts + 1}: {str(batch.cause).rstrip('.')}",
             )
 
     def bumped(self, partition: Partition, epoch: int, why: str) -> None:
