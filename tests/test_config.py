@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from aioprod import Producer
 from aioprod.config import ClientConfig, Importance, ProducerConfig, Setting, Settings, settings_of
 from aioprod.errors import ConfigError
 
@@ -251,6 +252,22 @@ def test_java_names_and_ours() -> None:
 )
 def test_an_unknown_name_suggests_the_nearest(name: str, hint: str) -> None:
     assert refusal(**{name: 1}) == f"{name!r} is not a setting. Hint: {hint}"
+
+
+@pytest.mark.parametrize(
+    ("name", "near"), [("lingerms", "linger_ms"), ("clientid", "client_id"), ("retrys", "retries")]
+)
+def test_a_keyword_is_suggested_as_one(name: str, near: str) -> None:
+    with pytest.raises(ConfigError) as from_keyword:
+        ProducerConfig.from_options(**{name: 1})
+    with pytest.raises(ConfigError) as from_producer:
+        Producer("a:1", **{name: 1})
+    with pytest.raises(ConfigError) as from_replace:
+        ProducerConfig.from_options(bootstrap_servers="a:1").replace(**{name: 1})
+    with pytest.raises(ConfigError) as from_mapping:
+        ProducerConfig.from_dict({name: 1})
+    assert {caught.value.hint for caught in (from_keyword, from_producer, from_replace)} == {f"Did you mean {near!r}?"}
+    assert from_mapping.value.hint == f"Did you mean {near.replace('_', '.')!r}?", "as in a file"
 
 
 def test_the_same_setting_twice() -> None:
