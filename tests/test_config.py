@@ -258,10 +258,11 @@ def test_an_unknown_name_suggests_the_nearest(name: str, hint: str) -> None:
     ("name", "near"), [("lingerms", "linger_ms"), ("clientid", "client_id"), ("retrys", "retries")]
 )
 def test_a_keyword_is_suggested_as_one(name: str, near: str) -> None:
+    options: dict[str, Any] = {name: 1}
     with pytest.raises(ConfigError) as from_keyword:
         ProducerConfig.from_options(**{name: 1})
     with pytest.raises(ConfigError) as from_producer:
-        Producer("a:1", **{name: 1})
+        Producer("a:1", **options)
     with pytest.raises(ConfigError) as from_replace:
         ProducerConfig.from_options(bootstrap_servers="a:1").replace(**{name: 1})
     with pytest.raises(ConfigError) as from_mapping:

@@ -10,7 +10,7 @@ from aioprod.core.accumulator import Accumulator
 from aioprod.core.batch import Batch
 from aioprod.core.partition import BrokerQueue, Partition, Topic
 from aioprod.core.states import BatchState
-from aioprod.errors import UsageError
+from aioprod.errors import AioprodError, UsageError
 from aioprod.net.client import Client
 from aioprod.net.connection import BrokerConnection
 from aioprod.net.pool import BrokerLink, LinkState
@@ -147,10 +147,11 @@ class Explainer:
             behind = "It waited behind earlier records. "
         return f"{last} {behind}{self.why(partition, now)}".strip()
 
-    def trouble(self, partition: Partition) -> BaseException | None:
-        """The last error of the connection to the leader of a partition, if there was one since it worked."""
-        link = None if partition.queue is None else self._client.link(partition.queue.node_id)
-        return None if link is None else link.last_error
+    def trouble(self, batch: Batch) -> AioprodError | None:
+        """What kept a batch that was never sent from its broker: the last error of the connection."""
+        queue = batch.partition.queue
+        link = None if queue is None else self._client.link(queue.node_id)
+        return None if link is None or batch.attempts else link.last_error
 
     def _leader(self, partition: Partition, now: float) -> str | None:
         if partition.queue is not None:
@@ -158,6 +159,8 @@ class Explainer:
         metadata = self._client.metadata
         if metadata.is_asking:
             again = "the cluster is being asked"
+        elif metadata.next_refresh(now) <= now:
+            again = "the cluster is to be asked again now"
         else:
             again = f"the cluster is asked again in {seconds_of(metadata.next_refresh(now) - now)}"
         return f"The partition has no leader, said an answer {seconds_of(metadata.age(now))} ago; {again}."
@@ -170,16 +173,17 @@ class Explainer:
             for batch in islice(self._accumulator.incomplete, LOOKED_AT)
             if batch.partition is partition and batch.state == BatchState.IN_FLIGHT and batch.broker is not None
         }
-        count = counted(partition.in_flight, "batch")
-        if not brokers:
-            return f"{count}, given up meanwhile, {'is' if partition.in_flight == 1 else 'are'} still on the way."
+        if not brokers and partition.queue is not None:
+            # Those on the way have been given up, and nothing is known of them any more.
+            brokers = {partition.queue.node_id}
         named = " and ".join(f"broker {node_id}" for node_id in sorted(brokers))
         waits = ""
         for node_id in brokers:
             link = self._client.link(node_id)
             if link is not None and link.connection is not None and link.connection.in_flight:
                 waits = f", which has owed an answer for {seconds_of(now - link.connection.waits_since)}"
-        return f"{count} {'is' if partition.in_flight == 1 else 'are'} on the way to {named}{waits}."
+        count = counted(partition.in_flight, "batch")
+        return f"{count} {'is' if partition.in_flight == 1 else 'are'} on the way to {named or 'a broker'}{waits}."
 
     def _retry(self, partition: Partition, now: float) -> str | None:
         head = partition.queued[0] if partition.queued else None

@@ -51,12 +51,9 @@ DUPLICATES_OF = {
 class Outcomes:
     """Reads answers, applies the error table, and hands settled batches to the delivery.
 
-    `backoff` maps the number of failed attempts to seconds; `wake` makes the sender look at what is due now: the end
-    of a backoff, a request for metadata.
+    `explainer` knows what a batch waits for. `backoff` maps the number of failed attempts to seconds; `wake` makes the
+    sender look at what is due now: the end of a backoff, a request for metadata. `journal` writes to the log.
     """
-
-    explainer: Explainer
-    journal: Journal
 
     def __init__(
         self,
@@ -65,6 +62,7 @@ class Outcomes:
         accumulator: Accumulator,
         delivery: Delivery,
         meters: Meters,
+        explainer: Explainer,
         backoff: Callable[[int], float],
         wake: Callable[[], None],
     ) -> None:
@@ -74,6 +72,8 @@ class Outcomes:
         self._meters = meters
         self._backoff = backoff
         self._wake = wake
+        self.explainer = explainer
+        self.journal = Journal()
 
     # --- answers
 
@@ -225,7 +225,7 @@ class Outcomes:
         leader = batch.partition.queue
         has_moved = leader is not None and leader.node_id != batch.broker
         delay_s = 0.0 if has_moved else self._backoff(batch.attempts - 1)
-        self.journal.retried(batch, delay_s)
+        self.journal.retried(batch, delay_s, now)
         requeue(self._accumulator, batch, now, delay_s)
         self._wake()
 
@@ -256,19 +256,10 @@ class Outcomes:
 
     def expire(self, batch: Batch, now: float) -> None:
         """The delivery deadline of a batch has passed, wherever it is."""
-        last = f" Last: {batch.cause}" if batch.cause is not None else f" {self._reason(batch)}"
-        self.fail(batch, now, f"delivery.timeout.ms={self._settings.delivery_timeout_ms} has passed.{last}")
-
-    def _reason(self, batch: Batch) -> str:
-        """Why a batch that has met no error did not get through."""
-        if batch.state == BatchState.IN_FLIGHT:
-            return f"Broker {batch.broker} has not answered."
-        queue = batch.partition.queue
-        if queue is None:
-            return "The partition has no leader."
-        if queue.stalled_since is not None and not queue.in_flight:
-            return f"Broker {queue.node_id} can't be reached or takes nothing more."
-        return f"It waited behind earlier records for broker {queue.node_id}."
+        why = self.explainer.why_expired(batch, now)
+        if batch.cause is None:
+            batch.cause = self.explainer.trouble(batch)
+        self.fail(batch, now, f"delivery.timeout.ms={self._settings.delivery_timeout_ms} has passed. {why}")
 
     def fail(self, batch: Batch, now: float, why: str, reasons: dict[int, str] | None = None) -> None:
         """Give a batch up, for a reason in a sentence; `reasons` are those of single records by index."""

@@ -22,14 +22,13 @@ from aioprod.net.client import Client, ClientListener
 from aioprod.net.pool import BrokerLink
 from aioprod.producer.compressor import Compressor
 from aioprod.producer.dispatch import Dispatch
-from aioprod.producer.explain import Explainer
-from aioprod.producer.journal import Journal
 from aioprod.producer.meters import Meters
 from aioprod.producer.outcome import FAILED_PER_TURN, Outcomes
 from aioprod.producer.results import Delivery
 from aioprod.producer.room import Room
 from aioprod.producer.settings import SenderSettings
 from aioprod.producer.topics import Topics
+from aioprod.producer.watch import Watch
 from aioprod.records.compression import Compression
 
 __all__ = ["Sender"]
@@ -53,7 +52,7 @@ class Sender(ClientListener):
     _outcomes: Outcomes
     _topics: Topics
     _dispatch: Dispatch
-    _journal: Journal
+    _watch: Watch
 
     def __init__(
         self,
@@ -93,11 +92,7 @@ class Sender(ClientListener):
         self._delivery = delivery
         self._outcomes = outcomes
         self._topics = topics
-        explainer = Explainer(self._settings, accumulator=accumulator, client=client, clock=self._clock)
-        timeout_s = accumulator.settings.delivery_timeout_s
-        self._journal = Journal(accumulator, explainer, clock=self._clock, delivery_timeout_s=timeout_s)
-        outcomes.explainer = explainer
-        outcomes.journal = self._journal
+        self._watch = Watch(accumulator, outcomes.explainer, self._clock())
         self._dispatch = Dispatch(
             self._settings,
             client=client,
@@ -189,7 +184,7 @@ class Sender(ClientListener):
             end_backoffs(accumulator, now),
             self._topics.move_on(now),
             next_expiry(accumulator),
-            self._journal.poll(now),
+            self._watch.poll(now),
         ]
         nexts += [self._attend(queue, now) for queue in accumulator.queues.values() if queue.has_work()]
         if self._delivery.unseen:

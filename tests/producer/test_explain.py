@@ -353,7 +353,7 @@ async def test_the_time_of_what_is_on_the_way_is_over(brokers: FakeBrokers) -> N
         producer._engine._sender.wake()
         await until(lambda: not accumulator.incomplete)
         future = producer.submit("t", b"w")
-        check(producer.explain("t", 0), "1 batch, given up meanwhile, is still on the way")
+        check(producer.explain("t", 0), "1 batch is on the way to broker 1, which has owed an answer for 3")
         held.release()
         await future
 

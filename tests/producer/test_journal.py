@@ -86,7 +86,7 @@ async def test_of_many_that_do_not_move_some_are_named(brokers: FakeBrokers, cap
             pass_time(producer, clock, STUCK_S + 1)
             await turns()
         assert len(lines(caplog, logging.WARNING, "on the way to broker 1")) == LINES_MAX
-        assert warnings(caplog)[-1] == "20 more partitions have not moved either"
+        assert warnings(caplog)[-1] == "20 partitions more: nothing has moved there either"
         held.release()
         for future in futures:
             await future
