@@ -126,6 +126,7 @@ class Explainer:
             self.transaction(partition),
             self._leader(partition, now),
             self._on_the_way(partition, now),
+            self._sequence(partition),
             self._retry(partition, now),
             self._compression(partition),
         ]
@@ -199,6 +200,25 @@ class Explainer:
         elif partition.retrying and partition.in_flight:
             parts.append("Until a batch that was sent again is answered, no later one is sent.")
         return " ".join(parts) or None
+
+    def _sequence(self, partition: Partition) -> str | None:
+        sequences = self._accumulator.sequences
+        if sequences is None:
+            return None
+        if sequences.producer_id < 0:
+            return "The producer waits for a producer id."
+        if partition.lost_serial >= 0 or partition.missing_from >= 0:
+            what = f"A batch of producer epoch {partition.epoch} was lost or refused before"
+            if partition.held and not sequences.transactional:
+                return f"{what}, and no epoch is left: a new producer id is asked for."
+            if partition.held:
+                return f"{what}: nothing is sent until the transaction is over."
+            sent = len(partition.unsettled)
+            first = f": {counted(sent, 'batch')} sent since {'gets' if sent == 1 else 'get'} an answer" if sent else ""
+            return f"{what}{first}; then the partition goes on, in a new epoch if need be."
+        if partition.in_flight and not partition.is_anchored and (partition.queued or partition.open is not None):
+            return f"One batch at a time is sent until one of producer epoch {partition.epoch} is acknowledged."
+        return None
 
     def _compression(self, partition: Partition) -> str | None:
         if not partition.queued or not partition.queued[0].compressing:

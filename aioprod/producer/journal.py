@@ -23,10 +23,10 @@ class Journal:
     def __init__(self) -> None:
         self._windows: dict[str, tuple[float, int]] = {}
 
-    def moved(self, partition: Partition, old: BrokerQueue | None, new: BrokerQueue | None, now: float) -> None:
-        """A partition has another leader, or none (None)."""
+    def moved(self, partition: Partition, old: BrokerQueue | None, now: float) -> None:
+        """A partition has another leader than `old`; None stands for nobody."""
         if log.isEnabledFor(logging.INFO):
-            names = ["no broker" if queue is None else f"broker {queue.node_id}" for queue in (old, new)]
+            names = ["no broker" if queue is None else f"broker {queue.node_id}" for queue in (old, partition.queue)]
             self._say(
                 "leader moves",
                 f"{partition.topic.name}-{partition.index} is led by {names[1]} now, was by {names[0]} "
@@ -46,12 +46,13 @@ class Journal:
                 now,
             )
 
-    def bumped(self, partition: Partition, epoch: int, why: str, now: float) -> None:
+    def bumped(self, partition: Partition, now: float) -> None:
         """The sequence numbers of a partition begin anew in another epoch of the producer."""
         if log.isEnabledFor(logging.INFO):
             self._say(
                 "epoch bumps",
-                f"{partition.topic.name}-{partition.index} goes on with producer epoch {epoch} and sequence 0: {why}",
+                f"{partition.topic.name}-{partition.index} goes on with sequence 0 in epoch {partition.epoch} of "
+                f"producer {partition.producer_id}, as a batch before was lost or refused",
                 now,
             )
 

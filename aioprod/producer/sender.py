@@ -92,6 +92,10 @@ class Sender(ClientListener):
         self._delivery = delivery
         self._outcomes = outcomes
         self._topics = topics
+        journal, clock = outcomes.journal, self._clock
+        accumulator.moved = lambda partition, old: journal.moved(partition, old, clock())
+        if accumulator.sequences is not None:
+            accumulator.sequences.bumped = lambda partition: journal.bumped(partition, clock())
         self._watch = Watch(accumulator, outcomes.explainer, self._clock())
         self._dispatch = Dispatch(
             self._settings,

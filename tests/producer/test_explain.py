@@ -353,9 +353,40 @@ async def test_the_time_of_what_is_on_the_way_is_over(brokers: FakeBrokers) -> N
         producer._engine._sender.wake()
         await until(lambda: not accumulator.incomplete)
         future = producer.submit("t", b"w")
-        check(producer.explain("t", 0), "1 batch is on the way to broker 1, which has owed an answer for 3")
+        check(
+            producer.explain("t", 0),
+            "1 batch is on the way to broker 1, which has owed an answer for 3",
+            "A batch of producer epoch 0 was lost or refused before; then the partition goes on, in a new epoch",
+        )
         held.release()
         await future
+
+
+async def test_numbers_before_and_after_a_hole(brokers: FakeBrokers) -> None:
+    brokers.create_topic("t")
+    async with running(brokers, **SLOW) as producer:
+        await producer.partitions_for("t")
+        held = brokers.fault(ProduceRequest, hold=True)
+        future = producer.submit("t", b"v")
+        await held.reached.wait()
+        later = producer.submit("t", b"w")
+        check(producer.explain("t", 0), r"One batch at a time is sent until one of producer epoch 0 is acknowledged\.$")
+        partition = producer._engine.accumulator.topics["t"].partitions[0]
+        partition.lost_serial = 0
+        check(producer.explain("t", 0), r"was lost or refused before: 1 batch sent since gets an answer; then")
+        partition.held = True
+        check(producer.explain("t", 0), r"no epoch is left: a new producer id is asked for\.$")
+        sequences = producer._engine.accumulator.sequences
+        assert sequences is not None
+        sequences.transactional = True
+        check(producer.explain("t", 0), r"nothing is sent until the transaction is over\.$")
+        producer_id, sequences.producer_id = sequences.producer_id, -1
+        check(producer.explain("t", 0), r"The producer waits for a producer id\.$")
+        sequences.producer_id, sequences.transactional = producer_id, False
+        partition.lost_serial, partition.held = -1, False
+        held.release()
+        await future
+        await later
 
 
 async def test_memory_is_used_up(brokers: FakeBrokers) -> None:

@@ -129,3 +129,56 @@ async def test_retries_are_told_a_few_times(brokers: FakeBrokers, caplog: pytest
         await producer.send("t", b"w")
         assert len(lines(caplog, logging.INFO, "5 more retries in 1")) == 1
         assert len(lines(caplog, logging.INFO, "goes again")) == LINES_MAX + 1
+
+
+async def test_leaders_that_move_are_told(three_brokers: FakeBrokers, caplog: pytest.LogCaptureFixture) -> None:
+    brokers = three_brokers
+    brokers.create_topic("t", partitions=20)
+    caplog.set_level(logging.DEBUG, LOGGER)
+    clock = ShiftedClock()
+    async with running(brokers, clock=clock, metadata_max_age_ms=1000) as producer:
+        await producer.send("t", b"v", partition=0)
+        assert lines(caplog, logging.INFO, "is led by") == [], "those that are new have not moved"
+        for leader in (2, None):
+            caplog.clear()
+            brokers.state.move_leader(TopicPartition("t", 0), leader)
+            pass_time(producer, clock, 2.0 + WINDOW_S)
+            await until(lambda: lines(caplog, logging.INFO, "is led by"))
+            now_by, before_by = ("broker 2", "broker 1") if leader else ("no broker", "broker 2")
+            epoch = brokers.state.topics["t"].partitions[0].leader_epoch
+            (text,) = lines(caplog, logging.INFO, "is led by")
+            assert text == f"t-0 is led by {now_by} now, was by {before_by} (leader epoch {epoch})"
+        caplog.clear()
+        for index in range(20):
+            brokers.state.move_leader(TopicPartition("t", index), 3)
+        pass_time(producer, clock, 2.0 + WINDOW_S)
+        await until(lambda: lines(caplog, logging.INFO, "is led by"))
+        told = [len(lines(caplog, level, "is led by broker 3")) for level in (logging.INFO, logging.DEBUG)]
+        moved = sum(told)
+        assert told == [LINES_MAX, moved - LINES_MAX]
+        assert moved >= 13
+
+
+async def test_new_epochs_are_told(brokers: FakeBrokers, caplog: pytest.LogCaptureFixture) -> None:
+    brokers.create_topic("t")
+    caplog.set_level(logging.INFO, LOGGER)
+    async with running(brokers) as producer:
+        await producer.send("t", b"v")
+        brokers.fault(ProduceRequest, error=ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+        await producer.send("t", b"v")
+        (text,) = lines(caplog, logging.INFO, "goes on with sequence 0 in epoch 1 of producer")
+        assert text.startswith("t-0 ")
+        assert text.endswith("as a batch before was lost or refused")
+
+
+async def test_nothing_is_worked_out_for_a_log_that_nobody_reads(
+    brokers: FakeBrokers, caplog: pytest.LogCaptureFixture
+) -> None:
+    brokers.create_topic("t")
+    caplog.set_level(logging.WARNING, LOGGER)
+    async with running(brokers) as producer:
+        await producer.send("t", b"v")
+        brokers.fault(ProduceRequest, error=ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+        await producer.send("t", b"v")
+        brokers.state.move_leader(TopicPartition("t", 0), 1)
+        assert producer._engine.outcomes.journal._windows == {}
