@@ -68,9 +68,7 @@ async def test_while_the_broker_can_not_be_reached(brokers: FakeBrokers) -> None
         await brokers[1].start()
         assert (await producer.send("t", b"x")).offset == 0
     assert type(error) is NotSentError
-    assert re.search(
-        r"Broker 1 at 127\.0\.0\.1:\d+ (is not|could not be|is being) connected.*(refused|closed)", str(error)
-    )
+    assert re.search(r"Broker 1 at .* (is not|could not be|is being) connected.*(refused|closed)", str(error))
     assert isinstance(error.__cause__, BrokerConnectionError)
     assert errors.values == [b"w"]
     assert len(spy.acknowledged) == 3
