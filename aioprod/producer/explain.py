@@ -131,8 +131,10 @@ class Explainer:
             self._compression(partition),
         ]
         queue = partition.queue
-        if queue is not None and (not partition.in_flight or not any(reasons)):
-            reasons.append(self.broker(queue, now) or self._turn(partition, queue, now))
+        if queue is not None and not partition.in_flight:
+            reasons.append(self.broker(queue, now))
+        if queue is not None and not any(reasons):
+            reasons.append(self._turn(partition, queue, now))
         return " ".join(reason for reason in reasons if reason)
 
     def why_expired(self, batch: Batch, now: float) -> str:

@@ -61,7 +61,8 @@ class Outcomes:
     `explainer` knows what a batch waits for. `backoff` maps the number of failed attempts to seconds; `wake` makes the
     sender look at what is due now: the end of a backoff, a request for metadata. `journal` writes to the log.
     `given_up`: nothing is sent again, for this reason and cause, as the transaction is lost; `on_failed_batch` is then
-    called with each batch that was not delivered, and why. `pause_to_join` maps the number of failed attempts to be part of a transaction to seconds; these count for nothing.
+    called with each batch that was not delivered, and why. `pause_to_join` maps the number of failed attempts to be
+    part of a transaction to seconds; these count for nothing.
     """
 
     def __init__(

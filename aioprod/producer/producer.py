@@ -266,7 +266,7 @@ class Producer(TransactionalCalls):
         works while the producer is being closed.
         """
         if self._guard.state is not State.CLOSING:
-            self._guard.check()
+            self._guard.check_running()
         return self._engine.outcomes.explainer.explain(topic, partition)
 
     async def partitions_for(self, topic: str) -> list[PartitionInfo]:

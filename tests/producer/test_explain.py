@@ -9,11 +9,14 @@ from typing import Any
 import pytest
 
 from aioprod import Producer, TopicPartition
+from aioprod.core.transactions import TransactionState
 from aioprod.errors import ErrorCode, UsageError
-from aioprod.messages import ApiVersionsRequest, MetadataRequest, ProduceRequest
+from aioprod.messages import AddPartitionsToTxnRequest, ApiVersionsRequest, MetadataRequest, ProduceRequest
+from aioprod.testing import FakeCluster
 from tests.support.codec_gate import codec_gate
 from tests.support.fake_broker import FakeBrokers
 from tests.support.producers import ShiftedClock, new_producer, pass_time, running, turns, until
+from tests.support.transactions import state_of, transacting
 
 SLOW: dict[str, Any] = {"retry_backoff_ms": 60_000, "retry_backoff_max_ms": 60_000, "delivery_timeout_ms": 900_000}
 
@@ -409,14 +412,59 @@ async def test_memory_is_used_up(brokers: FakeBrokers) -> None:
             await future
 
 
-async def test_a_transaction_says_for_itself_what_it_waits_for(brokers: FakeBrokers) -> None:
-    brokers.create_topic("t")
-    async with running(brokers) as producer:
-        await producer.partitions_for("t")
-        held = brokers.fault(ProduceRequest, hold=True)
-        future = producer.submit("t", b"v")
-        await held.reached.wait()
-        producer._engine.outcomes.explainer.transaction = lambda partition: f"Waits for {partition.index}."
-        check(producer.explain("t", 0), r"Waits for 0\. 1 batch is on the way")
-        held.release()
-        await future
+# -- transactions ----------------------------------------------------------------------------------------------------
+
+
+async def test_the_coordinator_has_yet_to_add_the_partition() -> None:
+    async with FakeCluster(transaction_version=1) as cluster:
+        cluster.create_topic("t")
+        async with transacting(cluster) as producer:
+            await producer.partitions_for("t")
+            held = cluster.fault(AddPartitionsToTxnRequest, hold=True)
+            async with producer.transaction():
+                future = producer.submit("t", b"v")
+                await held.reached.wait()
+                check(producer.explain("t", 0), r"It waits until the coordinator has added the partition to the")
+                held.release()
+                await future
+                check(producer.explain("t", 0), "^Nothing is held for t-0: every record")
+
+
+async def test_a_commit_waits_for_the_records() -> None:
+    async with FakeCluster() as cluster:
+        cluster.create_topic("t")
+        async with transacting(cluster) as producer:
+            await producer.partitions_for("t")
+            await producer.begin_transaction()
+            held = cluster.fault(ProduceRequest, hold=True)
+            producer.send_nowait("t", b"v")
+            await held.reached.wait()
+            committing = asyncio.create_task(producer.commit_transaction())
+            await turns()
+            check(
+                producer.explain("t", 0),
+                "A commit waits for the records of the transaction. 1 batch is on the way to broker 1",
+            )
+            held.release()
+            await committing
+
+
+async def test_the_transaction_has_failed() -> None:
+    async with FakeCluster() as cluster:
+        cluster.create_topic("t", partitions=2)
+        async with transacting(cluster) as producer:
+            await producer.partitions_for("t")
+            await producer.begin_transaction()
+            held = cluster.fault(ProduceRequest, hold=True)
+            producer.send_nowait("t", b"v", partition=0, on_delivery=lambda metadata, error: None)
+            await held.reached.wait()
+            cluster.fault(ProduceRequest, error=ErrorCode.INVALID_RECORD)
+            producer.send_nowait("t", b"v", partition=1, on_delivery=lambda metadata, error: None)
+            await turns()
+            held.release()
+            held = cluster.fault(ProduceRequest, hold=True)
+            await until(lambda: state_of(producer) is TransactionState.ABORTABLE_ERROR)
+            text = producer._engine.outcomes.explainer.why(producer._engine.accumulator.topics["t"].partitions[1], 0.0)
+            check(text, "^The transaction has failed: .*INVALID_RECORD")
+            held.release()
+            await producer.abort_transaction()
