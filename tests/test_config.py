@@ -160,7 +160,6 @@ def test_a_refused_value_is_named_with_what_is_valid(options: dict[str, Any], se
         ({"security_protocol": "sasl_plaintext"}, "security.protocol='SASL_PLAINTEXT' can't be used"),
         ({"transaction_two_phase_commit_enable": True}, "two-phase commit is not built yet"),
         ({"enable_metrics_push": "true"}, "enable.metrics.push=True can't be used"),
-        ({"topic_recreation": "follow"}, "topic.recreation='follow' can't be used"),
         ({"partitioner_rack_aware": True}, "partitioner.rack.aware=True can't be used"),
         ({"metadata_cluster_check_enable": True}, "metadata.cluster.check.enable=True can't be used"),
         ({"metrics_num_samples": 3}, "metrics.num.samples=3 can't be used"),

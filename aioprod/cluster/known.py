@@ -125,6 +125,7 @@ class KnownTopic:
     def take(self, answer: MetadataResponseTopic, table: NodeTable, *, epochs: bool, now: float) -> bool:
         """Take over an answer; whether the topic was created again. `epochs`: its leader epochs can be trusted."""
         self.error = ErrorCode.of(answer.error_code)
+        was_gone = self.unknown_attempts > 0
         self.unknown_attempts = self.unknown_attempts + 1 if self.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION else 0
         if self.unknown_since is None:
             self.unknown_since = now
@@ -137,8 +138,11 @@ class KnownTopic:
         if not told:
             return False
         old_id, new_id = self.topic_id, answer.topic_id if answer.topic_id.int else None
-        if new_id is None or new_id == old_id:
-            told = _newer_of(self.partitions, told)
+        newest = _newer_of(self.partitions, told)
+        # Without ids this is how a topic looks that was deleted and created again.
+        is_anew = was_gone and new_id is None and newest != told
+        if (new_id is None or new_id == old_id) and not is_anew:
+            told = newest
         if new_id is not None and new_id == old_id:
             # A topic only grows: an answer with fewer partitions comes from a broker that lags behind.
             told = {**self.partitions, **told}
@@ -148,7 +152,7 @@ class KnownTopic:
         self.unknown_since = None
         self.attempts = 0
         self.is_settled = all(known.info.leader is not None for known in told.values())
-        return old_id is not None and new_id is not None and new_id != old_id
+        return is_anew or (old_id is not None and new_id is not None and new_id != old_id)
 
 
 def snapshot_of(

@@ -134,11 +134,9 @@ class Sequences:
         self._doubt(partition)
         return True
 
-    def restart(self, partition: Partition) -> None:
-        """The log of a partition is another one than before: nothing without outcome is stored there."""
-        if partition.producer_id >= 0 and not self.transactional:
-            self._miss(partition, 0)
-            self._doubt(partition)
+    def unanchor(self, partition: Partition) -> None:
+        """The log of a partition is another one than before: as at the beginning, it takes any number as its first."""
+        partition.is_anchored = False
 
     def divide(self, batch: Batch, parts: list[Batch]) -> None:
         """The records of a stamped batch that was not stored go on in `parts`, which share its numbers."""

@@ -56,6 +56,11 @@ class Journal:
                 now,
             )
 
+    def recreated(self, topic: str, followers: int, now: float) -> None:
+        """A topic was deleted and created again."""
+        follow = f": {counted(followers, 'batch')} of the old one {'follows' if followers == 1 else 'follow'}"
+        self._say("new topics", f"Topic {topic!r} was deleted and created again{follow if followers else ''}", now)
+
     def _say(self, kind: str, text: str, now: float) -> None:
         since, count = self._windows.get(kind, (now, 0))
         if now - since >= WINDOW_S:

@@ -10,7 +10,7 @@ from aioprod.cluster import Node
 from aioprod.core.accumulator import Accumulator
 from aioprod.core.batch import Batch
 from aioprod.core.division import set_apart, split
-from aioprod.core.lifecycle import land, requeue, settle
+from aioprod.core.lifecycle import go_on, land, requeue, settle
 from aioprod.core.produce import FIRST_WITH_TOPIC_IDS
 from aioprod.core.retry import AMBIGUOUS, Verdict, failure_family, judge
 from aioprod.core.states import BatchState
@@ -213,28 +213,50 @@ class Outcomes:
         if metadata.apply_leader_hint(partition, hint.leader_id, hint.leader_epoch, endpoints.get(hint.leader_id), now):
             self._accumulator.update_topics([partition.topic], now)
 
-    def fail_recreated(self, names: Iterable[str], now: float) -> None:
-        """These topics were deleted and created again: what was meant for the old ones does not follow."""
-        recreated = set(names)
+    def recreated(self, names: Iterable[str], now: float) -> None:
+        """These topics were deleted and created again: what was meant for the old ones fails, or follows to the new."""
+        recreated = {name: 0 for name in names if name in self._accumulator.topics}
+        sequences = self._accumulator.sequences
+        if sequences is not None:
+            for name in recreated:
+                for partition in self._accumulator.topics[name].partitions:
+                    sequences.unanchor(partition)
         for batch in list(self._accumulator.incomplete):
-            if (
-                batch.partition.topic.name in recreated
-                and batch.state != BatchState.IN_FLIGHT
-                and self._is_orphan(batch)
-            ):
-                self._fail_orphan(batch, now)
+            name = batch.partition.topic.name
+            waits = name in recreated and batch.state != BatchState.IN_FLIGHT
+            if waits and self._is_orphan(batch) and self._readdress(batch, now):
+                recreated[name] += 1
+                batch.partition.retry_at = 0.0
+                go_on(self._accumulator, batch.partition, now)
+        for name, followers in recreated.items():
+            self.journal.recreated(name, followers, now)
 
     def _is_orphan(self, batch: Batch) -> bool:
-        present = batch.partition.topic.topic_id
-        return batch.topic_id is not None and present is not None and present != batch.topic_id
+        known, present = batch.topic_id, batch.partition.topic.topic_id
+        return known is not present and known is not None and present is not None and known != present
 
-    def _fail_orphan(self, batch: Batch, now: float) -> None:
-        last = f" {batch.cause}" if batch.cause is not None else ""
-        self.fail(batch, now, f"the topic was deleted and created again (topic.recreation=fail).{last}")
+    def _readdress(self, batch: Batch, now: float) -> bool:
+        """Send a batch to the new topic of the same name if it may follow, else fail it; whether it follows.
+
+        It keeps its sequence numbers: a request that named the topic, and not its id, may have brought it there before.
+        """
+        partition, why = batch.partition, ""
+        if not self._settings.follows_recreated:
+            why = " (topic.recreation=fail)"
+        elif self._settings.transactional:
+            why = ", and what belongs to a transaction does not follow"
+        elif partition.index >= partition.topic.count:
+            why = f" with {partition.topic.count} partitions, so that it can't follow"
+        if why:
+            last = f" {batch.cause}" if batch.cause is not None else ""
+            self.fail(batch, now, f"the topic was deleted and created again{why}.{last}")
+            return False
+        batch.topic_id = partition.topic.topic_id
+        return True
 
     def _again(self, batch: Batch, now: float) -> None:
-        if self._is_orphan(batch):
-            self._fail_orphan(batch, now)
+        is_orphan = self._is_orphan(batch)
+        if is_orphan and not self._readdress(batch, now):
             return
         if self.given_up is not None:
             self._give_up(batch, now)
@@ -242,7 +264,7 @@ class Outcomes:
         self._meters.retried(batch)
         leader = batch.partition.queue
         has_moved = leader is not None and leader.node_id != batch.broker
-        delay_s = 0.0 if has_moved else self._backoff(batch.attempts - 1)
+        delay_s = 0.0 if has_moved or is_orphan else self._backoff(batch.attempts - 1)
         if self.pause_to_join is not None and batch.code in NOT_JOINED and not batch.partition.is_anchored:
             delay_s = self.pause_to_join(batch.attempts - 1)
         elif batch.code == ErrorCode.CONCURRENT_TRANSACTIONS:
@@ -263,7 +285,7 @@ class Outcomes:
     def deliver(self, batch: Batch, base_offset: int, append_time: int, now: float) -> None:
         """The broker has the batch; `append_time` is in ms, -1 where the records keep their own."""
         sequences = self._accumulator.sequences
-        if sequences is not None and batch.base_sequence >= 0:
+        if sequences is not None and batch.base_sequence >= 0 and not self._is_orphan(batch):
             sequences.acknowledge(batch)
         settle(self._accumulator, batch, now)
         self._delivery.succeed(batch, base_offset, append_time)

@@ -257,7 +257,7 @@ class Sender(ClientListener):
         now = self._clock()
         self._accumulator.update_topics(update.changed_topics, now)
         if update.recreated:
-            self._outcomes.fail_recreated(update.recreated, now)
+            self._outcomes.recreated(update.recreated, now)
             self._delivery.schedule()
         self._on_metadata(update)
         self.wake()
