@@ -25,7 +25,7 @@ from aioprod.testing.fake.topics import FakeTopic, led_partition
 from aioprod.types import TopicPartition
 from aioprod.wire.crc import crc32c
 
-__all__ = ["produce"]
+__all__ = ["has_failed", "produce"]
 
 BY_ID: Final = 13
 """Version: topics have ids in place of names."""
@@ -38,7 +38,6 @@ ABORTABLE: Final = 11
 
 JOINS: Final = 12
 """Version: a write adds its partition to the transaction by itself (KIP-890)."""
-
 
 ACKS: Final = (-1, 0, 1)
 
@@ -56,12 +55,14 @@ def produce(call: Call, request: ProduceRequest) -> ProduceResponse:
     topics = tuple(_topic(call, request, sent) for sent in request.topic_data)
     call.state.tell_readers()
     hinted = {row.current_leader.leader_id for topic in topics for row in topic.partition_responses} - {-1}
-    endpoints = [NodeEndpoint(node_id=node_id, host=host, port=port) for node_id, (host, port) in _nodes(call, hinted)]
+    nodes = [(node_id, *call.state.nodes[node_id]) for node_id in sorted(hinted)]
+    endpoints = [NodeEndpoint(node_id=node_id, host=host, port=port) for node_id, host, port in nodes]
     return ProduceResponse(responses=topics, node_endpoints=tuple(endpoints))
 
 
-def _nodes(call: Call, wanted: set[int]) -> list[tuple[int, tuple[str, int]]]:
-    return [(node_id, call.state.nodes[node_id]) for node_id in sorted(wanted)]
+def has_failed(answer: ProduceResponse) -> bool:
+    """Whether there is an error in it: who wants no answer hears of that by the end of the connection."""
+    return any(row.error_code for topic in answer.responses for row in topic.partition_responses)
 
 
 def _topic(call: Call, request: ProduceRequest, sent: TopicProduceData) -> TopicProduceResponse:
