@@ -40,6 +40,7 @@ ASKED: tuple[tuple[type[AnyRequest], int], ...] = (
 )
 """What is asked in turn, kind and version: with old headers and new ones."""
 AHEAD = 3
+PIECES_MAX = 100
 VERSIONS_ANSWER = ApiVersionsResponse(
     api_keys=tuple(ApiVersion(api_key=kind.API_KEY, min_version=0, max_version=99) for kind in REQUESTS)
 )
@@ -78,17 +79,14 @@ def framing(data: bytes) -> None:
 
 
 def pieces(stream: bytes, sizes: list[int]) -> list[bytes]:
-    """The stream as a socket may bring it."""
-    if not sizes:
-        return [stream]
+    """The stream as a socket may bring it; what is left after some pieces comes in one."""
     found = []
-    position = turn = 0
-    while position < len(stream):
-        size = sizes[turn % len(sizes)]
+    position = 0
+    while sizes and position < len(stream) and len(found) < PIECES_MAX:
+        size = sizes[len(found) % len(sizes)]
         found.append(stream[position : position + size])
         position += size
-        turn += 1
-    return found
+    return [*found, stream[position:]] if position < len(stream) else found
 
 
 def hear(parts: list[bytes], is_new: bool) -> Heard:
