@@ -9,7 +9,18 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final, NamedTuple
 
-__all__ = ["CALLS", "REFUSALS", "TRANSITIONS", "Refusal", "TransactionEvent", "TransactionState", "diagram"]
+from aioprod.errors import AioprodError, TransactionAbortedError, UsageError
+
+__all__ = [
+    "CALLS",
+    "REFUSALS",
+    "TRANSITIONS",
+    "Refusal",
+    "TransactionEvent",
+    "TransactionState",
+    "diagram",
+    "refusal_of",
+]
 
 
 class Refusal(NamedTuple):
@@ -133,6 +144,24 @@ REFUSALS: Final[dict[tuple[TransactionState, TransactionEvent], Refusal]] = (
     | _refused(S.FATAL_ERROR, _BROKEN)
 )
 """Why a call can't be made in a state."""
+
+
+def refusal_of(
+    state: TransactionState, call: TransactionEvent, cause: AioprodError | None = None
+) -> AioprodError | None:
+    """The error for a call that can't be made in a state, None if it can; `cause` is why the producer has failed."""
+    refusal = REFUSALS.get((state, call))
+    if refusal is None:
+        return None
+    if state is S.FATAL_ERROR and cause is not None:
+        return cause.again()
+    if state is S.ABORTABLE_ERROR and cause is not None:
+        error = TransactionAbortedError(
+            f"{call.value} can't be called, as the transaction has failed: {cause.message}", hint=refusal.hint
+        )
+        error.__cause__ = cause
+        return error
+    return UsageError(f"{call.value} can't be called here: {refusal.reason}.", hint=refusal.hint)
 
 
 def diagram() -> str:

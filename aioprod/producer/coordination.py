@@ -18,6 +18,7 @@ from aioprod.errors import (
     ConfigError,
     ProducerFencedError,
     RequestTimedOutError,
+    UnsupportedVersionError,
 )
 from aioprod.messages import (
     AddOffsetsToTxnRequest,
@@ -101,12 +102,16 @@ class Coordination:
         """
 
         def build(version: int) -> InitProducerIdRequest:
-            named = before if version >= FIRST_WITH_EPOCH else ProducerIdentity()
+            if version < FIRST_WITH_EPOCH and before.producer_id >= 0:
+                raise UnsupportedVersionError(
+                    "The brokers are older than 2.5 and can't give a producer another epoch after a failure.",
+                    hint="Close this producer, and make a new one.",
+                )
             return InitProducerIdRequest(
                 transactional_id=self.transactional_id,
                 transaction_timeout_ms=self._timeout_ms,
-                producer_id=named.producer_id,
-                producer_epoch=named.epoch,
+                producer_id=before.producer_id,
+                producer_epoch=before.epoch,
             )
 
         message = ByVersion(InitProducerIdRequest, build)

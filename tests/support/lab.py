@@ -342,13 +342,19 @@ class Lab:
 
 
 @asynccontextmanager
-async def open_lab(address: str, level: int) -> AsyncIterator[Lab]:
-    """A lab at the broker at `host:port`."""
-    host, _, port = address.rpartition(":")
-    reader, writer = await asyncio.open_connection(host, int(port))
-    lab = Lab(reader, writer, level)
+async def connected_lab(address: tuple[str, int], level: int = 2) -> AsyncIterator[Lab]:
+    """A lab at one broker of several, that asks nothing of its own."""
+    reader, writer = await asyncio.open_connection(*address)
     try:
-        await lab.make_ready()
-        yield lab
+        yield Lab(reader, writer, level)
     finally:
         writer.transport.abort()
+
+
+@asynccontextmanager
+async def open_lab(address: str, level: int) -> AsyncIterator[Lab]:
+    """A lab at the only broker of a cluster, at `host:port`."""
+    host, _, port = address.rpartition(":")
+    async with connected_lab((host, int(port)), level) as lab:
+        await lab.make_ready()
+        yield lab
