@@ -28,7 +28,7 @@ def links(text: str) -> list[tuple[str, Path]]:
 
 
 @cache
-def tests_in(path: Path) -> frozenset[str]:
+def names_in(path: Path) -> frozenset[str]:
     """The tests that pytest finds in a file."""
     tree = ast.parse(path.read_text())
     functions = (node for node in tree.body if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)))
@@ -37,7 +37,7 @@ def tests_in(path: Path) -> frozenset[str]:
 
 def faults(text: str) -> list[str]:
     """What is wrong with a page."""
-    found = [f"{name} is not in {path.name}" for name, path in links(text) if name not in tests_in(path)]
+    found = [f"{name} is not in {path.name}" for name, path in links(text) if name not in names_in(path)]
     alone = (each for each in promises(text) if not links(each) and WITHOUT not in each)
     return found + [f"nothing tries to break: {each.splitlines()[0]}" for each in alone]
 
