@@ -22,6 +22,7 @@ REACHED: Final = {
     "responses": "aioprod/wire/buffer.py,aioprod/wire/decoder.py,aioprod/messages/negotiation.py",
     "requests": "aioprod/wire/frame.py,aioprod/wire/decoder.py,aioprod/messages/registry.py",
     "framing": "aioprod/wire/frame.py,aioprod/core/connection.py",
+    "connection": "aioprod/net/connection.py,aioprod/core/connection.py",
     "answer": "aioprod/core/answer.py",
     "metadata": "aioprod/cluster/*.py",
     "batches": "aioprod/records/parser.py,aioprod/records/fields.py",

@@ -22,6 +22,7 @@ ALLOWED: Final[dict[str, tuple[type[Exception], ...]]] = {
     "responses": (ProtocolError,),
     "requests": (ProtocolError, UnsupportedVersionError),
     "framing": (ProtocolError, BrokerError),
+    "connection": (),
     "answer": (),
     "metadata": (),
     "batches": (ProtocolError,),
@@ -30,8 +31,9 @@ ALLOWED: Final[dict[str, tuple[type[Exception], ...]]] = {
 }
 """The errors that each target may raise. CorruptRecordError is a ProtocolError.
 
-`framing`: BrokerError is a broker's refusal of ApiVersions. `answer`: what is not plain is left to the codec, not
-refused. `metadata`: what can be decoded is taken over or passed over. `builder`: any records can be read back.
+`framing`: BrokerError is a broker's refusal of ApiVersions. `connection`: errors go to who asked. `answer`: what is not
+plain is left to the codec, not refused. `metadata`: what can be decoded is taken over or passed over. `builder`: any
+records can be read back.
 """
 
 DECOMPRESSED_MAX: Final = 256 * 1024

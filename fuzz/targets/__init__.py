@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from fuzz.limits import ALLOWED
-from fuzz.targets import messages, records, streams
+from fuzz.targets import messages, records, sockets, streams
 
 __all__ = ["TARGETS", "Target"]
 
@@ -40,6 +40,7 @@ TARGETS: Final[dict[str, Target]] = {
         Target("responses", messages.responses, messages.response_seeds),
         Target("requests", messages.requests, messages.request_seeds),
         Target("framing", streams.framing, streams.framing_seeds),
+        Target("connection", sockets.connection, sockets.connection_seeds),
         Target("answer", streams.answer, streams.answer_seeds),
         Target("metadata", messages.metadata, messages.metadata_seeds),
         Target("batches", records.batches, records.batch_seeds),

@@ -80,7 +80,7 @@ def framing(data: bytes) -> None:
 
 def pieces(stream: bytes, sizes: list[int]) -> list[bytes]:
     """The stream as a socket may bring it; what is left after some pieces comes in one."""
-    found = []
+    found: list[bytes] = []
     position = 0
     while sizes and position < len(stream) and len(found) < PIECES_MAX:
         size = sizes[len(found) % len(sizes)]
