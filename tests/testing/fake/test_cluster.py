@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 
 import pytest
 
@@ -145,6 +146,8 @@ async def test_who_wants_no_answer_hears_of_an_error_by_the_end_of_the_connectio
         await turns(50)
         assert not waiting.done()
         waiting.cancel()
+        with suppress(asyncio.CancelledError):
+            await waiting
         with pytest.raises(asyncio.IncompleteReadError):
             await lab.produce(topic, batch(), acks=0, partition=7)
 
