@@ -11,7 +11,7 @@ INTERPRETED := producer.py roundtrip.py
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help compiled demo test test-unit test-integration lint bench clean
+.PHONY: help compiled demo test test-unit test-integration transactions lint bench clean
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -40,6 +40,9 @@ test-integration: $(READY) $(COMPILED) ## the tests against real brokers, some i
 ifdef COMPILED
 	AIOPROD_NO_EXT=1 $(BIN)/pytest $(addprefix integration/test_,$(INTERPRETED)) --timeout=600
 endif
+
+transactions: $(READY) $(COMPILED) ## transactions on three brokers while their coordinator, or the process, is killed, the long form, about 15 minutes
+	AIOPROD_LONG=1 $(BIN)/pytest integration/test_transactions_acceptance.py
 
 lint: $(READY) ## style, types, layers, generated pages
 	$(BIN)/ruff check .
