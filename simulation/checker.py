@@ -1,0 +1,143 @@
+"""Whether a run kept what was promised: the log against what the senders were told."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from importlib.util import find_spec
+
+from aioprod.errors import DeliveryError, NotSentError, RejectedError, UnknownOutcomeError
+from aioprod.types import DeliveryReport
+from simulation.ledger import Entry, Ledger, number_in
+from simulation.plan import Plan
+
+__all__ = ["Log", "check"]
+
+Log = dict[tuple[str, int], list[int]]
+"""Topic and partition to the numbers of the records in it, in order."""
+
+HAS_SEQUENCES = find_spec("aioprod.core.sequences") is not None
+LATE_S = 1.5
+"""How much later than its deadline a record may be told of its outcome."""
+
+
+def check(plan: Plan, ledger: Ledger, log: Log, report: DeliveryReport | None) -> list[str]:
+    """Everything that is wrong, in sentences; nothing if all is well."""
+    problems = list(ledger.problems)
+    stored = Counter(number for numbers in log.values() for number in numbers)
+    for entry in ledger.entries:
+        problems += (f"Record {entry.number}: {problem}" for problem in _outcome(plan, entry, log, stored))
+    if plan.idempotent and HAS_SEQUENCES:
+        problems += (f"Record {number} is stored {times} times." for number, times in stored.items() if times > 1)
+    if plan.ordered:
+        problems += _order(plan, ledger, log)
+    if report is not None:
+        problems += _counts(plan, ledger, report, stored)
+    return problems
+
+
+def _outcome(plan: Plan, entry: Entry, log: Log, stored: Counter[int]) -> Iterable[str]:
+    """What is wrong with one record."""
+    if entry.refused is not None:
+        if entry.told:
+            yield f"it was refused ({entry.refused!r}) and then told {entry.told} times."
+        if stored[entry.number] and not entry.maybe_accepted:
+            yield f"it is in the log, but was refused: {entry.refused!r}."
+        if isinstance(entry.refused, DeliveryError):
+            yield f"it was refused with an outcome: {entry.refused!r}."
+        return
+    if entry.withdrawn and stored[entry.number]:
+        yield "it was withdrawn, and is in the log."
+    expects_told = not entry.abandoned and entry.style != "forget"
+    if entry.told != expects_told:
+        yield f"it was told {entry.told} times what became of it ({entry.metadata!r}, {entry.error!r})."
+    if len(entry.reported) > 1 or (entry.reported and expects_told):
+        yield f"on_error was called {len(entry.reported)} times for it, and it was told {entry.told} times."
+    error = entry.final_error
+    if error is not None and type(error) not in (NotSentError, UnknownOutcomeError, RejectedError):
+        yield f"it ended with {error!r}, which is none of the three outcomes."
+    if isinstance(error, (NotSentError, RejectedError)) and stored[entry.number]:
+        yield f"it is in the log, and was said not to be: {error!r}."
+    if error is None and _was_delivered(plan, entry):
+        yield from _delivered(plan, entry, log, stored)
+    if entry.told and (late_s := entry.told_s - entry.begun_s - plan.delivery_timeout_s) > LATE_S + _wait_s(plan, entry):
+        yield f"it was told {late_s:.1f} s after its deadline."
+
+
+def _was_delivered(plan: Plan, entry: Entry) -> bool:
+    """Whether no news is good news."""
+    if entry.told:
+        return True
+    return entry.style == "forget" and plan.heard and not entry.abandoned
+
+
+def _wait_s(plan: Plan, entry: Entry) -> float:
+    """How long a record may have waited before its delivery time began."""
+    return int(plan.options["max_block_ms"]) / 1000 if entry.style in ("send", "many") or not plan.roomy else 0.0
+
+
+def _delivered(plan: Plan, entry: Entry, log: Log, stored: Counter[int]) -> Iterable[str]:
+    """What is wrong with a record that was delivered."""
+    if plan.options["acks"] == "0":
+        return
+    if not stored[entry.number]:
+        yield f"it was delivered ({entry.metadata!r}), and is in no log."
+    elif entry.metadata is not None and entry.metadata.offset >= 0:
+        place = log[entry.metadata.topic, entry.metadata.partition]
+        offset = entry.metadata.offset
+        if offset >= len(place) or place[offset] != entry.number:
+            yield f"it was delivered as {entry.metadata!r}, where another record is."
+
+
+def _order(plan: Plan, ledger: Ledger, log: Log) -> Iterable[str]:
+    """Records that are in front of others that were accepted before."""
+    for (topic, partition), numbers in log.items():
+        latest = -1
+        latest_number = -1
+        for number in dict.fromkeys(numbers):
+            entry = ledger.entries[number]
+            if not (plan.idempotent and HAS_SEQUENCES) and (not entry.told or entry.error is not None):
+                continue
+            if entry.accepted is not None and entry.accepted < latest:
+                yield f"Record {number} of {topic}-{partition} is behind {latest_number}, which was accepted later."
+            if entry.begun > latest:
+                latest, latest_number = entry.begun, number
+
+
+def _counts(plan: Plan, ledger: Ledger, report: DeliveryReport, stored: Counter[int]) -> Iterable[str]:
+    """The report of the close against what was told: exact where no sender was cancelled."""
+    sure = [e for e in ledger.entries if e.refused is None and not e.abandoned]
+    errors = Counter(type(entry.final_error) for entry in sure)
+    unheard = sum(entry.style == "forget" for entry in sure) if not plan.heard else 0
+    abandoned = [e for e in ledger.entries if e.abandoned or (e.refused is not None and e.maybe_accepted)]
+    told = Counter({
+        "delivered": errors[type(None)] - unheard,
+        "not_sent": errors[NotSentError],
+        "unknown": errors[UnknownOutcomeError],
+        "rejected": errors[RejectedError],
+    })
+    slack = unheard + len(abandoned)
+    for what, count in told.items():
+        said = getattr(report, what)
+        if not count <= said <= count + slack:
+            yield f"The report says {what}={said}, its senders heard it {count} times (and {slack} may not have)."
+    if plan.heard and plan.options["acks"] != "0" and not any(e.maybe_accepted and e.style == "many" for e in abandoned):
+        yield from _abandoned(abandoned, report, sum(told.values()), stored)
+
+
+def _abandoned(abandoned: list[Entry], report: DeliveryReport, told: int, stored: Counter[int]) -> Iterable[str]:
+    """Of those whose senders went away: what is in the report and did not fail is in the log, and nothing else."""
+    total = report.delivered + report.not_sent + report.unknown + report.rejected
+    failed = sum(bool(entry.reported) for entry in abandoned)
+    delivered = total - told - failed
+    found = sum(bool(stored[entry.number]) and not entry.reported for entry in abandoned)
+    if delivered != found:
+        yield f"{found} records of cancelled senders are in the log without an error, and {delivered} were delivered."
+
+
+def numbers_of(values: Iterable[bytes | None]) -> list[int]:
+    """The numbers of the records in a log; raises ValueError for one that nobody sent."""
+    numbers = [number_in(value) for value in values]
+    if None in numbers:
+        raise ValueError("The log holds a record that nobody sent.")
+    return [number for number in numbers if number is not None]
