@@ -1,4 +1,5 @@
-"""Real Kafka brokers and a faulty network, for tests: `KafkaCluster`, `TcpProxy`; pytest fixtures in `plugin`.
+"""Kafka brokers, real and fake, and a faulty network, for tests: `KafkaCluster`, `FakeCluster`, `TcpProxy`; pytest
+fixtures in `plugin`.
 
 The names are loaded when they are used, since pytest imports this package for its plugin wherever aioprod is installed.
 """
@@ -11,12 +12,22 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from aioprod.testing.cluster import KafkaCluster
     from aioprod.testing.errors import KafkaStartError, KafkaUnavailableError, ToolError
+    from aioprod.testing.fake import FakeCluster
     from aioprod.testing.proxy import Direction, TcpProxy
 
-__all__ = ["Direction", "KafkaCluster", "KafkaStartError", "KafkaUnavailableError", "TcpProxy", "ToolError"]
+__all__ = [
+    "Direction",
+    "FakeCluster",
+    "KafkaCluster",
+    "KafkaStartError",
+    "KafkaUnavailableError",
+    "TcpProxy",
+    "ToolError",
+]
 
 _MODULES = {
     "Direction": "proxy",
+    "FakeCluster": "fake",
     "KafkaCluster": "cluster",
     "KafkaStartError": "errors",
     "KafkaUnavailableError": "errors",

@@ -50,6 +50,7 @@ async def test_negotiates_with_an_older_broker(lists_itself: bool) -> None:
 async def test_versions_are_those_of_the_broker() -> None:
     async with FakeBrokers() as brokers:
         brokers[1].versions[MetadataRequest] = (1, 7)
+        del brokers[1].versions[InitProducerIdRequest]
         async with connected(brokers) as (connection, _, _):
             await connection.request(ALL)
             assert brokers.seen[-1].header.version == 7

@@ -13,9 +13,9 @@ from aioprod.cluster import Cluster
 from aioprod.errors import DeliveryError, ErrorCode, NotSentError, UnknownOutcomeError
 from aioprod.messages import MetadataRequest, ProduceRequest, ProduceResponse
 from aioprod.messages.produce import PartitionProduceResponse, TopicProduceResponse
+from aioprod.testing.fake import FakeTopic
 from aioprod.wire.frame import encode_response
 from tests.support.fake_broker import FakeBrokers
-from tests.support.fake_state import FakeTopic
 from tests.support.producers import ShiftedClock, pass_time, running, turns, until
 
 NO_REFRESH_SOON: dict[str, Any] = {"retry_backoff_ms": 60_000, "retry_backoff_max_ms": 60_000}

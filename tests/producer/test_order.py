@@ -10,8 +10,8 @@ import pytest
 from aioprod import TopicPartition
 from aioprod.errors import ErrorCode
 from aioprod.messages import MetadataRequest, ProduceRequest, ProduceResponse
+from aioprod.testing.fake import FakeTopic
 from tests.support.fake_broker import FakeBrokers
-from tests.support.fake_state import FakeTopic
 from tests.support.producers import produced, running, turns, until
 
 ONE_BATCH_IN_FLIGHT: dict[str, Any] = {}

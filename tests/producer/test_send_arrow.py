@@ -27,9 +27,9 @@ from aioprod.errors import (
 )
 from aioprod.messages import ProduceRequest
 from aioprod.routing.hashes import murmur2_partition
+from aioprod.testing.fake import FakeTopic
 from tests.support.arrow import BYTES_TYPES, TEXT_TYPES, HandMade, OnlyArray, OnlyStream, column
 from tests.support.fake_broker import FakeBrokers
-from tests.support.fake_state import FakeTopic
 from tests.support.producers import ErrorLog, Spy, running, turns, until
 
 SMALL: dict[str, Any] = {"buffer_memory": 4096, "batch_size": 1024, "max_request_size": 4096}

@@ -21,8 +21,8 @@ from aioprod.errors import (
     SerializationError,
 )
 from aioprod.messages import MetadataRequest, ProduceRequest
+from aioprod.testing.fake import FakeTopic
 from tests.support.fake_broker import FakeBrokers
-from tests.support.fake_state import FakeTopic
 from tests.support.producers import ErrorLog, Spy, running, turns, until
 
 SMALL: dict[str, Any] = {"buffer_memory": 4096, "batch_size": 1024, "max_request_size": 4096}

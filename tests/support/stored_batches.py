@@ -6,8 +6,8 @@ import struct
 from collections.abc import Sequence
 
 from aioprod.records import PREFIX, Compression, ControlType, ParsedBatch, RecordBatchBuilder, parse_batches
+from aioprod.testing.fake import FakePartition
 from aioprod.wire.crc import crc32c
-from tests.support.fake_state import FakePartition
 
 CONTROL_FLAG = 0x20
 
@@ -66,8 +66,7 @@ def parsed(data: bytes) -> ParsedBatch:
 def store(partition: FakePartition, *batches: bytes) -> None:
     """Add batches with their own offsets to a log; what they leave out is a gap."""
     for data in batches:
-        partition.log.append(data)
-        partition.next_offset = parsed(data).next_offset
+        partition.store(data)
 
 
 def fill(partition: FakePartition, count: int, *, batch_records: int = 1) -> None:

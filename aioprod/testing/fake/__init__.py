@@ -1,0 +1,12 @@
+"""Kafka brokers inside a test, in its event loop: what `FakeCluster` is made of."""
+
+from __future__ import annotations
+
+from aioprod.testing.fake.broker import FakeBroker
+from aioprod.testing.fake.cluster import FakeCluster
+from aioprod.testing.fake.faults import Fault, Seen
+from aioprod.testing.fake.log import FakePartition, StoredBatch
+from aioprod.testing.fake.state import FakeState
+from aioprod.testing.fake.topics import FakeTopic
+
+__all__ = ["FakeBroker", "FakeCluster", "FakePartition", "FakeState", "FakeTopic", "Fault", "Seen", "StoredBatch"]

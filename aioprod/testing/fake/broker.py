@@ -1,0 +1,175 @@
+"""One broker of a fake cluster: it listens, and answers the requests of each connection one after the other."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from aioprod.errors import ErrorCode, UnsupportedVersionError
+from aioprod.messages import ApiVersionsRequest, ApiVersionsResponse, ProduceRequest
+from aioprod.messages.api_versions import ApiVersion
+from aioprod.messages.registry import AnyRequest, decode_request
+from aioprod.testing.fake.faults import Fault, Seen
+from aioprod.testing.fake.requests import HANDLERS
+from aioprod.testing.fake.state import Call
+from aioprod.wire.frame import RequestHeader, encode_response
+from aioprod.wire.schema import Response
+
+if TYPE_CHECKING:
+    from aioprod.testing.fake.cluster import FakeCluster
+
+__all__ = ["ACCEPT_TURNS", "FakeBroker"]
+
+HOST: Final = "127.0.0.1"
+ACCEPT_TURNS: Final = 5
+"""Turns of the loop within which asyncio makes a connection out of what it has accepted."""
+
+
+class FakeBroker:
+    """One broker of a `FakeCluster`.
+
+    `versions` is what it speaks, for a test to change. With `lists_itself=False` it does not list ApiVersions when it
+    refuses a version of that request, as brokers before 2.4.
+    """
+
+    def __init__(self, cluster: FakeCluster, node_id: int) -> None:
+        self.node_id = node_id
+        self.port = 0
+        answered: tuple[type[AnyRequest], ...] = (ApiVersionsRequest, *HANDLERS)
+        self.versions = {kind: (kind.VERSIONS[0], kind.STABLE_MAX or kind.VERSIONS[1]) for kind in answered}
+        self.lists_itself = True
+        self._cluster = cluster
+        self._server: asyncio.Server | None = None
+        self._connections: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
+        self._thawed = asyncio.Event()
+        self._thawed.set()
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port."""
+        return HOST, self.port
+
+    @property
+    def connections(self) -> int:
+        """How many clients are connected."""
+        return len(self._connections)
+
+    async def start(self) -> None:
+        """Listen, on the same port as before if it ran before, and be in the metadata."""
+        self._server = await asyncio.start_server(self._accept, HOST, self.port)
+        self.port = self._server.sockets[0].getsockname()[1]
+        self._cluster.state.nodes[self.node_id] = self.address
+
+    async def kill(self, *, stay_in_metadata: bool = False) -> None:
+        """Cut all connections and refuse new ones."""
+        if self._server is not None:
+            # asyncio leaks a connection whose server closes between its accept and its transport.
+            for _ in range(ACCEPT_TURNS):
+                await asyncio.sleep(0)
+            self._server.close()
+            self._server = None
+        await self.cut()
+        await asyncio.sleep(0)
+        self._thawed.set()
+        if not stay_in_metadata:
+            self._cluster.state.nodes.pop(self.node_id, None)
+
+    async def cut(self) -> None:
+        """Cut all connections, and take new ones."""
+        connections = dict(self._connections)
+        for task, writer in connections.items():
+            writer.transport.abort()
+            task.cancel()
+        await asyncio.gather(*connections, return_exceptions=True)
+        for writer in connections.values():
+            with suppress(OSError):
+                await writer.wait_closed()
+
+    def freeze(self) -> None:
+        """Do nothing more, as a stopped process: connections are made and nobody answers; what arrives is kept."""
+        self._thawed.clear()
+
+    def thaw(self) -> None:
+        """Go on after `freeze`, with what arrived meanwhile, also of those who have left."""
+        self._thawed.set()
+
+    # -- one connection ----------------------------------------------------------------------------------------------
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._connections[task] = writer
+        try:
+            while await self._serve(reader, writer):
+                pass
+        except (asyncio.CancelledError, asyncio.IncompleteReadError, ConnectionError):
+            # The client left, or a test ended this: asyncio would report a task that ends with either.
+            pass
+        except Exception as error:
+            self._cluster.errors.append(error)
+        finally:
+            del self._connections[task]
+            writer.transport.abort()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        """Handle one request; False ends the connection."""
+        size = int.from_bytes(await reader.readexactly(4), "big")
+        payload = await reader.readexactly(size)
+        await self._thawed.wait()
+        try:
+            header, message = decode_request(payload)
+        except UnsupportedVersionError:
+            return False
+        self._cluster.seen.append(Seen(self.node_id, header, message))
+        fault = self._cluster.fault_for(self.node_id, message)
+        if fault.half_open:
+            await asyncio.Event().wait()
+        if not await self._passes(fault, writer):
+            return False
+        answer, version = self._answer(header, message, fault)
+        if fault.drop is not None or answer is None:
+            return False
+        if fault.silent:
+            await reader.read()
+            return False
+        if isinstance(message, ProduceRequest) and message.acks == 0:
+            return True
+        if fault.edit is not None:
+            answer = fault.edit(answer)
+        frame = encode_response(answer, version, header.correlation_id) if fault.reply is None else fault.reply
+        writer.write(frame[: fault.cut_after_bytes])
+        await writer.drain()
+        return fault.cut_after_bytes is None
+
+    async def _passes(self, fault: Fault, writer: asyncio.StreamWriter) -> bool:
+        """Wait as long as the fault wants; whether the request is carried out then."""
+        if fault.drop == "lurking":
+            writer.transport.abort()
+        if fault.delay_s:
+            await asyncio.sleep(fault.delay_s)
+        if fault.hold:
+            await fault.released.wait()
+        await self._thawed.wait()
+        return fault.drop != "before"
+
+    def _answer(self, header: RequestHeader, message: AnyRequest, fault: Fault) -> tuple[Response | None, int]:
+        first, last = self.versions.get(type(message), (0, -1))
+        if isinstance(message, ApiVersionsRequest):
+            if not first <= header.version <= last:
+                return self._api_versions(ErrorCode.UNSUPPORTED_VERSION, fault), 0
+            return self._api_versions(fault.error, fault), header.version
+        if not first <= header.version <= last:
+            return None, 0
+        call = Call(self._cluster.state, self.node_id, header.version, fault)
+        answer = HANDLERS[type(message)](call, message)
+        return replace(answer, throttle_time_ms=fault.throttle_ms), header.version
+
+    def _api_versions(self, error: ErrorCode, fault: Fault) -> ApiVersionsResponse:
+        rows = [
+            ApiVersion(api_key=kind.API_KEY, min_version=first, max_version=last)
+            for kind, (first, last) in self.versions.items()
+            if self.lists_itself or kind is not ApiVersionsRequest
+        ]
+        return ApiVersionsResponse(error_code=error, api_keys=tuple(rows), throttle_time_ms=fault.throttle_ms)

@@ -1,0 +1,80 @@
+"""How a fake broker answers Fetch and ListOffsets."""
+
+from __future__ import annotations
+
+from aioprod.errors import ErrorCode
+from aioprod.messages import FetchRequest, FetchResponse, ListOffsetsRequest, ListOffsetsResponse
+from aioprod.messages.fetch import FetchableTopicResponse, FetchPartition, PartitionData
+from aioprod.messages.list_offsets import ListOffsetsPartitionResponse, ListOffsetsTopicResponse
+from aioprod.testing.fake.log import FakePartition
+from aioprod.testing.fake.state import Call
+from aioprod.testing.fake.topics import led_partition
+from aioprod.types import TopicPartition
+
+__all__ = ["fetch", "list_offsets"]
+
+BY_ID = 13
+"""Version of Fetch: topics have ids in place of names."""
+
+
+def fetch(call: Call, request: FetchRequest) -> FetchResponse:
+    """The batches from the wanted offsets on."""
+    unknown = ErrorCode.UNKNOWN_TOPIC_ID if call.version >= BY_ID else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    topics = []
+    for asked in request.topics:
+        topic = call.state.topics.find(asked.topic, asked.topic_id, by_id=call.version >= BY_ID)
+        rows = []
+        for row in asked.partitions:
+            partition, error = led_partition(topic, row.partition, call.node_id, unknown)
+            error = call.fault.error_for(TopicPartition(topic.name if topic else asked.topic, row.partition)) or error
+            rows.append(_fetched(row, partition if error == ErrorCode.NONE else None, error))
+        topics.append(FetchableTopicResponse(topic=asked.topic, topic_id=asked.topic_id, partitions=tuple(rows)))
+    return FetchResponse(responses=tuple(topics))
+
+
+def _fetched(row: FetchPartition, partition: FakePartition | None, error: ErrorCode) -> PartitionData:
+    if partition is None:
+        return PartitionData(partition_index=row.partition, error_code=error, high_watermark=-1, records=b"")
+    end = partition.next_offset
+    found = b""
+    if not 0 <= row.fetch_offset <= end:
+        error = ErrorCode.OFFSET_OUT_OF_RANGE
+    for batch, data in partition.log:
+        if batch.next_offset > row.fetch_offset and not (found and len(found) + len(data) > row.partition_max_bytes):
+            found += data
+        elif found:
+            break
+    return PartitionData(
+        partition_index=row.partition,
+        error_code=error,
+        high_watermark=end,
+        last_stable_offset=end,
+        log_start_offset=0,
+        aborted_transactions=None,
+        records=found,
+    )
+
+
+def list_offsets(call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse:
+    """Where logs begin and end, and which offset a time has."""
+    topics = []
+    for asked in request.topics:
+        rows = []
+        for row in asked.partitions:
+            partition, error = led_partition(
+                call.state.topics.get(asked.name),
+                row.partition_index,
+                call.node_id,
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            )
+            error = call.fault.error_for(TopicPartition(asked.name, row.partition_index)) or error
+            timestamp, offset = -1, -1
+            if partition is not None and error == ErrorCode.NONE:
+                timestamp, offset = partition.offset_at(row.timestamp)
+            rows.append(
+                ListOffsetsPartitionResponse(
+                    partition_index=row.partition_index, error_code=error, timestamp=timestamp, offset=offset
+                )
+            )
+        topics.append(ListOffsetsTopicResponse(name=asked.name, partitions=tuple(rows)))
+    return ListOffsetsResponse(topics=tuple(topics))

@@ -1,0 +1,108 @@
+"""How a fake broker answers Metadata, CreateTopics and DeleteTopics."""
+
+from __future__ import annotations
+
+from aioprod.errors import ErrorCode
+from aioprod.messages import (
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    MetadataRequest,
+    MetadataResponse,
+)
+from aioprod.messages.create_topics import CreatableTopic, CreatableTopicResult
+from aioprod.messages.delete_topics import DeletableTopicResult, DeleteTopicState
+from aioprod.messages.metadata import MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic
+from aioprod.testing.fake.log import FakePartition
+from aioprod.testing.fake.state import Call
+from aioprod.types import TopicPartition
+from aioprod.wire.schema import ZERO_UUID
+
+__all__ = ["create_topics", "delete_topics", "metadata"]
+
+
+def metadata(call: Call, request: MetadataRequest) -> MetadataResponse:
+    """The brokers that are up, and what is known of topics."""
+    state = call.state
+    if request.topics is None or (call.version == 0 and not request.topics):
+        names = sorted(state.topics)
+    else:
+        names = [topic.name for topic in request.topics if topic.name is not None]
+    rows = [_topic(call, name, request.allow_auto_topic_creation) for name in names]
+    brokers = [MetadataResponseBroker(node_id=key, host=host, port=port) for key, (host, port) in state.nodes.items()]
+    return MetadataResponse(
+        brokers=tuple(brokers),
+        cluster_id=state.cluster_id,
+        controller_id=min(state.nodes, default=-1),
+        topics=tuple(rows),
+    )
+
+
+def _topic(call: Call, name: str, may_create: bool) -> MetadataResponseTopic:
+    error = call.fault.error_for(TopicPartition(name, -1))
+    if error != ErrorCode.NONE:
+        return MetadataResponseTopic(error_code=error, name=name)
+    topic = call.state.topics.get(name)
+    if topic is None:
+        if not (call.state.auto_create and may_create):
+            return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name=name)
+        # As a real broker does: the answer that creates the topic can't name its leaders yet.
+        call.state.create_topic(name, call.state.default_partitions)
+        return MetadataResponseTopic(error_code=ErrorCode.LEADER_NOT_AVAILABLE, name=name)
+    rows = [_partition(call, index, partition) for index, partition in enumerate(topic.partitions)]
+    return MetadataResponseTopic(name=name, topic_id=topic.id, partitions=tuple(rows))
+
+
+def _partition(call: Call, index: int, partition: FakePartition) -> MetadataResponsePartition:
+    nodes = call.state.nodes
+    leader = partition.leader if partition.leader in nodes else None
+    return MetadataResponsePartition(
+        error_code=ErrorCode.LEADER_NOT_AVAILABLE if leader is None else ErrorCode.NONE,
+        partition_index=index,
+        leader_id=-1 if leader is None else leader,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=tuple(nodes),
+        isr_nodes=tuple(nodes),
+    )
+
+
+def create_topics(call: Call, request: CreateTopicsRequest) -> CreateTopicsResponse:
+    """Create topics, or only look whether that could be done."""
+    results = [_created(call, wanted, validate_only=request.validate_only) for wanted in request.topics]
+    return CreateTopicsResponse(topics=tuple(results))
+
+
+def _created(call: Call, wanted: CreatableTopic, *, validate_only: bool) -> CreatableTopicResult:
+    state = call.state
+    if wanted.name in state.topics:
+        text = f"Topic '{wanted.name}' already exists."
+        return CreatableTopicResult(
+            name=wanted.name, error_code=ErrorCode.TOPIC_ALREADY_EXISTS, error_message=text, configs=()
+        )
+    count = wanted.num_partitions if wanted.num_partitions > 0 else state.default_partitions
+    config = {row.name: row.value for row in wanted.configs if row.value is not None}
+    topic_id = ZERO_UUID if validate_only else state.create_topic(wanted.name, count, config).id
+    return CreatableTopicResult(
+        name=wanted.name,
+        topic_id=topic_id,
+        error_message=None,
+        num_partitions=count,
+        replication_factor=1,
+        configs=(),
+    )
+
+
+def delete_topics(call: Call, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
+    """Delete topics, by name or by id."""
+    wanted = request.topics or tuple(DeleteTopicState(name=name) for name in request.topic_names)
+    results = []
+    for one in wanted:
+        topic = call.state.topics.find(one.name or "", one.topic_id, by_id=one.name is None)
+        if topic is None:
+            unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if one.name is not None else ErrorCode.UNKNOWN_TOPIC_ID
+            results.append(DeletableTopicResult(name=one.name, topic_id=one.topic_id, error_code=unknown))
+        else:
+            del call.state.topics[topic.name]
+            results.append(DeletableTopicResult(name=topic.name, topic_id=topic.id))
+    return DeleteTopicsResponse(responses=tuple(results))
