@@ -2,16 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 from aioprod.errors import ErrorCode, UnsupportedVersionError
 from aioprod.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from aioprod.messages.registry import REQUESTS, AnyRequest
 from aioprod.wire.buffer import Buffer, Reader
 from aioprod.wire.codec import decode
+from aioprod.wire.schema import Request, Response
 
-__all__ = ["ApiVersions", "VersionRow", "decode_api_versions", "version_to_ask_again"]
+__all__ = ["ApiVersions", "ByVersion", "VersionRow", "decode_api_versions", "version_to_ask_again"]
+
+ResponseT_co = TypeVar("ResponseT_co", bound=Response, covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class ByVersion(Generic[ResponseT_co]):
+    """A request of `kind` that is made when the version is known, by `build(version)`; never one above `at_most`.
+
+    For messages whose fields differ by version (FindCoordinator, OffsetFetch), and for those of which a version does
+    more than the caller wants (KIP-890: Produce, TxnOffsetCommit and EndTxn below transaction.version 2).
+    """
+
+    kind: type[Request[ResponseT_co]]
+    build: Callable[[int], Request[ResponseT_co]]
+    at_most: int | None = None
+
+    @property
+    def NAME(self) -> str:  # noqa: N802  # as a request has it
+        """The API's name."""
+        return self.kind.NAME
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,9 +18,10 @@ from aioprod.errors import (
     UnsupportedVersionError,
     UsageError,
 )
+from aioprod.messages.negotiation import ByVersion
 from aioprod.net.connection import BrokerConnection
 from aioprod.net.links import Links
-from aioprod.net.pool import BrokerLink, Surroundings
+from aioprod.net.pool import BrokerLink, LinkState, Surroundings
 from aioprod.net.refresh import MetadataRefresh
 from aioprod.net.settings import ClientSettings
 from aioprod.net.tasks import Supervisor
@@ -76,10 +77,11 @@ class Client:
         listener: ClientListener,
     ) -> None:
         self.settings = settings
+        self._random = random
         self.metadata = Metadata(
             max_age_s=settings.metadata_max_age_s,
             max_idle_s=settings.metadata_max_idle_s,
-            backoff=lambda step: settings.retry_backoff.delay_s(step, random),
+            backoff=self.backoff_s,
         )
         self._loop = loop
         self._clock = clock
@@ -210,11 +212,18 @@ class Client:
         return self._links.get(node_id)
 
     async def request(
-        self, message: Request[ResponseT], *, node_id: int | None = None, timeout_s: float | None = None
+        self,
+        message: Request[ResponseT] | ByVersion[ResponseT],
+        *,
+        node_id: int | None = None,
+        timeout_s: float | None = None,
+        connects_once: bool = False,
+        avoid: int | None = None,
     ) -> ResponseT:
-        """Send `message` to a broker, or to any that is ready, and return its answer; connects if need be.
+        """Send `message` to a broker, or to any that is ready but `avoid`, and return its answer; connects if need be.
 
-        `timeout_s` is for all of it, by default `request.timeout.ms`. Raises RequestTimedOutError when it has passed,
+        `timeout_s` is for all of it, by default `request.timeout.ms`. It goes on connecting to the broker for that
+        time; with `connects_once` the first failure ends it. Raises RequestTimedOutError when the time has passed,
         BrokerConnectionError if the connection is lost or the metadata does not name the broker, ProtocolError,
         UnsupportedVersionError, and UsageError if the client is closed.
         """
@@ -222,7 +231,7 @@ class Client:
         scope = asyncio.timeout(limit_s)
         try:
             async with scope:
-                connection = await self._ready_connection(node_id)
+                connection = await self._ready_connection(node_id, connects_once, avoid)
                 return await connection.request(message, timeout_s=max(limit_s, self.settings.request_timeout_s))
         except TimeoutError as error:
             if not scope.expired():
@@ -231,19 +240,31 @@ class Client:
                 f"{message.NAME} was not answered within {limit_s:g} s: {self.describe()}."
             ) from (self._last_error() or error)
 
-    async def _ready_connection(self, node_id: int | None) -> BrokerConnection:
+    async def _ready_connection(self, node_id: int | None, connects_once: bool, avoid: int | None) -> BrokerConnection:
         while True:
             self._check_usable()
             now = self._clock()
             look_again_at = math.inf
-            link = self._links.least_loaded(now) if node_id is None else self.link(node_id)
+            link = self._links.least_loaded(now, avoid) if node_id is None else self.link(node_id)
+            if node_id is None and link is not None and link.node.id == avoid:
+                link = None
             if link is not None and link.ensure(now) and link.connection is not None:
                 return link.connection
             if node_id is None:
                 look_again_at = self._links.seek(now)
             elif link is None or link.retired:
                 raise BrokerConnectionError(f"The cluster's metadata names no broker {node_id}.")
+            elif connects_once and link.state is LinkState.BACKOFF and link.last_error is not None:
+                raise link.last_error.again()
             await self._change(look_again_at - now)
+
+    def now(self) -> float:
+        """The time by the client's clock, in monotonic seconds."""
+        return self._clock()
+
+    def backoff_s(self, step: int) -> float:
+        """How long to wait before the next try of a request (`retry.backoff.ms`), after `step` tries that failed."""
+        return self.settings.retry_backoff.delay_s(step, self._random)
 
     def _check_usable(self) -> None:
         if self._closed:

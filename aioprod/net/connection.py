@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar, cast
 
 from aioprod.core.connection import Complete, Connection, Phase
 from aioprod.errors import AioprodError, BrokerConnectionError, ProtocolError
-from aioprod.messages.negotiation import ApiVersions
+from aioprod.messages.negotiation import ApiVersions, ByVersion
 from aioprod.messages.registry import REQUESTS_BY_KEY
 from aioprod.net.addresses import text_of
 from aioprod.net.settings import Address
@@ -108,15 +108,23 @@ class BrokerConnection(asyncio.Protocol):
 
     # -- requests ----------------------------------------------------------------------------------------------------
 
-    def request(self, message: Request[ResponseT], *, timeout_s: float | None = None) -> asyncio.Future[ResponseT]:
+    def request(
+        self, message: Request[ResponseT] | ByVersion[ResponseT], *, timeout_s: float | None = None
+    ) -> asyncio.Future[ResponseT]:
         """Send `message` in the version that both sides speak; the future gives the decoded answer.
 
         The default timeout is `request.timeout.ms`; when it passes, the whole connection is given up. Raises
         UnsupportedVersionError, or the reason if the connection is closed; the future fails with
         BrokerConnectionError or ProtocolError. Cancelling the future drops the answer, not the request.
         """
-        kind = type(message)
-        version = self.versions.pick(kind)
+        kind: type[Request[ResponseT]]
+        if isinstance(message, ByVersion):
+            kind = message.kind
+            version = self.versions.pick(kind, at_most=message.at_most)
+            message = message.build(version)
+        else:
+            kind = type(message)
+            version = self.versions.pick(kind)
         body = encode(message, version)
         future: asyncio.Future[ResponseT] = self._loop.create_future()
 

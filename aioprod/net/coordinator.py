@@ -1,0 +1,187 @@
+"""The broker that looks after a transactional id or a group: found, asked, and found again when it has moved."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final, Literal, TypeAlias, TypeVar
+
+from aioprod.errors import (
+    AioprodError,
+    AuthorizationError,
+    BrokerConnectionError,
+    BrokerError,
+    ErrorCode,
+    ProtocolError,
+    RequestTimedOutError,
+)
+from aioprod.messages import FindCoordinatorRequest, FindCoordinatorResponse
+from aioprod.messages.negotiation import ByVersion
+from aioprod.net.client import Client
+from aioprod.wire.schema import Request, Response
+
+__all__ = ["Coordinator", "KeyType", "error_code_of"]
+
+ResponseT = TypeVar("ResponseT", bound=Response)
+KeyType: TypeAlias = Literal["group", "transaction"]
+
+_KEY_TYPES: Final[dict[KeyType, int]] = {"group": 0, "transaction": 1}
+_SUBJECTS: Final[dict[KeyType, str]] = {"group": "group", "transaction": "transactional id"}
+_FIRST_WITH_MANY_KEYS: Final = 4
+
+_MOVED: Final = frozenset({ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR})
+_ELSEWHERE_OR_LATER: Final = _MOVED | {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+_UNAUTHORIZED: Final = frozenset(
+    {ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, ErrorCode.GROUP_AUTHORIZATION_FAILED}
+)
+
+_DOUBT_S: Final = 2.0
+"""When the coordinator is silent for so long, others are asked whether it still is the one: a broker that hangs tells
+nobody, and the request time-out is long."""
+
+
+def error_code_of(response: Response) -> int:
+    """The error code of an answer that has one for the whole of it."""
+    code: int = getattr(response, "error_code", 0)
+    return code
+
+
+class Coordinator:
+    """Asks the coordinator of one `key`, wherever it is; several requests may be on their way at once.
+
+    `key` is a transactional id or the name of a group, as `key_type` says. `node_id` is the broker that was the
+    coordinator last, None while that is not known.
+    """
+
+    def __init__(self, client: Client, key_type: KeyType, key: str) -> None:
+        self.key = key
+        self.node_id: int | None = None
+        self._client = client
+        self._key_type = key_type
+        self._finding = asyncio.Lock()
+
+    def __repr__(self) -> str:
+        return f"<Coordinator of {self._subject}, broker {self.node_id}>"
+
+    @property
+    def _subject(self) -> str:
+        return f"{_SUBJECTS[self._key_type]} {self.key!r}"
+
+    async def request(
+        self,
+        message: Request[ResponseT] | ByVersion[ResponseT],
+        *,
+        deadline: float,
+        error_of: Callable[[ResponseT], int] = error_code_of,
+    ) -> ResponseT:
+        """Ask the coordinator until it has answered, or until `deadline` (monotonic seconds by the client's clock).
+
+        Goes on, with `retry.backoff.ms`, when the coordinator is another broker, is loading, can't be reached or the
+        answer is lost: the request may be carried out more than once. `error_of` says where an answer has its code;
+        every code but those three (14, 15, 16) is left to the caller. Raises RequestTimedOutError with what went
+        wrong last, AuthorizationError or BrokerError when the cluster refuses to name the coordinator, ProtocolError,
+        UnsupportedVersionError, and UsageError when the client is closed.
+        """
+        tries = 0
+        trouble: AioprodError | None = None
+        while (left_s := deadline - self._client.now()) > 0.0:
+            node_id: int | None = None
+            try:
+                node_id = await self._find(left_s)
+                response = await self._ask(message, node_id, left_s)
+            except BrokerConnectionError as error:
+                # One that only the deadline cut off says less than what was wrong before.
+                if trouble is None or deadline > self._client.now():
+                    trouble = error
+                self._lost(node_id)
+            else:
+                code = ErrorCode.of(error_of(response))
+                if code not in _ELSEWHERE_OR_LATER or not isinstance(code, ErrorCode):
+                    return response
+                trouble = BrokerError(f"Broker {node_id} answered {code.name}.", code=code)
+                if code in _MOVED:
+                    self._lost(node_id)
+            await asyncio.sleep(min(self._client.backoff_s(tries), max(0.0, deadline - self._client.now())))
+            tries += 1
+        last = "." if trouble is None else f": {trouble.message}"
+        text = f"{message.NAME} was not answered by the coordinator of {self._subject} in time{last}"
+        raise RequestTimedOutError(text) from trouble
+
+    def _lost(self, node_id: int | None) -> None:
+        """That broker is no use; another request may have found a better one meanwhile."""
+        if self.node_id == node_id:
+            self.node_id = None
+
+    # -- asking it ---------------------------------------------------------------------------------------------------
+
+    async def _ask(self, message: Request[ResponseT] | ByVersion[ResponseT], node_id: int, left_s: float) -> ResponseT:
+        """Ask a broker; give it up when it is silent and another one is the coordinator now."""
+        timeout_s = min(left_s, self._client.settings.request_timeout_s)
+        request = self._client.request(message, node_id=node_id, timeout_s=timeout_s, connects_once=True)
+        task = asyncio.get_running_loop().create_task(request)
+        try:
+            while not (await asyncio.wait([task], timeout=_DOUBT_S))[0]:
+                if await self._has_moved(node_id, timeout_s):
+                    raise BrokerConnectionError(f"Broker {node_id} was silent and is not the coordinator any more.")
+            return task.result()
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
+
+    async def _has_moved(self, node_id: int, timeout_s: float) -> bool:
+        """Whether the others say so; no answer is none."""
+        try:
+            found = await self._look_up(min(timeout_s, _DOUBT_S), avoid=node_id)
+        except AioprodError:
+            return False
+        if found is None or found == node_id:
+            return False
+        self.node_id = found
+        return True
+
+    # -- finding it --------------------------------------------------------------------------------------------------
+
+    async def _find(self, left_s: float) -> int:
+        """The coordinator's node id; raises BrokerConnectionError for what may pass."""
+        async with self._finding:
+            if self.node_id is None:
+                found = await self._look_up(min(left_s, self._client.settings.request_timeout_s))
+                if found is None:
+                    raise BrokerConnectionError(f"No broker is the coordinator of {self._subject} just now.")
+                self.node_id = found
+            return self.node_id
+
+    async def _look_up(self, timeout_s: float, avoid: int | None = None) -> int | None:
+        """Ask any broker who the coordinator is; None when there is none at the moment."""
+        question = ByVersion(FindCoordinatorRequest, self._question)
+        node_id, code, said = self._read(await self._client.request(question, timeout_s=timeout_s, avoid=avoid))
+        if code == ErrorCode.NONE:
+            link = self._client.link(node_id)
+            if link is None or link.retired:
+                # A broker that is new, or back: the metadata has to name its address before it can be asked.
+                self._client.metadata.request_update(self._client.now())
+                self._client.wake()
+            return node_id
+        known = ErrorCode.of(code)
+        if isinstance(known, ErrorCode) and known.retriable:
+            return None
+        name = known.name if isinstance(known, ErrorCode) else f"error {code}"
+        text = f"The coordinator of {self._subject} is not told: {said or f'the broker answered {name}'}".rstrip(".")
+        if known in _UNAUTHORIZED:
+            raise AuthorizationError(f"{text}.", resource=self.key, hint="Allow this client to use it (ACLs).")
+        raise BrokerError(f"{text}.", code=known)
+
+    def _question(self, version: int) -> FindCoordinatorRequest:
+        key_type = _KEY_TYPES[self._key_type]
+        if version >= _FIRST_WITH_MANY_KEYS:
+            return FindCoordinatorRequest(coordinator_keys=(self.key,), key_type=key_type)
+        return FindCoordinatorRequest(key=self.key, key_type=key_type)
+
+    def _read(self, answer: FindCoordinatorResponse) -> tuple[int, int, str | None]:
+        """Node id, error code, and what the broker says about that."""
+        for row in answer.coordinators:
+            if row.key == self.key:
+                return row.node_id, row.error_code, row.error_message
+        if answer.coordinators or (answer.error_code == ErrorCode.NONE and not answer.host):
+            raise ProtocolError(f"The broker's answer does not name the coordinator of {self._subject}.")
+        return answer.node_id, answer.error_code, answer.error_message

@@ -1,0 +1,282 @@
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from aioprod.errors import (
+    AuthorizationError,
+    BrokerConnectionError,
+    BrokerError,
+    ErrorCode,
+    ProtocolError,
+    RequestTimedOutError,
+    UnsupportedVersionError,
+    UsageError,
+)
+from aioprod.messages import FindCoordinatorRequest, FindCoordinatorResponse, InitProducerIdRequest
+from aioprod.messages.negotiation import ByVersion
+from aioprod.net import Client, Coordinator, coordinator
+from tests.support.clients import running_client
+from tests.support.coordinators import Coordinators
+from tests.support.fake_broker import FakeBrokers
+
+INIT = InitProducerIdRequest(transactional_id="orders", transaction_timeout_ms=1000)
+
+
+@contextlib.asynccontextmanager
+async def asking(
+    count: int = 3, node_id: int | None = 2, **options: Any
+) -> AsyncIterator[tuple[FakeBrokers, Coordinators, Client, Coordinator]]:
+    """Brokers of which one is the coordinator, and somebody to ask it."""
+    async with FakeBrokers(count) as brokers:
+        coordinators = Coordinators(brokers, node_id)
+        async with running_client(*brokers.addresses, **options) as (client, _):
+            yield brokers, coordinators, client, Coordinator(client, "transaction", "orders")
+
+
+async def ask(client: Client, one: Coordinator, timeout_s: float = 10.0) -> int:
+    """Who answered."""
+    answer = await one.request(INIT, deadline=client.now() + timeout_s)
+    return answer.producer_id
+
+
+# -- where it is -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", range(7))
+async def test_it_is_found_in_every_version_of_the_question(version: int) -> None:
+    async with asking() as (brokers, coordinators, client, _):
+        for broker in brokers.brokers.values():
+            broker.versions[FindCoordinatorRequest] = (version, version)
+        group = Coordinator(client, "group", "readers")
+        assert await ask(client, group) == 2
+        assert coordinators.found == [(0, "readers")]
+        if version > 0:
+            assert await ask(client, Coordinator(client, "transaction", "orders")) == 2
+            assert coordinators.found[1:] == [(1, "orders")]
+
+
+async def test_the_first_version_knows_nothing_of_transactions() -> None:
+    async with asking(1, 1) as (brokers, _, client, one):
+        brokers[1].versions[FindCoordinatorRequest] = (0, 0)
+        with pytest.raises(UnsupportedVersionError):
+            await ask(client, one)
+
+
+async def test_it_is_looked_for_once() -> None:
+    async with asking() as (_, coordinators, client, one):
+        assert await asyncio.gather(*(ask(client, one) for _ in range(5))) == [2] * 5
+        assert len(coordinators.found) == 1
+        assert one.node_id == 2
+        assert repr(one) == "<Coordinator of transactional id 'orders', broker 2>"
+
+
+@pytest.mark.parametrize("code", [ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE])
+async def test_it_is_found_again_when_it_has_moved(code: ErrorCode) -> None:
+    async with asking() as (brokers, coordinators, client, one):
+        assert await ask(client, one) == 2
+        coordinators.node_id = 3
+        brokers.fault(InitProducerIdRequest, error=code)
+        assert await ask(client, one) == 3
+        assert len(coordinators.found) == 2
+
+
+async def test_one_that_is_loading_is_asked_again() -> None:
+    async with asking() as (brokers, coordinators, client, one):
+        brokers.fault(InitProducerIdRequest, error=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, times=3)
+        assert await ask(client, one) == 2
+        assert len(coordinators.found) == 1
+        assert len(brokers.seen_of(InitProducerIdRequest, node=2)) == 4
+
+
+async def test_there_may_be_none_for_a_while() -> None:
+    async with asking(node_id=None) as (_, coordinators, client, one):
+        waiting = asyncio.create_task(ask(client, one))
+        while len(coordinators.found) < 3:
+            await asyncio.sleep(0.001)
+        assert not waiting.done()
+        coordinators.node_id = 1
+        assert await waiting == 1
+
+
+async def test_one_that_the_metadata_does_not_name_yet_is_waited_for() -> None:
+    async with asking(2, 2) as (brokers, _, client, one):
+        await brokers[2].kill()
+        client.metadata.request_update(client.now())
+        client.wake()
+        while (link := client.link(2)) is not None and not link.retired:
+            await asyncio.sleep(0.001)
+        waiting = asyncio.create_task(ask(client, one))
+        while not brokers.seen_of(FindCoordinatorRequest):
+            await asyncio.sleep(0.001)
+        await brokers[2].start()
+        assert await waiting == 2
+
+
+# -- faults ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("drop", ["before", "after"])
+async def test_a_lost_answer_is_asked_for_again(drop: str) -> None:
+    async with asking() as (brokers, _, client, one):
+        brokers.fault(InitProducerIdRequest, drop=drop, times=2)
+        assert await ask(client, one) == 2
+        assert len(brokers.seen_of(InitProducerIdRequest)) == 3
+
+
+async def test_one_that_is_dead_is_left_for_the_next_one() -> None:
+    async with asking() as (brokers, coordinators, client, one):
+        assert await ask(client, one) == 2
+        await brokers[2].kill(stay_in_metadata=True)
+        coordinators.node_id = 3
+        assert await ask(client, one) == 3
+
+
+async def test_one_that_hangs_is_left_when_there_is_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(coordinator, "_DOUBT_S", 0.01)
+    async with asking() as (brokers, coordinators, client, one):
+        held = brokers.fault(InitProducerIdRequest, hold=True)
+        waiting = asyncio.create_task(ask(client, one))
+        await held.reached.wait()
+        while len(coordinators.found) < 3:
+            await asyncio.sleep(0.001)
+        assert not waiting.done()
+        coordinators.node_id = 3
+        assert await waiting == 3
+        held.release()
+
+
+async def test_one_that_is_slow_is_waited_for_although_nobody_else_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(coordinator, "_DOUBT_S", 0.01)
+    async with asking() as (brokers, coordinators, client, one):
+        assert await ask(client, one) == 2
+        coordinators.refusal = (ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, None)
+        held = brokers.fault(InitProducerIdRequest, hold=True)
+        waiting = asyncio.create_task(ask(client, one))
+        while len(coordinators.found) < 3:
+            await asyncio.sleep(0.001)
+        held.release()
+        assert await waiting == 2
+
+
+async def test_the_deadline_names_the_last_trouble() -> None:
+    async with asking(1, 1) as (brokers, _, client, one):
+        brokers.fault(InitProducerIdRequest, error=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, times=None)
+        text = (
+            r"InitProducerId was not answered by the coordinator of transactional id 'orders' in time: "
+            r"Broker 1 answered COORDINATOR_LOAD_IN_PROGRESS\."
+        )
+        with pytest.raises(RequestTimedOutError, match=text) as caught:
+            await ask(client, one, 0.05)
+        assert isinstance(caught.value.__cause__, BrokerError)
+        with pytest.raises(RequestTimedOutError, match=r"'orders' in time\."):
+            await ask(client, one, 0.0)
+
+
+async def test_no_coordinator_in_time() -> None:
+    async with asking(node_id=None) as (_, _, client, one):
+        with pytest.raises(RequestTimedOutError, match="No broker is the coordinator of transactional id 'orders'"):
+            await ask(client, one, 0.05)
+
+
+async def test_a_dead_coordinator_in_time() -> None:
+    async with asking() as (brokers, _, client, one):
+        assert await ask(client, one) == 2
+        await brokers[2].kill(stay_in_metadata=True)
+        with pytest.raises(RequestTimedOutError) as caught:
+            await ask(client, one, 0.1)
+        assert isinstance(caught.value.__cause__, BrokerConnectionError)
+
+
+# -- refusals --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "code", [ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, ErrorCode.GROUP_AUTHORIZATION_FAILED]
+)
+async def test_who_may_not_know_hears_so(code: ErrorCode) -> None:
+    async with asking() as (_, coordinators, client, one):
+        coordinators.refusal = (code, "Not for you.")
+        with pytest.raises(
+            AuthorizationError, match=r"transactional id 'orders' is not told: Not for you\. "
+        ) as caught:
+            await ask(client, one)
+        assert caught.value.resource == "orders"
+
+
+async def test_other_refusals_have_their_code() -> None:
+    async with asking() as (brokers, coordinators, client, one):
+        coordinators.refusal = (ErrorCode.INVALID_GROUP_ID, None)
+        with pytest.raises(BrokerError, match=r"is not told: the broker answered INVALID_GROUP_ID\.") as caught:
+            await ask(client, one)
+        assert caught.value.code == ErrorCode.INVALID_GROUP_ID
+        brokers.fault(
+            FindCoordinatorRequest,
+            edit=lambda answer: FindCoordinatorResponse(
+                coordinators=(type(answer.coordinators[0])(key="orders", error_code=9999, error_message=None),)
+            ),
+        )
+        with pytest.raises(BrokerError, match=r"the broker answered error 9999\."):
+            await ask(client, one)
+
+
+@pytest.mark.parametrize("empty", [False, True])
+async def test_an_answer_about_other_keys_is_refused(empty: bool) -> None:
+    async with asking(1, 1) as (brokers, coordinators, client, one):
+        coordinators.names_other_keys = True
+        if empty:
+            brokers.fault(FindCoordinatorRequest, edit=lambda _: FindCoordinatorResponse())
+        with pytest.raises(ProtocolError, match="does not name the coordinator of transactional id 'orders'"):
+            await ask(client, one)
+
+
+async def test_every_other_code_is_the_callers() -> None:
+    async with asking() as (brokers, _, client, one):
+        brokers.fault(InitProducerIdRequest, error=ErrorCode.CONCURRENT_TRANSACTIONS)
+        answer = await one.request(INIT, deadline=client.now() + 10.0)
+        assert answer.error_code == ErrorCode.CONCURRENT_TRANSACTIONS
+        codes = [ErrorCode.NOT_COORDINATOR, ErrorCode.NONE]
+        await one.request(INIT, deadline=client.now() + 10.0, error_of=lambda _: codes.pop(0))
+        assert not codes
+
+
+async def test_a_version_may_be_too_new() -> None:
+    async with asking() as (brokers, _, client, one):
+        versions: list[int] = []
+
+        def build(version: int) -> InitProducerIdRequest:
+            versions.append(version)
+            return INIT
+
+        await one.request(ByVersion(InitProducerIdRequest, build, at_most=3), deadline=client.now() + 10.0)
+        assert versions == [3]
+        assert brokers.seen[-1].header.version == 3
+        with pytest.raises(UnsupportedVersionError):
+            await one.request(ByVersion(InitProducerIdRequest, build, at_most=-1), deadline=client.now() + 10.0)
+
+
+async def test_a_closed_client_is_told_of() -> None:
+    async with asking() as (brokers, _, client, one):
+        held = brokers.fault(InitProducerIdRequest, hold=True)
+        waiting = asyncio.create_task(ask(client, one))
+        await held.reached.wait()
+        await client.close()
+        with pytest.raises(UsageError):
+            await waiting
+        held.release()
+
+
+async def test_a_cancelled_request_leaves_nothing() -> None:
+    async with asking() as (brokers, _, client, one):
+        held = brokers.fault(InitProducerIdRequest, hold=True)
+        waiting = asyncio.create_task(ask(client, one))
+        await held.reached.wait()
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        held.release()
+        assert await ask(client, one) == 2
