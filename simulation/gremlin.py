@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 from typing import Any
 
 from aioprod import TopicPartition
 from aioprod.errors import ErrorCode
-from aioprod.messages import ApiVersionsRequest, MetadataRequest, ProduceRequest
+from aioprod.messages import ApiVersionsRequest, MetadataRequest, ProduceRequest, ProduceResponse
+from aioprod.messages.produce import PartitionProduceResponse
 from aioprod.testing.simulation import SimulatedLoop, Wire
 from simulation.plan import Plan
-from tests.support.fake_broker import Fault, FakeBrokers
+from aioprod.testing.fake import FakeCluster, FakeTopic, Fault
 
 __all__ = ["Gremlin"]
 
@@ -29,6 +32,9 @@ NOT_STORED = (
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+    ErrorCode.UNKNOWN_PRODUCER_ID,
+    ErrorCode.INVALID_PRODUCER_EPOCH,
 )
 MAYBE_STORED = (
     ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
@@ -42,12 +48,17 @@ MAYBE_STORED = (
 class Gremlin:
     """Draws faults until it is told to stop; `injected` counts them by kind."""
 
-    def __init__(self, plan: Plan, loop: SimulatedLoop, brokers: FakeBrokers, random: Random) -> None:
+    def __init__(
+        self, plan: Plan, loop: SimulatedLoop, cluster: FakeCluster, random: Random, expire: Callable[[], object]
+    ) -> None:
         self.plan = plan
         self.loop = loop
-        self.brokers = brokers
+        self.cluster = cluster
         self.random = random
         self.injected: Counter[str] = Counter()
+        self._down: set[int] = set()
+        self.buried: list[FakeTopic] = []
+        self._expiring = expire
         self._ordered: list[Fault] = []
         self._mending: list[asyncio.Task[None]] = []
 
@@ -71,18 +82,21 @@ class Gremlin:
             if self.random.random() < 0.5:
                 wire.resume()
         self.loop.network.silent.clear()
-        for topic in self.brokers.state.topics.values():
+        for name in self.plan.topics:
+            self.create(name)
+        for topic in self.cluster.topics.values():
             for index, partition in enumerate(topic.partitions):
                 if partition.leader is None:
-                    self.brokers.state.move_leader(TopicPartition(topic.name, index), self._node())
+                    self.cluster.state.move_leader(TopicPartition(topic.name, index), self._node())
 
     # -- requests ----------------------------------------------------------------------------------------------------
 
     def _order(self, kind: Any = ProduceRequest, **what: Any) -> None:
-        self._ordered.append(self.brokers.fault(kind, node=self.random.choice([None, self._node()]), **what))
+        self._ordered.append(self.cluster.fault(kind, node=self.random.choice([None, self._node()]), **what))
 
     def _drop(self) -> None:
-        self._order(drop=self.random.choice(["before", "after"]), delay_s=self._delay_s())
+        drop = self.random.choice(["before", "after", "lurking"])
+        self._order(drop=drop, delay_s=self._delay_s())
 
     def _error(self) -> None:
         stored = self.random.random() < 0.3
@@ -90,11 +104,18 @@ class Gremlin:
         tp = self.random.choice([None, self._partition()])
         self._order(error=code, partition=tp, apply=stored, times=self.random.choice([1, 1, 3]))
 
+    def _duplicate(self) -> None:
+        """What is stored now is said to have been stored before."""
+        self._order(edit=_as_duplicates)
+
     def _delay(self) -> None:
         self._order(delay_s=self.random.random() * self.random.choice([0.05, 3.0]))
 
     def _silence(self) -> None:
-        self._order(silent=True)
+        self._order(**self.random.choice([{"silent": True}, {"half_open": True}]))
+
+    def _cut_answer(self) -> None:
+        self._order(cut_after_bytes=self.random.randrange(40))
 
     def _garbage(self) -> None:
         reply = self.random.choice([b"\x00\x00\x00\x05hello", b"\xff\xff\xff\xff", b"HTTP/1.1 400\r\n\r\n", b"\x00\x00\x00\x04\x00\x00\x00\x01"])
@@ -136,11 +157,11 @@ class Gremlin:
             self._later(wire.resume)
 
     def _cut(self) -> None:
-        self._mend(self.brokers[self._node()].cut())
+        self._mend(self.cluster.brokers[self._node()].cut())
 
     def _black_hole(self) -> None:
         """A broker's host is gone for a while: nothing comes back from it."""
-        address = self.brokers[self._node()].address
+        address = self.cluster.brokers[self._node()].address
         wires = self.loop.network.wires_to(address)
         for wire in wires:
             wire.stall()
@@ -172,20 +193,67 @@ class Gremlin:
 
     def _elect(self, tp: TopicPartition, node: int | None) -> None:
         """Move the leader, if there is such a partition by now."""
-        topic = self.brokers.state.topics.get(tp.topic)
+        topic = self.cluster.topics.get(tp.topic)
         if topic is not None and tp.partition < len(topic.partitions):
-            self.brokers.state.move_leader(tp, node)
+            self.cluster.state.move_leader(tp, node)
 
     def _kill(self) -> None:
-        broker = self.brokers[self._node()]
+        node = self._node()
+        if node in self._down:
+            return
+        self._down.add(node)
+        broker = self.cluster.brokers[node]
 
         async def restart() -> None:
             await broker.kill(stay_in_metadata=self.random.random() < 0.5)
             await asyncio.sleep(self.random.random() * self.random.choice([0.1, 3.0]))
-            if broker._server is None:
-                await broker.start()
+            await broker.start()
+            self._down.discard(node)
 
         self._mend(restart())
+
+    def _freeze(self) -> None:
+        broker = self.cluster.brokers[self._node()]
+        broker.freeze()
+        self._later(broker.thaw)
+
+    def _upgrade(self) -> None:
+        """Another version from now on, which is told to those who connect."""
+        broker = self.cluster.brokers[self._node()]
+        broker.versions[ProduceRequest] = (3, self.random.randint(7, ProduceRequest.VERSIONS[1]))
+        self._mend(broker.cut())
+
+    # -- topics ------------------------------------------------------------------------------------------------------
+
+    def _recreate(self) -> None:
+        """Delete a topic, and create it anew at once or in a while: unless somebody else does before."""
+        name = self.random.choice(list(self.plan.topics))
+        self._bury(name)
+        if self.random.random() < 0.5:
+            self.create(name)
+        else:
+            self._later(lambda: self.create(name))
+
+    def _bury(self, name: str) -> None:
+        topic = self.cluster.topics.pop(name, None)
+        if topic is not None:
+            self.buried.append(topic)
+
+    def create(self, name: str) -> None:
+        """See that there is a topic with all of its partitions."""
+        topic = self.cluster.topics.get(name)
+        is_complete = topic is not None and len(topic.partitions) >= self.plan.topics[name]
+        if self.cluster.state.nodes and not is_complete:
+            self._bury(name)
+            self.cluster.create_topic(name, self.plan.topics[name])
+
+    def _expire_state(self) -> None:
+        """The brokers forget the producers of a partition, as they do after a long while."""
+        tp = self._partition()
+        topic = self.cluster.topics.get(tp.topic)
+        if topic is not None and tp.partition < len(topic.partitions):
+            self._expiring()
+            topic.partitions[tp.partition].producers.clear()
 
     # -- mending -----------------------------------------------------------------------------------------------------
 
@@ -198,3 +266,16 @@ class Gremlin:
 
     def _mend(self, work: Any) -> None:
         self._mending.append(self.loop.create_task(work))
+
+
+def _as_duplicates(answer: ProduceResponse) -> ProduceResponse:
+    def told(row: PartitionProduceResponse) -> PartitionProduceResponse:
+        if row.error_code != ErrorCode.NONE:
+            return row
+        return replace(row, error_code=ErrorCode.DUPLICATE_SEQUENCE_NUMBER, base_offset=-1)
+
+    topics = (
+        replace(topic, partition_responses=tuple(told(row) for row in topic.partition_responses))
+        for topic in answer.responses
+    )
+    return replace(answer, responses=tuple(topics))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from aioprod import ProducerRecord, RecordMetadata
-from aioprod.errors import AioprodError, DeliveryError
+from aioprod.errors import AioprodError, DeliveryError, UnknownOutcomeError
 
 __all__ = ["Entry", "Ledger", "number_in"]
 
@@ -16,6 +16,7 @@ class Entry:
     """One record. `begun` and `accepted` are numbers in the order of events: it was accepted somewhere in between.
 
     `refused` is why it was never accepted. `told` counts the outcomes, `metadata` or `error` is the last one.
+    `somewhere` are the offsets by partition of all records of the same call. `excused`: the brokers forgot what they knew of the producer while it was on its way, so it may be stored twice.
     `abandoned`: its sender was cancelled, so that only `on_error` may tell of it (`reported`).
     """
 
@@ -29,11 +30,13 @@ class Entry:
     refused: BaseException | None = None
     metadata: RecordMetadata | None = None
     error: BaseException | None = None
+    somewhere: Mapping[int, frozenset[int]] | None = None
     told: int = 0
     told_s: float = 0.0
     abandoned: bool = False
     withdrawn: bool = False
     maybe_accepted: bool = False
+    excused: bool = False
     reported: list[AioprodError] = field(default_factory=list)
 
     @property
@@ -81,6 +84,12 @@ class Ledger:
         """It was not accepted."""
         entry.refused = error
         entry.told_s = self._clock()
+
+    def excuse(self) -> None:
+        """The brokers forget who sent what: nobody can tell any more whether what is on its way was stored before."""
+        for entry in self.entries:
+            if entry.told != 1 or isinstance(entry.final_error, UnknownOutcomeError):
+                entry.excused = True
 
     def report(self, error: AioprodError, record: ProducerRecord) -> None:
         """The producer's `on_error`."""

@@ -12,9 +12,11 @@ STYLES = ("send", "submit", "callback", "forget", "many")
 FAULTS = (
     "drop",
     "error",
+    "duplicate",
     "delay",
     "silence",
     "garbage",
+    "cut answer",
     "throttle",
     "reset",
     "stall",
@@ -24,6 +26,10 @@ FAULTS = (
     "kill",
     "black hole",
     "metadata",
+    "freeze",
+    "recreate",
+    "expire state",
+    "upgrade",
 )
 
 

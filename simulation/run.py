@@ -6,16 +6,14 @@ import asyncio
 import contextlib
 import gc
 import logging
-import uuid
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
-from unittest import mock
 
 from aioprod import Producer
-from aioprod.errors import AioprodError, MetadataTimeoutError
+from aioprod.testing.fake import FakeCluster
 from aioprod.testing.simulation import SimulatedLoop, start
 from aioprod.types import DeliveryReport
 from simulation.checker import Log, check, numbers_of
@@ -23,7 +21,6 @@ from simulation.gremlin import Gremlin
 from simulation.ledger import Ledger
 from simulation.plan import Plan
 from simulation.work import Work
-from tests.support.fake_broker import FakeBrokers
 
 __all__ = ["Result", "run_seed"]
 
@@ -59,15 +56,14 @@ def run_seed(seed: int, show: Callable[[str], object] | None = None) -> Result:
             for name, value in plan.network.items():
                 setattr(loop.network.conditions, name, value)
             run = Run(plan, loop, result)
-            with mock.patch.object(uuid, "uuid4", lambda: uuid.UUID(int=loop.random.getrandbits(128))):
-                try:
-                    loop.run(run.all())
-                except Exception as error:
-                    result.problems.append(f"{type(error).__name__}: {error}\n{run.picture()}")
-                    if show is not None:
-                        logging.getLogger("simulation").exception("The run broke off")
-                finally:
-                    _drop_tasks(loop)
+            try:
+                loop.run(run.all())
+            except Exception as error:
+                result.problems.append(f"{type(error).__name__}: {error}\n{run.picture()}")
+                if show is not None:
+                    logging.getLogger("simulation").exception("The run broke off")
+            finally:
+                _drop_tasks(loop)
             result.digest, result.simulated_s = loop.trace.digest, loop.time() - 1000.0
             del run
             gc.collect()
@@ -90,35 +86,37 @@ class Run:
     async def all(self) -> None:
         """Start, send while things break, mend, end, and look what became of it."""
         plan, loop, ledger = self.plan, self.loop, self.ledger
-        async with FakeBrokers(plan.brokers) as brokers:
-            brokers.state.auto_create = not plan.created_late
+        async with FakeCluster(plan.brokers, seed=plan.seed) as cluster:
+            cluster.state.auto_create = not plan.created_late
+            # A producer hears of partitions that were added when it asks again, after metadata.max.age.ms.
+            cluster.state.default_partitions = max(plan.topics.values())
             if not plan.created_late:
                 for name, partitions in plan.topics.items():
-                    brokers.create_topic(name, partitions)
+                    cluster.create_topic(name, partitions)
             before = asyncio.all_tasks()
             on_error = ledger.report if plan.heard else None
-            producer = self.producer = Producer(brokers.bootstrap, on_error=on_error, **plan.options)
+            producer = self.producer = Producer(cluster.bootstrap, on_error=on_error, **plan.options)
             await start(producer, loop, pauses=plan.clock_pauses, inline_size=plan.inline_size)
-            gremlin = Gremlin(plan, loop, brokers, Random(plan.seed + 1))
+            gremlin = Gremlin(plan, loop, cluster, Random(plan.seed + 1), ledger.excuse)
             work = Work(plan, producer, ledger, Random(plan.seed + 2))
             breaking = loop.create_task(gremlin.run())
-            creating = loop.create_task(self._create_late(brokers))
+            creating = loop.create_task(self._create_late(gremlin))
             await work.run()
             await asyncio.wait([creating])
-            await self._end(producer, work, gremlin, breaking, brokers)
+            await self._end(producer, work, gremlin, breaking)
             self.result.injected += gremlin.injected
-            await self._check(producer, brokers, work, before)
+            await self._check(producer, cluster, work, gremlin, before)
 
-    async def _create_late(self, brokers: FakeBrokers) -> None:
+    async def _create_late(self, gremlin: Gremlin) -> None:
         if self.plan.created_late:
             await asyncio.sleep(self.loop.random.random())
-            for name, partitions in self.plan.topics.items():
-                brokers.create_topic(name, partitions)
+            for name in self.plan.topics:
+                gremlin.create(name)
 
     # -- the end -----------------------------------------------------------------------------------------------------
 
     async def _end(
-        self, producer: Producer, work: Work, gremlin: Gremlin, breaking: asyncio.Task[None], brokers: FakeBrokers
+        self, producer: Producer, work: Work, gremlin: Gremlin, breaking: asyncio.Task[None]
     ) -> None:
         ending = self.plan.ending
         if ending == "close at once":
@@ -182,7 +180,7 @@ class Run:
     # -- the check ---------------------------------------------------------------------------------------------------
 
     async def _check(
-        self, producer: Producer, brokers: FakeBrokers, work: Work, before: set[asyncio.Task[Any]]
+        self, producer: Producer, cluster: FakeCluster, work: Work, gremlin: Gremlin, before: set[asyncio.Task[Any]]
     ) -> None:
         problems = self.result.problems
         problems += (f"A sender broke off: {error!r}" for error in work.failures)
@@ -194,11 +192,11 @@ class Run:
         left = [task for task in asyncio.all_tasks() - before if "FakeBroker" not in repr(task)]
         if left:
             problems.append(f"Tasks are left: {left}")
-        if brokers.errors:
-            problems.append(f"The fake broker: {brokers.errors}")
+        if cluster.errors:
+            problems.append(f"The fake broker: {cluster.errors}")
         log: Log = {
-            (topic.name, index): numbers_of(record.value for record in partition.records())
-            for topic in brokers.state.topics.values()
+            (topic.name, which, index): numbers_of(record.value for record in partition.records())
+            for which, topic in enumerate([*gremlin.buried, *cluster.topics.values()])
             for index, partition in enumerate(topic.partitions)
         }
         problems += check(self.plan, self.ledger, log, self.report)

@@ -6,7 +6,7 @@ import asyncio
 from random import Random
 from typing import Any
 
-from aioprod import Producer, RecordMetadata, TopicPartition
+from aioprod import Producer, RecordMetadata
 from aioprod.errors import AioprodError, BufferFullError, FlushTimeoutError
 from simulation.ledger import Entry, Ledger
 from simulation.plan import Plan
@@ -174,15 +174,16 @@ class Work:
         for index, entry in enumerate(entries):
             if index in failures:
                 self.ledger.hear(entry, None, failures[index])
-        delivered = [entry for index, entry in enumerate(entries) if index not in failures]
-        if partition is not None and result.offsets:
-            offsets = [offset for stored in result.offsets[TopicPartition(topic, partition)] for offset in stored]
-            if len(offsets) == len(delivered):
-                for entry, offset in zip(delivered, offsets, strict=True):
-                    self.ledger.hear(entry, RecordMetadata(topic, partition, offset, 0), None)
-                return
-        for entry in delivered:
-            self.ledger.hear(entry, None, None)
+        offsets = {
+            tp.partition: frozenset(offset for stored in ranges for offset in stored)
+            for tp, ranges in result.offsets.items()
+        }
+        is_complete = sum(map(len, offsets.values())) == len(entries) - len(failures)
+        for index, entry in enumerate(entries):
+            if index not in failures:
+                # Which of them is which record's is not told, and some are not known at all.
+                entry.somewhere = offsets if is_complete else None
+                self.ledger.hear(entry, None, None)
 
     # -- cancelling and flushing -------------------------------------------------------------------------------------
 
