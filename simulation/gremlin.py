@@ -102,7 +102,7 @@ class Gremlin:
         stored = self.random.random() < 0.3
         code = self.random.choice(MAYBE_STORED if stored else NOT_STORED)
         tp = self.random.choice([None, self._partition()])
-        self._order(error=code, partition=tp, apply=stored, times=self.random.choice([1, 1, 3]))
+        self._order(error=code, partition=tp, apply=stored, times=self.random.choice([1, 1, 3, 30]))
 
     def _duplicate(self) -> None:
         """What is stored now is said to have been stored before."""

@@ -86,7 +86,7 @@ class Plan:
             close_timeout_s=pick([0.0, 0.01, 0.3, 2.0]),
             watched=random.random() < 0.3,
             heard=random.random() < 0.6,
-            clock_pauses=pick([0.0, 0.0, 0.0, 0.001, 0.02]),
+            clock_pauses=pick([0.0, 0.0, 0.0, 0.001, 0.02, 0.1]),
             inline_size=pick([0, 200, 1_000_000]),
             network={
                 "latency_min_s": 0.0,

@@ -18,7 +18,7 @@ EPOCH_MS = 1_700_000_000_000
 class SimulatedClock(Clock):
     """The time of a simulated loop. Now and then a reading takes `pause_s`, as if the machine were busy elsewhere."""
 
-    def __init__(self, loop: SimulatedLoop, pauses: float = 0.0, pause_s: float = 0.005) -> None:
+    def __init__(self, loop: SimulatedLoop, pauses: float = 0.0, pause_s: float = 0.02) -> None:
         super().__init__()
         self._loop = loop
         self._pauses = pauses
@@ -50,7 +50,7 @@ class SimulatedThreads:
 async def start(producer: Producer, loop: SimulatedLoop, *, pauses: float = 0.0, inline_size: int = 0) -> None:
     """Start a producer that gets all it needs from `loop`.
 
-    `pauses` is how likely it is that a reading of the clock takes a few milliseconds. Batches of more than
+    `pauses` is how likely it is that a reading of the clock takes up to 20 ms. Batches of more than
     `inline_size` bytes are compressed by what stands for a thread.
     """
     engine = producer._engine
