@@ -60,8 +60,7 @@ class ProducerConfig(ClientConfig):
     enable_idempotence: bool = boolean(
         True,
         importance=LOW,
-        doc="Records of a partition keep their order and are not stored twice by a retry. In this version the order is "
-        "kept; the protection from duplicates follows.",
+        doc="Records of a partition keep their order and are not stored twice by a retry.",
     )
     retries: int = integer(
         INT32_MAX,

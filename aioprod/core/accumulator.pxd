@@ -5,6 +5,7 @@ from aioprod.core.budget cimport MemoryBudget
 from aioprod.core.choice cimport PartitionChoice
 from aioprod.core.partition cimport BrokerQueue, Partition, Topic
 from aioprod.core.pool cimport BufferPool
+from aioprod.core.sequences cimport Sequences
 from aioprod.records.builder cimport RecordBatchBuilder
 from aioprod.records.builder cimport record_size_bound
 
@@ -15,6 +16,7 @@ cdef Py_ssize_t SMALLEST_RECORD
 cdef class Accumulator:
     cdef public object settings, incomplete
     cdef readonly object compress
+    cdef readonly Sequences sequences
     cdef readonly object metadata
     cdef readonly MemoryBudget budget
     cdef readonly BufferPool pool

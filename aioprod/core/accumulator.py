@@ -19,6 +19,7 @@ from aioprod.core.budget import MemoryBudget
 from aioprod.core.choice import PartitionChoice
 from aioprod.core.partition import BrokerQueue, Partition, Topic
 from aioprod.core.pool import BufferPool
+from aioprod.core.sequences import Sequences
 from aioprod.errors import BufferFullError, InvalidTopicError, RecordTooLargeError
 from aioprod.records.builder import HEADER, RecordBatchBuilder, record_size_bound
 from aioprod.routing.partitioners import Partitioner
@@ -53,9 +54,9 @@ class Accumulator:
 
     `queues` has one `BrokerQueue` per leader; `wake` is called with the queue that has something to send,
     `due` with the time of the first deadline, or now when a topic is new; `compress` with each batch that takes no more
-    records and is not compressed, None if none ever will be. `incomplete` holds every batch without
-    outcome, oldest first; `delayed` (a heap) the partitions that back off; `parked_topics` the topics that are not
-    known yet.
+    records and is not compressed, None if none ever will be. `sequences` numbers batches, None without idempotence.
+    `incomplete` holds every batch without outcome, oldest first; `delayed` (a heap) the partitions that back off;
+    `parked_topics` the topics that are not known yet.
     """
 
     def __init__(
@@ -68,9 +69,11 @@ class Accumulator:
         due: Callable[[float], object],
         partitioner: Partitioner | None = None,
         compress: Callable[[Batch], object] | None = None,
+        sequences: Sequences | None = None,
     ) -> None:
         self.settings = settings
         self.compress = compress
+        self.sequences = sequences
         self.metadata = metadata
         self.budget = MemoryBudget(settings.buffer_memory)
         self.pool = BufferPool(settings.batch_size, settings.buffer_memory // 2)
@@ -379,7 +382,8 @@ class Accumulator:
 
     def forget(self, topic: Topic, now: float) -> None:
         """Drop a topic for which nothing is held, so that a later record asks for it anew; keep the others known."""
-        if topic.parked or any(p.open or p.queued or p.in_flight for p in topic.partitions):
+        is_used = topic.parked or any(p.open or p.queued or p.in_flight for p in topic.partitions)
+        if is_used or (self.sequences is not None and not self.sequences.forget(topic)):
             self.metadata.touch(topic.name, now)
             self._due(now)
             return

@@ -27,10 +27,10 @@ cdef class Batch:
     cdef public set withdrawn
     cdef public dict places
     cdef public object topic_id, broker, code, cause
-    cdef public long long serial, record_bytes
+    cdef public long long serial, record_bytes, producer_id, base_sequence
     cdef public double created, deadline
-    cdef public int state, attempts
-    cdef public bint maybe_stored, sealed, compressing, on_wire, unanswered, retrying, released
+    cdef public int state, attempts, epoch
+    cdef public bint maybe_stored, sealed, stamped, compressing, on_wire, unanswered, retrying, released
 
     cpdef Py_ssize_t withdraw(self, waiter) except -1
 

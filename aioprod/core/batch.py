@@ -58,11 +58,14 @@ class Batch:
     answer was lost or said nothing about the log, so the records may be there. `unanswered`: they were given to a
     socket, and no answer has been read. `on_wire`: a connection may still read the bytes. `compressing`: a
     thread reads the bytes or will, so that the batch can't leave yet. `released`: everybody who waited has the outcome.
+    `base_sequence` is that of the first record, for `producer_id` and `epoch`, -1 for a batch that has none (see
+    `core/sequences`); `stamped`: the sealed bytes say the same.
     """
 
     __slots__ = (
         "attempts",
         "barriers",
+        "base_sequence",
         "broker",
         "builder",
         "cause",
@@ -70,15 +73,18 @@ class Batch:
         "compressing",
         "created",
         "deadline",
+        "epoch",
         "maybe_stored",
         "on_wire",
         "partition",
         "places",
+        "producer_id",
         "record_bytes",
         "released",
         "retrying",
         "sealed",
         "serial",
+        "stamped",
         "state",
         "topic_id",
         "unanswered",
@@ -109,6 +115,10 @@ class Batch:
         self.unanswered = False
         self.retrying = False
         self.released = False
+        self.producer_id = -1
+        self.epoch = -1
+        self.base_sequence = -1
+        self.stamped = False
         self.barriers: list[FlushBarrier] | None = None
 
     @property

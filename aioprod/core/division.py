@@ -33,7 +33,7 @@ def split(accumulator: Accumulator, batch: Batch, now: float) -> None:
             size = 0
         chunks[-1].append(cursor.index)
         size += bound
-    for part in _replace(accumulator, batch, chunks, now):
+    for part in _replace(accumulator, batch, chunks, now, is_whole=True):
         requeue(accumulator, part, now, 0.0)
 
 
@@ -41,19 +41,27 @@ def set_apart(accumulator: Accumulator, batch: Batch, culprits: Collection[int],
     """Queue the records of a batch that landed again, without those at the indexes `culprits` (KIP-467).
 
     Nothing of such a batch was stored. Returns a batch of the culprits, whose outcome is the caller's to decide.
+    The others get new sequence numbers, with all that was sent behind them.
     """
     innocent = [index for index in range(batch.builder.count) if index not in culprits]
     assert innocent
-    again, apart = _replace(accumulator, batch, [innocent, sorted(culprits)], now)
+    again, apart = _replace(accumulator, batch, [innocent, sorted(culprits)], now, is_whole=False)
     requeue(accumulator, again, now, 0.0)
     apart.state = BatchState.IN_FLIGHT
     return apart
 
 
-def _replace(accumulator: Accumulator, batch: Batch, chunks: Iterable[list[int]], now: float) -> list[Batch]:
-    """Put batches of some of its records each in the place of a batch that landed."""
+def _replace(
+    accumulator: Accumulator, batch: Batch, chunks: Iterable[list[int]], now: float, *, is_whole: bool
+) -> list[Batch]:
+    """Put batches of some of its records each in the place of a batch that landed; `is_whole`: all are sent again."""
     waiters = _waiter_of_each(batch)
     parts = [_part(batch, chunk, waiters) for chunk in chunks]
+    if accumulator.sequences is not None and batch.base_sequence >= 0:
+        if is_whole:
+            accumulator.sequences.divide(batch, parts)
+        else:
+            accumulator.sequences.lose(batch, is_missing=True)
     settle(accumulator, batch, now)
     accumulator.budget.release(batch.record_bytes - sum(part.record_bytes for part in parts), 0)
     for part in parts:

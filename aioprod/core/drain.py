@@ -28,8 +28,14 @@ def drain(
     queue.round += 1
     batches: list[Batch] = []
     size = raw = 0
+    sequences = accumulator.sequences
     for _ in range(len(queue.ready)):
         partition = queue.ready[0]
+        if partition.muted(now) or (sequences is not None and not sequences.admits(partition)):
+            # What it had on the wire failed after it was listed, or the transaction does not have it yet.
+            queue.ready.popleft()
+            partition.listed = False
+            continue
         batch = partition.queued[0]
         if is_prepared(accumulator, batch):
             size += batch.builder.size
@@ -45,6 +51,9 @@ def drain(
     for partition in list(queue.unfinished):
         open_batch = partition.open
         if partition.round == queue.round or open_batch is None:
+            continue
+        if partition.muted(now) or (sequences is not None and not sequences.admits(partition)):
+            queue.unfinished.pop(partition)
             continue
         size += open_batch.builder.size
         raw += open_batch.builder.size
@@ -78,6 +87,8 @@ def take(accumulator: Accumulator, partition: Partition, now: float) -> Batch:
     partition.retry_at = 0.0
     if batch.topic_id is None:
         batch.topic_id = partition.topic.topic_id
+    if accumulator.sequences is not None and batch.base_sequence < 0:
+        accumulator.sequences.stamp(partition, batch)
     batch.state = BatchState.IN_FLIGHT
     batch.attempts += 1
     batch.on_wire = True

@@ -5,6 +5,8 @@ from aioprod.core.batch cimport Batch, FlushBarrier
 from aioprod.core.partition cimport Partition
 
 
+cpdef void go_on(Accumulator accumulator, Partition partition, double now) except *
+
 cpdef bint land(Accumulator accumulator, Batch batch, double now) except -1
 
 cpdef bint compressed(Accumulator accumulator, Batch batch, double now) except -1

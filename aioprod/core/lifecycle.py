@@ -7,9 +7,22 @@ from heapq import heappush
 
 from aioprod.core.accumulator import Accumulator
 from aioprod.core.batch import Batch, FlushBarrier
+from aioprod.core.partition import Partition
 from aioprod.core.states import BatchState
 
-__all__ = ["compressed", "expired", "flush", "land", "next_expiry", "release", "requeue", "settle", "withdraw"]
+__all__ = [
+    "adopt",
+    "compressed",
+    "expired",
+    "flush",
+    "go_on",
+    "land",
+    "next_expiry",
+    "release",
+    "requeue",
+    "settle",
+    "withdraw",
+]
 
 
 def land(accumulator: Accumulator, batch: Batch, now: float) -> bool:
@@ -23,8 +36,22 @@ def land(accumulator: Accumulator, batch: Batch, now: float) -> bool:
         return True
     if batch.released:
         accumulator.pool.release(batch.builder.buffer)
-    batch.partition.enlist(now, accumulator.settings.linger_s)
+    go_on(accumulator, batch.partition, now)
     return False
+
+
+def go_on(accumulator: Accumulator, partition: Partition, now: float) -> None:
+    """Something has changed for a partition: it sends what it may send now."""
+    if accumulator.sequences is not None:
+        accumulator.sequences.resolve(partition)
+    partition.enlist(now, accumulator.settings.linger_s)
+
+
+def adopt(accumulator: Accumulator, producer_id: int, epoch: int, now: float) -> None:
+    """The brokers have given the producer an id and epoch: partitions that have waited for them go on."""
+    assert accumulator.sequences is not None
+    for partition in accumulator.sequences.adopt(producer_id, epoch):
+        go_on(accumulator, partition, now)
 
 
 def compressed(accumulator: Accumulator, batch: Batch, now: float) -> bool:
@@ -53,7 +80,7 @@ def requeue(accumulator: Accumulator, batch: Batch, now: float, delay_s: float) 
         partition.retry_at = now + delay_s
         accumulator.serial += 1
         heappush(accumulator.delayed, (partition.retry_at, accumulator.serial, partition))
-    partition.enlist(now, accumulator.settings.linger_s)
+    go_on(accumulator, partition, now)
 
 
 def settle(accumulator: Accumulator, batch: Batch, now: float) -> None:
@@ -62,13 +89,18 @@ def settle(accumulator: Accumulator, batch: Batch, now: float) -> None:
     if batch.state in (BatchState.OPEN, BatchState.QUEUED):
         partition.dequeue(batch)
     batch.state = BatchState.SETTLED
+    if batch.base_sequence >= 0:
+        if partition.unsettled[0] is batch:
+            partition.unsettled.popleft()
+        else:
+            partition.unsettled.remove(batch)
     if batch.retrying:
         batch.retrying = False
         partition.retrying -= 1
         if not partition.retrying:
             partition.retry_at = 0.0
     accumulator.incomplete.pop(batch, None)
-    partition.enlist(now, accumulator.settings.linger_s)
+    go_on(accumulator, partition, now)
 
 
 def release(accumulator: Accumulator, batch: Batch) -> None:

@@ -22,12 +22,13 @@ cdef class Partition:
     cdef public Topic topic
     cdef public BrokerQueue queue
     cdef public Batch open
-    cdef public object queued
-    cdef public int index, in_flight_max, leader_epoch, in_flight, retrying
-    cdef public long long round
+    cdef public object queued, unsettled
+    cdef public int index, in_flight_max, leader_epoch, in_flight, retrying, epoch
+    cdef public long long round, producer_id, next_sequence, lost_serial, missing_from, transaction
     cdef public double retry_at
-    cdef public bint listed
+    cdef public bint listed, is_anchored, held
 
+    @cython.locals(at_most=int)
     cpdef bint muted(self, double now) except -1
     @cython.locals(queue=BrokerQueue, head=Batch)
     cpdef void enlist(self, double now, double linger_s) except *

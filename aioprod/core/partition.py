@@ -79,21 +79,37 @@ class Partition:
     `queue` is its leader's, None while there is no leader. `in_flight` counts batches on the wire, `retrying` those
     that were sent before and have no outcome yet: while there are any, one batch at a time is sent, so that no later
     record overtakes. `retry_at` is the end of the backoff in monotonic seconds, 0.0 for none.
+
+    What follows is the business of `core/sequences`, and says nothing where batches have no sequence numbers.
+    `next_sequence` is the first number of the next batch that is stamped, for `producer_id` and `epoch`; `unsettled`
+    are the stamped batches without outcome, in order; `is_anchored`: a batch of this epoch was acknowledged. Holes,
+    each -1 for none: `lost_serial` of the last batch of which nobody knows whether it is stored, `missing_from` of the
+    first one that is certainly not, like all behind it. `held`: it waits for a producer id, an epoch, or to be part
+    of `transaction`.
     """
 
     __slots__ = (
+        "epoch",
+        "held",
         "in_flight",
         "in_flight_max",
         "index",
+        "is_anchored",
         "leader_epoch",
         "listed",
+        "lost_serial",
+        "missing_from",
+        "next_sequence",
         "open",
+        "producer_id",
         "queue",
         "queued",
         "retry_at",
         "retrying",
         "round",
         "topic",
+        "transaction",
+        "unsettled",
     )
 
     def __init__(self, topic: Topic, index: int, in_flight_max: int) -> None:
@@ -109,10 +125,22 @@ class Partition:
         self.retry_at = 0.0
         self.listed = False
         self.round = 0
+        self.producer_id = -1
+        self.epoch = -1
+        self.next_sequence = 0
+        self.unsettled: deque[Batch] = deque()
+        self.is_anchored = True
+        self.lost_serial = -1
+        self.missing_from = -1
+        self.held = False
+        self.transaction = 0
 
     def muted(self, now: float) -> bool:
         """Whether nothing may be sent now, because of the order of records or a backoff."""
-        return self.in_flight >= (1 if self.retrying else self.in_flight_max) or self.retry_at > now
+        at_most = self.in_flight_max
+        if self.retrying or not self.is_anchored or self.lost_serial >= 0 or self.missing_from >= 0:
+            at_most = 1
+        return self.in_flight >= at_most or self.retry_at > now or self.held
 
     def enlist(self, now: float, linger_s: float) -> None:
         """Enter the broker's lists as far as there is something to send and sending is allowed."""

@@ -182,8 +182,18 @@ class Dispatch:
                     if self._compressor is not None and not builder.compressed:
                         raw += builder.size
                         self._compressor.compress(builder)
-                    builder.seal(settings.codec, settings.compression_level)
+                    builder.seal(
+                        settings.codec,
+                        settings.compression_level,
+                        batch.producer_id,
+                        batch.epoch,
+                        batch.base_sequence,
+                        settings.transactional,
+                    )
                     batch.sealed = True
+                elif not batch.stamped:
+                    batch.builder.restamp(batch.producer_id, batch.epoch, batch.base_sequence)
+                batch.stamped = True
             parts, size = encode_produce(version, settings.acks, settings.request_timeout_ms, batches)
         except Exception as error:
             self._outcomes.unsendable(batches, error, now)

@@ -15,6 +15,7 @@ from aioprod.core.batch import Batch, FlushBarrier, ParkedRecord
 from aioprod.core.budget import RoomRequest
 from aioprod.core.lifecycle import flush, withdraw
 from aioprod.core.parking import withdraw_parked
+from aioprod.core.sequences import Sequences
 from aioprod.errors import (
     AioprodError,
     DeliveryError,
@@ -28,9 +29,11 @@ from aioprod.net.settings import ClientSettings
 from aioprod.producer.clock import Clock
 from aioprod.producer.failure import rebuilt
 from aioprod.producer.guard import Guard, State
+from aioprod.producer.identity import IdentityKeeper
 from aioprod.producer.meters import Meters
 from aioprod.producer.outcome import Outcomes
 from aioprod.producer.preparation import Preparation, Prepared
+from aioprod.producer.reporting import Reporting
 from aioprod.producer.results import USER_ERRORS, Delivery
 from aioprod.producer.room import Room
 from aioprod.producer.sender import Sender
@@ -39,7 +42,7 @@ from aioprod.producer.topics import Topics
 from aioprod.records.builder import record_size_bound
 from aioprod.records.cursor import EncodedRecord
 from aioprod.serializers import make_serializer
-from aioprod.types import Buffered, DeliveryReport, ErrorCallback, ProducerRecord, RecordMetadata
+from aioprod.types import Buffered, DeliveryReport, ErrorCallback, RecordMetadata
 
 __all__ = ["Engine"]
 
@@ -68,14 +71,15 @@ class Engine:
         self.preparation = Preparation(self.interceptors, *serializers)
         given = config.partitioner_class
         self._partitioner = None if given is None else instantiate(given, "partitioner", config)
-        self._reporters = [instantiate(reporter, "reporter", config) for reporter in config.metric_reporters]
         self.meters = Meters()
+        self._reporting = Reporting(config, self.metrics_snapshot)
         self.max_block_s = config.max_block_ms / 1000
         self.metadata_listeners: list[Callable[[Cluster], object]] = []
         self.clock = Clock()
         self.random = Random()  # noqa: S311  # for jitter and sticky partitions
         self._on_error = on_error
         self.guard = Guard()
+        self._identity: IdentityKeeper | None = None
         self._sending: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[DeliveryReport] | None = None
         self._cluster_told: Cluster | None = None
@@ -91,8 +95,11 @@ class Engine:
         guard.enter(State.STARTING)
         guard.belong_to(asyncio.get_running_loop())
         self._build(asyncio.get_running_loop())
+        deadline = self.clock() + self.max_block_s
         try:
             await self.client.start(self.max_block_s)
+            if self._identity is not None:
+                await self._identity.start(deadline - self.clock())
         except BaseException:
             guard.check_not_closed()
             await self._tear_down()
@@ -101,8 +108,7 @@ class Engine:
         self._sending = self.loop.create_task(self._sender.run(), name="aioprod sender")
         self._sending.add_done_callback(self._sender_ended)
         guard.enter(State.RUNNING)
-        if self._reporters:
-            self._report_metrics()
+        self._reporting.start(self.loop)
 
     def _build(self, loop: asyncio.AbstractEventLoop) -> None:
         config = self.config
@@ -126,6 +132,7 @@ class Engine:
             partitioner=self._partitioner,
             due=self._sender.wake_at,
             compress=self._sender.compress,
+            sequences=Sequences() if config.enable_idempotence else None,
         )
         self.room = Room(self.accumulator.budget, loop, self._sender.press)
         self.delivery = Delivery(
@@ -138,14 +145,22 @@ class Engine:
             room_freed=self.room.freed,
             watch_unseen=self._sender.watch_unseen,
         )
+
+        def backoff(step: int) -> float:
+            return client_settings.retry_backoff.delay_s(step, self.random)
+
         self.outcomes = Outcomes(
             settings,
             accumulator=self.accumulator,
             delivery=self.delivery,
             meters=self.meters,
-            backoff=lambda step: client_settings.retry_backoff.delay_s(step, self.random),
+            backoff=backoff,
             wake=self._sender.wake,
         )
+        if config.enable_idempotence:
+            self._identity = IdentityKeeper(
+                self.client, self.accumulator, loop=loop, clock=self.clock, backoff=backoff, on_failure=self.fail
+            )
         self.topics = Topics(
             self.accumulator,
             self.delivery,
@@ -159,36 +174,13 @@ class Engine:
 
     # --- records on their way in, and out again
 
-    def prepare(self, record: ProducerRecord) -> Prepared:
-        """Run interceptors and serializers."""
-        record = self.preparation.intercept(record)
-        try:
-            return self.preparation.prepare(record)
-        except AioprodError as error:
-            self.interceptors.on_send_error(record, record.partition, error)
-            raise
-
-    async def prepare_async(self, record: ProducerRecord) -> Prepared:
-        """Run interceptors and serializers that may have to be awaited."""
-        record = self.preparation.intercept(record)
-        try:
-            return await self.preparation.prepare_async(record)
-        except AioprodError as error:
-            self.interceptors.on_send_error(record, record.partition, error)
-            raise
-
-    def tell_refused(self, topic: str, partition: int, error: AioprodError) -> None:
-        """Let the interceptors hear of a record that was not accepted."""
-        if self.interceptors:
-            self.interceptors.on_send_error(ProducerRecord(topic), partition, error)
-
     async def reserve(self, prepared: Prepared) -> RoomRequest:
         """Wait for room for a record, in order of arrival; raises BufferFullError after `max.block.ms`."""
         topic, key, value, headers, partition, _ = prepared
         try:
             return await self.room.reserve(record_size_bound(key, value, headers), self.max_block_s)
         except AioprodError as error:
-            self.tell_refused(topic, partition, error)
+            self.preparation.tell_refused(topic, partition, error)
             raise
 
     def withdraw(self, waiter: asyncio.Future[RecordMetadata], owner: Batch | ParkedRecord) -> None:
@@ -356,7 +348,10 @@ class Engine:
 
     async def _tear_down(self) -> None:
         self.guard.enter(State.CLOSED)
+        self._reporting.stop()
         self._sender.close()
+        if self._identity is not None:
+            await self._identity.close()
         if self._sending is not None:
             # What it ended with has been told by then.
             self._sending.cancel()
@@ -372,8 +367,8 @@ class Engine:
     def _close_classes(self) -> None:
         self.preparation.close()
         self.interceptors.close()
-        for instance in (self._partitioner, *self._reporters):
-            close_instance(instance)
+        self._reporting.close()
+        close_instance(self._partitioner)
 
     # --- what can be seen
 
@@ -386,14 +381,3 @@ class Engine:
     def metrics_snapshot(self) -> dict[str, float]:
         """All metrics by name."""
         return self.meters.metrics.snapshot()
-
-    def _report_metrics(self) -> None:
-        if self.guard.state is not State.RUNNING:
-            return
-        snapshot = self.metrics_snapshot()
-        for reporter in self._reporters:
-            try:
-                reporter.report(snapshot)
-            except USER_ERRORS:
-                log.exception("A metric reporter failed")
-        self.loop.call_later(self.config.metrics_sample_window_ms / 1000, self._report_metrics)

@@ -99,10 +99,10 @@ class Feeder:
         try:
             await self.take(topic, [value], [key], headers, partition, timestamp)
         except AioprodError as error:
-            self._engine.tell_refused(topic, partition, error)
+            self._engine.preparation.tell_refused(topic, partition, error)
             raise
         if bulk.failures and bulk.failures[-1][0] == index:
-            self._engine.tell_refused(topic, partition, bulk.failures[-1][1])
+            self._engine.preparation.tell_refused(topic, partition, bulk.failures[-1][1])
 
     def refuse_one(self, error: AioprodError) -> None:
         """The next record of the call can't be sent."""

@@ -35,6 +35,8 @@ from aioprod.wire.codec import decode
 
 __all__ = ["FAILED_PER_TURN", "Outcomes"]
 
+OUT_OF_SEQUENCE = (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID)
+
 FAILED_PER_TURN = 100
 """Batches that are given up in one turn of the loop when many of them are at once: some milliseconds' worth."""
 
@@ -118,12 +120,14 @@ class Outcomes:
     def _judge(self, batch: Batch, answer: PartitionProduceResponse, endpoints: Mapping[int, Node], now: float) -> None:
         code = ErrorCode.of(answer.error_code)
         verdict = judge(batch, code, self._settings.retries)
+        if code in OUT_OF_SEQUENCE and batch.base_sequence >= 0:
+            verdict = self._out_of_sequence(batch)
         if verdict is Verdict.DELIVERED:
             offset = answer.base_offset if code == ErrorCode.NONE else -1
             self.deliver(batch, offset, answer.log_append_time_ms, now)
             return
         self._remember(batch, code, answer.error_message)
-        if verdict is Verdict.SPLIT:
+        if verdict is Verdict.SPLIT and self._may_divide(batch):
             self._meters.split()
             split(self._accumulator, batch, now)
             return
@@ -135,13 +139,25 @@ class Outcomes:
             return
         self._refused(batch, answer, now)
 
+    def _out_of_sequence(self, batch: Batch) -> Verdict:
+        """It goes again behind the batch that fills the hole before it, or, as nothing does, in a new epoch."""
+        sequences = self._accumulator.sequences
+        assert sequences is not None
+        is_hole = sequences.refuse(batch)
+        return Verdict.FAIL if is_hole and sequences.transactional else Verdict.RETRY
+
+    def _may_divide(self, batch: Batch) -> bool:
+        """Whether its parts can't be duplicates: a broker knows a batch again, but not parts of it."""
+        return batch.base_sequence < 0 or not batch.maybe_stored
+
     def _refused(self, batch: Batch, answer: PartitionProduceResponse, now: float) -> None:
         """The broker stored nothing of a batch; where it names the records to blame, the others go again (KIP-467)."""
         count = batch.builder.count
         named = {error.batch_index: error.batch_index_error_message for error in answer.record_errors}
         culprits = sorted(index for index in named if 0 <= index < count)
         reasons = {position: named[index] or "no reason given." for position, index in enumerate(culprits)}
-        if culprits and len(culprits) < count:
+        # An open transaction is lost with the culprits; its others have no use for new sequence numbers.
+        if culprits and len(culprits) < count and self._may_divide(batch) and not self._settings.transactional:
             batch = set_apart(self._accumulator, batch, culprits, now)
         assert batch.cause is not None
         self.fail(batch, now, str(batch.cause), reasons or None)
@@ -201,7 +217,9 @@ class Outcomes:
             self._fail_orphan(batch, now)
             return
         self._meters.retried(batch)
-        requeue(self._accumulator, batch, now, self._backoff(batch.attempts - 1))
+        leader = batch.partition.queue
+        has_moved = leader is not None and leader.node_id != batch.broker
+        requeue(self._accumulator, batch, now, 0.0 if has_moved else self._backoff(batch.attempts - 1))
         self._wake()
 
     def _refresh(self, batch: Batch, now: float) -> None:
@@ -215,6 +233,9 @@ class Outcomes:
 
     def deliver(self, batch: Batch, base_offset: int, append_time: int, now: float) -> None:
         """The broker has the batch; `append_time` is in ms, -1 where the records keep their own."""
+        sequences = self._accumulator.sequences
+        if sequences is not None and batch.base_sequence >= 0:
+            sequences.acknowledge(batch)
         settle(self._accumulator, batch, now)
         self._delivery.succeed(batch, base_offset, append_time)
 
@@ -246,6 +267,9 @@ class Outcomes:
         """Give a batch up, for a reason in a sentence; `reasons` are those of single records by index."""
         family = failure_family(batch)
         partition = batch.partition
+        sequences = self._accumulator.sequences
+        if sequences is not None and batch.base_sequence >= 0:
+            sequences.lose(batch, is_missing=family is not UnknownOutcomeError)
         settle(self._accumulator, batch, now)
         self._meters.failed(batch)
         count = batch.records

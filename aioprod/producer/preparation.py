@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Awaitable
 from typing import Any, TypeAlias
 
-from aioprod.errors import InvalidRecordError, InvalidTopicError, SerializationError, UsageError
+from aioprod.errors import AioprodError, InvalidRecordError, InvalidTopicError, SerializationError, UsageError
 from aioprod.interceptors import PARTITION_MAX, Interceptors
 from aioprod.records.headers import NO_HEADERS, encode_headers, header_list
 from aioprod.serializers import Serializer
@@ -90,6 +90,29 @@ class Preparation:
         self._key_serializer = key_serializer
         self._value_serializer = value_serializer
         self.plain = not interceptors and key_serializer is None and value_serializer is None
+
+    def accept(self, record: ProducerRecord) -> Prepared:
+        """Run the interceptors, and `prepare` what they make of the record; they hear of it when that fails."""
+        record = self.intercept(record)
+        try:
+            return self.prepare(record)
+        except AioprodError as error:
+            self._interceptors.on_send_error(record, record.partition, error)
+            raise
+
+    async def accept_async(self, record: ProducerRecord) -> Prepared:
+        """The same where a serializer may have to be awaited."""
+        record = self.intercept(record)
+        try:
+            return await self.prepare_async(record)
+        except AioprodError as error:
+            self._interceptors.on_send_error(record, record.partition, error)
+            raise
+
+    def tell_refused(self, topic: str, partition: int, error: AioprodError) -> None:
+        """Let the interceptors hear of a record that was not accepted."""
+        if self._interceptors:
+            self._interceptors.on_send_error(ProducerRecord(topic), partition, error)
 
     def intercept(self, record: ProducerRecord) -> ProducerRecord:
         """What the interceptors make of a record."""

@@ -138,14 +138,16 @@ class Producer:
                 owner = self._append(prepared, future)
         except BufferFullError:
             if prepared is None:
-                prepared = self._engine.prepare(_record(topic, value, key, partition, headers, timestamp))
+                prepared = self._engine.preparation.accept(_record(topic, value, key, partition, headers, timestamp))
             owner = await self._append_in_turn(prepared, future)
         try:
             return await future
         except asyncio.CancelledError:
             if future.done() and not future.cancelled():
                 if prepared is None:
-                    prepared = self._engine.prepare(_record(topic, value, key, partition, headers, timestamp))
+                    prepared = self._engine.preparation.accept(
+                        _record(topic, value, key, partition, headers, timestamp)
+                    )
                 self._engine.unwatched(future, prepared)
             else:
                 self._engine.withdraw(future, owner)
@@ -174,7 +176,7 @@ class Producer:
             future.owner = self._take(topic, value, key, partition, headers, timestamp, future)
         else:
             future.owner = self._append(
-                self._engine.prepare(_record(topic, value, key, partition, headers, timestamp)), future
+                self._engine.preparation.accept(_record(topic, value, key, partition, headers, timestamp)), future
             )
         return future
 
@@ -200,7 +202,9 @@ class Producer:
         if self._is_plain and type(topic) is str:
             self._take(topic, value, key, partition, headers, timestamp, waiter)
         else:
-            self._append(self._engine.prepare(_record(topic, value, key, partition, headers, timestamp)), waiter)
+            self._append(
+                self._engine.preparation.accept(_record(topic, value, key, partition, headers, timestamp)), waiter
+            )
 
     # --- many records
 
@@ -308,7 +312,9 @@ class Producer:
         headers: Headers | None,
         timestamp: Timestamp | None,
     ) -> Prepared:
-        prepared = await self._engine.prepare_async(_record(topic, value, key, partition, headers, timestamp))
+        prepared = await self._engine.preparation.accept_async(
+            _record(topic, value, key, partition, headers, timestamp)
+        )
         self._guard.check()
         return prepared
 
@@ -324,7 +330,7 @@ class Producer:
             )
         except AioprodError as error:
             if not isinstance(error, BufferFullError) or type(waiter) is not asyncio.Future:
-                self._engine.tell_refused(topic, partition, error)
+                self._engine.preparation.tell_refused(topic, partition, error)
             raise
 
     async def _append_in_turn(self, prepared: Prepared, waiter: Any) -> Batch | ParkedRecord:

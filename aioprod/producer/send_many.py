@@ -122,7 +122,7 @@ class _Call:
             timestamp=self._next("timestamps", self._each_timestamp, self._timestamp),
         )
         try:
-            prepared = await self._engine.prepare_async(record)
+            prepared = await self._engine.preparation.accept_async(record)
         except AioprodError as error:
             self._feeder.refuse_one(error)
         else:

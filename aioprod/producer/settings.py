@@ -11,6 +11,8 @@ from aioprod.records.compression import Compression
 __all__ = ["SenderSettings", "accumulator_settings", "sender_settings"]
 
 UNLIMITED = 2**31 - 1
+BATCHES_REMEMBERED = 5
+"""Batches of a producer and partition that a broker knows again, and tells their offset."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,6 +20,7 @@ class SenderSettings:
     """What the sender and the outcomes need: sizes in bytes, times in seconds unless the name says ms."""
 
     acks: int
+    transactional: bool
     retries: int
     in_flight_max: int
     max_request_size: int
@@ -40,6 +43,7 @@ def sender_settings(config: ProducerConfig) -> SenderSettings:
     }
     return SenderSettings(
         acks=config.acks,
+        transactional=config.transactional_id is not None,
         retries=config.retries,
         in_flight_max=config.max_in_flight_requests_per_connection,
         max_request_size=config.max_request_size,
@@ -56,8 +60,7 @@ def sender_settings(config: ProducerConfig) -> SenderSettings:
 def accumulator_settings(config: ProducerConfig) -> AccumulatorSettings:
     """Read a configuration for the accumulator.
 
-    With idempotence asked for, a partition has one batch in flight: that holds the order of its records through every
-    retry, which sequence numbers will do with more in flight once producer ids are built.
+    With sequence numbers a partition has no more batches in flight than a broker remembers (KIP-98).
     """
     return AccumulatorSettings(
         batch_size=config.batch_size,
@@ -66,7 +69,7 @@ def accumulator_settings(config: ProducerConfig) -> AccumulatorSettings:
         linger_s=config.linger_ms / 1000,
         delivery_timeout_s=config.delivery_timeout_ms / 1000,
         max_block_s=config.max_block_ms / 1000,
-        partition_in_flight_max=1 if config.enable_idempotence else UNLIMITED,
+        partition_in_flight_max=BATCHES_REMEMBERED if config.enable_idempotence else UNLIMITED,
         ignore_keys=config.partitioner_ignore_keys,
         adaptive_partitioning=config.partitioner_adaptive_partitioning_enable,
         availability_timeout_s=config.partitioner_availability_timeout_ms / 1000,

@@ -47,6 +47,7 @@ COMPARED = {
     ),
     "test_routing.py": ("routing.hashes", "routing.sticky"),
     "test_send_arrow.py": (),
+    "test_sequences.py": ("core.sequences",),
     "test_wire.py": ("wire.buffer", "wire.codec", "wire.decoder", "wire.frame"),
 }
 """The modules of aioprod that each file here runs on both legs."""

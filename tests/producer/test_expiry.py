@@ -126,7 +126,8 @@ async def test_an_answer_that_comes_after_the_deadline_is_too_late(brokers: Fake
 async def test_while_it_waits_behind_others(brokers: FakeBrokers) -> None:
     brokers.create_topic("t", partitions=2)
     clock = ShiftedClock()
-    async with running(brokers, clock=clock, batch_size=0, **OPTIONS) as producer:
+    options = {**OPTIONS, "max_in_flight_requests_per_connection": 1}
+    async with running(brokers, clock=clock, batch_size=0, **options) as producer:
         await producer.partitions_for("t")
         first = brokers.fault(ProduceRequest, hold=True)
         second = brokers.fault(ProduceRequest, hold=True)

@@ -167,7 +167,7 @@ def test_codec_and_level(options: dict[str, Any], codec: Compression, level: int
     assert (sender.codec, sender.compression_level) == (codec, level)
 
 
-def test_idempotence_is_one_batch_of_a_partition_in_flight() -> None:
-    assert accumulator_settings(config()).partition_in_flight_max == 1
+def test_with_idempotence_a_broker_remembers_all_that_is_in_flight() -> None:
+    assert accumulator_settings(config()).partition_in_flight_max == 5
     assert accumulator_settings(config(enable_idempotence=False)).partition_in_flight_max == UNLIMITED
     assert accumulator_settings(config(acks=1)).partition_in_flight_max == UNLIMITED

@@ -10,6 +10,7 @@ from aioprod.core.batch import Batch, ParkedRecord
 from aioprod.core.drain import drain
 from aioprod.core.lifecycle import land, release, settle
 from aioprod.core.partition import BrokerQueue
+from aioprod.core.sequences import Sequences
 from aioprod.records.headers import NO_HEADERS
 from aioprod.routing.partitioners import Partitioner
 from tests.support.metadata_answers import broker, new_metadata, partition, response, topic
@@ -31,6 +32,7 @@ class Harness:
         partitioner: Partitioner | None = None,
         ignore_keys: bool = False,
         availability_timeout_s: float = 0.0,
+        sequences: Sequences | None = None,
     ) -> None:
         self.woken: list[BrokerQueue] = []
         self.due: list[float] = []
@@ -53,6 +55,7 @@ class Harness:
             wake=self.woken.append,
             due=self.due.append,
             partitioner=partitioner,
+            sequences=sequences,
         )
 
     def lead(

@@ -26,6 +26,7 @@ SUPPORT = (
     "tests.support.fake_broker",
     "tests.support.messages",
     "tests.support.producers",
+    "tests.support.sequence_model",
     "tests.support.stored_batches",
 )
 

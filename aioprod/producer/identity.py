@@ -1,0 +1,133 @@
+"""Getting a producer id and epoch from the brokers, for a producer without transactions (KIP-98)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from aioprod.core.accumulator import Accumulator
+from aioprod.core.lifecycle import adopt
+from aioprod.errors import (
+    AioprodError,
+    AuthorizationError,
+    BrokerConnectionError,
+    BrokerError,
+    ErrorCode,
+    MetadataTimeoutError,
+    UnsupportedVersionError,
+)
+from aioprod.messages import InitProducerIdRequest
+from aioprod.net.client import Client
+
+__all__ = ["IdentityKeeper"]
+
+log = logging.getLogger("aioprod.producer")
+
+OFF = "Set enable.idempotence=false to do without."
+REFUSALS = (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+TIMEOUT_WITHOUT_TRANSACTIONS_MS = 2**31 - 1
+"""What the request says where there is no transaction; brokers don't look at it."""
+
+
+class IdentityKeeper:
+    """Asks for the producer id at the start, and for another one when the epochs of that are used up.
+
+    `backoff` maps the number of failed attempts to seconds; `on_failure` is called with what nobody expected.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        accumulator: Accumulator,
+        *,
+        loop: asyncio.AbstractEventLoop,
+        clock: Callable[[], float],
+        backoff: Callable[[int], float],
+        on_failure: Callable[[BaseException], None],
+    ) -> None:
+        self._client = client
+        self._accumulator = accumulator
+        self._loop = loop
+        self._clock = clock
+        self._backoff = backoff
+        self._on_failure = on_failure
+        self._renewal: asyncio.Task[None] | None = None
+        assert accumulator.sequences is not None
+        accumulator.sequences.renew = self._renew
+
+    async def start(self, timeout_s: float) -> None:
+        """Get the first producer id.
+
+        Raises MetadataTimeoutError when no broker has given one within `timeout_s`, AuthorizationError when this client
+        may not have one, UnsupportedVersionError when the brokers know of no such thing, else BrokerError.
+        """
+        scope = asyncio.timeout(timeout_s)
+        last: list[AioprodError] = []
+        try:
+            async with scope:
+                await self._obtain(last.append)
+        except TimeoutError as error:
+            if not scope.expired():
+                raise
+            reason = f" Last: {last[-1].message}" if last else ""
+            text = f"No broker gave the producer an id within {timeout_s:g} s.{reason}"
+            raise MetadataTimeoutError(text, hint=OFF) from (last[-1] if last else error)
+
+    async def _obtain(self, heard: Callable[[AioprodError], object]) -> None:
+        """Ask until a broker gives an id; `heard` is told of what may pass."""
+        attempts = 0
+        while True:
+            try:
+                await self._ask()
+                return
+            except (BrokerConnectionError, BrokerError) as error:
+                if isinstance(error, BrokerError) and not is_passing(error):
+                    raise
+                heard(error)
+            attempts += 1
+            await asyncio.sleep(self._backoff(attempts - 1))
+
+    async def _ask(self) -> None:
+        message = InitProducerIdRequest(
+            transactional_id=None, transaction_timeout_ms=TIMEOUT_WITHOUT_TRANSACTIONS_MS, producer_id=-1
+        )
+        try:
+            answer = await self._client.request(message)
+        except UnsupportedVersionError as error:
+            raise UnsupportedVersionError(f"The brokers give no producer ids: {error.message}", hint=OFF) from error
+        code = ErrorCode.of(answer.error_code)
+        if code in REFUSALS:
+            assert isinstance(code, ErrorCode)
+            raise AuthorizationError(
+                f"The broker answered {code.name} when asked for a producer id.",
+                resource="cluster",
+                hint=f"Allow this client to write idempotently (ACL IDEMPOTENT_WRITE on the cluster). {OFF}",
+            )
+        if code != ErrorCode.NONE:
+            name = code.name if isinstance(code, ErrorCode) else str(code)
+            raise BrokerError(f"A broker answered {name} when asked for a producer id.", code=code, hint=OFF)
+        adopt(self._accumulator, answer.producer_id, answer.producer_epoch, self._clock())
+
+    def _renew(self) -> None:
+        """The epochs are used up: partitions wait for another id, their records for no longer than their deadline."""
+        self._renewal = self._loop.create_task(self._obtain(self._told_again), name="aioprod producer id")
+        self._renewal.add_done_callback(self._renewed)
+
+    def _told_again(self, error: AioprodError) -> None:
+        log.warning("No new producer id yet: %s", error.message)
+
+    def _renewed(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._on_failure(error)
+
+    async def close(self) -> None:
+        """Ask no more."""
+        if self._renewal is not None:
+            self._renewal.cancel()
+            await asyncio.wait([self._renewal])
+
+
+def is_passing(error: BrokerError) -> bool:
+    """Whether a broker may answer otherwise later."""
+    return isinstance(error.code, ErrorCode) and error.code.retriable

@@ -1,0 +1,284 @@
+"""Sequence numbers: what is stamped when, what a hole does, and that nothing is stored twice, out of order, or lost."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from aioprod._error_codes import ErrorCode
+from aioprod.core.lifecycle import adopt
+from aioprod.core.partition import Partition
+from aioprod.core.sequences import EPOCH_MAX, sequence_after
+from aioprod.errors import NotSentError, RejectedError, UnknownOutcomeError
+from tests.support.sequence_model import Model, random_run
+
+STAMP = tuple[int, int, int]
+
+
+def stamps(model: Model) -> list[STAMP]:
+    """(epoch, first sequence, records) of each batch on the wire."""
+    return [(batch.epoch, batch.base_sequence, batch.builder.count) for (batch,), _ in model.wire]
+
+
+def anchored(**options: int) -> Model:
+    """A model whose first record has been acknowledged."""
+    model = Model(**options)
+    model.send()
+    model.drain()
+    model.answer()
+    return model
+
+
+def fill(model: Model, batches: int) -> None:
+    """Accept full batches, and put as many as may leave on the wire."""
+    for _ in range(batches):
+        for _ in range(4):
+            model.send()
+        model.finish_batch()
+        while model.drain():
+            pass
+
+
+@pytest.mark.parametrize(
+    ("first", "count", "after"), [(0, 3, 3), (2**31 - 3, 2, 2**31 - 1), (2**31 - 1, 1, 0), (2**31 - 2, 5, 3)]
+)
+def test_numbers_go_on_from_0_after_the_largest_int32(first: int, count: int, after: int) -> None:
+    assert sequence_after(first, count) == after
+
+
+def test_the_first_batch_of_an_epoch_is_alone_on_the_wire_and_then_there_are_five() -> None:
+    model = Model()
+    fill(model, 8)
+    assert stamps(model) == [(0, 0, 4)]
+    model.answer()
+    while model.drain():
+        pass
+    assert [first for _, first, _ in stamps(model)] == [4, 8, 12, 16, 20]
+    model.finish()
+
+
+def test_a_batch_that_expires_before_it_was_sent_takes_no_number() -> None:
+    model = anchored()
+    for _ in range(4):
+        model.send()
+    model.expire(121.0)
+    fill(model, 1)
+    assert stamps(model) == [(0, 1, 4)]
+    model.finish()
+    assert list(model.told.failed.values()) == [NotSentError] * 4
+    assert model.sequences.bumps == 0
+
+
+def test_a_batch_that_comes_back_keeps_its_number_and_those_behind_it_wait() -> None:
+    model = anchored()
+    fill(model, 3)
+    before = stamps(model)
+    model.answer(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    assert not model.drain(), "two are on the wire still"
+    model.answer()
+    model.answer()
+    for one in before:
+        assert model.drain()
+        assert stamps(model) == [one]
+        model.answer()
+    model.finish()
+    assert model.sequences.bumps == 0
+
+
+def test_a_lost_answer_is_found_again_by_its_number() -> None:
+    model = anchored()
+    fill(model, 5)
+    model.cut(3)
+    model.finish()
+    assert model.told.delivered == {value: value for value in range(21)}
+
+
+def test_behind_a_batch_that_was_refused_for_good_a_new_epoch_begins() -> None:
+    model = anchored()
+    fill(model, 3)
+    model.answer(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    fill(model, 1)
+    assert len(model.wire) == 2, "nothing new is stamped"
+    model.answer()
+    model.answer()
+    assert model.drain()
+    assert stamps(model) == [(1, 0, 4)]
+    model.finish()
+    assert model.sequences.bumps == 1
+    assert set(model.told.failed.values()) == {RejectedError}
+    assert model.log.values == [0, *range(5, 17)]
+
+
+def test_a_batch_that_expires_on_the_wire_and_was_stored_leaves_no_hole() -> None:
+    model = anchored()
+    fill(model, 1)
+    model.now += 100.0
+    fill(model, 1)
+    model.expire(30.0)
+    assert list(model.told.failed.values()) == [UnknownOutcomeError] * 4
+    model.answer()
+    model.answer()
+    model.finish()
+    assert model.sequences.bumps == 0
+    assert model.log.values == list(range(9))
+
+
+def test_a_batch_that_expires_on_the_wire_and_was_not_stored_is_noticed_by_the_next() -> None:
+    model = anchored()
+    fill(model, 1)
+    model.now += 100.0
+    fill(model, 1)
+    model.expire(30.0)
+    model.cut(0)
+    model.finish()
+    assert model.sequences.bumps == 1
+    assert model.log.values == [0, *range(5, 9)]
+
+
+def test_what_is_on_the_wire_settles_before_an_epoch_begins() -> None:
+    model = anchored()
+    fill(model, 5)
+    model.expire(121.0)
+    fill(model, 1)
+    for _ in range(5):
+        assert stamps(model)[-1][0] == 0, "the new batch waits until all have landed"
+        model.answer(ErrorCode.REQUEST_TIMED_OUT, is_stored=True)
+        model.drain()
+    assert stamps(model) == [(1, 0, 4)]
+    model.finish()
+    assert model.log.values == list(range(25))
+
+
+def test_the_others_of_a_batch_with_a_culprit_go_again_in_a_new_epoch() -> None:
+    model = anchored()
+    fill(model, 2)
+    model.answer(ErrorCode.INVALID_RECORD, culprit=1)
+    model.finish()
+    assert model.log.values == [0, 1, 3, 4, 5, 6, 7, 8]
+    assert model.told.failed == {2: RejectedError}
+
+
+def test_the_parts_of_a_batch_that_was_too_large_share_its_numbers() -> None:
+    model = anchored()
+    fill(model, 1)
+    model.answer(ErrorCode.MESSAGE_TOO_LARGE)
+    following = 1
+    while model.drain():
+        ((epoch, first, count),) = stamps(model)
+        assert (epoch, first) == (0, following)
+        following += count
+        model.answer()
+    assert following == 5
+    model.finish()
+    assert model.sequences.bumps == 0
+
+
+def test_a_batch_that_may_be_stored_is_not_divided() -> None:
+    model = anchored()
+    fill(model, 1)
+    model.cut(1)
+    model.drain()
+    model.answer(ErrorCode.MESSAGE_TOO_LARGE)
+    model.finish()
+    assert model.log.values == list(range(5))
+    assert list(model.told.failed.values()) == [UnknownOutcomeError] * 4
+
+
+def test_a_broker_that_has_forgotten_the_producer_is_met_with_a_new_epoch() -> None:
+    model = anchored()
+    fill(model, 2)
+    model.answer(ErrorCode.UNKNOWN_PRODUCER_ID)
+    model.answer(ErrorCode.UNKNOWN_PRODUCER_ID)
+    model.finish()
+    assert model.sequences.bumps == 1
+    assert model.log.values == list(range(9))
+
+
+def test_numbers_go_past_the_largest_on_the_wire_too() -> None:
+    model = Model(sequence=2**31 - 2)
+    fill(model, 3)
+    model.answer()
+    while model.drain():
+        pass
+    assert [first for _, first, _ in stamps(model)] == [2, 6]
+    model.cut(1)
+    model.finish()
+    assert model.sequences.bumps == 0
+    assert model.log.values == list(range(12))
+
+
+def test_after_the_last_epoch_a_new_producer_id_is_asked_for_and_nothing_leaves_until_it_is_there() -> None:
+    model = anchored(epoch=EPOCH_MAX)
+    fill(model, 2)
+    model.answer(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    model.answer()
+    assert model.renewals == 1
+    assert not model.drain()
+    adopt(model.accumulator, 8, 0, model.now)
+    assert model.drain()
+    ((batch,), _) = model.wire[0]
+    assert (batch.producer_id, batch.epoch, batch.base_sequence) == (8, 0, 0)
+    model.finish()
+
+
+def test_partitions_of_a_forgotten_topic_begin_in_an_epoch_that_was_never_used() -> None:
+    model = anchored()
+    topic = model.accumulator.topics["t"]
+    sequences = model.sequences
+    assert sequences.forget(topic)
+    assert sequences.epoch == 1
+    topic.partitions[0].epoch = EPOCH_MAX
+    assert not sequences.forget(topic), "its numbers would be taken for duplicates"
+    assert model.renewals == 1
+    sequences.adopt(8, 0)
+    assert sequences.forget(topic)
+
+
+def test_a_transaction_forgets_no_partition_that_its_epoch_has_used() -> None:
+    model = anchored()
+    model.sequences.transactional = True
+    topic = model.accumulator.topics["t"]
+    assert not model.sequences.forget(topic)
+    model.sequences.adopt(7, 1)
+    assert model.sequences.forget(topic)
+
+
+def test_with_transactions_a_hole_holds_the_partition_until_the_coordinator_gives_an_epoch() -> None:
+    model = anchored()
+    model.sequences.transactional = True
+    fill(model, 2)
+    model.answer(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    model.answer()
+    assert set(model.told.failed.values()) == {RejectedError}
+    assert len(model.told.failed) == 8, "out of sequence behind a hole is final in a transaction"
+    fill(model, 1)
+    assert not model.wire
+    adopt(model.accumulator, 7, 5, model.now)
+    model.drain()
+    assert stamps(model) == [(5, 0, 4)]
+    model.finish()
+
+
+def test_a_partition_is_held_until_the_transaction_has_it() -> None:
+    model = Model()
+    asked: list[int] = []
+
+    def join(partition: Partition) -> bool:
+        asked.append(partition.index)
+        return False
+
+    model.sequences.join = join
+    model.sequences.transaction = 1
+    model.send()
+    assert not model.drain()
+    assert asked == [0]
+    partition = model.accumulator.topics["t"].partitions[0]
+    assert partition.held
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_random_faults(seed: int) -> None:
+    random = Random(seed)
+    options = {"in_flight_max": random.choice((1, 2, 5)), "epoch": random.choice((0, EPOCH_MAX - 1))}
+    random_run(random, 200, retries=random.choice((0, 3, 1000)), sequence=random.choice((0, 2**31 - 50)), **options)

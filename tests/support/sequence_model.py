@@ -1,0 +1,263 @@
+"""A producer's core against one partition of a broker that checks sequence numbers as Kafka's brokers do.
+
+No sockets and no loop: the test says which request the broker handles, what it answers, and which answers are lost.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from random import Random
+
+from aioprod import ProducerConfig
+from aioprod._error_codes import ErrorCode
+from aioprod.core.batch import Batch
+from aioprod.core.drain import drain
+from aioprod.core.lifecycle import adopt, expired, release
+from aioprod.core.sequences import Sequences
+from aioprod.errors import BrokerConnectionError, DeliveryError
+from aioprod.messages import ProduceResponse
+from aioprod.messages.produce import BatchIndexAndErrorMessage, PartitionProduceResponse, TopicProduceResponse
+from aioprod.producer.failure import Failure
+from aioprod.producer.meters import Meters
+from aioprod.producer.outcome import Outcomes
+from aioprod.producer.settings import sender_settings
+from aioprod.records.parser import parse_batches
+from aioprod.wire.codec import encode
+from tests.support.accumulators import Harness
+
+VERSION = 12
+REMEMBERED = 5
+
+
+@dataclass
+class ProducerState:
+    """What a broker knows of one producer id: its epoch, its last sequence, its last batches."""
+
+    epoch: int
+    last_sequence: int
+    batches: deque[tuple[int, int, int]] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
+
+
+class ModelLog:
+    """The log of a partition, as values, and the producers that have written to it."""
+
+    def __init__(self) -> None:
+        self.values: list[int] = []
+        self.producers: dict[int, ProducerState] = {}
+
+    def append(self, stored: bytes) -> tuple[ErrorCode, int]:
+        """Take a batch if it is the next one of its producer; error and base offset."""
+        (batch,) = parse_batches(stored)
+        values = [int(record.value or b"") for record in batch.records()]
+        first, last = batch.base_sequence, (batch.base_sequence + len(values) - 1) & 0x7FFFFFFF
+        state = self.producers.get(batch.producer_id)
+        if state is not None:
+            for known_first, known_last, offset in state.batches:
+                if (state.epoch, known_first, known_last) == (batch.producer_epoch, first, last):
+                    return ErrorCode.NONE, offset
+            if batch.producer_epoch < state.epoch:
+                return ErrorCode.INVALID_PRODUCER_EPOCH, -1
+            if batch.producer_epoch == state.epoch:
+                if first != (state.last_sequence + 1) & 0x7FFFFFFF:
+                    return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1
+            elif first != 0:
+                return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1
+        if state is None or batch.producer_epoch != state.epoch:
+            state = self.producers[batch.producer_id] = ProducerState(batch.producer_epoch, last)
+        offset = len(self.values)
+        state.last_sequence = last
+        state.batches.append((first, last, offset))
+        self.values += values
+        return ErrorCode.NONE, offset
+
+
+class Told:
+    """Keeps the outcomes, in the place of a `Delivery`."""
+
+    def __init__(self, harness: Harness) -> None:
+        self._harness = harness
+        self.delivered: dict[int, int] = {}
+        self.failed: dict[int, type[DeliveryError]] = {}
+
+    def succeed(self, batch: Batch, base_offset: int, append_time: int) -> None:
+        for index, value in enumerate(values_of(batch)):
+            assert value not in self.delivered
+            assert value not in self.failed
+            self.delivered[value] = base_offset + index
+        release(self._harness.accumulator, batch)
+
+    def fail(self, batch: Batch, failure: Failure) -> None:
+        for value in values_of(batch):
+            assert value not in self.delivered
+            assert value not in self.failed
+            self.failed[value] = failure.family
+        release(self._harness.accumulator, batch)
+
+
+def values_of(batch: Batch) -> list[int]:
+    return [int(record.value or b"") for record in batch.builder.records()]
+
+
+class Model:
+    """One producer, one partition, one connection at a time."""
+
+    def __init__(self, *, in_flight_max: int = 5, retries: int = 1000, epoch: int = 0, sequence: int = 0) -> None:
+        self.sequences = Sequences()
+        self.sequences.renew = self._renew
+        self.harness = Harness(batch_size=150, linger_s=0.0, in_flight_max=in_flight_max, sequences=self.sequences)
+        self.harness.lead({0: 1})
+        self.accumulator = self.harness.accumulator
+        self.told = Told(self.harness)
+        config = ProducerConfig.from_options(bootstrap_servers="localhost:9092", retries=retries)
+        self.outcomes = Outcomes(
+            sender_settings(config),
+            accumulator=self.accumulator,
+            delivery=self.told,  # type: ignore[arg-type]
+            meters=Meters(),
+            backoff=lambda step: 0.0,
+            wake=lambda: None,
+        )
+        self.log = ModelLog()
+        self.wire: deque[tuple[list[Batch], bytes]] = deque()
+        self.now = 0.0
+        self.sent = 0
+        self.renewals = 0
+        adopt(self.accumulator, 7, epoch, 0.0)
+        self._first_sequence = sequence
+
+    def _renew(self) -> None:
+        self.renewals += 1
+
+    # --- what a user does
+
+    def send(self) -> None:
+        """Accept one more record; its value is its number."""
+        self.harness.append(b"%d" % self.sent, partition=0, now=self.now)
+        self.sent += 1
+        partition = self.accumulator.topics["t"].partitions[0]
+        if self._first_sequence and partition.producer_id < 0:
+            partition.producer_id, partition.epoch = 7, self.sequences.epoch
+            partition.next_sequence = self._first_sequence
+            partition.is_anchored = False
+
+    def finish_batch(self) -> None:
+        """What was accepted last is a batch, and takes no more."""
+        self.accumulator.finish(self.accumulator.topics["t"].partitions[0], self.now)
+
+    def drain(self) -> bool:
+        """Put what may leave on the wire; whether there was anything."""
+        batches = drain(self.accumulator, self.accumulator.queue(1), self.now, 10_000, 10_000, True)
+        for batch in batches:
+            if not batch.sealed:
+                batch.builder.seal(0, None, batch.producer_id, batch.epoch, batch.base_sequence)
+                batch.sealed = True
+            elif not batch.stamped:
+                batch.builder.restamp(batch.producer_id, batch.epoch, batch.base_sequence)
+            batch.stamped = True
+            batch.broker = 1
+            batch.unanswered = True
+            self.wire.append(([batch], bytes(batch.builder.wire(0, False))[8:]))
+        return bool(batches)
+
+    def expire(self, seconds: float) -> None:
+        """Let time pass."""
+        self.now += seconds
+        for batch in expired(self.accumulator, self.now, 1000):
+            self.outcomes.expire(batch, self.now)
+
+    # --- what the broker does
+
+    def answer(self, error: ErrorCode = ErrorCode.NONE, *, is_stored: bool = False, culprit: int | None = None) -> None:
+        """Handle the first request on the wire: with an `error` nothing is stored, unless `is_stored`."""
+        batches, stored = self.wire.popleft()
+        offset = -1
+        if error == ErrorCode.NONE or is_stored:
+            code, offset = self.log.append(stored)
+            if error == ErrorCode.NONE:
+                error = code
+        errors = () if culprit is None else (BatchIndexAndErrorMessage(batch_index=culprit),)
+        row = PartitionProduceResponse(
+            index=0,
+            error_code=error,
+            base_offset=offset if error == ErrorCode.NONE else -1,
+            record_errors=errors,
+            error_message=None,
+        )
+        response = ProduceResponse(responses=(TopicProduceResponse(name="t", partition_responses=(row,)),))
+        self.outcomes.answered(batches, encode(response, VERSION), VERSION, self.now)
+
+    def cut(self, handled: int) -> None:
+        """The connection breaks; the broker has handled the first requests on it, and nobody hears of it."""
+        wire, self.wire = self.wire, deque()
+        for _, stored in list(wire)[:handled]:
+            self.log.append(stored)
+        for batches, _ in wire:
+            self.outcomes.lost(batches, BrokerConnectionError("cut", address="b:1"), self.now)
+
+    # --- the end
+
+    def finish(self) -> None:
+        """Let everything through; nothing may be left."""
+        for _ in range(10 * self.sent + 100):
+            if self.sequences.spent:
+                adopt(self.accumulator, self.sequences.producer_id + 1, 0, self.now)
+            if not self.drain() and not self.wire:
+                break
+            while self.wire:
+                self.answer()
+        assert not self.accumulator.incomplete
+        assert self.harness.held() == (0, 0)
+        assert not self.sequences.doubtful
+        self.check()
+
+    def check(self) -> None:
+        """Each record has one outcome, and the log agrees with it: once, in order, at the offset that was told."""
+        assert len(self.told.delivered) + len(self.told.failed) == self.sent
+        assert self.log.values == sorted(set(self.log.values))
+        for value, offset in self.told.delivered.items():
+            assert self.log.values[offset] == value
+        for value, family in self.told.failed.items():
+            if family.__name__ != "UnknownOutcomeError":
+                assert value not in self.log.values
+
+
+def random_run(random: Random, steps: int, **options: int) -> Model:
+    """Some steps of a model in which everything happens that may happen."""
+    model = Model(**options)
+    errors = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.REQUEST_TIMED_OUT)
+    final = (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CORRUPT_MESSAGE, ErrorCode.POLICY_VIOLATION)
+    for _ in range(steps):
+        if model.sequences.spent and random.random() < 0.3:
+            adopt(model.accumulator, model.sequences.producer_id + 1, 0, model.now)
+        choice = random.random()
+        if choice < 0.4:
+            for _ in range(random.randrange(1, 8)):
+                model.send()
+        elif choice < 0.6:
+            model.drain()
+        elif choice < 0.64:
+            model.cut(random.randrange(len(model.wire) + 1))
+        elif choice < 0.67:
+            model.expire(random.choice((30.0, 60.0, 121.0)))
+        elif model.wire:
+            _random_answer(model, random, errors, final)
+    model.finish()
+    return model
+
+
+def _random_answer(model: Model, random: Random, errors: tuple[ErrorCode, ...], final: tuple[ErrorCode, ...]) -> None:
+    choice = random.random()
+    batch = model.wire[0][0][0]
+    if choice < 0.7:
+        model.answer()
+    elif choice < 0.8:
+        model.answer(random.choice(errors))
+    elif choice < 0.87:
+        model.answer(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, is_stored=True)
+    elif choice < 0.92:
+        model.answer(random.choice(final))
+    elif choice < 0.96 and not batch.maybe_stored:
+        model.answer(ErrorCode.MESSAGE_TOO_LARGE)
+    else:
+        model.answer(ErrorCode.INVALID_RECORD, culprit=random.randrange(batch.builder.count))
