@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from aioprod.errors import ErrorCode, UnsupportedVersionError
 from aioprod.messages import ApiVersionsRequest, ApiVersionsResponse, ProduceRequest
-from aioprod.messages.api_versions import ApiVersion
+from aioprod.messages.api_versions import ApiVersion, FinalizedFeatureKey, SupportedFeatureKey
 from aioprod.messages.registry import AnyRequest, decode_request
 from aioprod.testing.fake.faults import Fault, Seen
 from aioprod.testing.fake.requests import HANDLERS
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["ACCEPT_TURNS", "FakeBroker"]
 
 HOST: Final = "127.0.0.1"
+FEATURE: Final = "transaction.version"
 ACCEPT_TURNS: Final = 5
 """Turns of the loop within which asyncio makes a connection out of what it has accepted."""
 
@@ -60,7 +61,7 @@ class FakeBroker:
         """Listen, on the same port as before if it ran before, and be in the metadata."""
         self._server = await asyncio.start_server(self._accept, HOST, self.port)
         self.port = self._server.sockets[0].getsockname()[1]
-        self._cluster.state.nodes[self.node_id] = self.address
+        self._cluster.state.joined(self.node_id, self.address)
 
     async def kill(self, *, stay_in_metadata: bool = False) -> None:
         """Cut all connections and refuse new ones."""
@@ -72,7 +73,7 @@ class FakeBroker:
             self._server = None
         await self.cut()
         await asyncio.sleep(0)
-        self._thawed.set()
+        self.thaw()
         if not stay_in_metadata:
             self._cluster.state.nodes.pop(self.node_id, None)
 
@@ -90,10 +91,12 @@ class FakeBroker:
     def freeze(self) -> None:
         """Do nothing more, as a stopped process: connections are made and nobody answers; what arrives is kept."""
         self._thawed.clear()
+        self._cluster.state.frozen.add(self.node_id)
 
     def thaw(self) -> None:
         """Go on after `freeze`, with what arrived meanwhile, also of those who have left."""
         self._thawed.set()
+        self._cluster.state.frozen.discard(self.node_id)
 
     # -- one connection ----------------------------------------------------------------------------------------------
 
@@ -172,4 +175,13 @@ class FakeBroker:
             for kind, (first, last) in self.versions.items()
             if self.lists_itself or kind is not ApiVersionsRequest
         ]
-        return ApiVersionsResponse(error_code=error, api_keys=tuple(rows), throttle_time_ms=fault.throttle_ms)
+        level, epoch = self._cluster.state.transaction_version, self._cluster.state.features_epoch
+        finalized = FinalizedFeatureKey(name=FEATURE, max_version_level=level, min_version_level=level)
+        return ApiVersionsResponse(
+            error_code=error,
+            api_keys=tuple(rows),
+            throttle_time_ms=fault.throttle_ms,
+            supported_features=(SupportedFeatureKey(name=FEATURE, min_version=0, max_version=2),) if level else (),
+            finalized_features_epoch=epoch,
+            finalized_features=(finalized,) if level else (),
+        )
