@@ -8,13 +8,10 @@ from importlib.util import find_spec
 
 from aioprod.errors import DeliveryError, NotSentError, RejectedError, UnknownOutcomeError
 from aioprod.types import DeliveryReport
-from simulation.ledger import Entry, Ledger, number_in
+from simulation.ledger import Entry, Ledger, Log
 from simulation.plan import Plan
 
-__all__ = ["Log", "check"]
-
-Log = dict[tuple[str, int, int], list[int]]
-"""Name of a topic, which of the topics of that name, and partition: to the numbers of the records there, in order."""
+__all__ = ["check"]
 
 HAS_SEQUENCES = find_spec("aioprod.core.sequences") is not None
 LATE_S = 1.5
@@ -28,7 +25,7 @@ def check(plan: Plan, ledger: Ledger, log: Log, report: DeliveryReport | None) -
     for entry in ledger.entries:
         problems += (f"Record {entry.number}: {problem}" for problem in _outcome(plan, entry, log, stored))
     if plan.idempotent and HAS_SEQUENCES:
-        problems += _duplicates(ledger, log)
+        problems += _duplicates(log)
     if plan.ordered:
         problems += _order(plan, ledger, log)
     if report is not None:
@@ -78,7 +75,7 @@ def _wait_s(plan: Plan, entry: Entry) -> float:
 
 def _delivered(plan: Plan, entry: Entry, log: Log, stored: Counter[int]) -> Iterable[str]:
     """What is wrong with a record that was delivered."""
-    if plan.options["acks"] == "0":
+    if plan.options["acks"] == "0" or entry.lost:
         return
     if not stored[entry.number]:
         yield f"it was delivered ({entry.metadata!r}), and is in no log."
@@ -97,13 +94,13 @@ def _delivered(plan: Plan, entry: Entry, log: Log, stored: Counter[int]) -> Iter
         yield f"it was delivered as {entry.metadata or told!r}, where another record is."
 
 
-def _duplicates(ledger: Ledger, log: Log) -> Iterable[str]:
+def _duplicates(log: Log) -> Iterable[str]:
     """Records that are stored twice in one topic; a topic that was created again is another one."""
     found: Counter[tuple[str, int, int]] = Counter()
     for (name, which, _), numbers in log.items():
         found.update((name, which, number) for number in numbers)
     for (name, _, number), times in found.items():
-        if times > 1 and not ledger.entries[number].excused:
+        if times > 1:
             yield f"Record {number} is stored {times} times in {name}."
 
 
@@ -114,8 +111,6 @@ def _order(plan: Plan, ledger: Ledger, log: Log) -> Iterable[str]:
         latest_number = -1
         for number in dict.fromkeys(numbers):
             entry = ledger.entries[number]
-            if entry.excused:
-                continue
             if not (plan.idempotent and HAS_SEQUENCES) and (not entry.told or entry.error is not None):
                 continue
             if entry.accepted is not None and entry.accepted < latest:
@@ -141,7 +136,9 @@ def _counts(plan: Plan, ledger: Ledger, report: DeliveryReport, stored: Counter[
         said = getattr(report, what)
         if not count <= said <= count + slack:
             yield f"The report says {what}={said}, its senders heard it {count} times (and {slack} may not have)."
-    if plan.heard and plan.options["acks"] != "0" and not any(e.maybe_accepted and e.style == "many" for e in abandoned):
+    if plan.heard and plan.options["acks"] != "0" and not any(
+        entry.lost or (entry.maybe_accepted and entry.style == "many") for entry in abandoned
+    ):
         yield from _abandoned(abandoned, report, sum(told.values()), stored)
 
 
@@ -153,11 +150,3 @@ def _abandoned(abandoned: list[Entry], report: DeliveryReport, told: int, stored
     found = sum(bool(stored[entry.number]) and not entry.reported for entry in abandoned)
     if delivered != found:
         yield f"{found} records of cancelled senders are in the log without an error, and {delivered} were delivered."
-
-
-def numbers_of(values: Iterable[bytes | None]) -> list[int]:
-    """The numbers of the records in a log; raises ValueError for one that nobody sent."""
-    numbers = [number_in(value) for value in values]
-    if None in numbers:
-        raise ValueError("The log holds a record that nobody sent.")
-    return [number for number in numbers if number is not None]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import replace
 from random import Random
 from typing import Any
@@ -14,6 +13,7 @@ from aioprod.errors import ErrorCode
 from aioprod.messages import ApiVersionsRequest, MetadataRequest, ProduceRequest, ProduceResponse
 from aioprod.messages.produce import PartitionProduceResponse
 from aioprod.testing.simulation import SimulatedLoop, Wire
+from simulation.ledger import Log, numbers_in, numbers_of
 from simulation.plan import Plan
 from aioprod.testing.fake import FakeCluster, FakeTopic, Fault
 
@@ -25,17 +25,20 @@ NOT_STORED = (
     ErrorCode.NOT_ENOUGH_REPLICAS,
     ErrorCode.REQUEST_TIMED_OUT,
     ErrorCode.CORRUPT_MESSAGE,
-    ErrorCode.MESSAGE_TOO_LARGE,
     ErrorCode.POLICY_VIOLATION,
-    ErrorCode.INVALID_RECORD,
     ErrorCode.KAFKA_STORAGE_ERROR,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     ErrorCode.UNKNOWN_SERVER_ERROR,
+)
+NEVER_STORED = (
+    ErrorCode.MESSAGE_TOO_LARGE,
+    ErrorCode.INVALID_RECORD,
     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
     ErrorCode.UNKNOWN_PRODUCER_ID,
     ErrorCode.INVALID_PRODUCER_EPOCH,
 )
+"""No leader answers these for a batch that it has: who hears one may send the records in another form."""
 MAYBE_STORED = (
     ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
     ErrorCode.REQUEST_TIMED_OUT,
@@ -48,9 +51,7 @@ MAYBE_STORED = (
 class Gremlin:
     """Draws faults until it is told to stop; `injected` counts them by kind."""
 
-    def __init__(
-        self, plan: Plan, loop: SimulatedLoop, cluster: FakeCluster, random: Random, expire: Callable[[], object]
-    ) -> None:
+    def __init__(self, plan: Plan, loop: SimulatedLoop, cluster: FakeCluster, random: Random) -> None:
         self.plan = plan
         self.loop = loop
         self.cluster = cluster
@@ -58,7 +59,6 @@ class Gremlin:
         self.injected: Counter[str] = Counter()
         self._down: set[int] = set()
         self.buried: list[FakeTopic] = []
-        self._expiring = expire
         self._ordered: list[Fault] = []
         self._mending: list[asyncio.Task[None]] = []
 
@@ -89,6 +89,23 @@ class Gremlin:
                 if partition.leader is None:
                     self.cluster.state.move_leader(TopicPartition(topic.name, index), self._node())
 
+    def forget(self) -> set[int]:
+        """After a long calm: leaders forget the producers, or the ends of their logs; the numbers that are lost."""
+        lost: set[int] = set()
+        for topic in self.cluster.topics.values() if self.plan.calm else ():
+            for partition in topic.partitions:
+                partition.producers.clear()
+                if self.plan.calm == "truncate":
+                    for _ in range(min(self.random.randint(0, 3), len(partition.log))):
+                        batch = partition.log.pop().batch
+                        partition.next_offset = batch.base_offset
+                        lost.update(numbers_of(batch.records()))
+                    for batch, _ in partition.log:
+                        if batch.producer_id >= 0:
+                            partition.producers.of(batch.producer_id).append(batch, batch.base_offset)
+        self.injected[self.plan.calm or "nothing forgotten"] += 1
+        return lost
+
     # -- requests ----------------------------------------------------------------------------------------------------
 
     def _order(self, kind: Any = ProduceRequest, **what: Any) -> None:
@@ -99,10 +116,20 @@ class Gremlin:
         self._order(drop=drop, delay_s=self._delay_s())
 
     def _error(self) -> None:
-        stored = self.random.random() < 0.3
-        code = self.random.choice(MAYBE_STORED if stored else NOT_STORED)
-        tp = self.random.choice([None, self._partition()])
-        self._order(error=code, partition=tp, apply=stored, times=self.random.choice([1, 1, 3, 30]))
+        codes, times = self.random.choice([NOT_STORED, MAYBE_STORED, NEVER_STORED]), self.random.choice([1, 1, 3, 30])
+        self._order(
+            error=self.random.choice(codes),
+            partition=self.random.choice([None, self._partition()]),
+            apply=codes is MAYBE_STORED,
+            times=times,
+            when=self._is_new if codes is NEVER_STORED else None,
+        )
+
+    def _is_new(self, request: ProduceRequest) -> bool:
+        """Whether none of the records in a request is in a log."""
+        stored = {number for log in self.logs().values() for number in log}
+        sent = (data.records for topic in request.topic_data for data in topic.partition_data)
+        return stored.isdisjoint(number for records in sent for number in numbers_in(bytes(records or b"")))
 
     def _duplicate(self) -> None:
         """What is stored now is said to have been stored before."""
@@ -247,13 +274,13 @@ class Gremlin:
             self._bury(name)
             self.cluster.create_topic(name, self.plan.topics[name])
 
-    def _expire_state(self) -> None:
-        """The brokers forget the producers of a partition, as they do after a long while."""
-        tp = self._partition()
-        topic = self.cluster.topics.get(tp.topic)
-        if topic is not None and tp.partition < len(topic.partitions):
-            self._expiring()
-            topic.partitions[tp.partition].producers.clear()
+    def logs(self) -> Log:
+        """The records in all topics that there are and were."""
+        return {
+            (topic.name, which, index): numbers_of(partition.records())
+            for which, topic in enumerate([*self.buried, *self.cluster.topics.values()])
+            for index, partition in enumerate(topic.partitions)
+        }
 
     # -- mending -----------------------------------------------------------------------------------------------------
 

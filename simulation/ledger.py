@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from aioprod import ProducerRecord, RecordMetadata
-from aioprod.errors import AioprodError, DeliveryError, UnknownOutcomeError
+from aioprod.errors import AioprodError, DeliveryError
+from aioprod.records.parser import ParsedRecord, parse_batches
 
-__all__ = ["Entry", "Ledger", "number_in"]
+__all__ = ["Entry", "Ledger", "Log", "number_in", "numbers_in", "numbers_of"]
+
+Log = dict[tuple[str, int, int], list[int]]
+"""Name of a topic, which of the topics of that name, and partition: to the numbers of the records there, in order."""
 
 
 @dataclass(slots=True)
@@ -16,7 +20,7 @@ class Entry:
     """One record. `begun` and `accepted` are numbers in the order of events: it was accepted somewhere in between.
 
     `refused` is why it was never accepted. `told` counts the outcomes, `metadata` or `error` is the last one.
-    `somewhere` are the offsets by partition of all records of the same call. `excused`: the brokers forgot what they knew of the producer while it was on its way, so it may be stored twice.
+    `somewhere` are the offsets by partition of all records of the same call. `lost`: the cluster lost it.
     `abandoned`: its sender was cancelled, so that only `on_error` may tell of it (`reported`).
     """
 
@@ -36,7 +40,7 @@ class Entry:
     abandoned: bool = False
     withdrawn: bool = False
     maybe_accepted: bool = False
-    excused: bool = False
+    lost: bool = False
     reported: list[AioprodError] = field(default_factory=list)
 
     @property
@@ -85,12 +89,6 @@ class Ledger:
         entry.refused = error
         entry.told_s = self._clock()
 
-    def excuse(self) -> None:
-        """The brokers forget who sent what: nobody can tell any more whether what is on its way was stored before."""
-        for entry in self.entries:
-            if entry.told != 1 or isinstance(entry.final_error, UnknownOutcomeError):
-                entry.excused = True
-
     def report(self, error: AioprodError, record: ProducerRecord) -> None:
         """The producer's `on_error`."""
         number = number_in(record.value)
@@ -106,3 +104,16 @@ def number_in(value: object) -> int | None:
         return None
     head, colon, _ = value.partition(b":")
     return int(head) if colon and head.isdigit() else None
+
+
+def numbers_of(records: Iterable[ParsedRecord]) -> list[int]:
+    """The numbers of the records in a log; raises ValueError for one that nobody sent."""
+    numbers = [number_in(record.value) for record in records]
+    if None in numbers:
+        raise ValueError("The log holds a record that nobody sent.")
+    return [number for number in numbers if number is not None]
+
+
+def numbers_in(data: bytes) -> list[int]:
+    """The numbers of the records in encoded batches."""
+    return [number for batch in parse_batches(data) for number in numbers_of(batch.records())]

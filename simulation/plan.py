@@ -28,7 +28,6 @@ FAULTS = (
     "metadata",
     "freeze",
     "recreate",
-    "expire state",
     "upgrade",
 )
 
@@ -52,6 +51,7 @@ class Plan:
     faults: tuple[str, ...]
     fault_every_s: float
     faults_max: int
+    calm: str
     ending: str
     close_timeout_s: float
     watched: bool
@@ -82,6 +82,7 @@ class Plan:
             faults=_some(random, FAULTS, 0),
             fault_every_s=pick([0.005, 0.02, 0.1, 0.5]),
             faults_max=pick([3, 10, 30]),
+            calm=pick(["", "expire", "truncate"]),
             ending=pick(["flush", "flush", "flush", "close", "close at once", "cancelled close"]),
             close_timeout_s=pick([0.0, 0.01, 0.3, 2.0]),
             watched=random.random() < 0.3,

@@ -16,7 +16,8 @@ from aioprod import Producer
 from aioprod.testing.fake import FakeCluster
 from aioprod.testing.simulation import SimulatedLoop, start
 from aioprod.types import DeliveryReport
-from simulation.checker import Log, check, numbers_of
+from simulation.comments import commented
+from simulation.checker import check
 from simulation.gremlin import Gremlin
 from simulation.ledger import Ledger
 from simulation.plan import Plan
@@ -26,9 +27,9 @@ __all__ = ["Result", "run_seed"]
 
 ROUNDS_MAX = 8
 """After the faults, so many times a record may still fail before its partition counts as stuck."""
+CALM_S = 60.0
+"""Long enough that nothing that was sent before can still arrive."""
 CLOSE_LATE_S = 0.5
-LINGERING_S = 700.0
-"""After this long every timer that was set by something that ended must have rung."""
 
 
 @dataclass
@@ -57,13 +58,14 @@ def run_seed(seed: int, show: Callable[[str], object] | None = None) -> Result:
                 setattr(loop.network.conditions, name, value)
             run = Run(plan, loop, result)
             try:
-                loop.run(run.all())
+                with commented(loop.trace):
+                    loop.run(run.all())
             except Exception as error:
                 result.problems.append(f"{type(error).__name__}: {error}\n{run.picture()}")
                 if show is not None:
                     logging.getLogger("simulation").exception("The run broke off")
-            finally:
-                _drop_tasks(loop)
+                # What is left of it has nothing to say.
+                loop.set_exception_handler(lambda _, context: None)
             result.digest, result.simulated_s = loop.trace.digest, loop.time() - 1000.0
             del run
             gc.collect()
@@ -97,7 +99,7 @@ class Run:
             on_error = ledger.report if plan.heard else None
             producer = self.producer = Producer(cluster.bootstrap, on_error=on_error, **plan.options)
             await start(producer, loop, pauses=plan.clock_pauses, inline_size=plan.inline_size)
-            gremlin = Gremlin(plan, loop, cluster, Random(plan.seed + 1), ledger.excuse)
+            gremlin = Gremlin(plan, loop, cluster, Random(plan.seed + 1))
             work = Work(plan, producer, ledger, Random(plan.seed + 2))
             breaking = loop.create_task(gremlin.run())
             creating = loop.create_task(self._create_late(gremlin))
@@ -129,7 +131,7 @@ class Run:
             breaking.result()
         await gremlin.stop()
         if ending == "flush":
-            await self._go_on(producer, work)
+            await self._go_on(producer, work, gremlin)
         if ending in ("flush", "close"):
             await self._close(producer, None)
         self.report = await producer.close()
@@ -149,9 +151,12 @@ class Run:
         await asyncio.wait([closing])
         timer.cancel()
 
-    async def _go_on(self, producer: Producer, work: Work) -> None:
+    async def _go_on(self, producer: Producer, work: Work, gremlin: Gremlin) -> None:
         """Nothing is broken any more: what is held gets its outcome, and every partition goes on."""
         await self._flush(producer, work)
+        await asyncio.sleep(CALM_S)
+        for number in gremlin.forget():
+            self.ledger.entries[number].lost = True
         waiting = [(topic, index) for topic, count in self.plan.topics.items() for index in range(count)]
         for _ in range(ROUNDS_MAX):
             entries = []
@@ -194,12 +199,7 @@ class Run:
             problems.append(f"Tasks are left: {left}")
         if cluster.errors:
             problems.append(f"The fake broker: {cluster.errors}")
-        log: Log = {
-            (topic.name, which, index): numbers_of(record.value for record in partition.records())
-            for which, topic in enumerate([*gremlin.buried, *cluster.topics.values()])
-            for index, partition in enumerate(topic.partitions)
-        }
-        problems += check(self.plan, self.ledger, log, self.report)
+        problems += check(self.plan, self.ledger, gremlin.logs(), self.report)
         for entry in self.ledger.entries:
             error = entry.final_error
             self.result.outcomes["delivered" if error is None else type(error).__name__] += 1
@@ -239,14 +239,3 @@ class _Ears(logging.Handler, contextlib.AbstractContextManager["_Ears"]):
 
 def _described(context: dict[str, Any]) -> str:
     return f"{context.get('message')} {context.get('exception')!r}"
-
-
-def _drop_tasks(loop: SimulatedLoop) -> None:
-    """A run that broke off leaves tasks behind: they would complain when they are collected."""
-    tasks = asyncio.all_tasks(loop)
-    if tasks:
-        loop.set_exception_handler(lambda _, context: None)
-        for task in tasks:
-            task.cancel()
-        with contextlib.suppress(Exception):
-            loop.run_until_complete(asyncio.wait(tasks, timeout=1.0))

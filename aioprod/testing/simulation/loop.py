@@ -41,7 +41,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self.trace = Trace(self.time)
         self.network = Network(self, self.random, self.trace)
         self.turns = 0
-        self._now = START_S
+        self._now, self._end_s = START_S, START_S + SPAN_MAX_S
         self._clock_resolution = 1e-9
         self._selector = self
 
@@ -49,7 +49,12 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         return self
 
     def __exit__(self, *error: object) -> None:
+        self.turns, self._end_s = 0, self._now + SPAN_MAX_S
+        tasks = asyncio.all_tasks(self)
+        for task in tasks:
+            task.cancel()
         self.network.close()
+        self.run_until_complete(asyncio.wait({self.create_task(asyncio.sleep(0)), *tasks}, timeout=1.0))
         self.close()
 
     def run(self, work: Coroutine[Any, Any, ResultT]) -> ResultT:
@@ -81,7 +86,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             raise Stalled("Nothing is left that could happen, and what was run has not ended.")
         if timeout > 0.0:
             self._now += timeout
-        if self.turns > TURNS_MAX or self._now > START_S + SPAN_MAX_S:
+        if self.turns > TURNS_MAX or self._now > self._end_s:
             raise Stalled(f"No end after {self.turns} turns of the loop and {self._now - START_S:.0f} s.")
         return []
 

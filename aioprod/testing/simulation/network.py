@@ -187,9 +187,10 @@ class Network:
         return self.random.uniform(self.conditions.latency_min_s, self.conditions.latency_max_s)
 
     def close(self) -> None:
-        """Give back the sockets that stood for connections."""
+        """End all connections."""
         for wire in self.wires:
-            wire.client.release()
+            wire.client.abort()
+            wire.server.abort()
 
     def _drop_unused(self) -> None:
         """Sockets that were closed before they got a protocol end their connection."""

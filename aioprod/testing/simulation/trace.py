@@ -25,6 +25,11 @@ class Trace:
         if self.show is not None:
             self.show(line)
 
+    def comment(self, *what: object) -> None:
+        """Something to read that is not part of the hash."""
+        if self.show is not None:
+            self.show(f"{self._clock():.9f}   # {' '.join(map(str, what))}")
+
     @property
     def digest(self) -> str:
         """The hash of everything so far: equal for equal runs."""
