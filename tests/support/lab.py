@@ -135,17 +135,16 @@ class Lab:
                 if not name or created.error_code != ErrorCode.TOPIC_ALREADY_EXISTS:
                     break
             assert created.error_code == 0, created
-            while (await self.describe(wanted)).error_code or not (await self.has_leader(wanted)):
+            topic = Topic(wanted, created.topic_id)
+            # Metadata names a leader before that knows of its office.
+            while (await self._fetch(topic, isolation_level=0)).error_code:
                 await asyncio.sleep(0.01)
-        return Topic(wanted, created.topic_id)
+        return topic
 
     async def describe(self, name: str | None, topic_id: uuid.UUID = ZERO_UUID) -> Any:
         """What Metadata says of a topic."""
         row = MetadataRequestTopic(name=name, topic_id=topic_id)
         return (await self.ask(MetadataRequest(topics=(row,), allow_auto_topic_creation=False), 12)).topics[0]
-
-    async def has_leader(self, name: str) -> bool:
-        return all(partition.leader_id >= 0 for partition in (await self.describe(name)).partitions)
 
     async def delete(self, topic: Topic) -> None:
         """Delete a topic, and wait until nobody knows it."""
@@ -165,15 +164,18 @@ class Lab:
 
     async def read(self, topic: Topic, *, committed: bool = True) -> Log:
         """All of a topic."""
-        row = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=ALL_AT_ONCE)
-        wanted = FetchTopic(topic=topic.name, partitions=(row,))
-        request = FetchRequest(max_wait_ms=0, min_bytes=0, isolation_level=int(committed), topics=(wanted,))
-        part: PartitionData = (await self.ask(request, 12)).responses[0].partitions[0]
+        part = await self._fetch(topic, isolation_level=int(committed))
         assert part.error_code == 0
         batches = [one for one in parse_batches(part.records or b"") if not one.is_control]
         values = {record.offset: record.value for one in batches for record in one.records()}
         aborted = [(one.producer_id, one.first_offset) for one in part.aborted_transactions or ()]
         return Log(part.high_watermark, part.last_stable_offset, aborted, values)
+
+    async def _fetch(self, topic: Topic, *, isolation_level: int) -> PartitionData:
+        row = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=ALL_AT_ONCE)
+        wanted = FetchTopic(topic=topic.name, partitions=(row,))
+        request = FetchRequest(max_wait_ms=0, min_bytes=0, isolation_level=isolation_level, topics=(wanted,))
+        return (await self.ask(request, 12)).responses[0].partitions[0]
 
     async def settled(self, topic: Topic) -> Log:
         """All of a topic once no transaction is open in it."""
@@ -340,13 +342,19 @@ class Lab:
 
 
 @asynccontextmanager
-async def open_lab(address: str, level: int) -> AsyncIterator[Lab]:
-    """A lab at the broker at `host:port`."""
-    host, _, port = address.rpartition(":")
-    reader, writer = await asyncio.open_connection(host, int(port))
-    lab = Lab(reader, writer, level)
+async def connected_lab(address: tuple[str, int], level: int = 2) -> AsyncIterator[Lab]:
+    """A lab at one broker of several, that asks nothing of its own."""
+    reader, writer = await asyncio.open_connection(*address)
     try:
-        await lab.make_ready()
-        yield lab
+        yield Lab(reader, writer, level)
     finally:
         writer.transport.abort()
+
+
+@asynccontextmanager
+async def open_lab(address: str, level: int) -> AsyncIterator[Lab]:
+    """A lab at the only broker of a cluster, at `host:port`."""
+    host, _, port = address.rpartition(":")
+    async with connected_lab((host, int(port)), level) as lab:
+        await lab.make_ready()
+        yield lab

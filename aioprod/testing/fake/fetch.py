@@ -13,7 +13,7 @@ from aioprod.testing.fake.state import Call
 from aioprod.testing.fake.topics import led_partition
 from aioprod.types import TopicPartition
 
-__all__ = ["fetch", "list_offsets"]
+__all__ = ["fetch", "list_offsets", "wait_for_records"]
 
 BY_ID: Final = 13
 """Version of Fetch: topics have ids in place of names."""
@@ -38,6 +38,20 @@ def fetch(call: Call, request: FetchRequest) -> FetchResponse:
                 rows.append(_fetched(row, partition, ISOLATION[request.isolation_level]))
         topics.append(FetchableTopicResponse(topic=asked.topic, topic_id=asked.topic_id, partitions=tuple(rows)))
     return FetchResponse(responses=tuple(topics))
+
+
+async def wait_for_records(call: Call, request: FetchRequest, answer: FetchResponse) -> FetchResponse:
+    """The answer once there is something in it, or when the client has waited for as long as it wants to."""
+    timers = call.state.timers
+    end = timers.now() + request.max_wait_ms / 1000
+    while request.min_bytes and timers.now() < end and not _says_anything(answer):
+        await call.state.news(end - timers.now())
+        answer = fetch(call, request)
+    return answer
+
+
+def _says_anything(answer: FetchResponse) -> bool:
+    return any(row.error_code or row.records for topic in answer.responses for row in topic.partitions)
 
 
 def _fetched(row: FetchPartition, partition: FakePartition, isolation: Isolation) -> PartitionData:

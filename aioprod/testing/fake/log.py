@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
 from aioprod.records.parser import ControlType, ParsedBatch, ParsedRecord, parse_batches
@@ -53,22 +53,26 @@ class FakePartition:
 
     def append(self, batch: ParsedBatch, data: bytes) -> int:
         """Store a batch at the end and take note of its producer; returns its base offset."""
-        base_offset = self._store_at_end(data)
+        base_offset = self._store_at_end(batch, data)
         if batch.producer_id != NO_PRODUCER_ID:
             self.producers.of(batch.producer_id).append(batch, base_offset)
         return base_offset
 
     def end_transaction(self, kind: ControlType, producer_id: int, epoch: int, timestamp: int) -> None:
         """Write the marker that ends a producer's transaction here; `epoch` is the producer's from now on."""
-        offset = self._store_at_end(marker(kind, producer_id, epoch, timestamp))
+        data = marker(kind, producer_id, epoch, timestamp)
+        (batch,) = parse_batches(data)
+        offset = self._store_at_end(batch, data)
         start = self.producers.of(producer_id).end_transaction(epoch)
         if kind == ControlType.ABORT and start is not None:
             self.aborted.append(Aborted(producer_id, start, offset))
 
-    def _store_at_end(self, data: bytes) -> int:
+    def _store_at_end(self, batch: ParsedBatch, data: bytes) -> int:
         base_offset = self.next_offset
         # The checksum does not cover the offset.
-        self.store(base_offset.to_bytes(8, "big") + data[8:])
+        placed = replace(batch, base_offset=base_offset)
+        self.log.append(StoredBatch(placed, base_offset.to_bytes(8, "big") + data[8:]))
+        self.next_offset = placed.next_offset
         return base_offset
 
     def store(self, data: bytes) -> None:

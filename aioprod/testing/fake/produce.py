@@ -41,6 +41,7 @@ JOINS: Final = 12
 def produce(call: Call, request: ProduceRequest) -> ProduceResponse:
     """Append the batches of a request."""
     topics = tuple(_topic(call, request, sent) for sent in request.topic_data)
+    call.state.tell_readers()
     hinted = {row.current_leader.leader_id for topic in topics for row in topic.partition_responses} - {-1}
     endpoints = [NodeEndpoint(node_id=node_id, host=host, port=port) for node_id, (host, port) in _nodes(call, hinted)]
     return ProduceResponse(responses=topics, node_endpoints=tuple(endpoints))

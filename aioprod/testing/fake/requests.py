@@ -10,6 +10,7 @@ from aioprod.messages import (
     AddPartitionsToTxnRequest,
     CreateTopicsRequest,
     DeleteTopicsRequest,
+    DescribeTransactionsRequest,
     EndTxnRequest,
     FetchRequest,
     FindCoordinatorRequest,
@@ -29,6 +30,7 @@ from aioprod.testing.fake.coordination import (
     find_coordinator,
     init_producer_id,
 )
+from aioprod.testing.fake.describing import describe_transactions
 from aioprod.testing.fake.fetch import fetch, list_offsets
 from aioprod.testing.fake.metadata import create_topics, delete_topics, metadata
 from aioprod.testing.fake.offsets import offset_commit, offset_fetch, txn_offset_commit
@@ -49,6 +51,7 @@ HANDLERS: Final[Mapping[type[AnyRequest], Callable[[Call, Any], Any]]] = {
     AddPartitionsToTxnRequest: add_partitions_to_txn,
     AddOffsetsToTxnRequest: add_offsets_to_txn,
     EndTxnRequest: end_txn,
+    DescribeTransactionsRequest: describe_transactions,
     TxnOffsetCommitRequest: txn_offset_commit,
     OffsetCommitRequest: offset_commit,
     OffsetFetchRequest: offset_fetch,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import zlib
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from random import Random
 
@@ -44,6 +46,7 @@ class FakeState:
         self.leader_hints = True
         self.transaction_version = 2
         self.features_epoch = 1
+        self._news = asyncio.Event()
         self._ids: list[int] = []
         self._last_producer_id = 999
 
@@ -58,6 +61,18 @@ class FakeState:
         partition = self.topics[tp.topic].partitions[tp.partition]
         partition.leader = leader
         partition.leader_epoch += 1
+        self.tell_readers()
+
+    def tell_readers(self) -> None:
+        """Let those who wait for records look again."""
+        self._news.set()
+        self._news = asyncio.Event()
+
+    async def news(self, timeout_s: float) -> None:
+        """Wait until there may be records to read, for no longer than `timeout_s` seconds."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                await self._news.wait()
 
     # -- coordinators ------------------------------------------------------------------------------------------------
 
@@ -95,6 +110,7 @@ class FakeState:
                 one.groups.discard(group_id)
                 if group_id in self.groups:
                     self.groups[group_id].end_transaction(one.producer_id, commits=kind == ControlType.COMMIT)
+        self.tell_readers()
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 
 from aioprod.errors import ErrorCode
+from tests.support.broker_scenarios.scenario import scenario
 from tests.support.lab import PATIENCE_S, Lab, batch
 
 NONE, FENCED = ErrorCode.NONE, ErrorCode.PRODUCER_FENCED
 INVALID_EPOCH = ErrorCode.INVALID_PRODUCER_EPOCH
 
 
+@scenario
 async def each_start_raises_the_epoch(lab: Lab) -> None:
     """The same producer id, the next epoch."""
     name, (producer_id, epoch) = await lab.new_producer()
@@ -18,6 +20,7 @@ async def each_start_raises_the_epoch(lab: Lab) -> None:
     assert epoch == 0
 
 
+@scenario
 async def start_over_an_open_transaction(lab: Lab) -> None:
     """The old transaction is aborted first, which takes an epoch of its own."""
     topic, (name, (producer_id, epoch)) = await lab.topic(), await lab.new_producer()
@@ -28,6 +31,7 @@ async def start_over_an_open_transaction(lab: Lab) -> None:
     assert (log.end, log.aborted) == (2, [(producer_id, 0)])
 
 
+@scenario
 async def zombie(lab: Lab) -> None:
     """What a producer is told after another one took its transactional id."""
     written, untouched, (name, old) = await lab.topic(), await lab.topic(), await lab.new_producer()
@@ -46,6 +50,7 @@ async def zombie(lab: Lab) -> None:
     assert await lab.send(untouched, batch(old, 0, transactional=True), transactional_id=name) == (INVALID_EPOCH, -1)
 
 
+@scenario
 async def owner_raises_its_epoch(lab: Lab) -> None:
     """A producer that names itself goes on (KIP-360), and may ask again when the answer was lost."""
     name, (producer_id, epoch) = await lab.new_producer()
@@ -59,6 +64,7 @@ async def owner_raises_its_epoch(lab: Lab) -> None:
     assert (await lab.init(name, (producer_id, epoch + 2))).error == FENCED
 
 
+@scenario
 async def somebody_else(lab: Lab) -> None:
     """A producer id that is not the transactional id's, and a transactional id that there is not."""
     topic, (name, (producer_id, epoch)) = await lab.topic(), await lab.new_producer()
@@ -72,6 +78,7 @@ async def somebody_else(lab: Lab) -> None:
     assert await lab.send(topic, late, transactional_id=name) == (mapping, -1)
 
 
+@scenario
 async def time_out(lab: Lab) -> None:
     """A transaction that takes too long is aborted, and its producer hears of that by the next request."""
     topic, (name, producer) = await lab.topic(), await lab.new_producer(timeout_ms=200)
@@ -91,6 +98,7 @@ async def time_out(lab: Lab) -> None:
     assert await lab.init_at_last(name) == (NONE, producer[0], producer[1] + 2)
 
 
+@scenario
 async def time_outs_that_are_too_long(lab: Lab) -> None:
     """The broker's `transaction.max.timeout.ms` is 15 minutes."""
     name = lab.new_name("transactional-id")
@@ -98,18 +106,7 @@ async def time_outs_that_are_too_long(lab: Lab) -> None:
     assert (await lab.init(name, timeout_ms=900_000)).error == NONE
 
 
+@scenario
 async def empty_transactional_id(lab: Lab) -> None:
     """No name is no transactional id."""
     assert (await lab.init("")).error == ErrorCode.INVALID_REQUEST
-
-
-SCENARIOS = (
-    each_start_raises_the_epoch,
-    start_over_an_open_transaction,
-    zombie,
-    owner_raises_its_epoch,
-    somebody_else,
-    time_out,
-    time_outs_that_are_too_long,
-    empty_transactional_id,
-)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from aioprod.errors import ErrorCode
+from tests.support.broker_scenarios.scenario import scenario
 from tests.support.lab import Lab, Stored, batch
 
 LAST = (1 << 31) - 1
 NONE, OUT_OF_ORDER = ErrorCode.NONE, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
+@scenario
 async def in_order(lab: Lab) -> None:
     """Batches that follow each other."""
     topic, producer = await lab.topic(), (await lab.init()).producer
@@ -17,6 +19,7 @@ async def in_order(lab: Lab) -> None:
     assert (await lab.read(topic)).end == 5
 
 
+@scenario
 async def duplicates(lab: Lab) -> None:
     """The last five batches are known by their sequences; what is older is out of order."""
     topic, producer = await lab.topic(), (await lab.init()).producer
@@ -29,6 +32,7 @@ async def duplicates(lab: Lab) -> None:
     assert (await lab.read(topic)).end == 14
 
 
+@scenario
 async def overlaps(lab: Lab) -> None:
     """A batch that was stored with other limits is not the same."""
     topic, producer = await lab.topic(), (await lab.init()).producer
@@ -38,6 +42,7 @@ async def overlaps(lab: Lab) -> None:
     assert (await lab.read(topic)).end == 4
 
 
+@scenario
 async def gaps(lab: Lab) -> None:
     """What is not the next one is refused, and the next one still taken."""
     topic, producer = await lab.topic(), (await lab.init()).producer
@@ -47,6 +52,7 @@ async def gaps(lab: Lab) -> None:
     assert await lab.send(topic, batch(producer, 2)) == (NONE, 2)
 
 
+@scenario
 async def unknown_producer(lab: Lab) -> None:
     """Of a producer that it does not know a leader takes any sequence number."""
     topic, producer = await lab.topic(), (await lab.init()).producer
@@ -55,6 +61,7 @@ async def unknown_producer(lab: Lab) -> None:
     assert await lab.send(topic, batch(producer, 11)) == (NONE, 1)
 
 
+@scenario
 async def wrap(lab: Lab) -> None:
     """After 2^31 - 1 comes 0, between batches and within one."""
     topic, producer = await lab.topic(), (await lab.init()).producer
@@ -68,6 +75,7 @@ async def wrap(lab: Lab) -> None:
     assert await lab.send(topic, batch(other, LAST - 1, 4)) == (NONE, 5)
 
 
+@scenario
 async def epochs_of_one_id(lab: Lab) -> None:
     """A newer epoch starts at 0 and ends the older one, whose batches are not even duplicates any more."""
     topic = await lab.topic()
@@ -81,6 +89,7 @@ async def epochs_of_one_id(lab: Lab) -> None:
     assert (await lab.read(topic)).end == 3
 
 
+@scenario
 async def partitions_know_nothing_of_each_other(lab: Lab) -> None:
     """Each partition counts by itself."""
     first, second, producer = await lab.topic(), await lab.topic(), (await lab.init()).producer
@@ -89,20 +98,8 @@ async def partitions_know_nothing_of_each_other(lab: Lab) -> None:
     assert await lab.send(first, batch(producer, 1)) == (NONE, 1)
 
 
+@scenario
 async def without_producer_id(lab: Lab) -> None:
     """Plain batches are taken as they come."""
     topic = await lab.topic()
     assert [await lab.send(topic, batch()) for _ in range(3)] == [Stored(NONE, offset) for offset in range(3)]
-
-
-SCENARIOS = (
-    in_order,
-    duplicates,
-    overlaps,
-    gaps,
-    unknown_producer,
-    wrap,
-    epochs_of_one_id,
-    partitions_know_nothing_of_each_other,
-    without_producer_id,
-)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from aioprod.errors import ErrorCode
+from tests.support.broker_scenarios.scenario import scenario
 from tests.support.lab import Lab, batch
 
 NONE, OUT_OF_ORDER = ErrorCode.NONE, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 INVALID_TXN_STATE, ABORTABLE = ErrorCode.INVALID_TXN_STATE, ErrorCode.TRANSACTION_ABORTABLE
 
 
+@scenario
 async def commit(lab: Lab) -> None:
     """What was written is seen once the transaction was committed; the marker takes an offset."""
     topic, (name, producer) = await lab.topic(), await lab.new_producer()
@@ -22,6 +24,7 @@ async def commit(lab: Lab) -> None:
     assert (log.end, log.aborted, log.values) == (4, [], {0: b"0", 1: b"1", 2: b"2"})
 
 
+@scenario
 async def abort(lab: Lab) -> None:
     """What was written stays in the log, and readers are told to pass over it."""
     topic, (name, producer) = await lab.topic(), await lab.new_producer()
@@ -33,6 +36,7 @@ async def abort(lab: Lab) -> None:
     assert (await lab.read(topic, committed=False)).aborted == []
 
 
+@scenario
 async def several_in_a_row(lab: Lab) -> None:
     """One after the other, with the epoch that the end of each gives; sequences begin anew with a new epoch."""
     topic, (name, producer) = await lab.topic(), await lab.new_producer()
@@ -57,6 +61,7 @@ async def several_in_a_row(lab: Lab) -> None:
     assert [first for _, first in log.aborted] == [2, 6]
 
 
+@scenario
 async def interleaved(lab: Lab) -> None:
     """Two transactions in one partition: readers see nothing behind the first that is open."""
     topic = await lab.topic()
@@ -72,6 +77,7 @@ async def interleaved(lab: Lab) -> None:
     assert (log.end, log.aborted, list(log.values)) == (4, [(first[0], 0)], [0, 1])
 
 
+@scenario
 async def end_of_nothing(lab: Lab) -> None:
     """There is nothing to commit after the start, and since version 2 an abort of nothing is an abort."""
     name, producer = await lab.new_producer()
@@ -83,6 +89,7 @@ async def end_of_nothing(lab: Lab) -> None:
         assert aborted == (NONE, producer[0], producer[1] + 1)
 
 
+@scenario
 async def marker_without_data(lab: Lab) -> None:
     """A partition that was added and not written to gets a marker all the same."""
     topic, (name, producer) = await lab.topic(), await lab.new_producer()
@@ -93,6 +100,7 @@ async def marker_without_data(lab: Lab) -> None:
     assert (log.end, log.stable_end, log.aborted) == (1, 1, [])
 
 
+@scenario
 async def repeated_end(lab: Lab) -> None:
     """An EndTxn whose answer was lost may be sent again, and its opposite may not."""
     topic, (name, producer) = await lab.topic(), await lab.new_producer()
@@ -105,6 +113,7 @@ async def repeated_end(lab: Lab) -> None:
     assert (await lab.end(name, producer, commits=True)) == answer
 
 
+@scenario
 async def write_that_was_not_added(lab: Lab) -> None:
     """Before version 12 a write must have been announced; the error depends on what a client may know."""
     topic, (name, producer) = await lab.topic(), await lab.new_producer()
@@ -117,6 +126,7 @@ async def write_that_was_not_added(lab: Lab) -> None:
     assert (await lab.end(name, producer, commits=True)).error == NONE
 
 
+@scenario
 async def late_write(lab: Lab) -> None:
     """A write with the epoch of the transaction that has ended."""
     topic, (name, producer) = await lab.topic(), await lab.new_producer()
@@ -130,6 +140,7 @@ async def late_write(lab: Lab) -> None:
     assert await lab.send(topic, late, transactional_id=name) == (expected, -1)
 
 
+@scenario
 async def first_sequence_of_a_transaction(lab: Lab) -> None:
     """Not 0: version 2 refuses it where the partition knows nothing, and both where it knows the producer."""
     topic, (name, producer) = await lab.topic(), await lab.new_producer()
@@ -140,6 +151,7 @@ async def first_sequence_of_a_transaction(lab: Lab) -> None:
     assert await lab.write(name, producer, known, 10, added=True) == (OUT_OF_ORDER, -1)
 
 
+@scenario
 async def plain_batch_in_a_transaction(lab: Lab) -> None:
     """While its transaction is open a producer writes nothing beside it."""
     topic, (name, producer) = await lab.topic(), await lab.new_producer()
@@ -147,6 +159,7 @@ async def plain_batch_in_a_transaction(lab: Lab) -> None:
     assert await lab.send(topic, batch(producer, 1)) == (INVALID_TXN_STATE, -1)
 
 
+@scenario
 async def without_transactional_id(lab: Lab) -> None:
     """A transactional batch in a request without the transactional id."""
     topic, (_, producer) = await lab.topic(), await lab.new_producer()
@@ -154,6 +167,7 @@ async def without_transactional_id(lab: Lab) -> None:
     assert stored == (ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, -1)
 
 
+@scenario
 async def unknown_topics(lab: Lab) -> None:
     """All partitions are added or none."""
     topic, (name, producer) = await lab.topic(), await lab.new_producer()
@@ -163,6 +177,7 @@ async def unknown_topics(lab: Lab) -> None:
     assert (await lab.end(name, producer, commits=True)).error == INVALID_TXN_STATE
 
 
+@scenario
 async def topic_deleted_meanwhile(lab: Lab) -> None:
     """A topic that is gone does not hold up the end."""
     topic, other = await lab.topic(), await lab.topic()
@@ -173,21 +188,3 @@ async def topic_deleted_meanwhile(lab: Lab) -> None:
     assert (await lab.end(name, producer, commits=True)).error == NONE
     assert list((await lab.settled(other)).values) == [0]
     assert (await lab.init_at_last(name)).error == NONE
-
-
-SCENARIOS = (
-    commit,
-    abort,
-    several_in_a_row,
-    interleaved,
-    end_of_nothing,
-    marker_without_data,
-    repeated_end,
-    write_that_was_not_added,
-    late_write,
-    first_sequence_of_a_transaction,
-    plain_batch_in_a_transaction,
-    without_transactional_id,
-    unknown_topics,
-    topic_deleted_meanwhile,
-)
