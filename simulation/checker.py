@@ -57,7 +57,9 @@ def _outcome(plan: Plan, entry: Entry, log: Log, stored: Counter[int]) -> Iterab
         yield f"it is in the log, and was said not to be: {error!r}."
     if error is None and _was_delivered(plan, entry):
         yield from _delivered(plan, entry, log, stored)
-    if entry.told and (late_s := entry.told_s - entry.begun_s - plan.delivery_timeout_s) > LATE_S + _wait_s(plan, entry):
+    if entry.told and (late_s := entry.told_s - entry.begun_s - plan.delivery_timeout_s) > LATE_S + _wait_s(
+        plan, entry
+    ):
         yield f"it was told {late_s:.1f} s after its deadline."
 
 
@@ -125,19 +127,23 @@ def _counts(plan: Plan, ledger: Ledger, report: DeliveryReport, stored: Counter[
     errors = Counter(type(entry.final_error) for entry in sure)
     unheard = sum(entry.style == "forget" for entry in sure) if not plan.heard else 0
     abandoned = [e for e in ledger.entries if e.abandoned or (e.refused is not None and e.maybe_accepted)]
-    told = Counter({
-        "delivered": errors[type(None)] - unheard,
-        "not_sent": errors[NotSentError],
-        "unknown": errors[UnknownOutcomeError],
-        "rejected": errors[RejectedError],
-    })
+    told = Counter(
+        {
+            "delivered": errors[type(None)] - unheard,
+            "not_sent": errors[NotSentError],
+            "unknown": errors[UnknownOutcomeError],
+            "rejected": errors[RejectedError],
+        }
+    )
     slack = unheard + len(abandoned)
     for what, count in told.items():
         said = getattr(report, what)
         if not count <= said <= count + slack:
             yield f"The report says {what}={said}, its senders heard it {count} times (and {slack} may not have)."
-    if plan.heard and plan.options["acks"] != "0" and not any(
-        entry.lost or (entry.maybe_accepted and entry.style == "many") for entry in abandoned
+    if (
+        plan.heard
+        and plan.options["acks"] != "0"
+        and not any(entry.lost or (entry.maybe_accepted and entry.style == "many") for entry in abandoned)
     ):
         yield from _abandoned(abandoned, report, sum(told.values()), stored)
 

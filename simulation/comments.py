@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from typing import Any
+from unittest import mock
 
 from aioprod.errors import CorruptRecordError, ErrorCode
 from aioprod.messages import ProduceRequest
@@ -33,11 +34,8 @@ def commented(trace: Trace) -> Iterator[None]:
                 trace.comment(f"node {call.node_id}: {where} {_described(data.records)} -> {code!r} {offset}")
         return answer
 
-    HANDLERS[ProduceRequest] = handle
-    try:
+    with mock.patch.dict(HANDLERS, {ProduceRequest: handle}):
         yield
-    finally:
-        HANDLERS[ProduceRequest] = produce
 
 
 def _described(records: Any) -> str:

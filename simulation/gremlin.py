@@ -9,13 +9,15 @@ from random import Random
 from typing import Any
 
 from aioprod import TopicPartition
+from aioprod.core.accumulator import Accumulator
 from aioprod.errors import ErrorCode
 from aioprod.messages import ApiVersionsRequest, MetadataRequest, ProduceRequest, ProduceResponse
 from aioprod.messages.produce import PartitionProduceResponse
-from aioprod.testing.simulation import SimulatedLoop, Wire
-from simulation.ledger import Log, numbers_in, numbers_of
-from simulation.plan import Plan
+from aioprod.records.parser import parse_batches
 from aioprod.testing.fake import FakeCluster, FakeTopic, Fault
+from aioprod.testing.simulation import SimulatedLoop, Wire
+from simulation.ledger import Log, numbers_of
+from simulation.plan import Plan
 
 __all__ = ["Gremlin"]
 
@@ -38,7 +40,8 @@ NEVER_STORED = (
     ErrorCode.UNKNOWN_PRODUCER_ID,
     ErrorCode.INVALID_PRODUCER_EPOCH,
 )
-"""No leader answers these for a batch that it has: who hears one may send the records in another form."""
+"""No leader answers these for a batch that it has, or that may still come: who hears one may send the records in
+another form."""
 MAYBE_STORED = (
     ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
     ErrorCode.REQUEST_TIMED_OUT,
@@ -46,15 +49,24 @@ MAYBE_STORED = (
     ErrorCode.KAFKA_STORAGE_ERROR,
     ErrorCode.UNKNOWN_SERVER_ERROR,
 )
+GARBAGE = (
+    b"\x00\x00\x00\x05hello",
+    b"\xff\xff\xff\xff",
+    b"HTTP/1.1 400\r\n\r\n",
+    b"\x00\x00\x00\x04\x00\x00\x00\x01",
+)
 
 
 class Gremlin:
     """Draws faults until it is told to stop; `injected` counts them by kind."""
 
-    def __init__(self, plan: Plan, loop: SimulatedLoop, cluster: FakeCluster, random: Random) -> None:
+    def __init__(
+        self, plan: Plan, loop: SimulatedLoop, cluster: FakeCluster, accumulator: Accumulator, random: Random
+    ) -> None:
         self.plan = plan
         self.loop = loop
         self.cluster = cluster
+        self.accumulator = accumulator
         self.random = random
         self.injected: Counter[str] = Counter()
         self._down: set[int] = set()
@@ -122,14 +134,20 @@ class Gremlin:
             partition=self.random.choice([None, self._partition()]),
             apply=codes is MAYBE_STORED,
             times=times,
-            when=self._is_new if codes is NEVER_STORED else None,
+            when=self._is_first_try if codes is NEVER_STORED else None,
         )
 
-    def _is_new(self, request: ProduceRequest) -> bool:
-        """Whether none of the records in a request is in a log."""
-        stored = {number for log in self.logs().values() for number in log}
-        sent = (data.records for topic in request.topic_data for data in topic.partition_data)
-        return stored.isdisjoint(number for records in sent for number in numbers_in(bytes(records or b"")))
+    def _is_first_try(self, request: ProduceRequest) -> bool:
+        """Whether no batch of a request was sent before: no copy of it can be stored, or be on its way."""
+        names = {topic.id: topic.name for topic in self.cluster.topics.values()}
+        for topic in request.topic_data:
+            known = self.accumulator.topics.get(topic.name or names.get(topic.topic_id, ""))
+            for data in topic.partition_data:
+                (sent,) = parse_batches(bytes(data.records or b""))
+                waiting = known.partitions[data.index].unsettled if known else ()
+                if not any(batch.base_sequence == sent.base_sequence and batch.attempts == 1 for batch in waiting):
+                    return False
+        return True
 
     def _duplicate(self) -> None:
         """What is stored now is said to have been stored before."""
@@ -139,22 +157,28 @@ class Gremlin:
         self._order(delay_s=self.random.random() * self.random.choice([0.05, 3.0]))
 
     def _silence(self) -> None:
-        self._order(**self.random.choice([{"silent": True}, {"half_open": True}]))
+        self._order(**{self.random.choice(["silent", "half_open"]): True})
 
     def _cut_answer(self) -> None:
         self._order(cut_after_bytes=self.random.randrange(40))
 
     def _garbage(self) -> None:
-        reply = self.random.choice([b"\x00\x00\x00\x05hello", b"\xff\xff\xff\xff", b"HTTP/1.1 400\r\n\r\n", b"\x00\x00\x00\x04\x00\x00\x00\x01"])
-        self._order(self.random.choice([ProduceRequest, MetadataRequest, ApiVersionsRequest]), reply=reply)
+        kind = self.random.choice([ProduceRequest, MetadataRequest, ApiVersionsRequest])
+        self._order(kind, reply=self.random.choice(GARBAGE))
 
     def _throttle(self) -> None:
         self._order(throttle_ms=self.random.choice([1, 50, 700]))
 
     def _metadata(self) -> None:
-        what = self.random.choice(
-            [{"drop": "before"}, {"drop": "after"}, {"silent": True}, {"delay_s": self._delay_s()},
-             {"error": ErrorCode.LEADER_NOT_AVAILABLE}, {"error": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}]
+        what: dict[str, Any] = self.random.choice(
+            [
+                {"drop": "before"},
+                {"drop": "after"},
+                {"silent": True},
+                {"delay_s": self._delay_s()},
+                {"error": ErrorCode.LEADER_NOT_AVAILABLE},
+                {"error": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION},
+            ]
         )
         self._order(MetadataRequest, **what)
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from aioprod import ProducerRecord, RecordMetadata
 from aioprod.errors import AioprodError, DeliveryError
-from aioprod.records.parser import ParsedRecord, parse_batches
+from aioprod.records.parser import ParsedRecord
 
-__all__ = ["Entry", "Ledger", "Log", "number_in", "numbers_in", "numbers_of"]
+__all__ = ["Entry", "Ledger", "Log", "number_in", "numbers_of"]
 
 Log = dict[tuple[str, int, int], list[int]]
 """Name of a topic, which of the topics of that name, and partition: to the numbers of the records there, in order."""
@@ -112,8 +112,3 @@ def numbers_of(records: Iterable[ParsedRecord]) -> list[int]:
     if None in numbers:
         raise ValueError("The log holds a record that nobody sent.")
     return [number for number in numbers if number is not None]
-
-
-def numbers_in(data: bytes) -> list[int]:
-    """The numbers of the records in encoded batches."""
-    return [number for batch in parse_batches(data) for number in numbers_of(batch.records())]

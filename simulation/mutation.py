@@ -35,7 +35,7 @@ class Mutation:
             code: CodeType = compile(source, loader.path, "exec", dont_inherit=True)
             return code
 
-        SourceFileLoader.get_code = mutated_code  # type: ignore[method-assign]
+        SourceFileLoader.get_code = mutated_code  # type: ignore[method-assign,assignment]
         try:
             importlib.import_module("aioprod")
             importlib.import_module(self.module)

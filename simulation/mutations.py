@@ -118,7 +118,9 @@ def main() -> int:
     start = time.perf_counter()
     print(f"{'mutation':{width}}  seed  what was noticed")
     with ThreadPoolExecutor(options.processes) as pool:
-        for name, (seed, problem) in zip(names, pool.map(lambda name: _first_seed(name, options.seeds), names), strict=True):
+        for name, (seed, problem) in zip(
+            names, pool.map(lambda name: _first_seed(name, options.seeds), names), strict=True
+        ):
             missed += seed is None
             print(f"{name:{width}}  {'none' if seed is None else seed:>4}  {problem}", flush=True)
     print(f"{len(names) - missed} of {len(names)} were noticed; {time.perf_counter() - start:.0f} s.")

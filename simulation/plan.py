@@ -63,7 +63,7 @@ class Plan:
     @classmethod
     def draw(cls, seed: int) -> Plan:
         """Draw everything from a seed; features are left out at random, so that each seed is another mixture."""
-        random = Random(seed)  # noqa: S311  # a simulation, no secret
+        random = Random(seed)  # a simulation, no secret
         pick = random.choice
         topics = {f"topic-{number}": random.randint(1, 4) for number in range(random.randint(1, 2))}
         plan = cls(

@@ -10,16 +10,16 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any
+from typing import Any, Self
 
 from aioprod import Producer
 from aioprod.testing.fake import FakeCluster
 from aioprod.testing.simulation import SimulatedLoop, start
 from aioprod.types import DeliveryReport
-from simulation.comments import commented
 from simulation.checker import check
+from simulation.comments import commented
 from simulation.gremlin import Gremlin
-from simulation.ledger import Ledger
+from simulation.ledger import Entry, Ledger
 from simulation.plan import Plan
 from simulation.work import Work
 
@@ -99,7 +99,7 @@ class Run:
             on_error = ledger.report if plan.heard else None
             producer = self.producer = Producer(cluster.bootstrap, on_error=on_error, **plan.options)
             await start(producer, loop, pauses=plan.clock_pauses, inline_size=plan.inline_size)
-            gremlin = Gremlin(plan, loop, cluster, Random(plan.seed + 1))
+            gremlin = Gremlin(plan, loop, cluster, producer._engine.accumulator, Random(plan.seed + 1))
             work = Work(plan, producer, ledger, Random(plan.seed + 2))
             breaking = loop.create_task(gremlin.run())
             creating = loop.create_task(self._create_late(gremlin))
@@ -117,9 +117,7 @@ class Run:
 
     # -- the end -----------------------------------------------------------------------------------------------------
 
-    async def _end(
-        self, producer: Producer, work: Work, gremlin: Gremlin, breaking: asyncio.Task[None]
-    ) -> None:
+    async def _end(self, producer: Producer, work: Work, gremlin: Gremlin, breaking: asyncio.Task[None]) -> None:
         ending = self.plan.ending
         if ending == "close at once":
             await self._close(producer, self.plan.close_timeout_s)
@@ -158,6 +156,7 @@ class Run:
         for number in gremlin.forget():
             self.ledger.entries[number].lost = True
         waiting = [(topic, index) for topic, count in self.plan.topics.items() for index in range(count)]
+        entries: list[Entry] = []
         for _ in range(ROUNDS_MAX):
             entries = []
             for topic, index in waiting:
@@ -212,7 +211,7 @@ class Run:
         return "\n".join(lines)
 
 
-class _Ears(logging.Handler, contextlib.AbstractContextManager["_Ears"]):
+class _Ears(logging.Handler, contextlib.AbstractContextManager[Any]):
     """Errors that are logged are problems too."""
 
     def __init__(self, problems: list[str]) -> None:
@@ -221,9 +220,10 @@ class _Ears(logging.Handler, contextlib.AbstractContextManager["_Ears"]):
         self._loggers = [logging.getLogger("aioprod"), logging.getLogger("asyncio")]
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._problems.append(f"Logged: {record.getMessage()} {record.exc_info[1]!r}" if record.exc_info else record.getMessage())
+        error = record.exc_info[1] if record.exc_info else None
+        self._problems.append(f"Logged: {record.getMessage()} {error!r}")
 
-    def __enter__(self) -> _Ears:
+    def __enter__(self) -> Self:
         for logger in self._loggers:
             logger.addHandler(self)
             logger.propagate = False

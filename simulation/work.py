@@ -190,7 +190,9 @@ class Work:
     def _maybe_cancel(self, task: asyncio.Task[None], entries: list[Entry]) -> None:
         """Cancel a task in a while, as a time limit would."""
         if self.random.random() < self.plan.cancels:
-            timer = asyncio.get_running_loop().call_later(self.random.random() * self.random.choice([0.001, 0.5]), task.cancel)
+            timer = asyncio.get_running_loop().call_later(
+                self.random.random() * self.random.choice([0.001, 0.5]), task.cancel
+            )
             task.add_done_callback(lambda _: timer.cancel())
             for entry in entries:
                 entry.maybe_accepted = True
@@ -208,7 +210,9 @@ class Work:
             entry.abandoned = True
             entry.withdrawn = self.producer.buffered.records < before
 
-        timer = asyncio.get_running_loop().call_later(self.random.random() * self.random.choice([0.0, 0.001, 0.5]), cancel)
+        timer = asyncio.get_running_loop().call_later(
+            self.random.random() * self.random.choice([0.0, 0.001, 0.5]), cancel
+        )
         future.add_done_callback(lambda _: timer.cancel())
 
     async def _flush(self) -> None:

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from aioprod.testing.simulation import SimulatedLoop, Stalled
+from aioprod.testing.simulation import SimulatedLoop, StalledError
 
 
 def test_an_hour_takes_no_time() -> None:
@@ -27,7 +27,7 @@ def test_what_waits_for_nothing_is_found() -> None:
     async def wait() -> None:
         await asyncio.get_running_loop().create_future()
 
-    with SimulatedLoop() as loop, pytest.raises(Stalled, match="Nothing is left that could happen"):
+    with SimulatedLoop() as loop, pytest.raises(StalledError, match="Nothing is left that could happen"):
         loop.run(wait())
 
 
@@ -36,7 +36,7 @@ def test_what_goes_on_for_ever_is_found() -> None:
         while True:
             await asyncio.sleep(60)
 
-    with SimulatedLoop() as loop, pytest.raises(Stalled, match="No end after"):
+    with SimulatedLoop() as loop, pytest.raises(StalledError, match="No end after"):
         loop.run(spin())
 
 
@@ -56,7 +56,7 @@ def test_time_can_be_spent() -> None:
 
 
 def test_blocking_calls_run_in_the_loop() -> None:
-    async def call() -> list[object]:
+    async def call() -> tuple[object, ...]:
         loop = asyncio.get_running_loop()
         return await asyncio.gather(
             loop.run_in_executor(None, int, "7"), asyncio.to_thread(int, "no"), return_exceptions=True

@@ -6,12 +6,12 @@ import asyncio
 import socket
 from collections.abc import Callable, Coroutine
 from random import Random
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 from aioprod.testing.simulation.network import Network, SimulatedServer, SimulatedTransport
 from aioprod.testing.simulation.trace import Trace
 
-__all__ = ["SimulatedLoop", "Stalled"]
+__all__ = ["SimulatedLoop", "StalledError"]
 
 START_S: Final = 1_000.0
 """Where the made-up time begins. Not at 0.0, which stands for "never" in places."""
@@ -23,7 +23,7 @@ SPAN_MAX_S: Final = 24 * 3600.0
 ResultT = TypeVar("ResultT")
 
 
-class Stalled(AssertionError):
+class StalledError(AssertionError):
     """Nothing is left that could happen, or it happens for ever, and what was run has not ended."""
 
 
@@ -37,7 +37,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
     def __init__(self, seed: int = 0) -> None:
         super().__init__()
-        self.random = Random(seed)  # noqa: S311  # a simulation, no secret
+        self.random = Random(seed)  # a simulation, no secret
         self.trace = Trace(self.time)
         self.network = Network(self, self.random, self.trace)
         self.turns = 0
@@ -45,7 +45,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self._clock_resolution = 1e-9
         self._selector = self
 
-    def __enter__(self) -> SimulatedLoop:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -58,7 +58,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self.close()
 
     def run(self, work: Coroutine[Any, Any, ResultT]) -> ResultT:
-        """Run `work` to its end; raises Stalled when it never ends."""
+        """Run `work` to its end; raises StalledError when it never ends."""
         return self.run_until_complete(work)
 
     # -- time --------------------------------------------------------------------------------------------------------
@@ -83,11 +83,11 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         """Nothing is ready for `timeout` seconds, so they pass at once."""
         self.turns += 1
         if timeout is None:
-            raise Stalled("Nothing is left that could happen, and what was run has not ended.")
+            raise StalledError("Nothing is left that could happen, and what was run has not ended.")
         if timeout > 0.0:
             self._now += timeout
         if self.turns > TURNS_MAX or self._now > self._end_s:
-            raise Stalled(f"No end after {self.turns} turns of the loop and {self._now - START_S:.0f} s.")
+            raise StalledError(f"No end after {self.turns} turns of the loop and {self._now - START_S:.0f} s.")
         return []
 
     def _process_events(self, event_list: list[Any]) -> None:
@@ -98,7 +98,9 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
     # -- I/O ---------------------------------------------------------------------------------------------------------
 
-    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
+    def run_in_executor(  # type: ignore[override]
+        self, executor: Any, func: Callable[..., Any], *args: Any
+    ) -> asyncio.Future[Any]:
         """Call `func` in the loop, in a while; `executor` is not used."""
         future = self.create_future()
 

@@ -98,6 +98,10 @@ class SimulatedServer(asyncio.AbstractServer):
     async def start_serving(self) -> None:
         """It does from the beginning."""
 
+    async def serve_forever(self) -> None:
+        """Until it is cancelled."""
+        await self._network.loop.create_future()
+
     def get_loop(self) -> asyncio.AbstractEventLoop:
         """The simulated one."""
         return self._network.loop

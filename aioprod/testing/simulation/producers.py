@@ -55,7 +55,7 @@ async def start(producer: Producer, loop: SimulatedLoop, *, pauses: float = 0.0,
     """
     engine = producer._engine
     engine.clock = SimulatedClock(loop, pauses)
-    engine.random = Random(loop.random.random())  # noqa: S311
+    engine.random = Random(loop.random.random())
     await producer.start()
     compressor = engine._sender._compressor
     if compressor is not None:

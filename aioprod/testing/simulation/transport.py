@@ -145,7 +145,7 @@ class SimulatedTransport(asyncio.Transport):
         self._push()
         if self._waiting_size > self._high and not self._paused_writing:
             self._paused_writing = True
-            self.get_protocol().pause_writing()  # type: ignore[attr-defined]
+            self.get_protocol().pause_writing()
 
     def _push(self) -> None:
         """Give the network what it takes."""
@@ -177,7 +177,7 @@ class SimulatedTransport(asyncio.Transport):
         self._push()
         if self._paused_writing and self._waiting_size <= self._low:
             self._paused_writing = False
-            self.get_protocol().resume_writing()  # type: ignore[attr-defined]
+            self.get_protocol().resume_writing()
         if self._closing and not self._waiting:
             self._end()
 
