@@ -4,28 +4,47 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import dataclass
 from importlib.util import find_spec
 
-from aioprod.errors import DeliveryError, NotSentError, RejectedError, UnknownOutcomeError
+from aioprod.errors import DeliveryError, ErrorCode, MetadataTimeoutError, NotSentError, RejectedError, UnknownOutcomeError
 from aioprod.types import DeliveryReport
 from simulation.ledger import Entry, Ledger, Log
 from simulation.plan import Plan
 
-__all__ = ["check"]
+__all__ = ["Evidence", "check"]
 
 HAS_SEQUENCES = find_spec("aioprod.core.sequences") is not None
+HEALED = (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID)
+"""What a producer with idempotence goes on after, in a new epoch."""
 LATE_S = 1.5
 """How much later than its deadline a record may be told of its outcome."""
 
 
-def check(plan: Plan, ledger: Ledger, log: Log, report: DeliveryReport | None) -> list[str]:
+@dataclass
+class Evidence:
+    """What is left of a run: the log, the report of the close, and how often an epoch had to be given up.
+
+    `codes` are the errors that brokers were made to answer.
+    """
+
+    log: Log
+    report: DeliveryReport | None
+    bumps: int
+    codes: set[ErrorCode]
+
+
+def check(plan: Plan, ledger: Ledger, evidence: Evidence) -> list[str]:
     """Everything that is wrong, in sentences; nothing if all is well."""
+    log, report = evidence.log, evidence.report
     problems = list(ledger.problems)
     stored = Counter(number for numbers in log.values() for number in numbers)
     for entry in ledger.entries:
         problems += (f"Record {entry.number}: {problem}" for problem in _outcome(plan, entry, log, stored))
     if plan.idempotent and HAS_SEQUENCES:
         problems += _duplicates(log)
+        problems += _burned(plan, ledger, evidence)
+    problems += _given_up(plan, ledger, evidence.codes)
     if plan.ordered:
         problems += _order(plan, ledger, log)
     if report is not None:
@@ -94,6 +113,33 @@ def _delivered(plan: Plan, entry: Entry, log: Log, stored: Counter[int]) -> Iter
         for offset in told.get(partition, ())
     ):
         yield f"it was delivered as {entry.metadata or told!r}, where another record is."
+
+
+def _given_up(plan: Plan, ledger: Ledger, codes: set[ErrorCode]) -> Iterable[str]:
+    """Records that failed though there was time left, and nothing that brokers said was final."""
+    if "recreate" in plan.faults or plan.options["retries"] < 2**31 - 1:
+        return
+    final = {code for code in codes if not code.retriable} - set(HEALED)
+    final |= {ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE}
+    for entry in ledger.entries:
+        error = entry.final_error
+        if not isinstance(error, DeliveryError) or entry.told_s >= ledger.closing_s:
+            continue
+        if "delivery.timeout.ms" not in error.message and error.code not in final and not isinstance(
+            error.__cause__, MetadataTimeoutError
+        ):
+            yield f"Record {entry.number} was given up before its time: {error!r}."
+
+
+def _burned(plan: Plan, ledger: Ledger, evidence: Evidence) -> Iterable[str]:
+    """Sequence numbers that were used up for nothing: brokers find a hole where nothing that was sent has failed."""
+    is_sure = "recreate" not in plan.faults and not plan.calm and not evidence.codes and plan.heard
+    failed = any(
+        entry.abandoned or isinstance(entry.final_error, (UnknownOutcomeError, RejectedError))
+        for entry in ledger.entries
+    )
+    if is_sure and not failed and evidence.bumps:
+        yield f"{evidence.bumps} epochs were given up, and no record that was sent has failed."
 
 
 def _duplicates(log: Log) -> Iterable[str]:

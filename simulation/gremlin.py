@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from random import Random
 from typing import Any
@@ -12,7 +13,7 @@ from aioprod import TopicPartition
 from aioprod.core.accumulator import Accumulator
 from aioprod.errors import ErrorCode
 from aioprod.messages import ApiVersionsRequest, MetadataRequest, ProduceRequest, ProduceResponse
-from aioprod.messages.produce import PartitionProduceResponse
+from aioprod.messages.produce import BatchIndexAndErrorMessage, PartitionProduceResponse
 from aioprod.records.parser import parse_batches
 from aioprod.testing.fake import FakeCluster, FakeTopic, Fault
 from aioprod.testing.simulation import SimulatedLoop, Wire
@@ -58,7 +59,7 @@ GARBAGE = (
 
 
 class Gremlin:
-    """Draws faults until it is told to stop; `injected` counts them by kind."""
+    """Draws faults until it is told to stop; `injected` counts them by kind, `codes` are the errors among them."""
 
     def __init__(
         self, plan: Plan, loop: SimulatedLoop, cluster: FakeCluster, accumulator: Accumulator, random: Random
@@ -71,6 +72,7 @@ class Gremlin:
         self.injected: Counter[str] = Counter()
         self._down: set[int] = set()
         self.buried: list[FakeTopic] = []
+        self.codes: set[ErrorCode] = set()
         self._ordered: list[Fault] = []
         self._mending: list[asyncio.Task[None]] = []
 
@@ -129,8 +131,11 @@ class Gremlin:
 
     def _error(self) -> None:
         codes, times = self.random.choice([NOT_STORED, MAYBE_STORED, NEVER_STORED]), self.random.choice([1, 1, 3, 30])
+        code = self.random.choice(codes)
+        self.codes.add(code)
         self._order(
-            error=self.random.choice(codes),
+            error=code,
+            edit=self._named_culprits if code == ErrorCode.INVALID_RECORD and self.random.random() < 0.7 else None,
             partition=self.random.choice([None, self._partition()]),
             apply=codes is MAYBE_STORED,
             times=times,
@@ -148,6 +153,18 @@ class Gremlin:
                 if not any(batch.base_sequence == sent.base_sequence and batch.attempts == 1 for batch in waiting):
                     return False
         return True
+
+    def _named_culprits(self, answer: ProduceResponse) -> ProduceResponse:
+        """The broker says which records it does not want."""
+
+        def named(row: PartitionProduceResponse) -> PartitionProduceResponse:
+            if row.error_code != ErrorCode.INVALID_RECORD:
+                return row
+            indexes = self.random.sample(range(4), self.random.randint(1, 2))
+            errors = (BatchIndexAndErrorMessage(batch_index=index) for index in sorted(indexes))
+            return replace(row, record_errors=tuple(errors))
+
+        return _each_row(answer, named)
 
     def _duplicate(self) -> None:
         """What is stored now is said to have been stored before."""
@@ -296,7 +313,13 @@ class Gremlin:
         is_complete = topic is not None and len(topic.partitions) >= self.plan.topics[name]
         if self.cluster.state.nodes and not is_complete:
             self._bury(name)
-            self.cluster.create_topic(name, self.plan.topics[name])
+            self.create_new(name)
+
+    def create_new(self, name: str) -> None:
+        """Create a topic as planned."""
+        limit = self.plan.message_max_bytes
+        config = {} if limit is None else {"max_message_bytes": limit}
+        self.cluster.create_topic(name, self.plan.topics[name], **config)
 
     def logs(self) -> Log:
         """The records in all topics that there are and were."""
@@ -325,8 +348,14 @@ def _as_duplicates(answer: ProduceResponse) -> ProduceResponse:
             return row
         return replace(row, error_code=ErrorCode.DUPLICATE_SEQUENCE_NUMBER, base_offset=-1)
 
+    return _each_row(answer, told)
+
+
+def _each_row(
+    answer: ProduceResponse, change: Callable[[PartitionProduceResponse], PartitionProduceResponse]
+) -> ProduceResponse:
     topics = (
-        replace(topic, partition_responses=tuple(told(row) for row in topic.partition_responses))
+        replace(topic, partition_responses=tuple(change(row) for row in topic.partition_responses))
         for topic in answer.responses
     )
     return replace(answer, responses=tuple(topics))

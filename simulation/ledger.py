@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -50,11 +51,12 @@ class Entry:
 
 
 class Ledger:
-    """All entries by number; each is told here what became of it."""
+    """All entries by number; each is told here what became of it. `closing_s` is when the producer was closed."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self.entries: list[Entry] = []
         self.problems: list[str] = []
+        self.closing_s = math.inf
         self._clock = clock
         self._events = 0
 
@@ -95,7 +97,9 @@ class Ledger:
         if number is None:
             self.problems.append(f"on_error got a record that nobody sent: {record!r}")
             return
-        self.entries[number].reported.append(error)
+        entry = self.entries[number]
+        entry.reported.append(error)
+        entry.told_s = entry.told_s or self._clock()
 
 
 def number_in(value: object) -> int | None:

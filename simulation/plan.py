@@ -51,6 +51,8 @@ class Plan:
     faults: tuple[str, ...]
     fault_every_s: float
     faults_max: int
+    message_max_bytes: int | None
+    near_the_end: bool
     calm: str
     ending: str
     close_timeout_s: float
@@ -82,6 +84,8 @@ class Plan:
             faults=_some(random, FAULTS, 0),
             fault_every_s=pick([0.005, 0.02, 0.1, 0.5]),
             faults_max=pick([3, 10, 30]),
+            message_max_bytes=pick([None, None, None, 300, 2000]),
+            near_the_end=random.random() < 0.2,
             calm=pick(["", "expire", "truncate"]),
             ending=pick(["flush", "flush", "flush", "close", "close at once", "cancelled close"]),
             close_timeout_s=pick([0.0, 0.01, 0.3, 2.0]),

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import gc
 import logging
+import math
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,7 +17,7 @@ from aioprod import Producer
 from aioprod.testing.fake import FakeCluster
 from aioprod.testing.simulation import SimulatedLoop, start
 from aioprod.types import DeliveryReport
-from simulation.checker import check
+from simulation.checker import Evidence, check
 from simulation.comments import commented
 from simulation.gremlin import Gremlin
 from simulation.ledger import Entry, Ledger
@@ -92,15 +93,17 @@ class Run:
             cluster.state.auto_create = not plan.created_late
             # A producer hears of partitions that were added when it asks again, after metadata.max.age.ms.
             cluster.state.default_partitions = max(plan.topics.values())
-            if not plan.created_late:
-                for name, partitions in plan.topics.items():
-                    cluster.create_topic(name, partitions)
             before = asyncio.all_tasks()
             on_error = ledger.report if plan.heard else None
             producer = self.producer = Producer(cluster.bootstrap, on_error=on_error, **plan.options)
             await start(producer, loop, pauses=plan.clock_pauses, inline_size=plan.inline_size)
             gremlin = Gremlin(plan, loop, cluster, producer._engine.accumulator, Random(plan.seed + 1))
             work = Work(plan, producer, ledger, Random(plan.seed + 2))
+            if not plan.created_late:
+                for name in plan.topics:
+                    gremlin.create(name)
+                if plan.near_the_end and plan.idempotent:
+                    await self._go_far(producer, cluster, work)
             breaking = loop.create_task(gremlin.run())
             creating = loop.create_task(self._create_late(gremlin))
             await work.run()
@@ -115,10 +118,27 @@ class Run:
             for name in self.plan.topics:
                 gremlin.create(name)
 
+    async def _go_far(self, producer: Producer, cluster: FakeCluster, work: Work) -> None:
+        """As if the partitions had been written to for years: few sequence numbers and epochs are left."""
+        for topic, count in self.plan.topics.items():
+            for index in range(count):
+                await work.send(self.ledger.begin(topic, index, "send"))
+        last = 2**31 - 1 - self.loop.random.randrange(30)
+        epoch = self.loop.random.choice([0, 32765, 32766, 32767])
+        for name, topic in producer._engine.accumulator.topics.items():
+            for ours, theirs in zip(topic.partitions, cluster.topics[name].partitions, strict=True):
+                state = theirs.producers.get(ours.producer_id)
+                if state is None:
+                    continue
+                ours.next_sequence, ours.epoch = last + 1 & 0x7FFFFFFF, epoch
+                state.epoch = epoch
+                state.batches.append(state.batches.pop()._replace(last_sequence=last))
+
     # -- the end -----------------------------------------------------------------------------------------------------
 
     async def _end(self, producer: Producer, work: Work, gremlin: Gremlin, breaking: asyncio.Task[None]) -> None:
         ending = self.plan.ending
+        self.ledger.closing_s = self.loop.time() if ending != "flush" else math.inf
         if ending == "close at once":
             await self._close(producer, self.plan.close_timeout_s)
         elif ending == "cancelled close":
@@ -153,6 +173,7 @@ class Run:
         """Nothing is broken any more: what is held gets its outcome, and every partition goes on."""
         await self._flush(producer, work)
         await asyncio.sleep(CALM_S)
+        self.plan.size_max = 0
         for number in gremlin.forget():
             self.ledger.entries[number].lost = True
         waiting = [(topic, index) for topic, count in self.plan.topics.items() for index in range(count)]
@@ -163,7 +184,7 @@ class Run:
                 for _ in range(2):
                     entry = self.ledger.begin(topic, index, "submit")
                     entries.append(entry)
-                    work.spawn(self._send_last(producer, work, entry))
+                    work.spawn(work.send(entry))
             await asyncio.sleep(0)
             await self._flush(producer, work)
             await work.all_told()
@@ -172,9 +193,6 @@ class Run:
                 return
         last = {entry.final_error or entry.refused for entry in entries}
         self.result.problems.append(f"Nothing is broken, and still {waiting} take no records: {last}")
-
-    async def _send_last(self, producer: Producer, work: Work, entry: Any) -> None:
-        await work._send(entry)
 
     async def _flush(self, producer: Producer, work: Work) -> None:
         before = [entry for entry in self.ledger.entries if entry.accepted is not None]
@@ -198,10 +216,14 @@ class Run:
             problems.append(f"Tasks are left: {left}")
         if cluster.errors:
             problems.append(f"The fake broker: {cluster.errors}")
-        problems += check(self.plan, self.ledger, gremlin.logs(), self.report)
+        problems += check(self.plan, self.ledger, self._evidence(producer, gremlin))
         for entry in self.ledger.entries:
             error = entry.final_error
             self.result.outcomes["delivered" if error is None else type(error).__name__] += 1
+
+    def _evidence(self, producer: Producer, gremlin: Gremlin) -> Evidence:
+        sequences = producer._engine.accumulator.sequences
+        return Evidence(gremlin.logs(), self.report, 0 if sequences is None else sequences.bumps, gremlin.codes)
 
     def picture(self) -> str:
         """What the producer says of itself, and who waits for what."""

@@ -70,7 +70,7 @@ class Work:
             return self._many(topic)
         entry = self.ledger.begin(topic, self._partition(topic), style)
         if style == "send":
-            task = self.spawn(self._send(entry))
+            task = self.spawn(self.send(entry))
             self._maybe_cancel(task, [entry])
             if self.random.random() < 0.3:
                 await asyncio.wait([task])
@@ -93,7 +93,8 @@ class Work:
 
     # -- one record --------------------------------------------------------------------------------------------------
 
-    async def _send(self, entry: Entry) -> None:
+    async def send(self, entry: Entry) -> None:
+        """Send one record and wait for its outcome."""
         entry.begun = self.ledger.event()
         if self.plan.roomy:
             # Nothing makes it wait, so the order of the calls is the order of the records.
