@@ -88,6 +88,92 @@ _ALL = (
         "    if not batch.on_wire:\n",
     ),
     Mutation(
+        "sequence numbers are given when a batch is full",
+        "aioprod.core.accumulator",
+        "        partition.finish()\n        if self.compress",
+        "        partition.finish()\n        if self.sequences is not None and batch is not None:\n"
+        "            self.sequences.stamp(partition, batch)\n        if self.compress",
+    ),
+    Mutation(
+        "a record that expires unsent uses up its sequence number",
+        "aioprod.core.lifecycle",
+        "    batch.state = BatchState.SETTLED\n    if batch.base_sequence >= 0:\n",
+        "    batch.state = BatchState.SETTLED\n    if not batch.attempts:\n"
+        "        partition.next_sequence += batch.records\n    if batch.base_sequence >= 0:\n",
+    ),
+    Mutation(
+        "a retry gets a new sequence number",
+        "aioprod.core.drain",
+        "if accumulator.sequences is not None and batch.base_sequence < 0:",
+        "if accumulator.sequences is not None:",
+    ),
+    Mutation(
+        "a duplicate is an error",
+        "aioprod.core.retry",
+        "if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):",
+        "if code == ErrorCode.NONE:",
+    ),
+    Mutation(
+        "out of sequence is always fatal",
+        "aioprod.producer.outcome",
+        "return Verdict.FAIL if is_hole and sequences.transactional else Verdict.RETRY",
+        "return Verdict.FAIL",
+    ),
+    Mutation(
+        "out of sequence begins no new epoch",
+        "aioprod.core.sequences",
+        "        self._miss(partition, batch.serial)\n        self._doubt(partition)\n        return True\n",
+        "        return True\n",
+    ),
+    Mutation(
+        "a new epoch begins while batches are on the wire",
+        "aioprod.core.sequences",
+        "if partition.in_flight or self.transactional or",
+        "if self.transactional or",
+    ),
+    Mutation(
+        "a new epoch has the number of the old one",
+        "aioprod.core.sequences",
+        "self._begin(partition, partition.producer_id, partition.epoch + 1)",
+        "self._begin(partition, partition.producer_id, partition.epoch)",
+    ),
+    Mutation(
+        "a new epoch does not begin at 0",
+        "aioprod.core.sequences",
+        "        partition.next_sequence = 0\n",
+        "",
+    ),
+    Mutation(
+        "batches without outcome keep their stamps in a new epoch",
+        "aioprod.core.sequences",
+        "            batch.base_sequence = -1\n        partition.unsettled.clear()\n",
+        "            pass\n",
+    ),
+    Mutation(
+        "the first batch of an epoch is not alone",
+        "aioprod.core.partition",
+        "if self.retrying or not self.is_anchored or self.lost_serial >= 0",
+        "if self.retrying or self.lost_serial >= 0",
+    ),
+    Mutation(
+        "an answer that was lost leaves no hole",
+        "aioprod.core.sequences",
+        "        partition.lost_serial = max(partition.lost_serial, batch.serial)\n",
+        "",
+    ),
+    Mutation(
+        "sequence numbers grow beyond 2**31",
+        "aioprod.core.sequences",
+        "SEQUENCE_MASK = 0x7FFFFFFF",
+        "SEQUENCE_MASK = 0xFFFFFFFFFF",
+    ),
+    Mutation(
+        "parts of a batch that may be stored are sent",
+        "aioprod.producer.outcome",
+        "return batch.base_sequence < 0 or not batch.maybe_stored",
+        "return True",
+    ),
+    Mutation(
         "nobody wakes up when a backoff ends",
         "aioprod.producer.sender",
         "            end_backoffs(accumulator, now),\n",
