@@ -27,6 +27,7 @@ from aioprod.interceptors import Interceptors
 from aioprod.net.client import Client
 from aioprod.net.settings import ClientSettings
 from aioprod.producer.clock import Clock
+from aioprod.producer.explain import Explainer
 from aioprod.producer.failure import rebuilt
 from aioprod.producer.guard import Guard, State
 from aioprod.producer.identity import IdentityKeeper
@@ -161,6 +162,7 @@ class Engine:
             accumulator=self.accumulator,
             delivery=self.delivery,
             meters=self.meters,
+            explainer=Explainer(settings, accumulator=self.accumulator, client=self.client, clock=self.clock),
             backoff=backoff,
             wake=self._sender.wake,
         )
