@@ -23,8 +23,6 @@ from integration.support.reading import stored
 
 pytestmark = pytest.mark.timeout(400)
 
-ROUNDS = 3
-
 
 @asynccontextmanager
 async def loaded(cluster: KafkaCluster, topic: str, **options: Any) -> AsyncIterator[tuple[Producer, Load]]:
@@ -47,30 +45,6 @@ async def check_judgement(cluster: KafkaCluster, load: Load, topic: str, figures
 
 
 # --- three brokers
-
-
-@pytest.mark.cluster
-async def test_brokers_killed_again_and_again(
-    kafka_cluster_3: KafkaCluster, make_topic: MakeTopic, figures: Figures
-) -> None:
-    topic = await make_topic(kafka_cluster_3, 6, 3, min_insync_replicas=2)
-    async with loaded(kafka_cluster_3, topic, acks="all") as (_, load):
-        for _ in range(ROUNDS):
-            for broker_id in kafka_cluster_3.broker_ids:
-                async with dead(kafka_cluster_3, broker_id):
-                    await load.more(200)
-                await load.more(200)
-    await check_judgement(kafka_cluster_3, load, topic, figures, f"each of 3 brokers killed {ROUNDS} times")
-
-
-@pytest.mark.cluster
-async def test_rolling_restart(kafka_cluster_3: KafkaCluster, make_topic: MakeTopic, figures: Figures) -> None:
-    topic = await make_topic(kafka_cluster_3, 6, 3, min_insync_replicas=2)
-    async with loaded(kafka_cluster_3, topic, compression_type="lz4") as (_, load):
-        for broker_id in kafka_cluster_3.broker_ids:
-            await kafka_cluster_3.restart(broker_id)
-            await load.more(200)
-    await check_judgement(kafka_cluster_3, load, topic, figures, "rolling restart of 3 brokers")
 
 
 @pytest.mark.cluster
