@@ -139,7 +139,7 @@ def _counted(verdict: Verdict, ledger: Ledger, stage: Stage) -> dict[str, Any]:
         "stored_unknown": verdict.stored_unknown,
         "slowest_s": round(verdict.slowest_s, 3),
         "stall_s": {topic: round(stalls[topic].seconds, 3) for topic in (MAIN, SOLO) if topic in stalls},
-        "stall_cases": {topic: stalls[topic].cases for topic in (MAIN, SOLO) if topic in stalls},
+        "stalls": {topic: stall._asdict() for topic, stall in stalls.items()},
         "loop_gap_s": round(ledger.loop_gap_s, 3),
         "errors": dict(verdict.errors),
         "examples": dict(verdict.examples),

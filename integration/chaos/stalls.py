@@ -15,11 +15,15 @@ __all__ = ["Stall", "longest_stalls"]
 
 
 class Stall(NamedTuple):
-    """The longest time without a delivery, and where; `cases` is how many (partition, outage) were looked at."""
+    """The longest time without a delivery, where, and beside which broker that was away.
+
+    `cases` is how many pairs of a partition and an outage were looked at.
+    """
 
     seconds: float
     place: Place
     leader: int
+    away: int
     cases: int
 
 
@@ -27,7 +31,8 @@ def longest_stalls(ledger: Ledger, downs: Sequence[Down], changes: Sequence[Chan
     """By topic the longest stall of a healthy partition.
 
     Healthy is a partition for an outage if from its start to its end the same broker led it, and that one was not
-    away itself. A pause between two deliveries counts in full if it overlaps with the outage.
+    away itself. A pause between two deliveries counts as far as it lies in the outage: before and behind it the
+    partition's own broker may have been away.
     """
     longest: dict[str, Stall] = {}
     for place, records in ledger.records.items():
@@ -37,9 +42,9 @@ def longest_stalls(ledger: Ledger, downs: Sequence[Down], changes: Sequence[Chan
             leader = _steady_leader(moves, down)
             if leader is None or _away(downs, leader, down):
                 continue
-            before = longest.get(place.topic, Stall(0.0, place, leader, 0))
+            before = longest.get(place.topic, Stall(0.0, place, leader, down.broker_id, 0))
             found = _longest_gap(times, down)
-            worst = before if before.seconds >= found else Stall(found, place, leader, 0)
+            worst = before if before.seconds >= found else Stall(found, place, leader, down.broker_id, 0)
             longest[place.topic] = worst._replace(cases=before.cases + 1)
     return longest
 
@@ -61,6 +66,5 @@ def _away(downs: Iterable[Down], broker_id: int, during: Down) -> bool:
 
 
 def _longest_gap(times: Sequence[float], down: Down) -> float:
-    first = max(0, bisect_left(times, down.start) - 1)
-    last = bisect_right(times, down.end)
-    return max((after - before for before, after in pairwise(times[first : last + 1])), default=0.0)
+    during = times[bisect_left(times, down.start) : bisect_right(times, down.end)]
+    return max(after - before for before, after in pairwise([down.start, *during, down.end]))

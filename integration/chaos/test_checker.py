@@ -106,12 +106,13 @@ def test_stalls_of_healthy_partitions() -> None:
     ledger = delivered_at(SOLO, 1, 2, 3, 11, 12, 40)
     changes = [Change(0, SOLO, 2)]
     stalls = longest_stalls(ledger, [Down(1, 5, 9, 10)], changes)
-    assert stalls["solo"] == Stall(8, SOLO, 2, 1), "from 3 to 11: it counts in full"
+    assert stalls["solo"] == Stall(5, SOLO, 2, 1, 1), "from 5 to 10: there was no delivery at all"
+    assert longest_stalls(ledger, [Down(1, 1.5, 2, 10)], changes)["solo"].seconds == 7, "from 3 to 10"
     assert longest_stalls(ledger, [Down(2, 5, 9, 10)], changes) == {}, "its own broker was away"
     assert longest_stalls(ledger, [Down(1, 5, 9, 10), Down(2, 9, 11, 12)], changes) == {}, "for a part of the time"
     assert longest_stalls(ledger, [Down(1, 5, 9, 10)], [*changes, Change(7, SOLO, 3)]) == {}, "its leader changed"
     assert longest_stalls(ledger, [Down(1, 5, 9, 10)], [*changes, Change(4, SOLO, -1)]) == {}, "it had no leader"
-    assert longest_stalls(ledger, [Down(1, 11.5, 11.6, 11.7)], changes)["solo"].seconds == 1
+    assert longest_stalls(ledger, [Down(1, 11.5, 11.6, 13)], changes)["solo"].seconds == 1
 
 
 def test_what_waited_for_the_frozen_broker() -> None:
