@@ -14,6 +14,9 @@ from setup import build_fault
 settings.register_profile("aioprod", deadline=None)
 settings.load_profile("aioprod")
 
+# Asserts outside of test modules tell what they compared, too.
+pytest.register_assert_rewrite("tests.support.broker_scenarios")
+
 collect_ignore = [] if aioprod.COMPILED else ["tests/legs"]
 """What compares the compiled modules with the interpreted ones needs both."""
 

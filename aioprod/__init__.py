@@ -8,13 +8,22 @@ from aioprod._legs import COMPILED  # isort: skip
 from aioprod import errors
 from aioprod.cluster import PartitionInfo
 from aioprod.config import ProducerConfig
-from aioprod.producer import Producer
-from aioprod.types import DeliveryReport, Headers, ProducerRecord, RecordMetadata, SendResult, TopicPartition
+from aioprod.producer import Producer, TransactionHandle, TransactionSession
+from aioprod.types import (
+    DeliveryReport,
+    Headers,
+    OffsetAndMetadata,
+    ProducerRecord,
+    RecordMetadata,
+    SendResult,
+    TopicPartition,
+)
 
 __all__ = [
     "COMPILED",
     "DeliveryReport",
     "Headers",
+    "OffsetAndMetadata",
     "PartitionInfo",
     "Producer",
     "ProducerConfig",
@@ -22,6 +31,8 @@ __all__ = [
     "RecordMetadata",
     "SendResult",
     "TopicPartition",
+    "TransactionHandle",
+    "TransactionSession",
     "errors",
 ]
 

@@ -16,6 +16,7 @@ AioprodError
 ├── AuthorizationError            the broker does not allow what we ask
 ├── ProducerFencedError           another producer took over the transactional id
 ├── TransactionAbortedError       the transaction is gone, its records with it
+├── TransactionUnknownError       nobody said whether a transaction was committed
 ├── BrokerConnectionError         a connection could not be made, or was lost                   (ConnectionError)
 │   └── RequestTimedOutError      the broker did not answer within request.timeout.ms           (TimeoutError)
 ├── ProtocolError                 the peer sent bytes that are no Kafka answer
@@ -59,6 +60,7 @@ __all__ = [
     "RequestTimedOutError",
     "SerializationError",
     "TransactionAbortedError",
+    "TransactionUnknownError",
     "UnknownOutcomeError",
     "UnknownTopicError",
     "UnsupportedVersionError",
@@ -163,6 +165,21 @@ class ProducerFencedError(AioprodError):
 
 class TransactionAbortedError(AioprodError):
     """The transaction was aborted, so the record was not written."""
+
+
+class TransactionUnknownError(AioprodError):
+    """The answer to a commit does not tell whether the transaction was committed; it never means that it was not.
+
+    `code` is what the coordinator answered last, None if it did not answer. `standing` is what it said when it was
+    asked about the transaction afterwards (a `Standing`, None if that was not possible).
+    """
+
+    def __init__(
+        self, message: str, *, code: ErrorCode | int | None = None, standing: Any = None, hint: str | None = None
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.code = code
+        self.standing = standing
 
 
 class BrokerConnectionError(AioprodError, ConnectionError):

@@ -210,4 +210,7 @@ class ProducerMetrics(Metrics):
             "Longest time in ms for which the producer kept the event loop to itself in one go: to fill requests, read "
             "answers, tell outcomes (users' callbacks included) or do what was due.",
         )
+        self.epoch_bumps = self.gauge(
+            "epoch_bumps", "Epochs that partitions have begun because a batch of theirs was not stored."
+        )
         self.interceptor_failures = self.gauge("interceptor_failures", "Calls of interceptors that failed.")

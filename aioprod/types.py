@@ -19,6 +19,7 @@ __all__ = [
     "DeliveryReport",
     "ErrorCallback",
     "Headers",
+    "OffsetAndMetadata",
     "ProducerRecord",
     "RecordMetadata",
     "SendResult",
@@ -38,6 +39,13 @@ class TopicPartition(NamedTuple):
 
     topic: str
     partition: int
+
+
+class OffsetAndMetadata(NamedTuple):
+    """What a group has committed for a partition: the next offset to read, and what else it keeps of it, up to 4 KB."""
+
+    offset: int
+    metadata: str = ""
 
 
 @dataclass(slots=True)

@@ -34,6 +34,7 @@ class Job:
     compression: str = "none"
     gzip_level: int | None = None
     buffer_memory: int | None = None
+    idempotence: bool | None = None
     loop: Literal["uvloop", "asyncio"] = "uvloop"
     leg: Literal["compiled", "interpreted"] = "compiled"
     beat: Beat = "timer"

@@ -254,6 +254,21 @@ def _idle_row() -> Row:
     )
 
 
+def _idempotence_row() -> Row:
+    with_it, without = "aioprod, idempotent", "aioprod, not idempotent"
+    return _row(
+        "idempotence",
+        "`send_nowait` + callback, 16 KB batches, idempotent",
+        "the same producer without idempotence",
+        [
+            _ours("send_nowait", 600_000, with_it, idempotence=True),
+            _ours("send_nowait", 600_000, without, idempotence=False),
+        ],
+        Check("cpu_us", "within", 1.03, (without,), (with_it,)),
+        batch_size=16 * KB,
+    )
+
+
 def _compression_rows() -> list[Row]:
     return [
         _row(
@@ -316,6 +331,7 @@ ROWS: Final[dict[str, Row]] = {
         *_future_rows(),
         *_bulk_rows(),
         _idle_row(),
+        _idempotence_row(),
         *_compression_rows(),
         *_limit_rows(),
     )

@@ -165,8 +165,8 @@ async def test_connections_cut_mid_flight(
                 while direction.cut_after_bytes is not None:
                     await asyncio.sleep(0.01)
         await load.more(100)
-    in_flight = "with 1 in flight per partition" if not options else "without idempotence"
-    await check_judgement(proxied_cluster, load, topic, figures, f"connections cut 30 times, {in_flight}")
+    kind = "with idempotence" if not options else "without"
+    await check_judgement(proxied_cluster, load, topic, figures, f"connections cut 30 times, {kind}")
 
 
 async def test_latency_of_200_ms(

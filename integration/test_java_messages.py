@@ -89,8 +89,8 @@ def message(request: pytest.FixtureRequest) -> Kind:
 
 
 def test_there_are_25_apis() -> None:
-    assert len(MESSAGES) == 2 * 25
-    assert len({message.API_KEY for message in MESSAGES}) == 25
+    assert len(MESSAGES) == 2 * 26
+    assert len({message.API_KEY for message in MESSAGES}) == 26
 
 
 def test_versions_and_fields_are_those_of_kafkas_schemas(

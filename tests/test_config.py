@@ -157,8 +157,7 @@ def test_a_refused_value_is_named_with_what_is_valid(options: dict[str, Any], se
     [
         ({"security_protocol": "SSL"}, "security.protocol='SSL' can't be used: TLS and SASL are not built yet"),
         ({"security_protocol": "sasl_plaintext"}, "security.protocol='SASL_PLAINTEXT' can't be used"),
-        ({"transactional_id": "t"}, "transactional.id='t' can't be used: transactions are not built yet"),
-        ({"transaction_two_phase_commit_enable": True}, "transactions are not built yet"),
+        ({"transaction_two_phase_commit_enable": True}, "two-phase commit is not built yet"),
         ({"enable_metrics_push": "true"}, "enable.metrics.push=True can't be used"),
         ({"topic_recreation": "follow"}, "topic.recreation='follow' can't be used"),
         ({"partitioner_rack_aware": True}, "partitioner.rack.aware=True can't be used"),
@@ -188,6 +187,15 @@ def test_a_secret_is_never_shown() -> None:
     assert setting.show("hunter2") == "[hidden]"
     with pytest.raises(ConfigError, match=r"^ssl\.pin must be a PIN, not \[hidden\]\.$"):
         setting.accept("ssl_pin", "hunter2")
+
+
+def test_transactions_need_what_they_rest_on() -> None:
+    assert make(transactional_id=" t ").transactional_id == "t"
+    assert make(transactional_id="t", acks="all").enable_idempotence is True
+    assert "transactional.id is empty" in refusal(transactional_id="")
+    for options in ({"acks": 1}, {"enable_idempotence": False}, {"retries": 0}):
+        text = refusal(transactional_id="t", **options)
+        assert "transactional.id='t' contradicts " + next(iter(options)).replace("_", ".") in text
 
 
 def test_idempotence_gives_way_unless_it_was_asked_for() -> None:

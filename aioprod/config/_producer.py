@@ -173,10 +173,9 @@ class ProducerConfig(ClientConfig):
         doc="What becomes of batches whose topic was deleted and created again. Not a setting of Java's.",
     )
     transactional_id: str | None = optional_text(
-        built=(None,),
-        later="transactions are not built yet in this version.",
         importance=LOW,
-        doc="The name under which a producer's transactions go on after a restart. None: no transactions.",
+        doc="The name of a producer with transactions: a new one with the same name fences off the old one and ends "
+        "what it left open. It needs `acks=all` and `enable.idempotence`. None: no transactions.",
     )
     transaction_timeout_ms: int = integer(
         60_000,
@@ -186,7 +185,7 @@ class ProducerConfig(ClientConfig):
     transaction_two_phase_commit_enable: bool = boolean(
         False,
         built=(False,),
-        later="transactions are not built yet in this version.",
+        later="two-phase commit is not built yet in this version.",
         importance=LOW,
         doc="An outside coordinator decides whether a transaction is committed (KIP-939).",
     )
@@ -195,7 +194,26 @@ class ProducerConfig(ClientConfig):
         return client_adjustments(self) | _idempotence(self) | _delivery_timeout(self) | _batch_size(self)
 
 
+def _transactions(config: ProducerConfig) -> None:
+    if config.transactional_id is None:
+        return
+    if not config.transactional_id:
+        raise ConfigError("transactional.id is empty.", hint="Give a name that no other running producer has, or none.")
+    contradictions = {
+        "enable.idempotence=false": not config.enable_idempotence,
+        f"acks={config.acks}": config.acks != -1,
+        "retries=0": config.retries == 0,
+    }
+    for setting, contradicts in contradictions.items():
+        if contradicts:
+            raise ConfigError(
+                f"transactional.id={config.transactional_id!r} contradicts {setting}.",
+                hint="Transactions need enable.idempotence=true, acks=all and retries of at least 1, the defaults.",
+            )
+
+
 def _idempotence(config: ProducerConfig) -> dict[str, object]:
+    _transactions(config)
     if not config.enable_idempotence:
         return {}
     if config.max_in_flight_requests_per_connection > IN_FLIGHT_MAX_IDEMPOTENT:

@@ -15,23 +15,26 @@ from aioprod.core.batch import Batch
 if TYPE_CHECKING:
     from aioprod.core.partition import Topic
 
-__all__ = ["FIRST_FLEXIBLE", "FIRST_WITH_TOPIC_IDS", "encode_produce", "topic_key"]
+__all__ = ["FIRST_FLEXIBLE", "FIRST_IMPLICIT", "FIRST_WITH_TOPIC_IDS", "encode_produce", "topic_key"]
 
 FIRST_FLEXIBLE = 9
 FIRST_WITH_TOPIC_IDS = 13
+FIRST_IMPLICIT = 12
 ACKS_AND_TIMEOUT = struct.Struct(">hi")
 
 
 def encode_produce(
-    version: int, acks: int, timeout_ms: int, batches: list[Batch]
+    version: int, acks: int, timeout_ms: int, batches: list[Batch], transactional_id: bytes | None = None
 ) -> tuple[list[bytes | memoryview], int]:
     """The body of a Produce request in parts, and its size in bytes; the batches are sealed.
 
-    Batches of one topic are put together. `timeout_ms` is how long the broker may wait for the replicas.
+    Batches of one topic are put together. `timeout_ms` is how long the broker may wait for the replicas;
+    `transactional_id` is in utf-8, None without transactions.
     """
     flexible = version >= FIRST_FLEXIBLE
     groups = _by_topic(batches)
-    head = bytearray(b"\x00" if flexible else b"\xff\xff")
+    head = bytearray()
+    _put_transactional_id(head, transactional_id, flexible)
     head += ACKS_AND_TIMEOUT.pack(acks, timeout_ms)
     _put_count(head, len(groups), flexible)
     parts: list[bytes | memoryview] = []
@@ -83,6 +86,17 @@ def _put_topic(head: bytearray, version: int, batch: Batch, flexible: bool) -> N
     elif version < FIRST_WITH_TOPIC_IDS:
         _put_count(head, len(key), flexible)
     head += key
+
+
+def _put_transactional_id(head: bytearray, transactional_id: bytes | None, flexible: bool) -> None:
+    if transactional_id is None:
+        head += b"\x00" if flexible else b"\xff\xff"
+        return
+    if flexible:
+        _put_count(head, len(transactional_id), flexible)
+    else:
+        head += len(transactional_id).to_bytes(2, "big")
+    head += transactional_id
 
 
 def _put_count(head: bytearray, count: int, flexible: bool) -> None:

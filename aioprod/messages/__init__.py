@@ -12,6 +12,7 @@ from aioprod.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequ
 from aioprod.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from aioprod.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from aioprod.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from aioprod.messages.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
 from aioprod.messages.end_txn import EndTxnRequest, EndTxnResponse
 from aioprod.messages.fetch import FetchRequest, FetchResponse
 from aioprod.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -49,6 +50,8 @@ __all__ = [
     "DeleteTopicsResponse",
     "DescribeClusterRequest",
     "DescribeClusterResponse",
+    "DescribeTransactionsRequest",
+    "DescribeTransactionsResponse",
     "EndTxnRequest",
     "EndTxnResponse",
     "FetchRequest",

@@ -18,7 +18,7 @@ from aioprod.errors import (
     UnsupportedVersionError,
     UsageError,
 )
-from aioprod.messages.negotiation import ByVersion
+from aioprod.messages.negotiation import ApiVersions, ByVersion
 from aioprod.net.connection import BrokerConnection
 from aioprod.net.links import Links
 from aioprod.net.pool import BrokerLink, LinkState, Surroundings
@@ -90,6 +90,7 @@ class Client:
         around = Surroundings(settings, loop, clock, random, self._tasks, self)
         self._links = Links(around)
         self._refresh = MetadataRefresh(self.metadata, self._links, around, self._metadata_changed)
+        self._features: ApiVersions = ApiVersions({})
         self._awake = asyncio.Event()
         self._waiters: set[asyncio.Future[None]] = set()
         self._next_due = math.inf
@@ -266,6 +267,13 @@ class Client:
         """How long to wait before the next try of a request (`retry.backoff.ms`), after `step` tries that failed."""
         return self.settings.retry_backoff.delay_s(step, self._random)
 
+    def feature(self, name: str) -> int:
+        """The finalized level of a feature of the cluster, 0 if it has none, as told by the connection that knew last.
+
+        Each new connection tells anew: levels change while the brokers run.
+        """
+        return self._features.features.get(name, 0)
+
     def _check_usable(self) -> None:
         if self._closed:
             raise UsageError("The client is closed.")
@@ -291,6 +299,8 @@ class Client:
     # -- events ------------------------------------------------------------------------------------------------------
 
     def link_ready(self, link: BrokerLink) -> None:
+        if link.connection is not None and link.connection.versions.features_epoch >= self._features.features_epoch:
+            self._features = link.connection.versions
         self._notify()
         if not link.is_bootstrap:
             self._listener.link_ready(link)

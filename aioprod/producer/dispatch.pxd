@@ -19,6 +19,7 @@ cdef class Dispatch:
     cdef object _turn, _wake_at
     cdef double _busy_since
     cdef public bint closing
+    cdef public int version_max
 
     @cython.locals(start=double, hold_s=double)
     cpdef _serve_scheduled(self)

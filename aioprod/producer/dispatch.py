@@ -37,7 +37,8 @@ class Dispatch:
 
     `turn` is called with what is to be called in the next turn of the loop, `wake_at` with the time of a deadline, in
     monotonic seconds, `on_failure` with the cause when something here goes wrong that no record is to blame for.
-    `compressor` is None where nothing is compressed. `closing`: nothing lingers any more.
+    `compressor` is None where nothing is compressed. `closing`: nothing lingers any more. `version_max` is the newest
+    Produce version that may be used: one that does more than the transaction wants must not be (KIP-890).
     """
 
     __slots__ = (
@@ -56,6 +57,7 @@ class Dispatch:
         "_turn",
         "_wake_at",
         "closing",
+        "version_max",
     )
 
     def __init__(
@@ -89,6 +91,7 @@ class Dispatch:
         self._busy_since = 0.0
         self._scheduled: deque[BrokerQueue] = deque()
         self.closing = False
+        self.version_max = ProduceRequest.VERSIONS[1]
 
     def schedule(self, queue: BrokerQueue) -> None:
         """Something of this queue may leave: drain it in the next turn of the loop."""
@@ -194,7 +197,9 @@ class Dispatch:
                 elif not batch.stamped:
                     batch.builder.restamp(batch.producer_id, batch.epoch, batch.base_sequence)
                 batch.stamped = True
-            parts, size = encode_produce(version, settings.acks, settings.request_timeout_ms, batches)
+            parts, size = encode_produce(
+                version, settings.acks, settings.request_timeout_ms, batches, settings.transactional_id
+            )
         except Exception as error:
             self._outcomes.unsendable(batches, error, now)
             self._delivery.schedule()
@@ -223,7 +228,7 @@ class Dispatch:
 
     def _version(self, connection: BrokerConnection, batches: list[Batch]) -> int:
         """The Produce version: the newest that both know, without topic ids where one of them is not known."""
-        version = connection.versions.pick(ProduceRequest)
+        version = connection.versions.pick(ProduceRequest, at_most=self.version_max)
         if version >= FIRST_WITH_TOPIC_IDS:
             for batch in batches:
                 if batch.topic_id is None:

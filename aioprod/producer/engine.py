@@ -39,6 +39,8 @@ from aioprod.producer.room import Room
 from aioprod.producer.sender import Sender
 from aioprod.producer.settings import accumulator_settings, sender_settings
 from aioprod.producer.topics import Topics
+from aioprod.producer.transacting import end_in_time, transactions_of
+from aioprod.producer.transactions import Transactions
 from aioprod.records.builder import record_size_bound
 from aioprod.records.cursor import EncodedRecord
 from aioprod.serializers import make_serializer
@@ -80,6 +82,7 @@ class Engine:
         self._on_error = on_error
         self.guard = Guard()
         self._identity: IdentityKeeper | None = None
+        self.transactions: Transactions | None = None
         self._sending: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[DeliveryReport] | None = None
         self._cluster_told: Cluster | None = None
@@ -98,15 +101,18 @@ class Engine:
         deadline = self.clock() + self.max_block_s
         try:
             await self.client.start(self.max_block_s)
-            if self._identity is not None:
+            guard.check_not_closed()
+            self._sending = self.loop.create_task(self._sender.run(), name="aioprod sender")
+            self._sending.add_done_callback(self._sender_ended)
+            if self.transactions is not None:
+                await self.transactions.initialize(deadline - self.clock())
+            elif self._identity is not None:
                 await self._identity.start(deadline - self.clock())
         except BaseException:
             guard.check_not_closed()
             await self._tear_down()
             raise
         guard.check_not_closed()
-        self._sending = self.loop.create_task(self._sender.run(), name="aioprod sender")
-        self._sending.add_done_callback(self._sender_ended)
         guard.enter(State.RUNNING)
         self._reporting.start(self.loop)
 
@@ -132,7 +138,7 @@ class Engine:
             partitioner=self._partitioner,
             due=self._sender.wake_at,
             compress=self._sender.compress,
-            sequences=Sequences() if config.enable_idempotence else None,
+            sequences=Sequences(transactional=settings.transactional) if config.enable_idempotence else None,
         )
         self.room = Room(self.accumulator.budget, loop, self._sender.press)
         self.delivery = Delivery(
@@ -157,7 +163,7 @@ class Engine:
             backoff=backoff,
             wake=self._sender.wake,
         )
-        if config.enable_idempotence:
+        if config.enable_idempotence and not settings.transactional:
             self._identity = IdentityKeeper(
                 self.client, self.accumulator, loop=loop, clock=self.clock, backoff=backoff, on_failure=self.fail
             )
@@ -170,6 +176,7 @@ class Engine:
             describe=self.client.describe,
         )
         self._sender.attach(self.client, self.accumulator, self.delivery, self.outcomes, self.topics, self.room)
+        self.transactions = transactions_of(self, self._sender)
         self.meters.watch(self.accumulator, self.client, self.interceptors, self.clock)
 
     # --- records on their way in, and out again
@@ -329,6 +336,8 @@ class Engine:
         try:
             if timeout != 0:
                 limit_s = None if timeout is None else self._time_to_deliver(timeout)
+                if self.transactions is not None:
+                    limit_s = await end_in_time(self.transactions, limit_s, hurry)
                 waited_for = [self._flush()[1], hurry]
                 done, _ = await asyncio.wait(waited_for, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
                 if not done:
@@ -352,6 +361,8 @@ class Engine:
         self._sender.close()
         if self._identity is not None:
             await self._identity.close()
+        if self.transactions is not None:
+            await self.transactions.stop()
         if self._sending is not None:
             # What it ended with has been told by then.
             self._sending.cancel()

@@ -1,7 +1,7 @@
 cdef class Guard:
-    cdef public object state, loop, cause
+    cdef public object state, loop, cause, barred
     cdef public bint forked
-    cdef bint _usable
+    cdef bint _usable, _open
     cdef unsigned long long _thread
     cdef object _is_running, __weakref__
 

@@ -10,7 +10,7 @@ from enum import Enum
 from threading import get_ident
 from weakref import WeakSet
 
-from aioprod.errors import ProducerClosedError, UsageError
+from aioprod.errors import AioprodError, ProducerClosedError, UsageError
 
 __all__ = ["Guard", "State"]
 
@@ -28,8 +28,9 @@ class State(Enum):
 class Guard:
     """Refuses calls that can't work, each with one sentence; a call that can costs next to nothing.
 
-    `cause` is set when the producer has failed. A fork is noticed through `os.register_at_fork`, not per call; the
-    running loop is known by its thread, since asking asyncio for it costs a system call before Python 3.12.
+    `cause` is set when the producer has failed. `barred` says why no record is accepted while nothing else is wrong: a
+    producer with transactions takes them within one only. A fork is noticed through `os.register_at_fork`, not per
+    call; the running loop is known by its thread, since asking asyncio for it costs a system call before Python 3.12.
     """
 
     def __init__(self) -> None:
@@ -37,14 +38,21 @@ class Guard:
         self.loop: asyncio.AbstractEventLoop | None = None
         self.cause: BaseException | None = None
         self.forked = False
+        self.barred: Callable[[], AioprodError | None] | None = None
         self._usable = False
+        self._open = True
         self._thread = 0
         self._is_running: Callable[[], bool] = bool
 
     def enter(self, state: State) -> None:
         """The producer goes to its next state; records are accepted in RUNNING only."""
         self.state = state
-        self._usable = state is State.RUNNING and self.cause is None and not self.forked
+        self._usable = self._open and state is State.RUNNING and self.cause is None and not self.forked
+
+    def admit(self, is_open: bool) -> None:
+        """Whether records are accepted, as far as transactions are concerned."""
+        self._open = is_open
+        self.enter(self.state)
 
     def fail(self, cause: BaseException) -> None:
         """The producer is broken."""
@@ -64,9 +72,22 @@ class Guard:
         self._usable = False
 
     def check(self) -> None:
-        """Raise UsageError or ProducerClosedError unless a record can be accepted here and now."""
+        """Raise UsageError, ProducerClosedError or what `barred` says unless a record can be accepted here and now."""
         if not self._usable or get_ident() != self._thread or not self._is_running():
+            raise self._reason()
+
+    def check_running(self) -> None:
+        """Raise UsageError or ProducerClosedError unless the producer runs and is called where it lives."""
+        is_usable = self.state is State.RUNNING and self.cause is None and not self.forked
+        if not is_usable or get_ident() != self._thread or not self._is_running():
             raise self.refusal()
+
+    def _reason(self) -> AioprodError:
+        """Why a record is not accepted."""
+        if self.state is State.RUNNING and not self._open and self.barred is not None:
+            self.check_running()
+            return self.barred() or self.refusal()
+        return self.refusal()
 
     def check_not_closed(self) -> None:
         """Raise ProducerClosedError when somebody closed the producer while it started."""

@@ -15,7 +15,9 @@ from aioprod.errors import (
     BrokerError,
     ErrorCode,
     MetadataTimeoutError,
+    ProtocolError,
     UnsupportedVersionError,
+    UsageError,
 )
 from aioprod.messages import InitProducerIdRequest
 from aioprod.net.client import Client
@@ -66,7 +68,7 @@ class IdentityKeeper:
         last: list[AioprodError] = []
         try:
             async with scope:
-                await self._obtain(last.append)
+                await self._obtain(last.append, may_pass)
         except TimeoutError as error:
             if not scope.expired():
                 raise
@@ -74,15 +76,15 @@ class IdentityKeeper:
             text = f"No broker gave the producer an id within {timeout_s:g} s.{reason}"
             raise MetadataTimeoutError(text, hint=OFF) from (last[-1] if last else error)
 
-    async def _obtain(self, heard: Callable[[AioprodError], object]) -> None:
-        """Ask until a broker gives an id; `heard` is told of what may pass."""
+    async def _obtain(self, heard: Callable[[AioprodError], object], may_pass: Callable[[AioprodError], bool]) -> None:
+        """Ask until a broker gives an id; `heard` is told of each failure that may pass."""
         attempts = 0
         while True:
             try:
                 await self._ask()
                 return
-            except (BrokerConnectionError, BrokerError) as error:
-                if isinstance(error, BrokerError) and not is_passing(error):
+            except AioprodError as error:
+                if not may_pass(error):
                     raise
                 heard(error)
             attempts += 1
@@ -111,7 +113,9 @@ class IdentityKeeper:
 
     def _renew(self) -> None:
         """The epochs are used up: partitions wait for another id, their records for no longer than their deadline."""
-        self._renewal = self._loop.create_task(self._obtain(self._told_again), name="aioprod producer id")
+        self._renewal = self._loop.create_task(
+            self._obtain(self._told_again, lambda error: not isinstance(error, UsageError)), name="aioprod producer id"
+        )
         self._renewal.add_done_callback(self._renewed)
 
     def _told_again(self, error: AioprodError) -> None:
@@ -128,6 +132,8 @@ class IdentityKeeper:
             await asyncio.wait([self._renewal])
 
 
-def is_passing(error: BrokerError) -> bool:
-    """Whether a broker may answer otherwise later."""
-    return isinstance(error.code, ErrorCode) and error.code.retriable
+def may_pass(error: AioprodError) -> bool:
+    """Whether another broker, or the same one later, may give another answer."""
+    if isinstance(error, BrokerError):
+        return isinstance(error.code, ErrorCode) and error.code.retriable
+    return isinstance(error, (BrokerConnectionError, ProtocolError))

@@ -54,6 +54,8 @@ class Meters:
         metrics.connection_count.read = lambda: len(self._connected)
         metrics.loop_gap_max.read = lambda: self._longest_hold_s * 1000
         metrics.metadata_age_s.read = lambda: client.metadata.age(clock())
+        sequences = accumulator.sequences
+        metrics.epoch_bumps.read = lambda: 0 if sequences is None else sequences.bumps
         metrics.interceptor_failures.read = lambda: interceptors.failures
 
     def sent(self, batches: list[Batch], now: float) -> None:

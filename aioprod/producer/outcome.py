@@ -37,6 +37,9 @@ __all__ = ["FAILED_PER_TURN", "Outcomes"]
 
 OUT_OF_SEQUENCE = (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID)
 
+COMPLETION_SHARE = 0.2
+"""The part of the usual backoff after which a broker is asked again that is completing the transaction before."""
+
 FAILED_PER_TURN = 100
 """Batches that are given up in one turn of the loop when many of them are at once: some milliseconds' worth."""
 
@@ -50,7 +53,8 @@ class Outcomes:
     """Reads answers, applies the error table, and hands settled batches to the delivery.
 
     `backoff` maps the number of failed attempts to seconds; `wake` makes the sender look at what is due now: the end
-    of a backoff, a request for metadata.
+    of a backoff, a request for metadata. `given_up`: nothing is sent again, for this reason and cause, as the
+    transaction is lost; `on_failed_batch` is then called with each batch that was not delivered, and why.
     """
 
     def __init__(
@@ -69,6 +73,8 @@ class Outcomes:
         self._meters = meters
         self._backoff = backoff
         self._wake = wake
+        self.given_up: tuple[str, AioprodError] | None = None
+        self.on_failed_batch: Callable[[Batch, str], None] | None = None
 
     # --- answers
 
@@ -216,10 +222,16 @@ class Outcomes:
         if self._is_orphan(batch):
             self._fail_orphan(batch, now)
             return
+        if self.given_up is not None:
+            self._give_up(batch, now)
+            return
         self._meters.retried(batch)
         leader = batch.partition.queue
         has_moved = leader is not None and leader.node_id != batch.broker
-        requeue(self._accumulator, batch, now, 0.0 if has_moved else self._backoff(batch.attempts - 1))
+        delay_s = 0.0 if has_moved else self._backoff(batch.attempts - 1)
+        if batch.code == ErrorCode.CONCURRENT_TRANSACTIONS:
+            delay_s *= COMPLETION_SHARE
+        requeue(self._accumulator, batch, now, delay_s)
         self._wake()
 
     def _refresh(self, batch: Batch, now: float) -> None:
@@ -291,6 +303,22 @@ class Outcomes:
             reasons=reasons,
         )
         self._delivery.fail(batch, failure)
+        if self.on_failed_batch is not None:
+            self.on_failed_batch(batch, message)
+
+    def _give_up(self, batch: Batch, now: float) -> None:
+        assert self.given_up is not None
+        why, batch.cause = self.given_up
+        self.fail(batch, now, why)
+
+    def fail_unsent(self, now: float) -> bool:
+        """Give up a turn's worth of what is not on the wire, as the transaction is lost; whether there is more."""
+        incomplete = self._accumulator.incomplete
+        unsent = (batch for batch in incomplete if batch.state != BatchState.IN_FLIGHT)
+        batches = list(islice(unsent, FAILED_PER_TURN))
+        for batch in batches:
+            self._give_up(batch, now)
+        return len(batches) == FAILED_PER_TURN
 
     def fail_some(self, now: float, why: str, cause: BaseException | None) -> bool:
         """Give up a turn's worth of what has no outcome yet, as the producer ends; whether there is more."""

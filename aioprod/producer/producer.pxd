@@ -2,12 +2,10 @@ cimport cython
 
 from aioprod.core.accumulator cimport Accumulator
 from aioprod.producer.clock cimport Clock
-from aioprod.producer.guard cimport Guard
+from aioprod.producer.transactional cimport TransactionalCalls
 
 
-cdef class Producer:
-    cdef readonly object config, _engine
-    cdef Guard _guard
+cdef class Producer(TransactionalCalls):
     cdef Clock _clock
     cdef Accumulator _accumulator
     cdef object _loop, _create_future, _withdraw, __weakref__

@@ -13,11 +13,11 @@ from aioprod.core.accumulator import Accumulator
 from aioprod.core.batch import Batch, ParkedRecord
 from aioprod.errors import AioprodError, BufferFullError, InvalidRecordError
 from aioprod.producer.clock import Clock
-from aioprod.producer.engine import Engine
 from aioprod.producer.futures import DeliveryFuture
 from aioprod.producer.preparation import Prepared, as_bytes, callback, partition_index, seconds, timestamp_ms
 from aioprod.producer.send_arrow import send_arrow
 from aioprod.producer.send_many import send_many
+from aioprod.producer.transactional import TransactionalCalls
 from aioprod.records.headers import NO_HEADERS, encode_headers
 from aioprod.types import (
     Buffered,
@@ -34,7 +34,7 @@ from aioprod.types import (
 __all__ = ["Producer"]
 
 
-class Producer:
+class Producer(TransactionalCalls):
     """Sends records to Kafka from one event loop; use it as `async with Producer("host:9092") as producer`.
 
     `options` are fields of `ProducerConfig` (Java's names in snake_case, `linger_ms=5`); they win over those of
@@ -63,9 +63,8 @@ class Producer:
             "interceptor_classes": _several(interceptors) or None,
         }
         options |= {name: value for name, value in named.items() if value is not None}
-        self.config = ProducerConfig.from_options(**options) if config is None else config.replace(**options)
-        self._engine = Engine(self.config, callback("on_error", on_error))
-        self._guard = self._engine.guard
+        config = ProducerConfig.from_options(**options) if config is None else config.replace(**options)
+        super().__init__(config, callback("on_error", on_error))
         self._is_plain = self._engine.preparation.plain
         # From start() on; nothing reads them before, as the guard refuses the call.
         self._clock: Clock
@@ -246,7 +245,7 @@ class Producer:
 
         Who awaits it between not too many `send_nowait()` or `submit()` never gets a BufferFullError.
         """
-        self._guard.check()
+        self._guard.check_running()
         await self._engine.room.drain()
 
     async def flush(self, timeout: float | None = None) -> None:
@@ -254,7 +253,7 @@ class Producer:
 
         Raises FlushTimeoutError after `timeout` seconds; the records go on.
         """
-        self._guard.check()
+        self._guard.check_running()
         await self._engine.flush(seconds("flush", timeout))
 
     # --- what is known
@@ -264,7 +263,7 @@ class Producer:
 
         Raises MetadataTimeoutError, InvalidTopicError, UnknownTopicError or AuthorizationError.
         """
-        self._guard.check()
+        self._guard.check_running()
         return await self._engine.partitions_for(topic)
 
     def add_metadata_listener(self, listener: Callable[[Cluster], object]) -> None:

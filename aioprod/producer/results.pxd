@@ -17,6 +17,7 @@ cdef class Delivery:
     cdef readonly long long delivered
     cdef readonly dict counts
     cdef public list unseen, undelivered
+    cdef public object on_refused
     cdef Py_ssize_t _unseen_left
 
     @cython.locals(batch=Batch, waiters=list, withdrawn=set, cost=Py_ssize_t, unheard=bint)

@@ -59,7 +59,8 @@ class Delivery:
     """Settled batches on their way to those who wait, in order, a few milliseconds of each turn of the loop.
 
     `held` is called with the time that each turn took, in seconds, `room_freed` when bytes were given back,
-    `watch_unseen` when `report_unseen` is wanted in a while.
+    `watch_unseen` when `report_unseen` is wanted in a while, `on_refused` with the reason when accepted records never
+    got a partition.
     """
 
     def __init__(
@@ -91,6 +92,7 @@ class Delivery:
         self.counts: dict[type[DeliveryError], int] = {NotSentError: 0, UnknownOutcomeError: 0, RejectedError: 0}
         self.delivered = 0
         self.undelivered: list[DeliveryError] | None = None
+        self.on_refused: Callable[[AioprodError], None] | None = None
 
     # --- what comes in
 
@@ -111,6 +113,8 @@ class Delivery:
         """
         message = ""
         for record in records:
+            if not message and self.on_refused is not None:
+                self.on_refused(cause)
             message = message or f"A record for topic {record.topic.name!r} was not sent: {cause.message}"
             waiter = record.waiter
             if isinstance(waiter, Future) and type(waiter) is not DeliveryFuture:

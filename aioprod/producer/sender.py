@@ -117,6 +117,10 @@ class Sender(ClientListener):
         """Nothing lingers any more."""
         self._dispatch.closing = True
 
+    def limit_produce(self, version_max: int) -> None:
+        """Use no newer Produce version than this."""
+        self._dispatch.version_max = version_max
+
     def close(self) -> None:
         """Everything has its outcome: end the threads."""
         if self._compressor is not None:

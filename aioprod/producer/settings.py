@@ -21,6 +21,7 @@ class SenderSettings:
 
     acks: int
     transactional: bool
+    transactional_id: bytes | None
     retries: int
     in_flight_max: int
     max_request_size: int
@@ -44,6 +45,7 @@ def sender_settings(config: ProducerConfig) -> SenderSettings:
     return SenderSettings(
         acks=config.acks,
         transactional=config.transactional_id is not None,
+        transactional_id=None if config.transactional_id is None else config.transactional_id.encode(),
         retries=config.retries,
         in_flight_max=config.max_in_flight_requests_per_connection,
         max_request_size=config.max_request_size,

@@ -104,7 +104,7 @@ class Topics:
             await self._change(remaining_s)
             if topic.refusal is not None:
                 raise topic.refusal.again()
-            self._guard.check()
+            self._guard.check_running()
 
     async def _change(self, timeout_s: float) -> None:
         waiter = self._loop.create_future()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import functools
+import inspect
 import os
 import re
 import threading
@@ -16,9 +18,10 @@ import pytest
 
 from aioprod.testing.cluster import KafkaCluster
 from aioprod.testing.errors import KafkaUnavailableError
+from aioprod.testing.fake import FakeCluster
 from aioprod.testing.proxy import TcpProxy
 
-__all__ = ["LoopThread", "fresh_topic", "proxies", "running_cluster"]
+__all__ = ["FakeClusterThread", "LoopThread", "fresh_topic", "proxies", "running_cluster", "running_fake_cluster"]
 
 T = TypeVar("T")
 
@@ -69,6 +72,43 @@ def running_cluster(brokers: int = 1, **options: Any) -> Iterator[KafkaCluster]:
             yield cluster
         finally:
             loop.run(cluster.close())
+
+
+class FakeClusterThread:
+    """A `FakeCluster` that runs in a thread of its own, so that its user may have any event loop or none.
+
+    It has all that a `FakeCluster` has. Each call is carried out in that thread, and is a plain one here where it is a
+    coroutine there: `cluster.kill(1)`. Whatever else needs the cluster's loop goes through `call`.
+    """
+
+    def __init__(self, cluster: FakeCluster, thread: LoopThread) -> None:
+        self._cluster = cluster
+        self._thread = thread
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._cluster, name)
+        return functools.partial(self.call, found) if callable(found) else found
+
+    def call(self, work: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        """Call `work` in the cluster's thread, and return its result: `cluster.call(fault.release)`."""
+
+        async def inside() -> Any:
+            result = work(*arguments, **options)
+            return await result if inspect.isawaitable(result) else result
+
+        return self._thread.run(inside())
+
+
+@contextmanager
+def running_fake_cluster(brokers: int = 3, **options: Any) -> Iterator[FakeClusterThread]:
+    """A `FakeCluster(brokers, **options)` in a thread of its own."""
+    with LoopThread() as thread:
+        cluster = FakeCluster(brokers, **options)
+        thread.run(cluster.__aenter__())
+        try:
+            yield FakeClusterThread(cluster, thread)
+        finally:
+            thread.run(cluster.__aexit__(None, None, None))
 
 
 @contextmanager

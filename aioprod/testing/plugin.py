@@ -1,7 +1,7 @@
-"""The pytest plugin: real Kafka for any test, in any asyncio mode, as its fixtures are plain ones.
+"""The pytest plugin: Kafka for any test, in any asyncio mode, as its fixtures are plain ones.
 
-Where this machine has no Kafka to offer the tests are skipped with the reason; but not where AIOPROD_KAFKA names a
-backend: then that is an error.
+Where this machine has no Kafka to offer the tests that want a real one are skipped with the reason; but not where
+AIOPROD_KAFKA names a backend: then that is an error.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import pytest
 
 if TYPE_CHECKING:
     from aioprod.testing.cluster import KafkaCluster
+    from aioprod.testing.fixtures import FakeClusterThread
     from aioprod.testing.proxy import TcpProxy
 
 
@@ -31,6 +32,15 @@ def kafka_cluster_3() -> Iterator[KafkaCluster]:
     from aioprod.testing.fixtures import running_cluster
 
     with running_cluster(3) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def fake_cluster() -> Iterator[FakeClusterThread]:
+    """Three brokers inside this process, without topics; they speak Kafka's protocol and fail on demand."""
+    from aioprod.testing.fixtures import running_fake_cluster
+
+    with running_fake_cluster() as cluster:
         yield cluster
 
 

@@ -31,6 +31,7 @@ def settings(job: Job) -> dict[str, Any]:
         "compression_type": job.compression,
         "compression_gzip_level": job.gzip_level,
         "buffer_memory": job.buffer_memory,
+        "enable_idempotence": job.idempotence,
     }
     return {name: value for name, value in given.items() if value is not None}
 

@@ -6,11 +6,11 @@ import asyncio
 import time
 from typing import Final, NamedTuple, cast
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
 from aioprod.testing import KafkaCluster
 
-__all__ = ["APPEND_TIME", "CREATE_TIME", "Stored", "read_topic", "stored"]
+__all__ = ["APPEND_TIME", "CREATE_TIME", "Stored", "committed", "read_topic", "stored"]
 
 CREATE_TIME: Final = 1
 APPEND_TIME: Final = 2
@@ -34,15 +34,25 @@ async def stored(cluster: KafkaCluster, topic: str) -> list[Stored]:
     return await asyncio.to_thread(read_topic, cluster.bootstrap_servers, topic)
 
 
-def read_topic(bootstrap_servers: str, topic: str) -> list[Stored]:
-    """All that is in a topic now, by partition and offset; raises TimeoutError after two minutes."""
+async def committed(cluster: KafkaCluster, topic: str) -> list[Stored]:
+    """All that a reader with read_committed sees in a topic, once no transaction is open in it."""
+    return await asyncio.to_thread(read_topic, cluster.bootstrap_servers, topic, "read_committed")
+
+
+def read_topic(bootstrap_servers: str, topic: str, isolation: str = "read_uncommitted") -> list[Stored]:
+    """All that is in a topic now, by partition and offset; raises TimeoutError after two minutes.
+
+    With read_committed that is also how a transaction is noticed which nobody ends.
+    """
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap_servers,
             "group.id": "integration",
             "enable.auto.commit": False,
             "check.crcs": True,
-            "enable.partition.eof": False,
+            # The end of a partition may be the marker of a transaction, which no record tells of.
+            "enable.partition.eof": True,
+            "isolation.level": isolation,
             "reconnect.backoff.max.ms": 500,
         }
     )
@@ -64,12 +74,14 @@ def _read(consumer: Consumer, topic: str) -> list[Stored]:
             raise TimeoutError(f"Topic {topic} was not read to its end: {unread} are still to be reached.")
         for message in consumer.consume(2000, timeout=0.1):
             error, partition, offset = message.error(), message.partition(), message.offset()
-            assert error is None, error
             assert partition is not None
             assert offset is not None
+            if error is not None:
+                assert error.code() == KafkaError._PARTITION_EOF, error
+                if offset >= unread.get(partition, 0):
+                    unread.pop(partition, None)
+                continue
             kind, timestamp = message.timestamp()
             headers = tuple(cast("list[tuple[str, bytes | None]]", message.headers() or []))
             records.append(Stored(partition, offset, message.key(), message.value(), headers, timestamp, kind))
-            if offset + 1 >= unread.get(partition, 0):
-                unread.pop(partition, None)
     return records

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from pathlib import Path
 
 import pytest
 
 from aioprod import Producer, errors
-from aioprod.testing import KafkaCluster, TcpProxy
+from aioprod.testing import FakeCluster, KafkaCluster, TcpProxy
+from aioprod.testing.fake import Fault
 from tests.support.snippets import PAGES, ROOT, Snippet, snippets
+
+pytest_plugins = ["pytester"]
 
 SNIPPETS = [snippet for page in PAGES for snippet in snippets(page)]
 
@@ -65,12 +69,35 @@ def test_methods_that_are_named_exist() -> None:
 
 def test_testing_tools_that_are_named_exist() -> None:
     text = (ROOT / "docs" / "testing.md").read_text()
-    clusters = set(re.findall(r"\bcluster\.(\w+)", text)) - {"proxies", "bootstrap_servers"}
+    clusters = set(re.findall(r"\bcluster\.(\w+)", text[text.index("## KafkaCluster") :]))
+    clusters -= {"proxies", "bootstrap_servers"}
     proxies = set(re.findall(r"\bproxy\.(\w+)", text))
     assert clusters
     assert proxies
     assert {name for name in clusters if not hasattr(KafkaCluster, name)} == set()
     assert {name for name in proxies if not hasattr(TcpProxy, name)} == set()
+
+
+def test_calls_of_the_fake_cluster_that_are_named_exist() -> None:
+    text = (ROOT / "docs" / "testing.md").read_text()
+    section = text[text.index("## FakeCluster") : text.index("### Faults")]
+    rows = re.findall(r"^\| (`.*?`) \|", section, re.MULTILINE)
+    named = {name for row in rows for name in re.findall(r"(\w+)\(", row)} - {"FakeCluster"}
+    named |= set(re.findall(r"\bcluster\.(\w+)", section))
+    assert len(named) > 12
+    assert {name for name in named if not hasattr(FakeCluster, name)} == set()
+    faults = re.findall(r"^\| (`.*?) \|", text[text.index("### Faults") : text.index("## KafkaCluster")], re.MULTILINE)
+    fields = {name for row in faults for name in re.findall(r"`([a-z_]+)", row)}
+    assert fields == {field.name for field in dataclasses.fields(Fault)} - {"kind", "hits", "reached", "released"}
+
+
+def test_the_test_of_a_service_in_the_readme_passes(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    (snippet,) = [one for one in snippets(ROOT / "README.md") if "fake_cluster" in one.text]
+    pytester.makepyfile(snippet.text)
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    plugins = ("-p", "aioprod.testing.plugin", "-p", "pytest_asyncio.plugin", "-o", "asyncio_mode=auto")
+    result = pytester.runpytest_inprocess(*plugins, "-o", "asyncio_default_fixture_loop_scope=function")
+    result.assert_outcomes(passed=1)
 
 
 def test_partitioners_that_are_named_exist() -> None:

@@ -33,13 +33,14 @@ KAFKA_4_3 = {
     "TxnOffsetCommit": (28, 0, 5, 3),
     "SaslAuthenticate": (36, 0, 2, 2),
     "DescribeCluster": (60, 0, 2, 0),
+    "DescribeTransactions": (65, 0, 0, 0),
     "ConsumerGroupHeartbeat": (68, 0, 1, 0),
     "GetTelemetrySubscriptions": (71, 0, 0, 0),
     "PushTelemetry": (72, 0, 0, 0),
 }
 
 
-def test_the_25_requests_and_their_versions() -> None:
+def test_the_26_requests_and_their_versions() -> None:
     declared = {kind.NAME: (kind.API_KEY, *kind.VERSIONS, kind.FLEXIBLE) for kind in REQUESTS}
     assert declared == KAFKA_4_3
     assert [kind.API_KEY for kind in REQUESTS] == sorted(REQUESTS_BY_KEY)

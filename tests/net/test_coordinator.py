@@ -18,30 +18,63 @@ from aioprod.errors import (
     UsageError,
 )
 from aioprod.messages import FindCoordinatorRequest, FindCoordinatorResponse, InitProducerIdRequest
+from aioprod.messages.find_coordinator import Coordinator as CoordinatorRow
 from aioprod.messages.negotiation import ByVersion
 from aioprod.net import Client, Coordinator, coordinator
+from aioprod.testing import FakeCluster
 from tests.support.clients import running_client
-from tests.support.coordinators import Coordinators
-from tests.support.fake_broker import FakeBrokers
 
+NOWHERE = 99
 INIT = InitProducerIdRequest(transactional_id="orders", transaction_timeout_ms=1000)
+
+
+class Coordinators:
+    """What the cluster says of coordinators; `node_id` is that of all keys, None while there is none."""
+
+    def __init__(self, cluster: FakeCluster, node_id: int | None) -> None:
+        self._cluster = cluster
+        self.node_id = node_id
+
+    @property
+    def node_id(self) -> int | None:
+        return self._node_id
+
+    @node_id.setter
+    def node_id(self, node_id: int | None) -> None:
+        self._node_id = node_id
+        for key in ("orders", "readers"):
+            self._cluster.move_coordinator(key, NOWHERE if node_id is None else node_id)
+
+    @property
+    def found(self) -> list[tuple[int, str]]:
+        """The type and the key of each question for a coordinator."""
+        asked = self._cluster.seen_of(FindCoordinatorRequest)
+        return [(one.key_type, key) for one in asked for key in one.coordinator_keys or (one.key,)]
+
+    def refuse(self, code: ErrorCode, times: int | None = None) -> None:
+        """Name no coordinators any more."""
+        self._cluster.fault(FindCoordinatorRequest, error=code, times=times)
 
 
 @contextlib.asynccontextmanager
 async def asking(
-    count: int = 3, node_id: int | None = 2, **options: Any
-) -> AsyncIterator[tuple[FakeBrokers, Coordinators, Client, Coordinator]]:
+    count: int = 3, node_id: int | None = 2, version: int = 6, **options: Any
+) -> AsyncIterator[tuple[FakeCluster, Coordinators, Client, Coordinator]]:
     """Brokers of which one is the coordinator, and somebody to ask it."""
-    async with FakeBrokers(count) as brokers:
+    async with FakeCluster(count) as brokers:
         coordinators = Coordinators(brokers, node_id)
+        for broker in brokers.brokers.values():
+            broker.versions[FindCoordinatorRequest] = (version, version)
         async with running_client(*brokers.addresses, **options) as (client, _):
             yield brokers, coordinators, client, Coordinator(client, "transaction", "orders")
 
 
-async def ask(client: Client, one: Coordinator, timeout_s: float = 10.0) -> int:
+async def ask(client: Client, one: Coordinator, timeout_s: float = 10.0) -> int | None:
     """Who answered."""
-    answer = await one.request(INIT, deadline=client.now() + timeout_s)
-    return answer.producer_id
+    message = InitProducerIdRequest(transactional_id=one.key, transaction_timeout_ms=1000)
+    answer = await one.request(message, deadline=client.now() + timeout_s)
+    assert answer.error_code == ErrorCode.NONE
+    return one.node_id
 
 
 # -- where it is -----------------------------------------------------------------------------------------------------
@@ -49,9 +82,7 @@ async def ask(client: Client, one: Coordinator, timeout_s: float = 10.0) -> int:
 
 @pytest.mark.parametrize("version", range(7))
 async def test_it_is_found_in_every_version_of_the_question(version: int) -> None:
-    async with asking() as (brokers, coordinators, client, _):
-        for broker in brokers.brokers.values():
-            broker.versions[FindCoordinatorRequest] = (version, version)
+    async with asking(version=version) as (_, coordinators, client, _):
         group = Coordinator(client, "group", "readers")
         assert await ask(client, group) == 2
         assert coordinators.found == [(0, "readers")]
@@ -61,8 +92,7 @@ async def test_it_is_found_in_every_version_of_the_question(version: int) -> Non
 
 
 async def test_the_first_version_knows_nothing_of_transactions() -> None:
-    async with asking(1, 1) as (brokers, _, client, one):
-        brokers[1].versions[FindCoordinatorRequest] = (0, 0)
+    async with asking(1, 1, version=0) as (_, _, client, one):
         with pytest.raises(UnsupportedVersionError):
             await ask(client, one)
 
@@ -154,7 +184,7 @@ async def test_one_that_is_slow_is_waited_for_although_nobody_else_answers(monke
     monkeypatch.setattr(coordinator, "_DOUBT_S", 0.01)
     async with asking() as (brokers, coordinators, client, one):
         assert await ask(client, one) == 2
-        coordinators.refusal = (ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, None)
+        coordinators.refuse(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         held = brokers.fault(InitProducerIdRequest, hold=True)
         waiting = asyncio.create_task(ask(client, one))
         while len(coordinators.found) < 3:
@@ -200,9 +230,9 @@ async def test_a_dead_coordinator_in_time() -> None:
 )
 async def test_who_may_not_know_hears_so(code: ErrorCode) -> None:
     async with asking() as (_, coordinators, client, one):
-        coordinators.refusal = (code, "Not for you.")
+        coordinators.refuse(code)
         with pytest.raises(
-            AuthorizationError, match=r"transactional id 'orders' is not told: Not for you\. "
+            AuthorizationError, match=rf"transactional id 'orders' is not told: {code.name}\. "
         ) as caught:
             await ask(client, one)
         assert caught.value.resource == "orders"
@@ -210,14 +240,14 @@ async def test_who_may_not_know_hears_so(code: ErrorCode) -> None:
 
 async def test_other_refusals_have_their_code() -> None:
     async with asking() as (brokers, coordinators, client, one):
-        coordinators.refusal = (ErrorCode.INVALID_GROUP_ID, None)
-        with pytest.raises(BrokerError, match=r"is not told: the broker answered INVALID_GROUP_ID\.") as caught:
+        coordinators.refuse(ErrorCode.INVALID_GROUP_ID, times=1)
+        with pytest.raises(BrokerError, match=r"is not told: INVALID_GROUP_ID\.") as caught:
             await ask(client, one)
         assert caught.value.code == ErrorCode.INVALID_GROUP_ID
         brokers.fault(
             FindCoordinatorRequest,
-            edit=lambda answer: FindCoordinatorResponse(
-                coordinators=(type(answer.coordinators[0])(key="orders", error_code=9999, error_message=None),)
+            edit=lambda _: FindCoordinatorResponse(
+                coordinators=(CoordinatorRow(key="orders", error_code=9999, error_message=None),)
             ),
         )
         with pytest.raises(BrokerError, match=r"the broker answered error 9999\."):
@@ -226,10 +256,9 @@ async def test_other_refusals_have_their_code() -> None:
 
 @pytest.mark.parametrize("empty", [False, True])
 async def test_an_answer_about_other_keys_is_refused(empty: bool) -> None:
-    async with asking(1, 1) as (brokers, coordinators, client, one):
-        coordinators.names_other_keys = True
-        if empty:
-            brokers.fault(FindCoordinatorRequest, edit=lambda _: FindCoordinatorResponse())
+    async with asking(1, 1) as (brokers, _, client, one):
+        rows = () if empty else (CoordinatorRow(key="another", node_id=1, error_message=None),)
+        brokers.fault(FindCoordinatorRequest, edit=lambda _: FindCoordinatorResponse(coordinators=rows))
         with pytest.raises(ProtocolError, match="does not name the coordinator of transactional id 'orders'"):
             await ask(client, one)
 

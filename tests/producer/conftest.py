@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 import pytest
 import uvloop
 
+from aioprod.testing import FakeCluster
 from tests.support.fake_broker import FakeBrokers
 
 
@@ -43,3 +44,27 @@ async def three_brokers() -> AsyncIterator[FakeBrokers]:
     """A cluster."""
     async with FakeBrokers(3) as brokers:
         yield brokers
+
+
+@pytest.fixture(params=[2, 1], ids=["implicit", "explicit"])
+async def cluster(request: pytest.FixtureRequest) -> AsyncIterator[FakeCluster]:
+    """Three brokers and a topic "t" of three partitions."""
+    async with FakeCluster(3, transaction_version=request.param) as cluster:
+        cluster.create_topic("t", 3)
+        yield cluster
+
+
+@pytest.fixture
+async def implicit() -> AsyncIterator[FakeCluster]:
+    """One broker of transaction version 2."""
+    async with FakeCluster(transaction_version=2) as cluster:
+        cluster.create_topic("t", 3)
+        yield cluster
+
+
+@pytest.fixture
+async def explicit() -> AsyncIterator[FakeCluster]:
+    """One broker of transaction version 1."""
+    async with FakeCluster(transaction_version=1) as cluster:
+        cluster.create_topic("t", 3)
+        yield cluster

@@ -209,7 +209,7 @@ def test_bad_options_are_refused_when_the_producer_is_made() -> None:
         {"linger": 5},
         {"acks": 7},
         {"security_protocol": "SSL"},
-        {"transactional_id": "t"},
+        {"transactional_id": "t", "acks": 1},
     ]
     for options in bad:
         with pytest.raises(ConfigError):

@@ -36,6 +36,12 @@ USERS_TESTS = """
     def test_from_a_loop_of_ones_own(kafka_cluster):
         asyncio.run(kafka_cluster.create_topic("mine"))
 
+    def test_fake_brokers(fake_cluster):
+        topic = fake_cluster.create_topic("orders")
+        fake_cluster.kill(topic.partitions[0].leader)
+        assert fake_cluster.topics["orders"].partitions[0].leader == 2
+        assert answers(fake_cluster.bootstrap.split(",")[1])
+
     def test_proxy(kafka_cluster, tcp_proxy):
         proxy = tcp_proxy(kafka_cluster.bootstrap_servers)
         assert answers(proxy.address)
@@ -53,7 +59,7 @@ def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, tests: str) 
 def test_the_fixtures_serve_plain_and_async_tests(
     local_kafka: Path, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run(pytester, monkeypatch, USERS_TESTS).assert_outcomes(passed=5)
+    run(pytester, monkeypatch, USERS_TESTS).assert_outcomes(passed=6)
     assert list(local_kafka.iterdir()) == []
 
 

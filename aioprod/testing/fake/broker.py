@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from aioprod.errors import ErrorCode, UnsupportedVersionError
-from aioprod.messages import ApiVersionsRequest, ApiVersionsResponse, ProduceRequest
-from aioprod.messages.api_versions import ApiVersion
+from aioprod.messages import ApiVersionsRequest, ApiVersionsResponse, FetchRequest, ProduceRequest
+from aioprod.messages.api_versions import ApiVersion, FinalizedFeatureKey, SupportedFeatureKey
 from aioprod.messages.registry import AnyRequest, decode_request
 from aioprod.testing.fake.faults import Fault, Seen
+from aioprod.testing.fake.fetch import wait_for_records
+from aioprod.testing.fake.quota import Quota
 from aioprod.testing.fake.requests import HANDLERS
 from aioprod.testing.fake.state import Call
 from aioprod.wire.frame import RequestHeader, encode_response
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["ACCEPT_TURNS", "FakeBroker"]
 
 HOST: Final = "127.0.0.1"
+FEATURE: Final = "transaction.version"
 ACCEPT_TURNS: Final = 5
 """Turns of the loop within which asyncio makes a connection out of what it has accepted."""
 
@@ -30,8 +33,9 @@ ACCEPT_TURNS: Final = 5
 class FakeBroker:
     """One broker of a `FakeCluster`.
 
-    `versions` is what it speaks, for a test to change. With `lists_itself=False` it does not list ApiVersions when it
-    refuses a version of that request, as brokers before 2.4.
+    `versions` is what it speaks, for a test to change; `quota` what may be produced here, by default without limit.
+    With `lists_itself=False` it does not list ApiVersions when it refuses a version of that request, as brokers before
+    2.4.
     """
 
     def __init__(self, cluster: FakeCluster, node_id: int) -> None:
@@ -40,6 +44,7 @@ class FakeBroker:
         answered: tuple[type[AnyRequest], ...] = (ApiVersionsRequest, *HANDLERS)
         self.versions = {kind: (kind.VERSIONS[0], kind.STABLE_MAX or kind.VERSIONS[1]) for kind in answered}
         self.lists_itself = True
+        self.quota: Quota | None = None
         self._cluster = cluster
         self._server: asyncio.Server | None = None
         self._connections: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
@@ -54,13 +59,13 @@ class FakeBroker:
     @property
     def connections(self) -> int:
         """How many clients are connected."""
-        return len(self._connections)
+        return sum(not writer.transport.is_closing() for writer in self._connections.values())
 
     async def start(self) -> None:
         """Listen, on the same port as before if it ran before, and be in the metadata."""
         self._server = await asyncio.start_server(self._accept, HOST, self.port)
         self.port = self._server.sockets[0].getsockname()[1]
-        self._cluster.state.nodes[self.node_id] = self.address
+        self._cluster.state.joined(self.node_id, self.address)
 
     async def kill(self, *, stay_in_metadata: bool = False) -> None:
         """Cut all connections and refuse new ones."""
@@ -72,7 +77,7 @@ class FakeBroker:
             self._server = None
         await self.cut()
         await asyncio.sleep(0)
-        self._thawed.set()
+        self.thaw()
         if not stay_in_metadata:
             self._cluster.state.nodes.pop(self.node_id, None)
 
@@ -90,10 +95,12 @@ class FakeBroker:
     def freeze(self) -> None:
         """Do nothing more, as a stopped process: connections are made and nobody answers; what arrives is kept."""
         self._thawed.clear()
+        self._cluster.state.frozen.add(self.node_id)
 
     def thaw(self) -> None:
         """Go on after `freeze`, with what arrived meanwhile, also of those who have left."""
         self._thawed.set()
+        self._cluster.state.frozen.discard(self.node_id)
 
     # -- one connection ----------------------------------------------------------------------------------------------
 
@@ -125,22 +132,25 @@ class FakeBroker:
         self._cluster.seen.append(Seen(self.node_id, header, message))
         fault = self._cluster.fault_for(self.node_id, message)
         if fault.half_open:
-            await asyncio.Event().wait()
+            await reader.read()
+            return False
         if not await self._passes(fault, writer):
             return False
-        answer, version = self._answer(header, message, fault)
+        answer, version = await self._answer(header, message, fault)
+        await self._thawed.wait()
         if fault.drop is not None or answer is None:
             return False
         if fault.silent:
             await reader.read()
             return False
-        if isinstance(message, ProduceRequest) and message.acks == 0:
-            return True
-        if fault.edit is not None:
-            answer = fault.edit(answer)
-        frame = encode_response(answer, version, header.correlation_id) if fault.reply is None else fault.reply
-        writer.write(frame[: fault.cut_after_bytes])
-        await writer.drain()
+        throttle_s = self._throttle_s(message, size)
+        if not (isinstance(message, ProduceRequest) and message.acks == 0):
+            told_ms = max(fault.throttle_ms, round(throttle_s * 1000))
+            writer.write(_frame(fault, replace(answer, throttle_time_ms=told_ms), version, header.correlation_id))
+            await writer.drain()
+        if throttle_s:
+            # Clients are to keep still; a broker does not rely on that.
+            await asyncio.sleep(throttle_s)
         return fault.cut_after_bytes is None
 
     async def _passes(self, fault: Fault, writer: asyncio.StreamWriter) -> bool:
@@ -154,22 +164,46 @@ class FakeBroker:
         await self._thawed.wait()
         return fault.drop != "before"
 
-    def _answer(self, header: RequestHeader, message: AnyRequest, fault: Fault) -> tuple[Response | None, int]:
+    def _throttle_s(self, message: AnyRequest, size: int) -> float:
+        if self.quota is None or not isinstance(message, ProduceRequest):
+            return 0.0
+        return self.quota.charge(size, self._cluster.state.timers.now())
+
+    async def _answer(self, header: RequestHeader, message: AnyRequest, fault: Fault) -> tuple[Any, int]:
+        """The answer and its version; None for a version that this broker does not speak."""
         first, last = self.versions.get(type(message), (0, -1))
+        is_spoken = first <= header.version <= last
         if isinstance(message, ApiVersionsRequest):
-            if not first <= header.version <= last:
-                return self._api_versions(ErrorCode.UNSUPPORTED_VERSION, fault), 0
-            return self._api_versions(fault.error, fault), header.version
-        if not first <= header.version <= last:
+            error = fault.error if is_spoken else ErrorCode.UNSUPPORTED_VERSION
+            return self._api_versions(error), header.version if is_spoken else 0
+        if not is_spoken:
             return None, 0
         call = Call(self._cluster.state, self.node_id, header.version, fault)
         answer = HANDLERS[type(message)](call, message)
-        return replace(answer, throttle_time_ms=fault.throttle_ms), header.version
+        if isinstance(message, FetchRequest):
+            answer = await wait_for_records(call, message, answer)
+        return answer, header.version
 
-    def _api_versions(self, error: ErrorCode, fault: Fault) -> ApiVersionsResponse:
+    def _api_versions(self, error: ErrorCode) -> ApiVersionsResponse:
         rows = [
             ApiVersion(api_key=kind.API_KEY, min_version=first, max_version=last)
             for kind, (first, last) in self.versions.items()
             if self.lists_itself or kind is not ApiVersionsRequest
         ]
-        return ApiVersionsResponse(error_code=error, api_keys=tuple(rows), throttle_time_ms=fault.throttle_ms)
+        level, epoch = self._cluster.state.transaction_version, self._cluster.state.features_epoch
+        finalized = FinalizedFeatureKey(name=FEATURE, max_version_level=level, min_version_level=level)
+        return ApiVersionsResponse(
+            error_code=error,
+            api_keys=tuple(rows),
+            supported_features=(SupportedFeatureKey(name=FEATURE, min_version=0, max_version=2),) if level else (),
+            finalized_features_epoch=epoch,
+            finalized_features=(finalized,) if level else (),
+        )
+
+
+def _frame(fault: Fault, answer: Response, version: int, correlation_id: int) -> bytes:
+    """The bytes that go out."""
+    if fault.edit is not None:
+        answer = fault.edit(answer)
+    frame = encode_response(answer, version, correlation_id) if fault.reply is None else fault.reply
+    return frame[: fault.cut_after_bytes]

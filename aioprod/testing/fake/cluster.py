@@ -6,10 +6,15 @@ from types import TracebackType
 from typing import Any, Self
 
 from aioprod.messages.registry import AnyRequest
+from aioprod.records.parser import ParsedRecord
 from aioprod.testing.fake.broker import FakeBroker
 from aioprod.testing.fake.faults import Fault, Seen
+from aioprod.testing.fake.groups import FakeGroup
+from aioprod.testing.fake.log import Isolation
 from aioprod.testing.fake.state import FakeState
+from aioprod.testing.fake.timers import Timers
 from aioprod.testing.fake.topics import FakeTopic, Topics
+from aioprod.types import TopicPartition
 
 __all__ = ["FakeCluster"]
 
@@ -26,15 +31,16 @@ class FakeCluster:
     Nothing but the loop tells the time here, and all that is random comes from `seed`. A broker handles the requests of
     one connection one after the other, as Kafka does: one that is held or delayed holds back those behind it.
 
-    `state` holds topics and settings, `seen` every request in the order of arrival, `errors` what no broker does: there
-    must be none at the end.
+    `transaction_version` is the finalized feature: 2, 1, or 0 for brokers that don't have it. `state` holds topics and
+    settings, `seen` every request in the order of arrival, `errors` what no broker does: there must be none at the end.
     """
 
-    def __init__(self, brokers: int = 1, *, seed: int = 0) -> None:
-        self.state = FakeState(seed)
+    def __init__(self, brokers: int = 1, *, transaction_version: int = 2, seed: int = 0) -> None:
+        self.errors: list[Exception] = []
+        self.state = FakeState(seed, Timers(self.errors))
+        self.state.transaction_version = transaction_version
         self.brokers = {node_id: FakeBroker(self, node_id) for node_id in range(1, brokers + 1)}
         self.seen: list[Seen] = []
-        self.errors: list[Exception] = []
         self._faults: list[Fault] = []
 
     async def __aenter__(self) -> Self:
@@ -47,6 +53,7 @@ class FakeCluster:
     ) -> None:
         for broker in self.brokers.values():
             await broker.kill()
+        self.state.timers.close()
         assert not self.errors, self.errors
 
     def __getitem__(self, node_id: int) -> FakeBroker:
@@ -62,6 +69,29 @@ class FakeCluster:
         """The same as `bootstrap.servers` wants it."""
         return ",".join(f"{host}:{port}" for host, port in self.addresses)
 
+    # -- brokers -----------------------------------------------------------------------------------------------------
+
+    async def kill(self, node_id: int) -> None:
+        """End a broker, as a crash does. Others take over what it led; its data is not lost."""
+        await self.brokers[node_id].kill()
+        for name, topic in self.topics.items():
+            for index, partition in enumerate(topic.partitions):
+                if partition.leader == node_id and self.state.nodes:
+                    self.move_leader(name, index)
+
+    async def restart(self, node_id: int) -> None:
+        """Start a broker again, at its port; it speaks what its `versions` say now. One that runs is killed first."""
+        await self.kill(node_id)
+        await self.brokers[node_id].start()
+
+    def freeze(self, node_id: int) -> None:
+        """Stop a broker as SIGSTOP does: connections open, nobody answers, and what arrives is kept."""
+        self.brokers[node_id].freeze()
+
+    def thaw(self, node_id: int) -> None:
+        """Let it go on, with what has arrived meanwhile."""
+        self.brokers[node_id].thaw()
+
     # -- topics ------------------------------------------------------------------------------------------------------
 
     @property
@@ -70,9 +100,59 @@ class FakeCluster:
         return self.state.topics
 
     def create_topic(self, name: str, partitions: int = 1, **config: object) -> FakeTopic:
-        """Create a topic whose leaders are the brokers in turn. `config`: its settings, `max_message_bytes=2000`."""
+        """Create a topic whose leaders are the brokers in turn.
+
+        `config` are its settings with _ for the dots: `max_message_bytes` and `min_insync_replicas` have an effect.
+        """
         settings = {key.replace("_", "."): str(value) for key, value in config.items()}
         return self.state.create_topic(name, partitions, settings)
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic."""
+        del self.topics[name]
+
+    def recreate_topic(self, name: str, partitions: int | None = None) -> FakeTopic:
+        """Delete a topic and create it again: empty, with another id, and as many partitions if not said otherwise."""
+        old = self.topics.pop(name)
+        return self.state.create_topic(name, partitions or len(old.partitions), old.config)
+
+    def move_leader(self, topic: str, partition: int, to: int | None = None) -> int:
+        """Make another broker the leader, by default the next one that is up; returns which."""
+        if to is None:
+            now = self.topics[topic].partitions[partition].leader or 0
+            others = [node_id for node_id in sorted(self.state.nodes) if node_id != now]
+            to = next((node_id for node_id in others if node_id > now), others[0])
+        self.state.move_leader(TopicPartition(topic, partition), to)
+        return to
+
+    def records(
+        self, topic: str, partition: int | None = None, isolation: Isolation = "read_committed"
+    ) -> list[ParsedRecord]:
+        """The records that a reader sees, of one partition or of all."""
+        found = self.topics[topic]
+        return found.records(isolation) if partition is None else found.partitions[partition].records(isolation)
+
+    def expire_producer_state(self, topic: str, partition: int | None = None) -> None:
+        """Let leaders forget the producers that have no transaction open: they take any sequence number then."""
+        for index, one in enumerate(self.topics[topic].partitions):
+            if partition in (None, index):
+                one.producers.expire()
+
+    # -- transactions and groups -------------------------------------------------------------------------------------
+
+    def move_coordinator(self, key: str, to: int) -> None:
+        """Have another broker coordinate a transactional id or a group."""
+        self.state.coordinators[key] = to
+
+    def finalize(self, transaction_version: int) -> None:
+        """Change the finalized feature; clients hear of it on their next connection."""
+        self.state.transaction_version = transaction_version
+        self.state.features_epoch += 1
+
+    def committed_offset(self, group: str, tp: TopicPartition) -> int | None:
+        """The next offset that a group reads, None if it has committed none."""
+        known = self.state.groups.get(group, FakeGroup()).offsets.get(tp)
+        return None if known is None else known.offset
 
     # -- what goes wrong ---------------------------------------------------------------------------------------------
 

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from aioprod.errors import ErrorCode
 from aioprod.messages import FetchRequest, FetchResponse, ListOffsetsRequest, ListOffsetsResponse
-from aioprod.messages.fetch import FetchableTopicResponse, FetchPartition, PartitionData
+from aioprod.messages.fetch import AbortedTransaction, FetchableTopicResponse, FetchPartition, PartitionData
 from aioprod.messages.list_offsets import ListOffsetsPartitionResponse, ListOffsetsTopicResponse
-from aioprod.testing.fake.log import FakePartition
+from aioprod.testing.fake.log import FakePartition, Isolation
 from aioprod.testing.fake.state import Call
 from aioprod.testing.fake.topics import led_partition
 from aioprod.types import TopicPartition
 
-__all__ = ["fetch", "list_offsets"]
+__all__ = ["fetch", "list_offsets", "wait_for_records"]
 
-BY_ID = 13
+BY_ID: Final = 13
 """Version of Fetch: topics have ids in place of names."""
+
+ISOLATION: Final[tuple[Isolation, Isolation]] = ("read_uncommitted", "read_committed")
+"""By the number that it has in requests."""
 
 
 def fetch(call: Call, request: FetchRequest) -> FetchResponse:
@@ -27,31 +32,57 @@ def fetch(call: Call, request: FetchRequest) -> FetchResponse:
         for row in asked.partitions:
             partition, error = led_partition(topic, row.partition, call.node_id, unknown)
             error = call.fault.error_for(TopicPartition(topic.name if topic else asked.topic, row.partition)) or error
-            rows.append(_fetched(row, partition if error == ErrorCode.NONE else None, error))
+            if partition is None or error != ErrorCode.NONE:
+                rows.append(_refused(row, error))
+            else:
+                rows.append(_fetched(row, partition, ISOLATION[request.isolation_level]))
         topics.append(FetchableTopicResponse(topic=asked.topic, topic_id=asked.topic_id, partitions=tuple(rows)))
     return FetchResponse(responses=tuple(topics))
 
 
-def _fetched(row: FetchPartition, partition: FakePartition | None, error: ErrorCode) -> PartitionData:
-    if partition is None:
-        return PartitionData(partition_index=row.partition, error_code=error, high_watermark=-1, records=b"")
-    end = partition.next_offset
+async def wait_for_records(call: Call, request: FetchRequest, answer: FetchResponse) -> FetchResponse:
+    """The answer once there is something in it, or when the client has waited for as long as it wants to."""
+    timers = call.state.timers
+    end = timers.now() + request.max_wait_ms / 1000
+    while request.min_bytes and timers.now() < end and not _says_anything(answer):
+        await call.state.news(end - timers.now())
+        answer = fetch(call, request)
+    return answer
+
+
+def _says_anything(answer: FetchResponse) -> bool:
+    return any(row.error_code or row.records for topic in answer.responses for row in topic.partitions)
+
+
+def _fetched(row: FetchPartition, partition: FakePartition, isolation: Isolation) -> PartitionData:
+    end = partition.end_offset(isolation)
+    if not 0 <= row.fetch_offset <= partition.next_offset:
+        return _refused(row, ErrorCode.OFFSET_OUT_OF_RANGE)
     found = b""
-    if not 0 <= row.fetch_offset <= end:
-        error = ErrorCode.OFFSET_OUT_OF_RANGE
     for batch, data in partition.log:
-        if batch.next_offset > row.fetch_offset and not (found and len(found) + len(data) > row.partition_max_bytes):
-            found += data
-        elif found:
+        if batch.next_offset <= row.fetch_offset or batch.base_offset >= end:
+            continue
+        if found and len(found) + len(data) > row.partition_max_bytes:
             break
+        found += data
+    aborted = [
+        AbortedTransaction(producer_id=one.producer_id, first_offset=one.first_offset)
+        for one in partition.aborted
+        if one.last_offset >= row.fetch_offset and one.first_offset < end
+    ]
     return PartitionData(
         partition_index=row.partition,
-        error_code=error,
-        high_watermark=end,
-        last_stable_offset=end,
+        high_watermark=partition.next_offset,
+        last_stable_offset=partition.last_stable_offset,
         log_start_offset=0,
-        aborted_transactions=None,
+        aborted_transactions=tuple(aborted) if isolation == "read_committed" else None,
         records=found,
+    )
+
+
+def _refused(row: FetchPartition, error: ErrorCode) -> PartitionData:
+    return PartitionData(
+        partition_index=row.partition, error_code=error, high_watermark=-1, aborted_transactions=None, records=b""
     )
 
 
@@ -70,7 +101,7 @@ def list_offsets(call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse
             error = call.fault.error_for(TopicPartition(asked.name, row.partition_index)) or error
             timestamp, offset = -1, -1
             if partition is not None and error == ErrorCode.NONE:
-                timestamp, offset = partition.offset_at(row.timestamp)
+                timestamp, offset = partition.offset_at(row.timestamp, ISOLATION[request.isolation_level])
             rows.append(
                 ListOffsetsPartitionResponse(
                     partition_index=row.partition_index, error_code=error, timestamp=timestamp, offset=offset

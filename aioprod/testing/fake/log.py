@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import Literal, NamedTuple
 
-from aioprod.records.parser import ParsedBatch, ParsedRecord, parse_batches
+from aioprod.records.parser import ControlType, ParsedBatch, ParsedRecord, parse_batches
+from aioprod.testing.fake.markers import marker
 from aioprod.testing.fake.producers import NO_PRODUCER_ID, ProducerStates
 
-__all__ = ["FakePartition", "StoredBatch"]
+__all__ = ["FakePartition", "Isolation", "StoredBatch"]
+
+Isolation = Literal["read_committed", "read_uncommitted"]
 
 
 class StoredBatch(NamedTuple):
@@ -17,6 +20,14 @@ class StoredBatch(NamedTuple):
 
     batch: ParsedBatch
     data: bytes
+
+
+class Aborted(NamedTuple):
+    """An aborted transaction: its first record's offset, and its marker's."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
 
 
 @dataclass
@@ -28,14 +39,40 @@ class FakePartition:
     next_offset: int = 0
     log: list[StoredBatch] = field(default_factory=list)
     producers: ProducerStates = field(default_factory=ProducerStates)
+    aborted: list[Aborted] = field(default_factory=list)
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Where the first open transaction begins, or the end."""
+        start = self.producers.first_open_offset
+        return self.next_offset if start is None else start
+
+    def end_offset(self, isolation: Isolation) -> int:
+        """The offset up to which a reader sees records."""
+        return self.last_stable_offset if isolation == "read_committed" else self.next_offset
 
     def append(self, batch: ParsedBatch, data: bytes) -> int:
         """Store a batch at the end and take note of its producer; returns its base offset."""
-        base_offset = self.next_offset
-        # The checksum does not cover the offset.
-        self.store(base_offset.to_bytes(8, "big") + data[8:])
+        base_offset = self._store_at_end(batch, data)
         if batch.producer_id != NO_PRODUCER_ID:
             self.producers.of(batch.producer_id).append(batch, base_offset)
+        return base_offset
+
+    def end_transaction(self, kind: ControlType, producer_id: int, epoch: int, timestamp: int) -> None:
+        """Write the marker that ends a producer's transaction here; `epoch` is the producer's from now on."""
+        data = marker(kind, producer_id, epoch, timestamp)
+        (batch,) = parse_batches(data)
+        offset = self._store_at_end(batch, data)
+        start = self.producers.of(producer_id).end_transaction(epoch)
+        if kind == ControlType.ABORT and start is not None:
+            self.aborted.append(Aborted(producer_id, start, offset))
+
+    def _store_at_end(self, batch: ParsedBatch, data: bytes) -> int:
+        base_offset = self.next_offset
+        # The checksum does not cover the offset.
+        placed = replace(batch, base_offset=base_offset)
+        self.log.append(StoredBatch(placed, base_offset.to_bytes(8, "big") + data[8:]))
+        self.next_offset = placed.next_offset
         return base_offset
 
     def store(self, data: bytes) -> None:
@@ -44,21 +81,32 @@ class FakePartition:
         self.log.append(StoredBatch(batch, data))
         self.next_offset = batch.next_offset
 
-    def batches(self) -> Iterator[ParsedBatch]:
-        """What was stored, in order."""
-        return (stored.batch for stored in self.log)
+    def batches(self, isolation: Isolation = "read_committed") -> Iterator[ParsedBatch]:
+        """The batches of data that a reader sees, in order."""
+        end = self.end_offset(isolation)
+        for batch, _ in self.log:
+            if batch.base_offset >= end or batch.is_control:
+                continue
+            if isolation == "read_uncommitted" or not self._was_aborted(batch):
+                yield batch
 
-    def records(self) -> list[ParsedRecord]:
-        """All records of the log."""
-        return [record for batch in self.batches() for record in batch.records()]
+    def _was_aborted(self, batch: ParsedBatch) -> bool:
+        return batch.is_transactional and any(
+            one.producer_id == batch.producer_id and one.first_offset <= batch.base_offset < one.last_offset
+            for one in self.aborted
+        )
 
-    def offset_at(self, timestamp: int) -> tuple[int, int]:
+    def records(self, isolation: Isolation = "read_committed") -> list[ParsedRecord]:
+        """The records that a reader sees."""
+        return [record for batch in self.batches(isolation) for record in batch.records()]
+
+    def offset_at(self, timestamp: int, isolation: Isolation) -> tuple[int, int]:
         """Timestamp and offset of the first record from then on (-1: of the end, -2: of the start); -1 for none."""
         if timestamp == -1:
-            return -1, self.next_offset
+            return -1, self.end_offset(isolation)
         if timestamp == -2:
             return -1, 0
-        for record in self.records():
+        for record in self.records(isolation):
             if record.timestamp >= timestamp:
                 return record.timestamp, record.offset
         return -1, -1

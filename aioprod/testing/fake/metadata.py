@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import uuid
+
 from aioprod.errors import ErrorCode
 from aioprod.messages import (
     CreateTopicsRequest,
@@ -30,6 +32,7 @@ def metadata(call: Call, request: MetadataRequest) -> MetadataResponse:
     else:
         names = [topic.name for topic in request.topics if topic.name is not None]
     rows = [_topic(call, name, request.allow_auto_topic_creation) for name in names]
+    rows += [_topic_by_id(call, topic.topic_id) for topic in request.topics or () if topic.name is None]
     brokers = [MetadataResponseBroker(node_id=key, host=host, port=port) for key, (host, port) in state.nodes.items()]
     return MetadataResponse(
         brokers=tuple(brokers),
@@ -52,6 +55,13 @@ def _topic(call: Call, name: str, may_create: bool) -> MetadataResponseTopic:
         return MetadataResponseTopic(error_code=ErrorCode.LEADER_NOT_AVAILABLE, name=name)
     rows = [_partition(call, index, partition) for index, partition in enumerate(topic.partitions)]
     return MetadataResponseTopic(name=name, topic_id=topic.id, partitions=tuple(rows))
+
+
+def _topic_by_id(call: Call, topic_id: uuid.UUID) -> MetadataResponseTopic:
+    topic = call.state.topics.find("", topic_id, by_id=True)
+    if topic is None:
+        return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id)
+    return _topic(call, topic.name, may_create=False)
 
 
 def _partition(call: Call, index: int, partition: FakePartition) -> MetadataResponsePartition:

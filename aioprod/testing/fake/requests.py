@@ -6,20 +6,36 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from aioprod.messages import (
+    AddOffsetsToTxnRequest,
+    AddPartitionsToTxnRequest,
     CreateTopicsRequest,
     DeleteTopicsRequest,
+    DescribeTransactionsRequest,
+    EndTxnRequest,
     FetchRequest,
+    FindCoordinatorRequest,
     InitProducerIdRequest,
     ListOffsetsRequest,
     MetadataRequest,
+    OffsetCommitRequest,
+    OffsetFetchRequest,
     ProduceRequest,
+    TxnOffsetCommitRequest,
 )
 from aioprod.messages.registry import AnyRequest
+from aioprod.testing.fake.coordination import (
+    add_offsets_to_txn,
+    add_partitions_to_txn,
+    end_txn,
+    find_coordinator,
+    init_producer_id,
+)
+from aioprod.testing.fake.describing import describe_transactions
 from aioprod.testing.fake.fetch import fetch, list_offsets
 from aioprod.testing.fake.metadata import create_topics, delete_topics, metadata
+from aioprod.testing.fake.offsets import offset_commit, offset_fetch, txn_offset_commit
 from aioprod.testing.fake.produce import produce
 from aioprod.testing.fake.state import Call
-from aioprod.testing.fake.transactions import init_producer_id
 
 __all__ = ["HANDLERS"]
 
@@ -30,6 +46,14 @@ HANDLERS: Final[Mapping[type[AnyRequest], Callable[[Call, Any], Any]]] = {
     MetadataRequest: metadata,
     CreateTopicsRequest: create_topics,
     DeleteTopicsRequest: delete_topics,
+    FindCoordinatorRequest: find_coordinator,
     InitProducerIdRequest: init_producer_id,
+    AddPartitionsToTxnRequest: add_partitions_to_txn,
+    AddOffsetsToTxnRequest: add_offsets_to_txn,
+    EndTxnRequest: end_txn,
+    DescribeTransactionsRequest: describe_transactions,
+    TxnOffsetCommitRequest: txn_offset_commit,
+    OffsetCommitRequest: offset_commit,
+    OffsetFetchRequest: offset_fetch,
 }
 """All but ApiVersions, which each broker answers for itself."""

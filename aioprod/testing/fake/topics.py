@@ -10,10 +10,10 @@ from typing import Final
 
 from aioprod.errors import ErrorCode
 from aioprod.records.parser import ParsedRecord
-from aioprod.testing.fake.log import FakePartition
+from aioprod.testing.fake.log import FakePartition, Isolation
 from aioprod.types import TopicPartition
 
-__all__ = ["FakeTopic", "Topics"]
+__all__ = ["FakeTopic", "Topics", "led_partition"]
 
 UUID_BITS: Final = 128
 
@@ -27,9 +27,9 @@ class FakeTopic:
     partitions: list[FakePartition]
     config: Mapping[str, str] = field(default_factory=dict)
 
-    def records(self) -> list[ParsedRecord]:
-        """All records, partition by partition."""
-        return [record for partition in self.partitions for record in partition.records()]
+    def records(self, isolation: Isolation = "read_committed") -> list[ParsedRecord]:
+        """The records that a reader sees, partition by partition."""
+        return [record for partition in self.partitions for record in partition.records(isolation)]
 
 
 class Topics(dict[str, FakeTopic]):

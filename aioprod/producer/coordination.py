@@ -1,0 +1,312 @@
+"""What a transaction asks of coordinators: producer id, partitions, offsets and its end, each until it is answered."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from random import Random
+from typing import Final, TypeAlias, TypeVar
+
+from aioprod._error_codes import ErrorCode
+from aioprod.core.backoff import Backoff
+from aioprod.core.transaction_codes import Meaning, Step, meaning_of
+from aioprod.errors import (
+    AioprodError,
+    AuthorizationError,
+    BrokerError,
+    ConfigError,
+    ProducerFencedError,
+    RequestTimedOutError,
+    UnsupportedVersionError,
+)
+from aioprod.messages import (
+    AddOffsetsToTxnRequest,
+    AddPartitionsToTxnRequest,
+    EndTxnRequest,
+    InitProducerIdRequest,
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+)
+from aioprod.messages.add_partitions_to_txn import AddPartitionsToTxnTopic
+from aioprod.messages.negotiation import ByVersion
+from aioprod.messages.txn_offset_commit import TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic
+from aioprod.net.client import Client
+from aioprod.net.coordinator import Coordinator
+from aioprod.types import TopicPartition
+from aioprod.wire.schema import Request, Response
+
+__all__ = ["Coordination", "GroupMetadata", "Offsets", "ProducerIdentity", "Refused"]
+
+ResponseT = TypeVar("ResponseT", bound=Response)
+
+CLIENTS_MAX: Final = {AddPartitionsToTxnRequest: 3, TxnOffsetCommitRequest: 4, EndTxnRequest: 4}
+"""The last versions below transaction.version 2: what comes after adds by itself, or raises the epoch (KIP-890)."""
+FIRST_WITH_EPOCH: Final = 3
+"""The InitProducerId version that raises the epoch of a living producer (KIP-360)."""
+COMPLETION_BACKOFF: Final = Backoff(initial_s=0.02, max_s=0.1)
+"""How long to wait for the transaction before to be completed, which takes some milliseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerIdentity:
+    """What brokers know a producer by; (-1, -1) before it has one."""
+
+    producer_id: int = -1
+    epoch: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMetadata:
+    """A member of a consumer group, whose offsets a transaction commits (KIP-447); by its name alone, any member."""
+
+    group_id: str
+    generation_id: int = -1
+    member_id: str = ""
+    group_instance_id: str | None = None
+
+
+Offsets: TypeAlias = Mapping[TopicPartition, int | tuple[int, str]]
+"""The next offset to read of each partition, and what else its group is to keep of it, up to 4 KB."""
+
+
+class Refused(Exception):  # noqa: N818  # says what was answered, and never leaves the producer
+    """A coordinator refused a request for good: the `code`, its `meaning`, and the `error` that the user is told."""
+
+    def __init__(self, code: ErrorCode | int, meaning: Meaning, error: AioprodError) -> None:
+        super().__init__(error)
+        self.code = code
+        self.meaning = meaning
+        self.error = error
+
+
+class Coordination:
+    """The requests of one transactional id; who calls sees to it that there is one at a time.
+
+    Each call asks until `deadline`, in monotonic seconds, and then raises RequestTimedOutError; what it asked may still
+    be carried out. Raises Refused for a code that won't change by asking again, and the errors of `Coordinator`.
+    """
+
+    def __init__(self, client: Client, transactional_id: str, timeout_ms: int, random: Random) -> None:
+        self.transactional_id = transactional_id
+        self._timeout_ms = timeout_ms
+        self._client = client
+        self._random = random
+        self._coordinator = Coordinator(client, "transaction", transactional_id)
+        self._groups: dict[str, Coordinator] = {}
+
+    async def initialize(self, before: ProducerIdentity, deadline: float) -> ProducerIdentity:
+        """Get a producer id and epoch; older producers of this id are fenced, and an open transaction aborted.
+
+        `before` raises the epoch of this very producer, if it is still the one (KIP-360).
+        """
+
+        def build(version: int) -> InitProducerIdRequest:
+            if version < FIRST_WITH_EPOCH and before.producer_id >= 0:
+                raise UnsupportedVersionError(
+                    "The brokers are older than 2.5 and can't give a producer another epoch after a failure.",
+                    hint="Close this producer, and make a new one.",
+                )
+            return InitProducerIdRequest(
+                transactional_id=self.transactional_id,
+                transaction_timeout_ms=self._timeout_ms,
+                producer_id=before.producer_id,
+                producer_epoch=before.epoch,
+            )
+
+        message = ByVersion(InitProducerIdRequest, build)
+        answer = await self._ask(
+            Step.INITIALIZE, message, deadline, self._coordinator, lambda answer: answer.error_code
+        )
+        return ProducerIdentity(answer.producer_id, answer.producer_epoch)
+
+    async def add_partitions(
+        self, identity: ProducerIdentity, partitions: Iterable[TopicPartition], deadline: float
+    ) -> None:
+        """Tell the coordinator which partitions are written to, below transaction.version 2."""
+        topics: dict[str, list[int]] = {}
+        for topic, index in sorted(partitions):
+            topics.setdefault(topic, []).append(index)
+        request = AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=self.transactional_id,
+            v3_and_below_producer_id=identity.producer_id,
+            v3_and_below_producer_epoch=identity.epoch,
+            v3_and_below_topics=tuple(
+                AddPartitionsToTxnTopic(name=name, partitions=tuple(indexes)) for name, indexes in topics.items()
+            ),
+        )
+        await self._ask(
+            Step.ADD_PARTITIONS,
+            self._limited(request),
+            deadline,
+            self._coordinator,
+            lambda answer: _worst(
+                partition.partition_error_code
+                for topic in answer.results_by_topic_v3_and_below
+                for partition in topic.results_by_partition
+            ),
+        )
+
+    async def add_offsets(self, identity: ProducerIdentity, group_id: str, deadline: float) -> None:
+        """Tell the coordinator whose offsets will be committed, below transaction.version 2."""
+        request = AddOffsetsToTxnRequest(
+            transactional_id=self.transactional_id,
+            producer_id=identity.producer_id,
+            producer_epoch=identity.epoch,
+            group_id=group_id,
+        )
+        await self._ask(
+            Step.ADD_OFFSETS, request, deadline, self._coordinator, lambda answer: answer.error_code, group_id
+        )
+
+    async def commit_offsets(
+        self,
+        identity: ProducerIdentity,
+        offsets: Offsets,
+        group: GroupMetadata,
+        deadline: float,
+        *,
+        adds: bool,
+    ) -> None:
+        """Commit the offsets of a group once the transaction is; `adds` them to it by the same request."""
+        topics: dict[str, list[TxnOffsetCommitRequestPartition]] = {}
+        for (topic, index), given in sorted(offsets.items()):
+            offset, metadata = (given, "") if isinstance(given, int) else given
+            row = TxnOffsetCommitRequestPartition(
+                partition_index=index, committed_offset=offset, committed_metadata=metadata
+            )
+            topics.setdefault(topic, []).append(row)
+
+        def build(version: int) -> TxnOffsetCommitRequest:
+            # Before KIP-447 there is no place for the member, and nothing that could check it.
+            member = group if version >= 3 else GroupMetadata(group.group_id)
+            return TxnOffsetCommitRequest(
+                transactional_id=self.transactional_id,
+                group_id=group.group_id,
+                producer_id=identity.producer_id,
+                producer_epoch=identity.epoch,
+                generation_id=member.generation_id,
+                member_id=member.member_id,
+                group_instance_id=member.group_instance_id,
+                topics=tuple(
+                    TxnOffsetCommitRequestTopic(name=name, partitions=tuple(rows)) for name, rows in topics.items()
+                ),
+            )
+
+        coordinator = self._groups.get(group.group_id)
+        if coordinator is None:
+            coordinator = self._groups[group.group_id] = Coordinator(self._client, "group", group.group_id)
+        at_most = None if adds else CLIENTS_MAX[TxnOffsetCommitRequest]
+        message = ByVersion(TxnOffsetCommitRequest, build, at_most)
+        await self._ask(Step.COMMIT_OFFSETS, message, deadline, coordinator, _worst_offset, group.group_id)
+
+    async def end(
+        self, identity: ProducerIdentity, deadline: float, *, committed: bool, raises_epoch: bool
+    ) -> ProducerIdentity:
+        """Commit or abort; the identity to go on with. May be repeated: the coordinator answers the same again."""
+        request = EndTxnRequest(
+            transactional_id=self.transactional_id,
+            producer_id=identity.producer_id,
+            producer_epoch=identity.epoch,
+            committed=committed,
+        )
+        step = Step.COMMIT if committed else Step.ABORT
+        message = request if raises_epoch else self._limited(request)
+        answer = await self._ask(step, message, deadline, self._coordinator, lambda answer: answer.error_code)
+        if answer.producer_id < 0:
+            return identity
+        return ProducerIdentity(answer.producer_id, answer.producer_epoch)
+
+    # --- asking
+
+    def _limited(self, request: Request[ResponseT]) -> ByVersion[ResponseT]:
+        kind = type(request)
+        return ByVersion(kind, lambda _version: request, CLIENTS_MAX[kind])
+
+    async def _ask(
+        self,
+        step: Step,
+        message: Request[ResponseT] | ByVersion[ResponseT],
+        deadline: float,
+        coordinator: Coordinator,
+        code_of: Callable[[ResponseT], int],
+        resource: str | None = None,
+    ) -> ResponseT:
+        attempt = 0
+        while True:
+            answer = await coordinator.request(message, deadline=deadline, error_of=code_of)
+            code = ErrorCode.of(code_of(answer))
+            meaning = meaning_of(step, code)
+            if meaning is Meaning.DONE:
+                return answer
+            if meaning not in (Meaning.WAIT, Meaning.AGAIN):
+                raise Refused(code, meaning, self._error(step, code, meaning, resource or self.transactional_id))
+            delay_s = self._client.backoff_s(attempt)
+            if meaning is Meaning.WAIT:
+                delay_s = min(delay_s, COMPLETION_BACKOFF.delay_s(attempt, self._random))
+            left_s = deadline - self._client.now()
+            if delay_s >= left_s:
+                await asyncio.sleep(max(0.0, left_s))
+                raise RequestTimedOutError(f"{_said(step, code)} and was asked again until the time was over.")
+            await asyncio.sleep(delay_s)
+            attempt += 1
+
+    def _error(self, step: Step, code: ErrorCode | int, meaning: Meaning, resource: str) -> AioprodError:
+        """What the user is told."""
+        said = _said(step, code)
+        if step is Step.COMMIT:
+            said += "; it may be committed or not"
+        if meaning is Meaning.FENCED:
+            return self.fenced(said)
+        if code in UNAUTHORIZED:
+            return AuthorizationError(f"{said}.", resource=resource, hint=UNAUTHORIZED[code])
+        if code == ErrorCode.INVALID_TRANSACTION_TIMEOUT:
+            return ConfigError(
+                f"transaction.timeout.ms={self._timeout_ms} is more than the cluster allows.",
+                hint="Lower it, or raise the brokers' transaction.max.timeout.ms.",
+            )
+        hint = None
+        if code == ErrorCode.INVALID_TXN_STATE and step is Step.COMMIT:
+            hint = f"It may have been open for longer than transaction.timeout.ms={self._timeout_ms}."
+        return BrokerError(f"{said}.", code=code, hint=hint)
+
+    def fenced(self, said: str) -> ProducerFencedError:
+        """The error for one whose epoch is not the newest any more, as a broker `said`."""
+        return ProducerFencedError(
+            f"{said}: another producer with transactional.id {self.transactional_id!r} took over, or the transaction "
+            f"was open for longer than transaction.timeout.ms={self._timeout_ms}.",
+            hint="Close this producer. Make a new one if no other is meant to have this transactional.id.",
+        )
+
+
+UNAUTHORIZED: Final[dict[int, str]] = {
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Allow this client to use the id (ACLs WRITE and DESCRIBE).",
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "Allow this client to write (ACL IDEMPOTENT_WRITE).",
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "Allow this client to write to the topics (ACL WRITE).",
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "Allow this client to commit for the group (ACL READ).",
+}
+"""What to do about a missing permission."""
+
+
+def _said(step: Step, code: ErrorCode | int) -> str:
+    name = code.name if isinstance(code, ErrorCode) else f"error {code}"
+    return f"The coordinator answered {name} to the request to {step.value}"
+
+
+def _worst(codes: Iterable[int]) -> int:
+    """The one code to act on: one that ends something, else one that asks for patience, else none.
+
+    A partition that was not attempted says nothing of why; the reason is with another one.
+    """
+    worst = int(ErrorCode.NONE)
+    for code in codes:
+        is_reason = code != ErrorCode.OPERATION_NOT_ATTEMPTED
+        known = ErrorCode.of(code)
+        ends = is_reason and not (isinstance(known, ErrorCode) and known.retriable)
+        if code != ErrorCode.NONE and (worst == ErrorCode.NONE or worst == ErrorCode.OPERATION_NOT_ATTEMPTED or ends):
+            worst = code
+    return worst
+
+
+def _worst_offset(answer: TxnOffsetCommitResponse) -> int:
+    return _worst(partition.error_code for topic in answer.topics for partition in topic.partitions)

@@ -1,0 +1,129 @@
+"""How a fake broker answers FindCoordinator, InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn and EndTxn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from aioprod.errors import ErrorCode
+from aioprod.messages import (
+    AddOffsetsToTxnRequest,
+    AddOffsetsToTxnResponse,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    EndTxnRequest,
+    EndTxnResponse,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+)
+from aioprod.messages.add_partitions_to_txn import AddPartitionsToTxnPartitionResult, AddPartitionsToTxnTopicResult
+from aioprod.messages.find_coordinator import Coordinator
+from aioprod.testing.fake.state import Call
+from aioprod.testing.fake.transactions import Outcome
+from aioprod.types import TopicPartition
+
+__all__ = ["add_offsets_to_txn", "add_partitions_to_txn", "end_txn", "find_coordinator", "init_producer_id"]
+
+MANY_KEYS: Final = 4
+"""Version of FindCoordinator: many keys in one request."""
+
+RAISES_EPOCH: Final = 5
+"""Version of EndTxn: each end raises the epoch (KIP-890)."""
+
+
+def find_coordinator(call: Call, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
+    """Who coordinates groups or transactional ids."""
+    if call.version >= MANY_KEYS:
+        return FindCoordinatorResponse(coordinators=tuple(_coordinator(call, key) for key in request.coordinator_keys))
+    one = _coordinator(call, request.key)
+    return FindCoordinatorResponse(
+        error_code=one.error_code, error_message=one.error_message, node_id=one.node_id, host=one.host, port=one.port
+    )
+
+
+def _coordinator(call: Call, key: str) -> Coordinator:
+    node_id = call.state.coordinator(key)
+    error = call.fault.error
+    if error == ErrorCode.NONE and node_id not in call.state.nodes:
+        error = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    if error != ErrorCode.NONE or node_id is None:
+        return Coordinator(key=key, node_id=-1, port=-1, error_code=error, error_message=error.name)
+    host, port = call.state.nodes[node_id]
+    return Coordinator(key=key, node_id=node_id, host=host, port=port, error_message=None)
+
+
+def _carry_out(call: Call, transactional_id: str, work: Callable[[], Outcome]) -> Outcome:
+    """What the coordinator says, unless another broker is the one to ask, or a fault wants another answer."""
+    misdirected = call.misdirected(transactional_id)
+    if misdirected != ErrorCode.NONE:
+        return Outcome(misdirected)
+    outcome = work() if call.takes_effect else None
+    return outcome if outcome is not None and call.fault.error == ErrorCode.NONE else Outcome(call.fault.error)
+
+
+def init_producer_id(call: Call, request: InitProducerIdRequest) -> InitProducerIdResponse:
+    """A producer id and epoch."""
+    if request.transactional_id is None:
+        is_refused = call.fault.error != ErrorCode.NONE
+        outcome = Outcome(call.fault.error) if is_refused else Outcome(ErrorCode.NONE, call.state.new_producer_id(), 0)
+    else:
+        wanted, timeout_ms = request.transactional_id, request.transaction_timeout_ms
+        init = call.state.transactions.init
+        outcome = _carry_out(
+            call, wanted, lambda: init(wanted, timeout_ms, request.producer_id, request.producer_epoch)
+        )
+    return InitProducerIdResponse(
+        error_code=outcome.error, producer_id=outcome.producer_id, producer_epoch=outcome.epoch
+    )
+
+
+def add_partitions_to_txn(call: Call, request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:
+    """Add partitions to a transaction, in the versions for clients: all of them or none."""
+    transactional_id = request.v3_and_below_transactional_id
+    wanted = [TopicPartition(topic.name, index) for topic in request.v3_and_below_topics for index in topic.partitions]
+    errors = {tp: _unknown(call, tp) or call.fault.error_for(tp) for tp in wanted}
+    if any(errors.values()) and not call.fault.apply:
+        errors = {tp: error or ErrorCode.OPERATION_NOT_ATTEMPTED for tp, error in errors.items()}
+    else:
+        producer_id, epoch = request.v3_and_below_producer_id, request.v3_and_below_producer_epoch
+        add = call.state.transactions.add
+        error = call.misdirected(transactional_id) or add(transactional_id, producer_id, epoch, partitions=wanted).error
+        errors = {tp: known or error for tp, known in errors.items()}
+    topics = []
+    for topic in request.v3_and_below_topics:
+        rows = [
+            AddPartitionsToTxnPartitionResult(
+                partition_index=index, partition_error_code=errors[TopicPartition(topic.name, index)]
+            )
+            for index in topic.partitions
+        ]
+        topics.append(AddPartitionsToTxnTopicResult(name=topic.name, results_by_partition=tuple(rows)))
+    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=tuple(topics))
+
+
+def _unknown(call: Call, tp: TopicPartition) -> ErrorCode:
+    known = call.state.topics.partition(tp) is not None
+    return ErrorCode.NONE if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def add_offsets_to_txn(call: Call, request: AddOffsetsToTxnRequest) -> AddOffsetsToTxnResponse:
+    """Add a group to a transaction."""
+    wanted, producer_id, epoch = request.transactional_id, request.producer_id, request.producer_epoch
+    add = call.state.transactions.add
+    outcome = _carry_out(call, wanted, lambda: add(wanted, producer_id, epoch, groups=[request.group_id]))
+    return AddOffsetsToTxnResponse(error_code=outcome.error)
+
+
+def end_txn(call: Call, request: EndTxnRequest) -> EndTxnResponse:
+    """Commit or abort."""
+    wanted, producer_id, epoch = request.transactional_id, request.producer_id, request.producer_epoch
+    version = 2 if call.version >= RAISES_EPOCH else 1
+    end = call.state.transactions.end
+    outcome = _carry_out(
+        call, wanted, lambda: end(wanted, producer_id, epoch, commits=request.committed, version=version)
+    )
+    if version == 1:
+        return EndTxnResponse(error_code=outcome.error)
+    return EndTxnResponse(error_code=outcome.error, producer_id=outcome.producer_id, producer_epoch=outcome.epoch)

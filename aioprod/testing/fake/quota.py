@@ -1,0 +1,23 @@
+"""Quotas: who sends more than that is made to wait (KIP-219)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = ["Quota"]
+
+WINDOW_S: Final = 1.0
+"""What may be sent at once, as a time at the quota's rate."""
+
+
+class Quota:
+    """What all clients of one broker may produce, in bytes per second."""
+
+    def __init__(self, bytes_per_s: float) -> None:
+        self.bytes_per_s = bytes_per_s
+        self._paid_until = 0.0
+
+    def charge(self, size: int, now: float) -> float:
+        """Count `size` bytes, and return for how many seconds the broker will hear no more of the client."""
+        self._paid_until = max(self._paid_until, now) + size / self.bytes_per_s
+        return max(0.0, self._paid_until - now - WINDOW_S)

@@ -1,0 +1,20 @@
+"""What brokers answer, told as scenarios that a fake cluster and a real one go through alike.
+
+Where the two differ the fake one is wrong.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.support.broker_scenarios import epochs, logs, offsets, sequences, transactions
+from tests.support.broker_scenarios.scenario import Scenario
+
+__all__ = ["SCENARIOS", "Scenario"]
+
+SCENARIOS: Final = tuple(
+    one
+    for module in (sequences, transactions, epochs, offsets, logs)
+    for one in vars(module).values()
+    if isinstance(one, Scenario)
+)

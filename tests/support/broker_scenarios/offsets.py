@@ -1,0 +1,85 @@
+"""The offsets of groups, in transactions and outside."""
+
+from __future__ import annotations
+
+from aioprod.errors import ErrorCode
+from tests.support.broker_scenarios.scenario import scenario
+from tests.support.lab import Lab, Topic
+
+NONE = ErrorCode.NONE
+
+
+@scenario
+async def plain_commit(lab: Lab) -> None:
+    """Offsets of a group without members."""
+    topic, group = await lab.topic(), lab.new_name("group")
+    assert await lab.committed(group, topic) == (NONE, -1)
+    assert await lab.commit(group, topic, 5) == NONE
+    assert await lab.committed(group, topic, stable=True) == (NONE, 5)
+
+
+@scenario
+async def limits(lab: Lab) -> None:
+    """Topics that there are not, and texts that are too long."""
+    topic, group = await lab.topic(), lab.new_name("group")
+    missing = Topic(lab.new_name("missing"), topic.id)
+    assert await lab.commit(group, missing, 1) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert await lab.commit(group, topic, 1, metadata="m" * 4096) == NONE
+    assert await lab.commit(group, topic, 2, metadata="m" * 4097) == ErrorCode.OFFSET_METADATA_TOO_LARGE
+    name, producer = await lab.new_producer()
+    await lab.add_offsets(name, producer, group)
+    assert await lab.commit_in(name, producer, group, missing, 1) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    too_long = await lab.commit_in(name, producer, group, topic, 1, metadata="m" * 4097)
+    assert too_long == ErrorCode.OFFSET_METADATA_TOO_LARGE
+
+
+@scenario
+async def strangers(lab: Lab) -> None:
+    """Who names a generation or a member must be one; nobody's generation makes no group."""
+    topic, group = await lab.topic(), lab.new_name("group")
+    assert await lab.commit(group, topic, 1, generation=5, member="me") == ErrorCode.ILLEGAL_GENERATION
+    name, producer = await lab.new_producer()
+    await lab.add_offsets(name, producer, group)
+    refused = await lab.commit_in(name, producer, group, topic, 1, generation=5, member="me")
+    # The second is what brokers before 4.0 say.
+    assert refused in (ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID)
+    assert await lab.commit(group, topic, 1) == NONE
+    assert await lab.commit(group, topic, 2, generation=5, member="me") == ErrorCode.UNKNOWN_MEMBER_ID
+    refused = await lab.commit_in(name, producer, group, topic, 1, generation=5, member="me")
+    assert refused == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+@scenario
+async def commit_with_a_transaction(lab: Lab) -> None:
+    """The offset counts with the commit; until then who asks for stable offsets has to wait."""
+    topic, group, (name, producer) = await lab.topic(), lab.new_name("group"), await lab.new_producer()
+    assert await lab.commit(group, topic, 1) == NONE
+    if lab.level == 1:
+        assert await lab.add_offsets(name, producer, group) == NONE
+    for offset in (7, 8):
+        assert await lab.commit_in(name, producer, group, topic, offset) == NONE
+    assert await lab.committed(group, topic) == (NONE, 1)
+    assert await lab.committed(group, topic, stable=True) == (ErrorCode.UNSTABLE_OFFSET_COMMIT, -1)
+    assert (await lab.end(name, producer, commits=True)).error == NONE
+    assert await lab.committed_at_last(group, topic) == 8
+
+
+@scenario
+async def abort_with_a_transaction(lab: Lab) -> None:
+    """The offset stays what it was."""
+    topic, group, (name, producer) = await lab.topic(), lab.new_name("group"), await lab.new_producer()
+    assert await lab.commit(group, topic, 1) == NONE
+    assert await lab.add_offsets(name, producer, group) == NONE
+    assert await lab.commit_in(name, producer, group, topic, 7) == NONE
+    assert (await lab.end(name, producer, commits=False)).error == NONE
+    assert await lab.committed_at_last(group, topic) == 1
+
+
+@scenario
+async def commit_that_was_not_added(lab: Lab) -> None:
+    """Before version 5 the group must have been announced; the error depends on what a client may know."""
+    topic, group, (name, producer) = await lab.topic(), lab.new_name("group"), await lab.new_producer()
+    refused = await lab.commit_in(name, producer, group, topic, 7, version=4)
+    assert refused == ErrorCode.TRANSACTION_ABORTABLE
+    assert await lab.commit_in(name, producer, group, topic, 7, version=3) == ErrorCode.INVALID_TXN_STATE
+    assert await lab.committed(group, topic, stable=True) == (NONE, -1)
