@@ -32,7 +32,8 @@ class Mode:
     faults: tuple[str, ...]
 
 
-_FAULTS = (
+_FAULTS: Final = (
+    "topic deleted",  # first: its records may take until their deadline to end
     "leader killed",
     "leader frozen",
     "connections cut mid-frame",
@@ -40,7 +41,6 @@ _FAULTS = (
     "200 ms latency",
     "slow link",
     "rolling restart",
-    "topic deleted",
     "disk full",
 )
 _IDEMPOTENT: Final[dict[str, dict[str, Any]]] = {
