@@ -11,7 +11,7 @@ INTERPRETED := producer.py roundtrip.py
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help compiled demo test test-unit test-integration lint bench chaos clean
+.PHONY: help compiled demo test test-unit test-integration transactions lint bench chaos fuzz clean
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,6 +41,9 @@ ifdef COMPILED
 	AIOPROD_NO_EXT=1 $(BIN)/pytest $(addprefix integration/test_,$(INTERPRETED)) --timeout=600
 endif
 
+transactions: $(READY) $(COMPILED) ## transactions on three brokers while their coordinator, or the process, is killed, the long form, about 15 minutes
+	AIOPROD_LONG=1 $(BIN)/pytest integration/test_transactions_acceptance.py
+
 lint: $(READY) ## style, types, layers, generated pages
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -58,8 +61,13 @@ lower = $(shell echo $(1) | tr A-Z a-z)
 chaos: $(READY) $(COMPILED) ## three real brokers under faults: MINUTES=3 MODE=normal|hard|frozen KAFKA=4.3|3.9.1 CLIENT=aioprod|aiokafka|confluent WRITE=1
 	@$(BIN)/python -m integration.chaos $(CHAOS) $(if $(WRITE),--write)
 
+fuzz: $(READY) ## hostile bytes for everything that reads bytes, guided by coverage; SECONDS=300 a target, ARGS=codecs for one
+	@$(BIN)/python -c 'import atheris' 2>/dev/null || \
+	AIOPROD_NO_EXT=1 $(BIN)/pip install --quiet --disable-pip-version-check --editable '.[fuzz]'
+	@$(BIN)/python -m fuzz --seconds $(or $(SECONDS),300) $(ARGS)
+
 clean: ## remove what these targets made here; fetched jars stay in the user's cache folder
-	rm -rf .venv build dist *.egg-info .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv build dist *.egg-info .coverage .fuzz .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find aioprod \( -name '*.so' -o -name '*.pyd' \) -exec rm -f {} +
 	find . -name __pycache__ -prune -exec rm -rf {} +
 

@@ -24,7 +24,7 @@ from aioprod.errors import (
 from aioprod.reader import read
 from aioprod.testing import KafkaCluster
 from aioprod.testing.fixtures import running_cluster
-from integration.support.clusters import MakeTopic
+from integration.support.clusters import MakeTopic, dead
 from integration.support.committed import committed, group_offset
 
 pytestmark = pytest.mark.timeout(300)
@@ -263,6 +263,42 @@ async def test_a_timeout_that_the_cluster_does_not_allow(cluster: KafkaCluster) 
     producer = new_producer(cluster, transaction_timeout_ms=24 * 3600 * 1000)
     with pytest.raises(ConfigError, match=r"transaction\.timeout\.ms=86400000"):
         await producer.start()
+
+
+# --- the coordinator goes away
+
+
+async def test_a_broker_that_is_killed_and_comes_back(cluster: KafkaCluster, make_topic: MakeTopic) -> None:
+    topic = await make_topic(cluster, 2)
+    async with new_producer(cluster) as producer:
+        await producer.begin_transaction()
+        await producer.send(topic, b"before", partition=0)
+        async with dead(cluster, 1):
+            pass
+        await producer.send(topic, b"after", partition=1)
+        await producer.commit_transaction()
+        await producer.begin_transaction()
+        await producer.send(topic, b"lost", partition=0)
+        async with dead(cluster, 1):
+            aborting = asyncio.create_task(producer.abort_transaction())
+        await aborting
+    await check(cluster, topic, b"before", b"after")
+
+
+async def test_a_broker_that_is_restarted_in_order_during_commits(cluster: KafkaCluster, make_topic: MakeTopic) -> None:
+    topic = await make_topic(cluster, 2)
+    async with new_producer(cluster) as producer:
+        await producer.begin_transaction()
+        await producer.send(topic, b"kept", partition=0)
+        stopping = asyncio.create_task(cluster.stop_broker(1))
+        await asyncio.sleep(0)
+        committing = asyncio.create_task(producer.commit_transaction())
+        await stopping
+        await cluster.restart(1)
+        await committing
+        async with producer.transaction():
+            await producer.send(topic, b"kept too", partition=1)
+    await check(cluster, topic, b"kept", b"kept too")
 
 
 # --- a group's offsets

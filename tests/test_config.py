@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from aioprod import Producer
 from aioprod.config import ClientConfig, Importance, ProducerConfig, Setting, Settings, settings_of
 from aioprod.errors import ConfigError
 
@@ -159,7 +160,6 @@ def test_a_refused_value_is_named_with_what_is_valid(options: dict[str, Any], se
         ({"security_protocol": "sasl_plaintext"}, "security.protocol='SASL_PLAINTEXT' can't be used"),
         ({"transaction_two_phase_commit_enable": True}, "two-phase commit is not built yet"),
         ({"enable_metrics_push": "true"}, "enable.metrics.push=True can't be used"),
-        ({"topic_recreation": "follow"}, "topic.recreation='follow' can't be used"),
         ({"partitioner_rack_aware": True}, "partitioner.rack.aware=True can't be used"),
         ({"metadata_cluster_check_enable": True}, "metadata.cluster.check.enable=True can't be used"),
         ({"metrics_num_samples": 3}, "metrics.num.samples=3 can't be used"),
@@ -259,6 +259,23 @@ def test_java_names_and_ours() -> None:
 )
 def test_an_unknown_name_suggests_the_nearest(name: str, hint: str) -> None:
     assert refusal(**{name: 1}) == f"{name!r} is not a setting. Hint: {hint}"
+
+
+@pytest.mark.parametrize(
+    ("name", "near"), [("lingerms", "linger_ms"), ("clientid", "client_id"), ("retrys", "retries")]
+)
+def test_a_keyword_is_suggested_as_one(name: str, near: str) -> None:
+    options: dict[str, Any] = {name: 1}
+    with pytest.raises(ConfigError) as from_keyword:
+        ProducerConfig.from_options(**{name: 1})
+    with pytest.raises(ConfigError) as from_producer:
+        Producer("a:1", **options)
+    with pytest.raises(ConfigError) as from_replace:
+        ProducerConfig.from_options(bootstrap_servers="a:1").replace(**{name: 1})
+    with pytest.raises(ConfigError) as from_mapping:
+        ProducerConfig.from_dict({name: 1})
+    assert {caught.value.hint for caught in (from_keyword, from_producer, from_replace)} == {f"Did you mean {near!r}?"}
+    assert from_mapping.value.hint == f"Did you mean {near.replace('_', '.')!r}?", "as in a file"
 
 
 def test_the_same_setting_twice() -> None:

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from aioprod.cluster.model import Node, PartitionInfo
-from aioprod.errors import ErrorCode
-from aioprod.messages.metadata import MetadataResponseTopic
+from aioprod.cluster.model import Cluster, Node, PartitionInfo
+from aioprod.errors import AioprodError, BrokerError, ErrorCode, ProtocolError
+from aioprod.messages.metadata import MetadataResponse, MetadataResponseTopic
+from aioprod.types import TopicPartition
 
-__all__ = ["FINAL_ERRORS", "KnownPartition", "KnownTopic", "NodeTable"]
+__all__ = ["FINAL_ERRORS", "KnownPartition", "KnownTopic", "NodeTable", "refusal_of", "snapshot_of"]
 
 FINAL_ERRORS: Final = frozenset({ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED})
 """Answers that asking again does not change, and that leave no partitions to send to."""
@@ -108,6 +109,7 @@ class KnownTopic:
     is_settled: bool = False
     unsettled: int = 0
     unknown_attempts: int = 0
+    attempts: int = 0
     error: ErrorCode | int = ErrorCode.NONE
     topic_id: UUID | None = None
     is_internal: bool = False
@@ -123,6 +125,7 @@ class KnownTopic:
     def take(self, answer: MetadataResponseTopic, table: NodeTable, *, epochs: bool, now: float) -> bool:
         """Take over an answer; whether the topic was created again. `epochs`: its leader epochs can be trusted."""
         self.error = ErrorCode.of(answer.error_code)
+        was_gone = self.unknown_attempts > 0
         self.unknown_attempts = self.unknown_attempts + 1 if self.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION else 0
         if self.unknown_since is None:
             self.unknown_since = now
@@ -135,8 +138,11 @@ class KnownTopic:
         if not told:
             return False
         old_id, new_id = self.topic_id, answer.topic_id if answer.topic_id.int else None
-        if new_id is None or new_id == old_id:
-            told = _newer_of(self.partitions, told)
+        newest = _newer_of(self.partitions, told)
+        # Without ids this is how a topic looks that was deleted and created again.
+        is_anew = was_gone and new_id is None and newest != told
+        if (new_id is None or new_id == old_id) and not is_anew:
+            told = newest
         if new_id is not None and new_id == old_id:
             # A topic only grows: an answer with fewer partitions comes from a broker that lags behind.
             told = {**self.partitions, **told}
@@ -144,5 +150,45 @@ class KnownTopic:
         self.is_internal = answer.is_internal
         self.partitions = told
         self.unknown_since = None
+        self.attempts = 0
         self.is_settled = all(known.info.leader is not None for known in told.values())
-        return old_id is not None and new_id is not None and new_id != old_id
+        return is_anew or (old_id is not None and new_id is not None and new_id != old_id)
+
+
+def snapshot_of(
+    topics: Mapping[str, KnownTopic], nodes: Mapping[int, Node], cluster_id: str | None, controller_id: int
+) -> Cluster:
+    """A snapshot with these topics alone, in this order."""
+    infos: list[PartitionInfo] = []
+    epochs: dict[TopicPartition, int] = {}
+    for name, topic in topics.items():
+        for index, known in topic.partitions.items():
+            infos.append(known.info)
+            if known.leader_epoch >= 0:
+                epochs[TopicPartition(name, index)] = known.leader_epoch
+    return Cluster(
+        nodes.values(),
+        infos,
+        cluster_id=cluster_id,
+        controller=nodes.get(controller_id),
+        unauthorized_topics=_names_with(topics, ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+        invalid_topics=_names_with(topics, ErrorCode.INVALID_TOPIC_EXCEPTION),
+        internal_topics=[name for name, topic in topics.items() if topic.is_internal],
+        topic_ids={name: topic.topic_id for name, topic in topics.items() if topic.topic_id is not None},
+        leader_epochs=epochs,
+    )
+
+
+def _names_with(topics: Mapping[str, KnownTopic], error: ErrorCode) -> list[str]:
+    return [name for name, topic in topics.items() if topic.error == error]
+
+
+def refusal_of(response: MetadataResponse) -> AioprodError | None:
+    """Why the answer as a whole is of no use."""
+    code = ErrorCode.of(response.error_code)
+    if code != ErrorCode.NONE:
+        text = code.name if isinstance(code, ErrorCode) else "an unknown error"
+        return BrokerError(f"A broker refused to describe the cluster: error {int(code)} ({text}).", code=code)
+    if not response.brokers:
+        return ProtocolError("A broker described the cluster without naming a single broker: it may still be starting.")
+    return None

@@ -8,9 +8,9 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Final
 
-from aioprod.cluster.known import FINAL_ERRORS, KnownPartition, KnownTopic, NodeTable
-from aioprod.cluster.model import Cluster, Node, PartitionInfo
-from aioprod.errors import AioprodError, BrokerError, ErrorCode, ProtocolError
+from aioprod.cluster.known import FINAL_ERRORS, KnownPartition, KnownTopic, NodeTable, refusal_of, snapshot_of
+from aioprod.cluster.model import Cluster, Node
+from aioprod.errors import AioprodError, ErrorCode
 from aioprod.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from aioprod.types import TopicPartition
 
@@ -30,9 +30,9 @@ PARTITIONS_GUESSED: Final = 10
 class MetadataUpdate:
     """What an answer brought.
 
-    `changed_topics`: partitions, leaders or epochs differ from before, or the topic was forgotten because nobody used
-    it. `recreated`: the topic has another id, so it is another topic of the same name. `errors`: what the answer says
-    instead of partitions, by topic. `error`: why the whole answer was refused; it changed nothing then.
+    `changed_topics`: partitions, leaders, epochs or the id differ from before, or the topic was forgotten because
+    nobody used it. `recreated`: the topic has another id, so it is another topic of the same name. `errors`: what the
+    answer says instead of partitions, by topic. `error`: why the whole answer was refused; it changed nothing then.
     """
 
     changed_topics: AbstractSet[str] = frozenset()
@@ -119,6 +119,11 @@ class Metadata:
         known = self._topics.get(topic)
         return 0 if known is None else known.unknown_attempts
 
+    def attempts(self, topic: str) -> int:
+        """How often a wanted topic was asked for since its partitions were told last."""
+        known = self._topics.get(topic)
+        return 0 if known is None else known.attempts
+
     # --- what is wanted
 
     def add_topic(self, topic: str, now: float) -> None:
@@ -187,6 +192,22 @@ class Metadata:
             self._set_ask_at()
         return max(now, self._blocked_until, min(self._full_at, self._ask_at))
 
+    @property
+    def is_asking(self) -> bool:
+        """Whether a request is on its way."""
+        return self._asked is not None
+
+    def ask_again(self) -> None:
+        """There is no answer yet: what was asked for is due again, so that another broker can be asked too."""
+        asked, self._asked = self._asked or _Asked(), None
+        self._reopen(asked)
+
+    def _reopen(self, asked: _Asked) -> None:
+        if asked.full:
+            self._full_at = -math.inf
+        for name in asked.topics & self._topics.keys():
+            self._ask(name, -math.inf)
+
     def build_request(self, now: float, allow_auto_create: bool) -> MetadataRequest:
         """The request that is due, or a full one if none is; `handle_response` or `handle_failure` has to follow.
 
@@ -205,6 +226,7 @@ class Metadata:
             known = self._topics[name]
             known.ask_at = math.inf
             known.is_settled = False
+            known.attempts += 1
         self._pending.difference_update(names)
         self._asked = _Asked(frozenset(names), full, more=len(names) < len(due))
         return MetadataRequest(
@@ -225,22 +247,27 @@ class Metadata:
     def handle_failure(self, error: Exception, now: float) -> None:
         """The request got no answer: everything that it asked for is due again after the backoff."""
         asked, self._asked = self._asked or _Asked(), None
-        if asked.full:
-            self._full_at = -math.inf
-        for name in asked.topics & self._topics.keys():
-            self._ask(name, -math.inf)
+        self._reopen(asked)
         self._set_ask_at()
         self._blocked_until = now + self._backoff(self._failures)
         self._failures += 1
         self.last_failure = error
 
-    def handle_response(self, response: MetadataResponse, now: float, *, version: int) -> MetadataUpdate:
-        """Take over an answer in the given version of Metadata."""
-        error = _refusal(response)
+    def handle_response(
+        self, response: MetadataResponse, now: float, *, version: int, late: bool = False
+    ) -> MetadataUpdate:
+        """Take over an answer in the given version of Metadata.
+
+        A `late` one belongs to an earlier request than the last: `ask_again` was called meanwhile.
+        """
+        error = refusal_of(response)
         if error is not None:
-            self.handle_failure(error, now)
+            if not late:
+                self.handle_failure(error, now)
             return MetadataUpdate(error=error)
-        asked, self._asked = self._asked or _Asked(), None
+        asked = _Asked(more=True)
+        if not late:
+            asked, self._asked = self._asked or _Asked(), None
         self._failures = 0
         self._blocked_until = -math.inf
         self.last_success = now
@@ -255,7 +282,7 @@ class Metadata:
             known = self._topics.get(name)
             if known is None:
                 continue
-            partitions, old_error = known.partitions, known.error
+            partitions, topic_id, old_error = known.partitions, known.topic_id, known.error
             if known.take(answer, table, epochs=version >= TRUSTED_EPOCHS_VERSION, now=now):
                 recreated.add(name)
             if known.error != ErrorCode.NONE:
@@ -263,7 +290,7 @@ class Metadata:
             if known.error != old_error:
                 news = True
                 self._dirty.add(name)
-            if known.partitions != partitions:
+            if known.partitions != partitions or known.topic_id != topic_id:
                 changed.add(name)
         changed |= recreated
         if asked.full:
@@ -355,37 +382,5 @@ class Metadata:
 
     def _composed(self) -> Cluster:
         topics = {name: self._topics[name] for name in sorted(self._dirty) if name in self._topics}
-        infos: list[PartitionInfo] = []
-        epochs: dict[TopicPartition, int] = {}
-        for name, topic in topics.items():
-            for index, known in topic.partitions.items():
-                infos.append(known.info)
-                if known.leader_epoch >= 0:
-                    epochs[TopicPartition(name, index)] = known.leader_epoch
-        newer = Cluster(
-            self._nodes.values(),
-            infos,
-            cluster_id=self._cluster_id,
-            controller=self._nodes.get(self._controller_id),
-            unauthorized_topics=_names_with(topics, ErrorCode.TOPIC_AUTHORIZATION_FAILED),
-            invalid_topics=_names_with(topics, ErrorCode.INVALID_TOPIC_EXCEPTION),
-            internal_topics=[name for name, topic in topics.items() if topic.is_internal],
-            topic_ids={name: topic.topic_id for name, topic in topics.items() if topic.topic_id is not None},
-            leader_epochs=epochs,
-        )
+        newer = snapshot_of(topics, self._nodes, self._cluster_id, self._controller_id)
         return self._cluster.merged(newer, without=self._dirty)
-
-
-def _names_with(topics: Mapping[str, KnownTopic], error: ErrorCode) -> list[str]:
-    return [name for name, topic in topics.items() if topic.error == error]
-
-
-def _refusal(response: MetadataResponse) -> AioprodError | None:
-    """Why the answer as a whole is of no use."""
-    code = ErrorCode.of(response.error_code)
-    if code != ErrorCode.NONE:
-        text = code.name if isinstance(code, ErrorCode) else "an unknown error"
-        return BrokerError(f"A broker refused to describe the cluster: error {int(code)} ({text}).", code=code)
-    if not response.brokers:
-        return ProtocolError("A broker described the cluster without naming a single broker: it may still be starting.")
-    return None

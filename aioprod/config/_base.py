@@ -61,7 +61,7 @@ class Settings:
     @classmethod
     def from_options(cls, **options: Any) -> Self:
         """Make a configuration of keyword arguments; raises ConfigError where the constructor has a TypeError."""
-        return cls.from_dict(options)
+        return cls(**cls._by_attribute(options, as_keywords=True))
 
     @classmethod
     def from_properties(cls, path: str | PathLike[str]) -> Self:
@@ -75,7 +75,7 @@ class Settings:
     def replace(self, **changes: Any) -> Self:
         """Return a copy with other values; what was not given is worked out anew."""
         given = {name: getattr(self, name) for name in self.explicit}
-        return type(self)(**given | self._by_attribute(changes))
+        return type(self)(**given | self._by_attribute(changes, as_keywords=True))
 
     def to_dict(self) -> dict[str, Any]:
         """Return every setting in effect under its Java name, secrets as they are; `from_dict` takes it back."""
@@ -87,12 +87,12 @@ class Settings:
         return f"{type(self).__name__}({', '.join(given)})"
 
     @classmethod
-    def _by_attribute(cls, mapping: Mapping[str, Any]) -> dict[str, Any]:
+    def _by_attribute(cls, mapping: Mapping[str, Any], as_keywords: bool = False) -> dict[str, Any]:
         given: dict[str, Any] = {}
         spellings: dict[str, str] = {}
         names = _names(cls)
         for spelling, value in mapping.items():
-            name = _attribute(names, spelling, value)
+            name = _attribute(names, spelling, value, as_keywords)
             if name is None:
                 continue
             if name in given:
@@ -115,8 +115,11 @@ def _names(cls: type[Settings]) -> Mapping[str, str]:
     return MappingProxyType({name: name for name in table} | aliases)
 
 
-def _attribute(names: Mapping[str, str], spelling: str, value: object) -> str | None:
-    """Return the attribute that `spelling` means, or None for a refused setting whose value says "not set"."""
+def _attribute(names: Mapping[str, str], spelling: str, value: object, is_keyword: bool) -> str | None:
+    """Return the attribute that `spelling` means, or None for a refused setting whose value says "not set".
+
+    Of an unknown name the nearest known one is suggested, in the spelling that the caller uses.
+    """
     if not isinstance(spelling, str):
         raise ConfigError(f"The name of a setting must be a string, not {spelling!r}.")
     wanted = spelling.replace(".", "_")
@@ -125,7 +128,8 @@ def _attribute(names: Mapping[str, str], spelling: str, value: object) -> str | 
     reason = refusal(dotted(spelling))
     if reason is None:
         near = difflib.get_close_matches(wanted, names, n=1)
-        suggested = [name if "_" in spelling else dotted(name) for name in near]
+        is_ours = "_" in spelling or (is_keyword and "." not in spelling)
+        suggested = [name if is_ours else dotted(name) for name in near]
         hint = f"Did you mean {suggested[0]!r}?" if suggested else "docs/configuration.md lists them all."
         raise ConfigError(f"{spelling!r} is not a setting.", hint=hint)
     if value is not None:

@@ -167,10 +167,9 @@ class ProducerConfig(ClientConfig):
     topic_recreation: str = choice(
         "fail",
         ["fail", "follow"],
-        built=("fail",),
-        later="following a topic that was deleted and created again is not built yet in this version.",
         importance=LOW,
-        doc="What becomes of batches whose topic was deleted and created again. Not a setting of Java's.",
+        doc="What becomes of batches whose topic was deleted and created again: they fail, or follow to the new topic "
+        "of the name. In a transaction they always fail. Not a setting of Java's.",
     )
     transactional_id: str | None = optional_text(
         importance=LOW,

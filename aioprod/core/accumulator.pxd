@@ -14,7 +14,7 @@ cdef Py_ssize_t SMALLEST_RECORD
 
 
 cdef class Accumulator:
-    cdef public object settings, incomplete
+    cdef public object settings, incomplete, moved
     cdef readonly object compress
     cdef readonly Sequences sequences
     cdef readonly object metadata

@@ -19,8 +19,9 @@ from aioprod.core.budget import MemoryBudget
 from aioprod.core.choice import PartitionChoice
 from aioprod.core.partition import BrokerQueue, Partition, Topic
 from aioprod.core.pool import BufferPool
+from aioprod.core.refusals import buffer_full, record_too_large
 from aioprod.core.sequences import Sequences
-from aioprod.errors import BufferFullError, InvalidTopicError, RecordTooLargeError
+from aioprod.errors import InvalidTopicError
 from aioprod.records.builder import HEADER, RecordBatchBuilder, record_size_bound
 from aioprod.routing.partitioners import Partitioner
 from aioprod.routing.sticky import StickyChoice
@@ -56,7 +57,8 @@ class Accumulator:
     `due` with the time of the first deadline, or now when a topic is new; `compress` with each batch that takes no more
     records and is not compressed, None if none ever will be. `sequences` numbers batches, None without idempotence.
     `incomplete` holds every batch without outcome, oldest first; `delayed` (a heap) the partitions that back off;
-    `parked_topics` the topics that are not known yet.
+    `parked_topics` the topics that are not known yet. `moved` is called with a partition and the queue that it had
+    when its leader changes.
     """
 
     def __init__(
@@ -90,6 +92,7 @@ class Accumulator:
         self.choice = PartitionChoice(
             partitioner, metadata=metadata, ignore_keys=settings.ignore_keys, full_position=self._full_position
         )
+        self.moved: Callable[[Partition, BrokerQueue | None], object] | None = None
         self._wake = wake
         self._due = due
         self._random = random
@@ -122,7 +125,8 @@ class Accumulator:
         bound = record_size_bound(key, value, headers)
         self.check_size(topic, bound)
         if not granted and not self.budget.fits(bound):
-            raise self._full(name, bound)
+            self.budget.refused = max(self.budget.refused, bound)
+            raise buffer_full(name, bound, self.budget)
         if topic.parked is not None:
             return self._park(topic, key, value, headers, partition, timestamp, waiter, now, bound)
         batch = self.put(topic, key, value, headers, partition, timestamp, now, bound)
@@ -149,28 +153,7 @@ class Accumulator:
     def check_size(self, topic: Topic, bound: int) -> None:
         """Raise RecordTooLargeError for a record of up to `bound` bytes that could never be taken."""
         if bound > self._bound_max:
-            raise self._too_large(topic.name, bound)
-
-    def _too_large(self, name: str, bound: int) -> RecordTooLargeError:
-        size_max = self.settings.max_request_size
-        if bound + HEADER > size_max:
-            return RecordTooLargeError(
-                f"A record for topic {name!r} takes up to {bound + HEADER} bytes with its batch header, more than "
-                f"max.request.size={size_max}.",
-                hint="Send smaller values, or raise max.request.size together with the topic's max.message.bytes.",
-            )
-        return RecordTooLargeError(
-            f"A record for topic {name!r} takes up to {bound} bytes, more than buffer.memory={self.budget.limit}."
-        )
-
-    def _full(self, name: str, bound: int) -> BufferFullError:
-        budget = self.budget
-        budget.refused = max(budget.refused, bound)
-        return BufferFullError(
-            f"buffer.memory={budget.limit} is used up: {budget.records} records with {budget.used} bytes wait for "
-            f"their delivery, and the next one, for topic {name!r}, needs up to {bound} bytes.",
-            hint="Await producer.drain() or send(), which wait for room, or raise buffer.memory.",
-        )
+            raise record_too_large(topic.name, bound, self.settings.max_request_size, self.budget.limit)
 
     def _park(
         self,
@@ -365,14 +348,19 @@ class Accumulator:
             self.unpark(topic)
 
     def _follow(self, partition: Partition, queue: BrokerQueue | None, epoch: int, now: float) -> None:
-        if queue is partition.queue and epoch == partition.leader_epoch:
+        old = partition.queue
+        if queue is old and epoch == partition.leader_epoch:
             return
-        if queue is not partition.queue:
-            partition.delist()
-            partition.queue = queue
-        if epoch > partition.leader_epoch:
+        was_told = old is not None or partition.leader_epoch >= 0
+        # Brokers before 2.4 tell no epochs, so another leader has to do as a reason to try at once.
+        if epoch > partition.leader_epoch or (queue is not old and queue is not None):
             partition.retry_at = 0.0
         partition.leader_epoch = epoch
+        if queue is not old:
+            partition.delist()
+            partition.queue = queue
+            if was_told and self.moved is not None:
+                self.moved(partition, old)
         partition.enlist(now, self.settings.linger_s)
 
     def unpark(self, topic: Topic) -> None:

@@ -7,7 +7,7 @@ from aioprod.core.produce cimport topic_key
 
 
 cdef int FIRST_WITH_LOG_START, FIRST_WITH_RECORD_ERRORS, TOPIC_ID_SIZE, VARINT_BITS_MAX
-cdef long long UNREAD
+cdef long long UNKNOWN_OFFSET, UNREAD
 
 
 @cython.final
@@ -38,6 +38,7 @@ cpdef PlainAnswer read_plain(int version, body, list batches)
 @cython.locals(
     count=Py_ssize_t, answer=PlainAnswer, keys=list, place=Py_ssize_t, read=Py_ssize_t, key=bytes, index=int,
     batch=Batch, places=dict,
+    partitions=Py_ssize_t, offset=int64_t,
 )
 cdef PlainAnswer _read_plain(AnswerCursor cursor, list batches)
 

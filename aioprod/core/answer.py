@@ -15,8 +15,9 @@ __all__ = ["PlainAnswer", "read_plain"]
 FIRST_WITH_LOG_START = 5
 FIRST_WITH_RECORD_ERRORS = 8
 TOPIC_ID_SIZE = 16
-UNREAD = -(2**31)
-"""The offset of a batch of which nothing has been said yet; no broker gives it."""
+UNKNOWN_OFFSET = -1
+UNREAD = -2
+"""The offset of a batch of which nothing has been said yet."""
 
 VARINT_BITS_MAX = 28
 """More than any count has that could be true."""
@@ -38,7 +39,7 @@ class PlainAnswer:
 
 
 class AnswerCursor:
-    """Reads the parts of an answer one after the other; IndexError where it ends too early."""
+    """Reads the parts of an answer one after the other; IndexError where it ends too early or can't be true."""
 
     __slots__ = ("data", "end", "flexible", "position", "version")
 
@@ -65,7 +66,7 @@ class AnswerCursor:
         return value
 
     def count(self) -> int:
-        """The length of an array or of a compact string; -1 for null, or for one that can't be true."""
+        """The length of an array or of a compact string; -1 for null."""
         if not self.flexible:
             return self.number(4)
         value = shift = 0
@@ -75,7 +76,7 @@ class AnswerCursor:
             if byte < 0x80:
                 return value - 1
             shift += 7
-        return -1
+        raise IndexError
 
     def topic_key(self) -> bytes:
         """The id of a topic, or its name in utf-8."""
@@ -120,7 +121,10 @@ def _read_plain(cursor: AnswerCursor, batches: list[Batch]) -> PlainAnswer | Non
     read = 0
     for _ in range(cursor.count()):
         key = cursor.topic_key()
-        for _ in range(cursor.count()):
+        partitions = cursor.count()
+        if partitions < 1:
+            return None
+        for _ in range(partitions):
             index = cursor.number(4)
             if read == count:
                 return None
@@ -133,7 +137,10 @@ def _read_plain(cursor: AnswerCursor, batches: list[Batch]) -> PlainAnswer | Non
                 place = places.get((key, index), -1)
             if place < 0 or answer.base_offsets[place] != UNREAD or cursor.number(2) != 0:
                 return None
-            answer.base_offsets[place] = cursor.number(8)
+            offset = cursor.number(8)
+            if offset < UNKNOWN_OFFSET:
+                return None
+            answer.base_offsets[place] = offset
             answer.append_times[place] = cursor.number(8)
             if not cursor.says_nothing_else():
                 return None

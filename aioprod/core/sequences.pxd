@@ -12,7 +12,7 @@ cdef class Sequences:
     cdef public long long producer_id, transaction, bumps
     cdef public int epoch
     cdef public bint transactional, spent
-    cdef public object join, renew
+    cdef public object join, renew, bumped
     cdef public dict doubtful
 
     cpdef bint admits(self, Partition partition) except -1
@@ -26,7 +26,7 @@ cdef class Sequences:
     cpdef void lose(self, Batch batch, bint is_missing) except *
     @cython.locals(partition=Partition)
     cpdef bint refuse(self, Batch batch) except -1
-    cpdef void restart(self, Partition partition) except *
+    cpdef void unanchor(self, Partition partition) except *
     @cython.locals(part=Batch, at=Py_ssize_t, sequence="long long")
     cpdef void divide(self, Batch batch, list parts) except *
     @cython.locals(partition=Partition)

@@ -37,14 +37,25 @@ class Sequences:
 
     `producer_id` is what the brokers gave, `epoch` the one in which partitions begin. `doubtful` are the partitions
     with a hole; `spent` says that one is out of epochs and waits for a new producer id, for which `renew` was called.
-    `bumps` counts the epochs begun after a hole.
+    `bumps` counts the epochs begun after a hole, and `bumped` is called with the partition of each.
 
     A producer with transactions (`transactional`) has one epoch for all partitions, which the coordinator gives: a
     partition with a hole is held until `adopt` brings the next one. `transaction` numbers the transactions; `join` is
     asked before a partition takes part in one, and answers whether it may do so at once.
     """
 
-    __slots__ = ("bumps", "doubtful", "epoch", "join", "producer_id", "renew", "spent", "transaction", "transactional")
+    __slots__ = (
+        "bumped",
+        "bumps",
+        "doubtful",
+        "epoch",
+        "join",
+        "producer_id",
+        "renew",
+        "spent",
+        "transaction",
+        "transactional",
+    )
 
     def __init__(self, *, transactional: bool = False) -> None:
         self.producer_id = -1
@@ -56,6 +67,7 @@ class Sequences:
         self.doubtful: dict[Partition, None] = {}
         self.spent = False
         self.bumps = 0
+        self.bumped: Callable[[Partition], object] | None = None
 
     def admits(self, partition: Partition) -> bool:
         """Whether a partition may send in this transaction; if not, it is held until it has been added to it."""
@@ -122,11 +134,9 @@ class Sequences:
         self._doubt(partition)
         return True
 
-    def restart(self, partition: Partition) -> None:
-        """The log of a partition is another one than before: nothing without outcome is stored there."""
-        if partition.producer_id >= 0 and not self.transactional:
-            self._miss(partition, 0)
-            self._doubt(partition)
+    def unanchor(self, partition: Partition) -> None:
+        """The log of a partition is another one than before: as at the beginning, it takes any number as its first."""
+        partition.is_anchored = False
 
     def divide(self, batch: Batch, parts: list[Batch]) -> None:
         """The records of a stamped batch that was not stored go on in `parts`, which share its numbers."""
@@ -186,6 +196,8 @@ class Sequences:
             self._ask()
             return
         self.bumps += 1
+        if self.bumped is not None:
+            self.bumped(partition)
 
     def _ask(self) -> None:
         if not self.spent:

@@ -101,6 +101,11 @@ class BrokerConnection(asyncio.Protocol):
         """When bytes went out or came in last, in monotonic seconds."""
         return self._state.last_used
 
+    @property
+    def waits_since(self) -> float:
+        """When the request was sent whose answer is outstanding longest, in monotonic seconds; infinite without one."""
+        return min((exchange.deadline - exchange.timeout_s for exchange in self._state.exchanges), default=math.inf)
+
     def rename(self, node_id: int, peer: str) -> None:
         """The address turned out to be that of broker `node_id`."""
         self.node_id = node_id

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
 from aioprod.cluster import Node
 from aioprod.errors import AioprodError
+from aioprod.net.connection import BrokerConnection
 from aioprod.net.pool import BrokerLink, LinkState, Surroundings
 from aioprod.net.settings import Address
 
@@ -82,9 +83,14 @@ class Links:
 
     # -- any broker --------------------------------------------------------------------------------------------------
 
-    def least_loaded(self, now: float, avoid: int | None = None) -> BrokerLink | None:
-        """A ready link with the fewest requests in flight; the node id `avoid` only if there is no other."""
-        ready = [link for link in self if link.is_ready(now)]
+    def least_loaded(
+        self, now: float, avoid: int | None = None, without: Collection[BrokerConnection] = ()
+    ) -> BrokerLink | None:
+        """A ready link with the fewest requests in flight; the node id `avoid` only if there is no other.
+
+        Those whose connection is one of `without` don't count as ready.
+        """
+        ready = [link for link in self if link.is_ready(now) and link.connection not in without]
         candidates = [link for link in ready if link.node.id != avoid] or ready
         if not candidates:
             return None

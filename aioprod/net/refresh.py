@@ -1,9 +1,14 @@
-"""Keeping the metadata fresh: one request at a time, to any broker that is ready, or to the bootstrap servers."""
+"""Keeping the metadata fresh: one question at a time, to any broker that is ready, or to the bootstrap servers.
+
+A broker that is frozen takes a request and never answers. So when an answer does not come for a while another broker is
+asked too, long before `request.timeout.ms`, and the first answer counts.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Final
 
 from aioprod.cluster import Metadata, MetadataUpdate
 from aioprod.errors import AioprodError, BrokerConnectionError, BrokerError, ErrorCode
@@ -13,7 +18,10 @@ from aioprod.net.connection import BrokerConnection
 from aioprod.net.links import Links
 from aioprod.net.pool import BrokerLink, Surroundings
 
-__all__ = ["MetadataRefresh"]
+__all__ = ["HEDGE_S", "MetadataRefresh"]
+
+HEDGE_S: Final = 0.5
+"""How long a broker may take for its answer before another one is asked too; twice as long for each that was asked."""
 
 
 class MetadataRefresh:
@@ -33,6 +41,9 @@ class MetadataRefresh:
         self._version = metadata.version
         self._wanted_since: float | None = None
         self._avoid: int | None = None
+        self._owing: set[BrokerConnection] = set()
+        self._serial = 0
+        self._hedge_at = math.inf
         self._resolving = False
         self._bootstrap_after = -math.inf
 
@@ -42,14 +53,14 @@ class MetadataRefresh:
         if self._metadata.is_behind:
             self._changed(MetadataUpdate(self._metadata.rebind()))
             return now
-        due = self._metadata.next_refresh(now)
+        due = self._hedge_at if self._metadata.is_asking else self._metadata.next_refresh(now)
         if due > now:
             return due
         give_up_at = self._give_up_if_due(now)
-        link = self._links.least_loaded(now, self._avoid)
+        link = self._links.least_loaded(now, self._avoid, self._owing)
         if link is not None and link.connection is not None:
             self._ask(link, link.connection, now)
-            return math.inf
+            return min(self._hedge_at, give_up_at)
         due = min(self._links.seek(now), give_up_at)
         if self._around.settings.rebootstrap and self._links.all_failing and not self._links.has_bootstrap:
             # None of the bootstrap servers need be new, so there may be nothing else to try after this.
@@ -70,19 +81,31 @@ class MetadataRefresh:
     # -- asking ------------------------------------------------------------------------------------------------------
 
     def _ask(self, link: BrokerLink, connection: BrokerConnection, now: float) -> None:
+        if self._metadata.is_asking:
+            self._metadata.ask_again()
         message = self._metadata.build_request(now, self._around.settings.allow_auto_topic_creation)
-        self._around.tasks.spawn(self._exchange(link, connection, message), name="metadata request")
+        self._hedge_at = now + HEDGE_S * 2.0 ** len(self._owing)
+        self._owing.add(connection)
+        self._serial += 1
+        exchange = self._exchange(link, connection, message, self._serial)
+        self._around.tasks.spawn(exchange, name="metadata request")
 
-    async def _exchange(self, link: BrokerLink, connection: BrokerConnection, message: MetadataRequest) -> None:
+    async def _exchange(
+        self, link: BrokerLink, connection: BrokerConnection, message: MetadataRequest, serial: int
+    ) -> None:
+        """Ask one broker. `serial` tells whether another one was asked since: the answer is welcome all the same."""
         clock = self._around.clock
         try:
             version = connection.versions.pick(MetadataRequest)
             response = await connection.request(message)
         except AioprodError as error:
-            self._metadata.handle_failure(error, clock())
+            if serial == self._serial:
+                self._metadata.handle_failure(error, clock())
             self._failed(link, error)
             return
-        update = self._metadata.handle_response(response, clock(), version=version)
+        finally:
+            self._owing.discard(connection)
+        update = self._metadata.handle_response(response, clock(), version=version, late=serial != self._serial)
         if update.error is not None:
             self._failed(link, update.error)
             return

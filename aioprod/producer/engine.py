@@ -27,6 +27,7 @@ from aioprod.interceptors import Interceptors
 from aioprod.net.client import Client
 from aioprod.net.settings import ClientSettings
 from aioprod.producer.clock import Clock
+from aioprod.producer.explain import Explainer
 from aioprod.producer.failure import rebuilt
 from aioprod.producer.guard import Guard, State
 from aioprod.producer.identity import IdentityKeeper
@@ -83,6 +84,7 @@ class Engine:
         self.guard = Guard()
         self._identity: IdentityKeeper | None = None
         self.transactions: Transactions | None = None
+        self.transactions_as: Callable[..., Transactions] = Transactions
         self._sending: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[DeliveryReport] | None = None
         self._cluster_told: Cluster | None = None
@@ -160,6 +162,7 @@ class Engine:
             accumulator=self.accumulator,
             delivery=self.delivery,
             meters=self.meters,
+            explainer=Explainer(settings, accumulator=self.accumulator, client=self.client, clock=self.clock),
             backoff=backoff,
             wake=self._sender.wake,
         )

@@ -1,17 +1,20 @@
-"""What a transaction that is shared by several processes is known by, and how it stands with it."""
+"""What a transaction that is shared by several processes is known by, and how they produce in it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from enum import Enum
-from typing import Final
+from functools import partial
+from typing import Any, Final
 
-from aioprod.messages.describe_transactions import TransactionState
+from aioprod.config import ProducerConfig
+from aioprod.errors import ConfigError
+from aioprod.producer.participation import FIRST_IMPLICIT, Participation
+from aioprod.producer.producer import Producer
 
-__all__ = ["FIRST_IMPLICIT", "Standing", "TransactionHandle", "standing_of"]
+__all__ = ["TransactionHandle"]
 
-FIRST_IMPLICIT: Final = 2
-"""The transaction.version from which on a partition is added by the first Produce request for it (KIP-890)."""
+_ITS_OWN: Final = ("transactional_id", "transaction_timeout_ms")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,40 +33,26 @@ class TransactionHandle:
 
     @property
     def is_implicit(self) -> bool:
-        """Whether partitions and groups are added to the transaction by the requests that write to them."""
+        """Whether partitions and groups are added to the transaction by the requests that write to them (KIP-890)."""
         return self.transaction_version >= FIRST_IMPLICIT
 
+    def producer(
+        self,
+        bootstrap_servers: str | Iterable[str] | None = None,
+        *,
+        config: ProducerConfig | None = None,
+        **options: Any,
+    ) -> Producer:
+        """A producer whose records belong to this transaction, for one process; it neither begins nor ends it.
 
-class Standing(Enum):
-    """How a coordinator sees a transaction of which one has lost track."""
-
-    OPEN = "it is open, or nothing was written in it"
-    COMMITTED = "it was committed"
-    ABORTED = "it was aborted, by its time-out or by its own session"
-    TAKEN_OVER = "another session or producer with the same transactional id took over"
-    NOT_KNOWN = "its coordinator can't tell"
-
-
-_OPEN_STATES: Final = frozenset({"Empty", "Ongoing"})
-_COMMIT_STATES: Final = frozenset({"PrepareCommit", "CompleteCommit"})
-_ABORT_STATES: Final = frozenset({"PrepareAbort", "CompleteAbort", "PrepareEpochFence"})
-
-
-def standing_of(handle: TransactionHandle, state: TransactionState) -> Standing:
-    """Read what the coordinator says of a transactional id, for one of its transactions.
-
-    The end of a transaction leaves the epoch, or raises it by one (a time-out, and any end under transaction.version
-    2); who takes over raises it once more, or once from an epoch in which nothing was written.
-    """
-    raised = state.producer_epoch - handle.epoch
-    if state.producer_id != handle.producer_id or raised > 1:
-        return Standing.TAKEN_OVER
-    if raised < 0:
-        return Standing.NOT_KNOWN
-    if state.transaction_state in _COMMIT_STATES:
-        return Standing.COMMITTED
-    if state.transaction_state in _ABORT_STATES:
-        return Standing.ABORTED
-    if state.transaction_state in _OPEN_STATES:
-        return Standing.OPEN if raised == 0 else Standing.TAKEN_OVER
-    return Standing.NOT_KNOWN
+        Takes what `Producer` takes. `close()` waits for its records; only the session commits them. When one of them
+        is not delivered it takes no more, and raises TransactionAbortedError: the session has to abort. A partition
+        must be written to by one producer of the transaction only. Raises ConfigError.
+        """
+        given = [name for name in _ITS_OWN if name in options or (config is not None and name in config.explicit)]
+        if given:
+            raise ConfigError(f"{given[0].replace('_', '.')} can't be given: the transaction's handle has it.")
+        options |= {"transactional_id": self.transactional_id, "transaction_timeout_ms": self.timeout_ms}
+        producer = Producer(bootstrap_servers, config=config, **options)
+        producer._engine.transactions_as = partial(Participation, self)
+        return producer

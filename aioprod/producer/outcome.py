@@ -10,7 +10,7 @@ from aioprod.cluster import Node
 from aioprod.core.accumulator import Accumulator
 from aioprod.core.batch import Batch
 from aioprod.core.division import set_apart, split
-from aioprod.core.lifecycle import land, requeue, settle
+from aioprod.core.lifecycle import go_on, land, requeue, settle
 from aioprod.core.produce import FIRST_WITH_TOPIC_IDS
 from aioprod.core.retry import AMBIGUOUS, Verdict, failure_family, judge
 from aioprod.core.states import BatchState
@@ -25,7 +25,9 @@ from aioprod.errors import (
 )
 from aioprod.messages import ProduceResponse
 from aioprod.messages.produce import PartitionProduceResponse
+from aioprod.producer.explain import Explainer
 from aioprod.producer.failure import Failure
+from aioprod.producer.journal import Journal
 from aioprod.producer.meters import Meters
 from aioprod.producer.results import Delivery
 from aioprod.producer.settings import SenderSettings
@@ -36,6 +38,10 @@ from aioprod.wire.codec import decode
 __all__ = ["FAILED_PER_TURN", "Outcomes"]
 
 OUT_OF_SEQUENCE = (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID)
+
+NOT_JOINED = (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.CONCURRENT_TRANSACTIONS)
+"""What a leader answers to the first batch of a partition in a transaction while its coordinator has no time: for the
+transaction before, or for the first batch of another process in the same transaction. Replicas are not the matter."""
 
 COMPLETION_SHARE = 0.2
 """The part of the usual backoff after which a broker is asked again that is completing the transaction before."""
@@ -52,9 +58,11 @@ DUPLICATES_OF = {
 class Outcomes:
     """Reads answers, applies the error table, and hands settled batches to the delivery.
 
-    `backoff` maps the number of failed attempts to seconds; `wake` makes the sender look at what is due now: the end
-    of a backoff, a request for metadata. `given_up`: nothing is sent again, for this reason and cause, as the
-    transaction is lost; `on_failed_batch` is then called with each batch that was not delivered, and why.
+    `explainer` knows what a batch waits for. `backoff` maps the number of failed attempts to seconds; `wake` makes the
+    sender look at what is due now: the end of a backoff, a request for metadata. `journal` writes to the log.
+    `given_up`: nothing is sent again, for this reason and cause, as the transaction is lost; `on_failed_batch` is then
+    called with each batch that was not delivered, and why. `pause_to_join` maps the number of failed attempts to be
+    part of a transaction to seconds; these count for nothing.
     """
 
     def __init__(
@@ -64,6 +72,7 @@ class Outcomes:
         accumulator: Accumulator,
         delivery: Delivery,
         meters: Meters,
+        explainer: Explainer,
         backoff: Callable[[int], float],
         wake: Callable[[], None],
     ) -> None:
@@ -73,8 +82,11 @@ class Outcomes:
         self._meters = meters
         self._backoff = backoff
         self._wake = wake
+        self.explainer = explainer
+        self.journal = Journal()
         self.given_up: tuple[str, AioprodError] | None = None
         self.on_failed_batch: Callable[[Batch, str], None] | None = None
+        self.pause_to_join: Callable[[int], float] | None = None
 
     # --- answers
 
@@ -126,6 +138,8 @@ class Outcomes:
     def _judge(self, batch: Batch, answer: PartitionProduceResponse, endpoints: Mapping[int, Node], now: float) -> None:
         code = ErrorCode.of(answer.error_code)
         verdict = judge(batch, code, self._settings.retries)
+        if self.pause_to_join is not None and code in NOT_JOINED and not batch.partition.is_anchored:
+            verdict = Verdict.RETRY
         if code in OUT_OF_SEQUENCE and batch.base_sequence >= 0:
             verdict = self._out_of_sequence(batch)
         if verdict is Verdict.DELIVERED:
@@ -199,28 +213,50 @@ class Outcomes:
         if metadata.apply_leader_hint(partition, hint.leader_id, hint.leader_epoch, endpoints.get(hint.leader_id), now):
             self._accumulator.update_topics([partition.topic], now)
 
-    def fail_recreated(self, names: Iterable[str], now: float) -> None:
-        """These topics were deleted and created again: what was meant for the old ones does not follow."""
-        recreated = set(names)
+    def recreated(self, names: Iterable[str], now: float) -> None:
+        """These topics were deleted and created again: what was meant for the old ones fails, or follows to the new."""
+        recreated = {name: 0 for name in names if name in self._accumulator.topics}
+        sequences = self._accumulator.sequences
+        if sequences is not None:
+            for name in recreated:
+                for partition in self._accumulator.topics[name].partitions:
+                    sequences.unanchor(partition)
         for batch in list(self._accumulator.incomplete):
-            if (
-                batch.partition.topic.name in recreated
-                and batch.state != BatchState.IN_FLIGHT
-                and self._is_orphan(batch)
-            ):
-                self._fail_orphan(batch, now)
+            name = batch.partition.topic.name
+            waits = name in recreated and batch.state != BatchState.IN_FLIGHT
+            if waits and self._is_orphan(batch) and self._readdress(batch, now):
+                recreated[name] += 1
+                batch.partition.retry_at = 0.0
+                go_on(self._accumulator, batch.partition, now)
+        for name, followers in recreated.items():
+            self.journal.recreated(name, followers, now)
 
     def _is_orphan(self, batch: Batch) -> bool:
-        present = batch.partition.topic.topic_id
-        return batch.topic_id is not None and present is not None and present != batch.topic_id
+        known, present = batch.topic_id, batch.partition.topic.topic_id
+        return known is not present and known is not None and present is not None and known != present
 
-    def _fail_orphan(self, batch: Batch, now: float) -> None:
-        last = f" {batch.cause}" if batch.cause is not None else ""
-        self.fail(batch, now, f"the topic was deleted and created again (topic.recreation=fail).{last}")
+    def _readdress(self, batch: Batch, now: float) -> bool:
+        """Send a batch to the new topic of the same name if it may follow, else fail it; whether it follows.
+
+        It keeps its sequence numbers: a request that named the topic, and not its id, may have brought it there before.
+        """
+        partition, why = batch.partition, ""
+        if not self._settings.follows_recreated:
+            why = " (topic.recreation=fail)"
+        elif self._settings.transactional:
+            why = ", and what belongs to a transaction does not follow"
+        elif partition.index >= partition.topic.count:
+            why = f" with {partition.topic.count} partitions, so that it can't follow"
+        if why:
+            last = f" {batch.cause}" if batch.cause is not None else ""
+            self.fail(batch, now, f"the topic was deleted and created again{why}.{last}")
+            return False
+        batch.topic_id = partition.topic.topic_id
+        return True
 
     def _again(self, batch: Batch, now: float) -> None:
-        if self._is_orphan(batch):
-            self._fail_orphan(batch, now)
+        is_orphan = self._is_orphan(batch)
+        if is_orphan and not self._readdress(batch, now):
             return
         if self.given_up is not None:
             self._give_up(batch, now)
@@ -228,9 +264,12 @@ class Outcomes:
         self._meters.retried(batch)
         leader = batch.partition.queue
         has_moved = leader is not None and leader.node_id != batch.broker
-        delay_s = 0.0 if has_moved else self._backoff(batch.attempts - 1)
-        if batch.code == ErrorCode.CONCURRENT_TRANSACTIONS:
+        delay_s = 0.0 if has_moved or is_orphan else self._backoff(batch.attempts - 1)
+        if self.pause_to_join is not None and batch.code in NOT_JOINED and not batch.partition.is_anchored:
+            delay_s = self.pause_to_join(batch.attempts - 1)
+        elif batch.code == ErrorCode.CONCURRENT_TRANSACTIONS:
             delay_s *= COMPLETION_SHARE
+        self.journal.retried(batch, delay_s, now)
         requeue(self._accumulator, batch, now, delay_s)
         self._wake()
 
@@ -246,7 +285,7 @@ class Outcomes:
     def deliver(self, batch: Batch, base_offset: int, append_time: int, now: float) -> None:
         """The broker has the batch; `append_time` is in ms, -1 where the records keep their own."""
         sequences = self._accumulator.sequences
-        if sequences is not None and batch.base_sequence >= 0:
+        if sequences is not None and batch.base_sequence >= 0 and not self._is_orphan(batch):
             sequences.acknowledge(batch)
         settle(self._accumulator, batch, now)
         self._delivery.succeed(batch, base_offset, append_time)
@@ -261,19 +300,10 @@ class Outcomes:
 
     def expire(self, batch: Batch, now: float) -> None:
         """The delivery deadline of a batch has passed, wherever it is."""
-        last = f" Last: {batch.cause}" if batch.cause is not None else f" {self._reason(batch)}"
-        self.fail(batch, now, f"delivery.timeout.ms={self._settings.delivery_timeout_ms} has passed.{last}")
-
-    def _reason(self, batch: Batch) -> str:
-        """Why a batch that has met no error did not get through."""
-        if batch.state == BatchState.IN_FLIGHT:
-            return f"Broker {batch.broker} has not answered."
-        queue = batch.partition.queue
-        if queue is None:
-            return "The partition has no leader."
-        if queue.stalled_since is not None and not queue.in_flight:
-            return f"Broker {queue.node_id} can't be reached or takes nothing more."
-        return f"It waited behind earlier records for broker {queue.node_id}."
+        why = self.explainer.why_expired(batch, now)
+        if batch.cause is None:
+            batch.cause = self.explainer.trouble(batch)
+        self.fail(batch, now, f"delivery.timeout.ms={self._settings.delivery_timeout_ms} has passed. {why}")
 
     def fail(self, batch: Batch, now: float, why: str, reasons: dict[int, str] | None = None) -> None:
         """Give a batch up, for a reason in a sentence; `reasons` are those of single records by index."""

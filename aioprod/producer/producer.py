@@ -14,6 +14,7 @@ from aioprod.core.batch import Batch, ParkedRecord
 from aioprod.errors import AioprodError, BufferFullError, InvalidRecordError
 from aioprod.producer.clock import Clock
 from aioprod.producer.futures import DeliveryFuture
+from aioprod.producer.guard import State
 from aioprod.producer.preparation import Prepared, as_bytes, callback, partition_index, seconds, timestamp_ms
 from aioprod.producer.send_arrow import send_arrow
 from aioprod.producer.send_many import send_many
@@ -257,6 +258,16 @@ class Producer(TransactionalCalls):
         await self._engine.flush(seconds("flush", timeout))
 
     # --- what is known
+
+    def explain(self, topic: str, partition: int) -> str:
+        """Why records of a partition are not moving, in plain sentences with numbers, for people and for logs.
+
+        It costs a walk over all batches that are held. Raises UsageError and ProducerClosedError as `send` does, but
+        works while the producer is being closed.
+        """
+        if self._guard.state is not State.CLOSING:
+            self._guard.check_running()
+        return self._engine.outcomes.explainer.explain(topic, partition)
 
     async def partitions_for(self, topic: str) -> list[PartitionInfo]:
         """The partitions of a topic, by index; waits up to `max.block.ms` for the topic to be known.

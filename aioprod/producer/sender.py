@@ -28,6 +28,7 @@ from aioprod.producer.results import Delivery
 from aioprod.producer.room import Room
 from aioprod.producer.settings import SenderSettings
 from aioprod.producer.topics import Topics
+from aioprod.producer.watch import Watch
 from aioprod.records.compression import Compression
 
 __all__ = ["Sender"]
@@ -51,6 +52,7 @@ class Sender(ClientListener):
     _outcomes: Outcomes
     _topics: Topics
     _dispatch: Dispatch
+    _watch: Watch
 
     def __init__(
         self,
@@ -90,6 +92,11 @@ class Sender(ClientListener):
         self._delivery = delivery
         self._outcomes = outcomes
         self._topics = topics
+        journal, clock = outcomes.journal, self._clock
+        accumulator.moved = lambda partition, old: journal.moved(partition, old, clock())
+        if accumulator.sequences is not None:
+            accumulator.sequences.bumped = lambda partition: journal.bumped(partition, clock())
+        self._watch = Watch(accumulator, outcomes.explainer, self._clock())
         self._dispatch = Dispatch(
             self._settings,
             client=client,
@@ -185,6 +192,7 @@ class Sender(ClientListener):
             end_backoffs(accumulator, now),
             self._topics.move_on(now),
             next_expiry(accumulator),
+            self._watch.poll(now),
         ]
         nexts += [self._attend(queue, now) for queue in accumulator.queues.values() if queue.has_work()]
         if self._delivery.unseen:
@@ -249,7 +257,7 @@ class Sender(ClientListener):
         now = self._clock()
         self._accumulator.update_topics(update.changed_topics, now)
         if update.recreated:
-            self._outcomes.fail_recreated(update.recreated, now)
+            self._outcomes.recreated(update.recreated, now)
             self._delivery.schedule()
         self._on_metadata(update)
         self.wake()

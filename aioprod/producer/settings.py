@@ -30,6 +30,7 @@ class SenderSettings:
     request_timeout_s: float
     request_timeout_ms: int
     delivery_timeout_ms: int
+    follows_recreated: bool
     codec: Compression
     compression_level: int | None
 
@@ -54,6 +55,7 @@ def sender_settings(config: ProducerConfig) -> SenderSettings:
         request_timeout_s=config.request_timeout_ms / 1000,
         request_timeout_ms=config.request_timeout_ms,
         delivery_timeout_ms=config.delivery_timeout_ms,
+        follows_recreated=config.topic_recreation == "follow",
         codec=codec,
         compression_level=levels.get(codec),
     )

@@ -9,51 +9,24 @@ from collections.abc import Callable
 
 from aioprod._error_codes import ErrorCode
 from aioprod.cluster import Metadata
+from aioprod.cluster.refusals import topic_refusal
 from aioprod.core.accumulator import Accumulator
 from aioprod.core.parking import evict_first, evict_overdue, move_on
 from aioprod.core.partition import Topic
 from aioprod.errors import (
     AioprodError,
-    AuthorizationError,
-    InvalidTopicError,
     MetadataTimeoutError,
-    UnknownTopicError,
 )
 from aioprod.producer.guard import Guard
 from aioprod.producer.results import Delivery
 
-__all__ = ["Topics", "topic_refusal"]
+__all__ = ["Topics"]
 
 TURN_RECORDS = 2000
 """Parked records that are moved on in one turn of the loop: a few milliseconds' worth."""
 
 TURN_REFUSALS = 400
 """Parked records of one topic that are refused in one turn of the loop: each gets an exception of its own."""
-
-UNKNOWN_ATTEMPTS = 4
-UNKNOWN_S = 2.0
-"""A topic does not exist when this many answers in a row say so, over at least this time: brokers that create topics
-answer so too until the new one has a leader."""
-
-
-def topic_refusal(metadata: Metadata, name: str, now: float) -> AioprodError | None:
-    """Why no record can go to the topic, None while there is hope."""
-    code = metadata.topic_error(name)
-    if code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-        return AuthorizationError(
-            f"The cluster does not let this client see topic {name!r}.",
-            resource=name,
-            hint="Allow it to describe and write to the topic (ACLs DESCRIBE and WRITE).",
-        )
-    if code == ErrorCode.INVALID_TOPIC_EXCEPTION:
-        return InvalidTopicError(f"The cluster refuses {name!r} as the name of a topic.")
-    since = metadata.unknown_since(name)
-    if metadata.unknown_attempts(name) >= UNKNOWN_ATTEMPTS and since is not None and now - since >= UNKNOWN_S:
-        return UnknownTopicError(
-            f"Topic {name!r} does not exist, and the cluster does not create it.",
-            hint="Create it, or set auto.create.topics.enable=true on the brokers.",
-        )
-    return None
 
 
 def metadata_timeout(metadata: Metadata, name: str, limit: str, brokers: str) -> MetadataTimeoutError:
@@ -138,7 +111,7 @@ class Topics:
                 else:
                     self.changed()
                 continue
-            refusal = topic_refusal(metadata, topic.name, now)
+            refusal = topic_refusal(metadata, topic.name, now, to_write=True)
             if refusal is not None:
                 self.refuse(topic, refusal, TURN_REFUSALS)
                 if topic.parked:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
+from random import Random
 from typing import TYPE_CHECKING
 
-from aioprod.core.transactions import TransactionEvent
+from aioprod.core.partition import Partition
+from aioprod.core.transactions import TransactionEvent, TransactionState
 from aioprod.producer.coordination import Coordination
 from aioprod.producer.transaction_effects import Effects
 from aioprod.producer.transactions import Transactions
@@ -18,6 +21,28 @@ if TYPE_CHECKING:
 __all__ = ["end_in_time", "transactions_of"]
 
 log = logging.getLogger("aioprod.producer")
+
+JOINING_S = 0.02
+JOINING_DOUBLINGS_MAX = 3
+
+
+def pause_to_join(random: Random, step: int) -> float:
+    """Seconds until a batch goes again that its leader could not get into the transaction, `step` times before.
+
+    It may be another process that produces in the same transaction which was in the way: hence much chance in it.
+    """
+    return JOINING_S * 2.0 ** min(step, JOINING_DOUBLINGS_MAX) * random.uniform(0.5, 1.5)
+
+
+def explain(transactions: Transactions, partition: Partition) -> str | None:
+    """How the transaction keeps a partition from being sent to, in a sentence; None if it does not."""
+    if partition.held and partition.lost_serial < 0 and partition.missing_from < 0:
+        return "It waits until the coordinator has added the partition to the transaction."
+    if transactions.state in (TransactionState.READY, TransactionState.IN_TRANSACTION):
+        return None
+    state = transactions.state.value
+    error = "" if transactions.error is None else f": {str(transactions.error).rstrip('.')}"
+    return f"{state[0].upper()}{state[1:]}{error}."
 
 
 async def end_in_time(transactions: Transactions, timeout_s: float | None, hurry: asyncio.Future[None]) -> float | None:
@@ -57,11 +82,13 @@ def transactions_of(engine: Engine, sender: Sender) -> Transactions | None:
         flush=engine.flush,
     )
     coordination = Coordination(engine.client, config.transactional_id, config.transaction_timeout_ms, engine.random)
-    transactions = Transactions(
+    transactions = engine.transactions_as(
         effects, coordination, loop=engine.loop, max_block_s=engine.max_block_s, on_failure=engine.fail
     )
     sequences.join = transactions.join
     engine.outcomes.on_failed_batch = transactions.batch_failed
+    engine.outcomes.explainer.transaction = partial(explain, transactions)
+    engine.outcomes.pause_to_join = partial(pause_to_join, engine.random)
     engine.delivery.on_refused = transactions.failed
     engine.guard.barred = lambda: transactions.refusal(TransactionEvent.SEND)
     engine.guard.admit(False)

@@ -22,8 +22,10 @@ from aioprod.errors import (
 from aioprod.messages import DescribeTransactionsRequest, DescribeTransactionsResponse
 from aioprod.net import Coordinator
 from aioprod.producer.coordination import Coordination, GroupMetadata, Offsets, ProducerIdentity, Refused
-from aioprod.producer.handle import Standing, TransactionHandle, standing_of
+from aioprod.producer.handle import TransactionHandle
+from aioprod.producer.participation import FIRST_IMPLICIT
 from aioprod.producer.session_settings import TransactionSessionConfig
+from aioprod.producer.standing import Standing, standing_of
 from aioprod.reader.group_offsets import stable_offsets
 from aioprod.reader.session import Session
 from aioprod.types import OffsetAndMetadata, TopicPartition
@@ -127,7 +129,7 @@ class TransactionSession:
                 self._id,
                 identity.producer_id,
                 identity.epoch,
-                2 if self._session.client.feature("transaction.version") >= 2 else 1,
+                max(1, min(self._session.client.feature("transaction.version"), FIRST_IMPLICIT)),
                 self.config.transaction_timeout_ms,
             )
             return self._handle

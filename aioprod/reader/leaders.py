@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Generic, NamedTuple, Self, TypeVar
 
+from aioprod.cluster.refusals import topic_refusal
 from aioprod.errors import (
     AioprodError,
     BrokerConnectionError,
@@ -18,7 +19,7 @@ from aioprod.errors import (
     RequestTimedOutError,
 )
 from aioprod.reader.refusals import refusal
-from aioprod.reader.session import Session, topic_refusal
+from aioprod.reader.session import Session
 from aioprod.types import TopicPartition
 from aioprod.wire.schema import Request, Response
 
@@ -186,7 +187,7 @@ class LeaderRequests(Generic[WantedT, ResponseT]):
                 self._forget(node_id)
 
     async def _wait(self, unfinished: Sequence[WantedT], now: float) -> None:
-        error = topic_refusal(self._session.client.metadata, self._topic)
+        error = topic_refusal(self._session.client.metadata, self._topic, now, to_write=False)
         if error is not None:
             raise error
         left_s = self._session.timeout_s - self._waited_s

@@ -7,26 +7,21 @@ import math
 import time
 from collections.abc import Callable, Iterable
 from random import Random
-from typing import Any, Final
+from typing import Any
 
 from aioprod.cluster import Metadata, MetadataUpdate, PartitionInfo
 from aioprod.cluster.names import topic_name_error
+from aioprod.cluster.refusals import topic_refusal
 from aioprod.errors import (
     AioprodError,
-    AuthorizationError,
     InvalidTopicError,
     MetadataTimeoutError,
-    UnknownTopicError,
     UsageError,
 )
 from aioprod.net import BrokerLink, Client, ClientListener, ClientSettings
-from aioprod.reader.refusals import refusal
 from aioprod.reader.settings import SessionConfig
 
-__all__ = ["UNKNOWN_ATTEMPTS", "Session", "check_topic_name", "topic_refusal"]
-
-UNKNOWN_ATTEMPTS: Final = 4
-"""A topic does not exist when this many answers in a row say so: of a new one not every broker knows at once."""
+__all__ = ["Session", "check_topic_name"]
 
 
 def check_topic_name(topic: object) -> None:
@@ -34,18 +29,6 @@ def check_topic_name(topic: object) -> None:
     complaint = topic_name_error(topic) if isinstance(topic, str) else f"A topic's name must be a str, not {topic!r}."
     if complaint is not None:
         raise InvalidTopicError(complaint)
-
-
-def topic_refusal(metadata: Metadata, topic: str) -> AioprodError | None:
-    """Why nothing can be asked about the topic, None while there is hope."""
-    if metadata.unknown_attempts(topic) >= UNKNOWN_ATTEMPTS:
-        return UnknownTopicError(f"Topic {topic!r} does not exist.", hint="Check its name, or create it.")
-    code = metadata.topic_error(topic)
-    if code is not None:
-        error = refusal(f"The cluster does not describe topic {topic!r}", topic, code)
-        if isinstance(error, AuthorizationError | InvalidTopicError) and not isinstance(error, UnknownTopicError):
-            return error
-    return None
 
 
 class Session(ClientListener):
@@ -167,7 +150,7 @@ class Session(ClientListener):
         metadata = self._ask_anew(topic)
         deadline = self.clock() + self.timeout_s
         while not metadata.cluster.partition_count(topic):
-            error = topic_refusal(metadata, topic)
+            error = topic_refusal(metadata, topic, self.clock(), to_write=False)
             if error is not None:
                 metadata.forget_topic(topic)
                 raise error

@@ -2,6 +2,8 @@ cimport cython
 
 from aioprod.wire cimport memory
 
+cdef long long HEADERS_MAX
+
 
 cdef class FieldReader:
     cdef memoryview _view

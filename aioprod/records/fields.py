@@ -9,6 +9,10 @@ from aioprod.wire.buffer import Buffer
 
 __all__ = ["FieldReader"]
 
+HEADERS_MAX = 1 << 20
+"""The most headers of one record that are read. Each takes 2 bytes at least, and some 100 once it is read: without a
+limit a batch that is allowed to decompress to 128 MiB could fill gigabytes."""
+
 
 class FieldReader:
     """Reads fields from `data[position:end]` one after the other; every fault is a `CorruptRecordError`.
@@ -56,6 +60,8 @@ class FieldReader:
         count = self.varint(32)
         if not 0 <= count <= (self.end - self.position) // 2:
             raise CorruptRecordError(f"A record declares {count} headers in {self.end - self.position} bytes.")
+        if count > HEADERS_MAX:
+            raise CorruptRecordError(f"A record has {count} headers, and at most {HEADERS_MAX} are read.")
         headers = [self._header() for _ in range(count)] if count else []
         if self.position != self.end:
             raise CorruptRecordError(f"A record has {self.end - self.position} bytes after its headers.")

@@ -229,7 +229,7 @@ def _parse_batch(view: memoryview, verify_crc: bool, decompressed_max: int) -> P
     ) = _HEADER.unpack_from(view)
     if verify_crc and crc32c(view[layout.ATTRIBUTES :]) != crc:
         raise CorruptRecordError(f"The checksum of the batch at offset {base_offset} does not match its bytes.")
-    if base_offset < 0 or not 0 <= last_offset_delta <= _INT64_MAX - base_offset:
+    if base_offset < 0 or not 0 <= last_offset_delta < _INT64_MAX - base_offset:
         raise CorruptRecordError(f"A batch covers {last_offset_delta} offsets after {base_offset}.")
     if not 0 <= count <= last_offset_delta + 1:
         raise CorruptRecordError(

@@ -295,3 +295,51 @@ def test_a_topic_that_is_forgotten_while_it_is_asked_for_stays_forgotten() -> No
     metadata.forget_topic("a")
     metadata.handle_failure(BrokerConnectionError("gone"), 2.0)
     assert metadata.next_refresh(5.0) == MAX_AGE_S
+
+
+# -- asking another broker too ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("full", [True, False])
+def test_what_has_no_answer_yet_can_be_asked_again_with_what_is_new(full: bool) -> None:
+    metadata = known("a", "b")
+    metadata.request_update(10.0, None if full else "a")
+    assert names(metadata.build_request(10.0, True)) == (["a", "b"] if full else ["a"])
+    metadata.add_topic("c", 10.5)
+    assert metadata.next_refresh(10.5) == math.inf
+    metadata.ask_again()
+    assert metadata.next_refresh(10.5) == 10.5
+    assert names(metadata.build_request(10.5, True)) == (["a", "b", "c"] if full else ["a", "c"])
+    answered = response(*(topic(name, [partition(0)]) for name in "abc"))
+    metadata.handle_response(answered, 11.0, version=12)
+    assert metadata.next_refresh(11.0) >= MAX_AGE_S
+
+
+def test_a_late_answer_is_taken_while_the_newer_request_goes_on() -> None:
+    metadata = known()
+    metadata.add_topic("a", 10.0)
+    metadata.build_request(10.0, True)
+    metadata.ask_again()
+    metadata.build_request(10.5, True)
+    update = metadata.handle_response(response(topic("a", [partition(0)])), 11.0, version=12, late=True)
+    assert update.changed_topics == {"a"}
+    assert metadata.next_refresh(11.0) == math.inf
+    refused = metadata.handle_response(response(error=ErrorCode.UNKNOWN_SERVER_ERROR), 11.0, version=12, late=True)
+    assert refused.error is not None
+    assert metadata.next_refresh(11.0) == math.inf
+    assert answer_a(metadata, 12.0) == set()
+    assert metadata.next_refresh(12.0) < math.inf
+    assert metadata.last_failure is None
+
+
+def test_attempts_count_until_the_partitions_are_told() -> None:
+    metadata = known()
+    assert metadata.attempts("a") == 0
+    metadata.add_topic("a", 0.0)
+    for attempt in range(1, 4):
+        metadata.build_request(10.0 * attempt, True)
+        assert metadata.attempts("a") == attempt
+        metadata.handle_failure(BrokerConnectionError("gone"), 10.0 * attempt)
+    metadata.build_request(100.0, True)
+    answer_a(metadata, 100.0)
+    assert metadata.attempts("a") == 0

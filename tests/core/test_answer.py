@@ -128,3 +128,25 @@ def test_any_bytes_can_come(version: int, noise: bytes) -> None:
     read_plain(version, noise, batches)
     body = encode(response(PLACES[:1]), version)
     read_plain(version, body[: len(noise)] + noise, batches)
+
+
+def test_an_offset_that_no_broker_gives_is_not_plain() -> None:
+    """It could stand for "not told yet", and then one partition told twice would speak for another one."""
+    for offset in (-2, -(2**31), -(2**63)):
+        assert offsets(9, PLACES, batches_of(PLACES), base_offset=offset) is None
+
+
+def test_a_message_without_an_end_is_not_null() -> None:
+    after_it = b"\x00\x00" + (12).to_bytes(4, "big") + b"\x00"
+    body = encode(response(PLACES[:1]), 9)
+    assert body.endswith(b"\x00" + after_it)
+    endless = body[: -len(after_it) - 1] + b"\xff\xff\xff\xff" + after_it
+    assert read_plain(9, endless, batches_of(PLACES[:1])) is None
+
+
+@pytest.mark.parametrize("rows", [b"\x00", b"\x01"])
+def test_a_topic_without_partitions_is_not_plain(rows: bytes) -> None:
+    batches = batches_of(PLACES[:1])
+    body = encode(response(PLACES[:1]), 9)
+    assert read_plain(9, body, batches) is not None
+    assert read_plain(9, b"\x03" + b"\x02x" + rows + b"\x00" + body[1:], batches) is None

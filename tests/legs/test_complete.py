@@ -37,6 +37,7 @@ COMPARED = {
         "producer.meters",
         "producer.producer",
         "producer.results",
+        "producer.transactional",
         "record_metadata",
     ),
     "test_records.py": (

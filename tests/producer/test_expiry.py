@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import Any
 
 import pytest
 
 from aioprod import TopicPartition
-from aioprod.errors import BrokerError, DeliveryError, ErrorCode, NotSentError, RejectedError, UnknownOutcomeError
-from aioprod.messages import MetadataRequest, ProduceRequest
+from aioprod.errors import (
+    BrokerConnectionError,
+    BrokerError,
+    DeliveryError,
+    ErrorCode,
+    MetadataTimeoutError,
+    NotSentError,
+    RejectedError,
+    UnknownOutcomeError,
+)
+from aioprod.messages import ApiVersionsRequest, MetadataRequest, ProduceRequest
+from tests.support.codec_gate import codec_gate
 from tests.support.fake_broker import FakeBrokers
 from tests.support.producers import ErrorLog, ShiftedClock, Spy, pass_time, running, turns, until
 
@@ -57,7 +68,8 @@ async def test_while_the_broker_can_not_be_reached(brokers: FakeBrokers) -> None
         await brokers[1].start()
         assert (await producer.send("t", b"x")).offset == 0
     assert type(error) is NotSentError
-    assert "Broker 1 can't be reached" in str(error)
+    assert re.search(r"Broker 1 at .* (is not|could not be|is being) connected.*(refused|closed)", str(error))
+    assert isinstance(error.__cause__, BrokerConnectionError)
     assert errors.values == [b"w"]
     assert len(spy.acknowledged) == 3
 
@@ -73,7 +85,7 @@ async def test_while_the_partition_has_no_leader(brokers: FakeBrokers) -> None:
         pass_time(producer, clock, 61.0)
         error = await expire(future)
     assert type(error) is NotSentError
-    assert "The partition has no leader." in str(error)
+    assert "The partition has no leader, said an answer" in str(error)
     assert error.partition == 1
 
 
@@ -142,7 +154,7 @@ async def test_while_it_waits_behind_others(brokers: FakeBrokers) -> None:
         error = await expire(futures[2])
         second.release()
     assert type(error) is NotSentError
-    assert "It waited behind earlier records for broker 1." in str(error)
+    assert "It waited behind earlier records. 1 batch is on the way to broker 1, which has owed an answer" in str(error)
 
 
 async def test_while_it_backs_off(brokers: FakeBrokers) -> None:
@@ -176,6 +188,8 @@ async def test_while_its_topic_is_not_known(brokers: FakeBrokers) -> None:
         silence.release()
         assert producer.buffered == (0, 0)
     assert raised.value.age_s >= 60.0
+    assert isinstance(raised.value.__cause__, MetadataTimeoutError)
+    assert "could not be learned within delivery.timeout.ms=60000: Broker 1 at" in str(raised.value.__cause__)
     assert errors.values == [b"w"]
 
 
@@ -196,6 +210,96 @@ async def test_the_time_in_which_it_was_parked_counts(brokers: FakeBrokers) -> N
                 await future
         silence.release()
     assert raised.value.age_s >= 60.0
+
+
+async def test_while_the_broker_is_being_connected_to(brokers: FakeBrokers) -> None:
+    brokers.create_topic("t")
+    clock = ShiftedClock()
+    async with running(brokers, clock=clock, **OPTIONS) as producer:
+        await producer.partitions_for("t")
+        await brokers[1].cut()
+        silence = brokers.fault(ApiVersionsRequest, hold=True)
+        future = producer.submit("t", b"v")
+        await silence.reached.wait()
+        pass_time(producer, clock, 61.0)
+        error = await expire(future)
+        silence.release()
+    assert type(error) is NotSentError
+    assert re.search(
+        r"Broker 1 at .* is being connected to for \d+\.\d s, attempt 2: .* closed the connection", str(error)
+    )
+    assert isinstance(error.__cause__, BrokerConnectionError)
+
+
+async def test_while_the_broker_throttles(brokers: FakeBrokers) -> None:
+    brokers.create_topic("t")
+    clock = ShiftedClock()
+    async with running(brokers, clock=clock, **OPTIONS) as producer:
+        brokers.fault(ProduceRequest, throttle_ms=100_000)
+        await producer.send("t", b"v")
+        future = producer.submit("t", b"w")
+        pass_time(producer, clock, 61.0)
+        error = await expire(future)
+        pass_time(producer, clock, 40.0)
+        assert (await producer.send("t", b"x")).offset == 1
+    assert (type(error), error.attempts) == (NotSentError, 0)
+    assert re.search(r"Broker 1 at .* throttles this client for another (38|39)\.\d s\.", str(error))
+
+
+async def test_while_it_is_being_compressed(brokers: FakeBrokers, monkeypatch: pytest.MonkeyPatch) -> None:
+    brokers.create_topic("t")
+    clock = ShiftedClock()
+    options: dict[str, Any] = {**OPTIONS, "compression_type": "gzip", "batch_size": 10**6, "buffer_memory": 10**8}
+    async with running(brokers, clock=clock, **options) as producer:
+        await producer.partitions_for("t")
+        with codec_gate(monkeypatch) as gate:
+            future = producer.submit("t", bytes(900_000))
+            flushing = asyncio.create_task(producer.flush())
+            await until(lambda: gate.active)
+            pass_time(producer, clock, 61.0)
+            error = await expire(future)
+            gate.open()
+        await flushing
+        assert (await producer.send("t", b"x")).offset == 0
+    assert (type(error), error.attempts) == (NotSentError, 0)
+    assert re.search(r"A thread compresses its first batch of 9000\d\d bytes \(gzip\)\.", str(error))
+
+
+async def test_while_the_broker_has_as_many_requests_as_it_may(brokers: FakeBrokers) -> None:
+    brokers.create_topic("t", partitions=2)
+    clock = ShiftedClock()
+    options: dict[str, Any] = {**OPTIONS, "max_in_flight_requests_per_connection": 1}
+    async with running(brokers, clock=clock, **options) as producer:
+        await producer.partitions_for("t")
+        held = brokers.fault(ProduceRequest, hold=True)
+        others = producer.submit("t", b"v", partition=0)
+        await held.reached.wait()
+        future = producer.submit("t", b"w", partition=1)
+        await turns()
+        pass_time(producer, clock, 61.0)
+        error = await expire(future)
+        assert type(await expire(others)) is UnknownOutcomeError
+        held.release()
+    assert (type(error), error.attempts) == (NotSentError, 0)
+    assert re.search(r"Broker 1 at .* has 1 request to answer, the oldest for 6\d", str(error))
+
+
+async def test_while_it_backs_off_from_a_broker_that_is_gone(brokers: FakeBrokers) -> None:
+    """Both what it was told last and how it stands now are said."""
+    brokers.create_topic("t")
+    clock = ShiftedClock()
+    async with running(brokers, clock=clock, **OPTIONS) as producer:
+        await producer.partitions_for("t")
+        refused = brokers.fault(ProduceRequest, error=ErrorCode.NOT_ENOUGH_REPLICAS, times=None)
+        future = producer.submit("t", b"v")
+        await until(lambda: refused.hits >= 2)
+        await brokers[1].kill(stay_in_metadata=True)
+        pass_time(producer, clock, 61.0)
+        error = await expire(future)
+        await brokers[1].start()
+    assert isinstance(error, DeliveryError)
+    assert re.search(r"Last: .*\. Broker 1 at 127\.0\.0\.1", str(error))
+    assert error.__cause__ is not None
 
 
 async def test_the_others_go_on_when_one_expires(brokers: FakeBrokers) -> None:

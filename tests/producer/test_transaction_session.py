@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from aioprod import TransactionSession
+from aioprod import TransactionHandle, TransactionSession
 from aioprod.errors import (
     AuthorizationError,
     BrokerError,
@@ -35,7 +35,7 @@ from aioprod.messages import (
 from aioprod.messages.describe_transactions import TransactionState
 from aioprod.producer import transaction_session
 from aioprod.producer.coordination import GroupMetadata
-from aioprod.producer.handle import Standing, TransactionHandle, standing_of
+from aioprod.producer.standing import Standing, standing_of
 from aioprod.testing import FakeCluster
 from aioprod.types import OffsetAndMetadata, TopicPartition
 

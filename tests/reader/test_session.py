@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from aioprod.cluster import MetadataUpdate
+from aioprod.cluster.refusals import UNKNOWN_ATTEMPTS
 from aioprod.errors import (
     AioprodError,
     AuthorizationError,
@@ -16,7 +17,7 @@ from aioprod.errors import (
     UsageError,
 )
 from aioprod.messages import ApiVersionsRequest, MetadataRequest
-from aioprod.reader.session import UNKNOWN_ATTEMPTS, check_topic_name
+from aioprod.reader.session import check_topic_name
 from aioprod.types import TopicPartition
 from tests.support.fake_broker import FakeBrokers
 from tests.support.sessions import new_session, running_session
@@ -92,7 +93,7 @@ async def test_topics_that_can_not_be_described() -> None:
             await session.partitions("orders")
         assert failure.value.resource == "orders"
         brokers.fault(MetadataRequest, error=ErrorCode.INVALID_TOPIC_EXCEPTION)
-        with pytest.raises(InvalidTopicError, match="does not describe"):
+        with pytest.raises(InvalidTopicError, match="refuses"):
             await session.partitions("orders")
         with pytest.raises(InvalidTopicError, match="other characters"):
             await session.partitions("no topic")

@@ -243,6 +243,7 @@ def test_impossible_lengths(length: int) -> None:
         (1, -(1 << 31), 0),
         (1, 0, -1),
         (1, 1, INT64_MAX),
+        (1, 0, INT64_MAX),
     ],
 )
 def test_impossible_counts_and_offsets(count: int, last_offset_delta: int, base_offset: int) -> None:
@@ -254,6 +255,19 @@ def test_the_count_is_bounded_by_the_bytes() -> None:
     assert corrupt(make_batch(plain_record(0), count)) == (
         f"The batch at offset 0 declares {count} records in 7 bytes."
     )
+
+
+def test_the_number_of_headers_is_bounded() -> None:
+    most = 1 << 20
+    for count, is_read in ((most, True), (most + 1, False)):
+        fields = bytes(1) + varints(0, 0, -1, -1, count) + b"\x00\x01" * count
+        batch = parse(make_batch(varints(len(fields)) + fields, 1))
+        if is_read:
+            [record] = batch.records()
+            assert record.headers == (("", None),) * most
+        else:
+            with pytest.raises(CorruptRecordError, match=f"{count} headers, and at most {most} are read"):
+                list(batch.records())
 
 
 def test_bytes_after_the_last_record() -> None:

@@ -39,6 +39,16 @@ class ProducerState:
     batches: deque[tuple[int, int, int]] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
 
 
+class Untold:
+    """Who has nothing to say about what a batch waits for."""
+
+    def why_expired(self, batch: Batch, now: float) -> str:
+        return "It waited."
+
+    def trouble(self, batch: Batch) -> None:
+        return None
+
+
 class ModelLog:
     """The log of a partition, as values, and the producers that have written to it."""
 
@@ -115,6 +125,7 @@ class Model:
             accumulator=self.accumulator,
             delivery=self.told,  # type: ignore[arg-type]
             meters=Meters(),
+            explainer=Untold(),  # type: ignore[arg-type]
             backoff=lambda step: 0.0,
             wake=lambda: None,
         )

@@ -1,0 +1,281 @@
+"""Why a record is not moving, in plain sentences: for `Producer.explain`, for errors and for the log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import islice
+
+from aioprod._error_codes import ErrorCode
+from aioprod.core.accumulator import Accumulator
+from aioprod.core.batch import Batch
+from aioprod.core.partition import BrokerQueue, Partition, Topic
+from aioprod.core.states import BatchState
+from aioprod.errors import AioprodError, UsageError
+from aioprod.net.client import Client
+from aioprod.net.connection import BrokerConnection
+from aioprod.net.pool import BrokerLink, LinkState
+from aioprod.producer.settings import SenderSettings
+
+__all__ = ["Explainer", "counted", "seconds_of"]
+
+LOOKED_AT = 1000
+"""Among how many of the oldest batches those on the way are looked for: it is they that have waited longest."""
+
+
+def seconds_of(seconds: float) -> str:
+    """A duration in words."""
+    return f"{seconds * 1000:.0f} ms" if seconds < 1.0 else f"{seconds:.1f} s"
+
+
+def counted(count: int, thing: str) -> str:
+    """A number of things in words."""
+    return f"{count} {thing}{'' if count == 1 else 's' if not thing.endswith('ch') else 'es'}"
+
+
+def _sentence(error: BaseException | str) -> str:
+    """What an error says, with one stop at its end."""
+    return f"{str(error).rstrip('.')}."
+
+
+class Explainer:
+    """Looks at the parts of a running producer and says what a partition waits for; changes nothing.
+
+    `transaction` says in a sentence how the transaction keeps a partition from being sent to, None if it does not.
+    """
+
+    def __init__(
+        self, settings: SenderSettings, *, accumulator: Accumulator, client: Client, clock: Callable[[], float]
+    ) -> None:
+        self._settings = settings
+        self._accumulator = accumulator
+        self._client = client
+        self._clock = clock
+        self.transaction: Callable[[Partition], str | None] = lambda _: None
+
+    # --- for the user
+
+    def explain(self, topic: str, partition: int) -> str:
+        """What is held for a partition, and why it is not moving; for a topic that nobody knows too."""
+        if not isinstance(topic, str) or not isinstance(partition, int):
+            raise UsageError(f"explain() takes the name of a topic and the number of a partition, not {topic!r}.")
+        now = self._clock()
+        return " ".join(filter(None, [self._holdings(topic, partition, now), self._memory()]))
+
+    def _holdings(self, name: str, index: int, now: float) -> str:
+        topic = self._accumulator.topics.get(name)
+        if topic is None:
+            return f"Nothing is held for {name}-{index}: topic {name!r} is not in use by this producer."
+        parked = "" if topic.parked is None else self._parked(topic, index, now)
+        if not topic.count:
+            return f"{parked} {self.topic_unknown(topic, now)}"
+        if not 0 <= index < len(topic.partitions):
+            missing = f"Topic {name!r} has {counted(topic.count, 'partition')}, so there is no partition {index}."
+            return f"{missing} {parked}".rstrip()
+        partition = topic.partitions[index]
+        held = [batch for batch in self._accumulator.incomplete if batch.partition is partition]
+        if not held:
+            return parked or f"Nothing is held for {name}-{index}: every record that was accepted has its outcome."
+        records = sum(batch.records for batch in held)
+        oldest_s = now - min(batch.created for batch in held)
+        return (
+            f"{counted(records, 'record')} of {name}-{index} in {counted(len(held), 'batch')} "
+            f"{'has' if records == 1 else 'have'} no outcome yet after {seconds_of(oldest_s)}. "
+            f"{self.why(partition, now)} {parked}"
+        ).strip()
+
+    def _parked(self, topic: Topic, index: int, now: float) -> str:
+        waiting = [record for record in topic.parked or () if not record.withdrawn and record.partition in (-1, index)]
+        if not waiting:
+            return f"Nothing is held for {topic.name}-{index}."
+        records = counted(len(waiting), "record")
+        oldest_s, left_s = now - waiting[0].accepted, waiting[0].deadline - now
+        return (
+            f"{records} for topic {topic.name!r} {'waits' if len(waiting) == 1 else 'wait'} until its partitions are "
+            f"known, the first for {seconds_of(oldest_s)}, and for {seconds_of(max(0.0, left_s))} at most from now on."
+        )
+
+    def topic_unknown(self, topic: Topic, now: float) -> str:
+        """Why the partitions of a topic are not known."""
+        metadata = self._client.metadata
+        times = metadata.attempts(topic.name)
+        asked = f"The cluster was asked for topic {topic.name!r} {counted(times, 'time')}"
+        since = metadata.unknown_since(topic.name)
+        if since is not None:
+            asked += f" within {seconds_of(now - since)}"
+        code = metadata.topic_error(topic.name)
+        if code is not None:
+            said = code.name if isinstance(code, ErrorCode) else f"error {code}"
+            return f"{asked}; the last answer was {said}."
+        if metadata.last_failure is not None:
+            return f"{asked}; the last request failed: {_sentence(metadata.last_failure)}"
+        return f"{asked}, without an answer so far: {self._client.describe()}."
+
+    def _memory(self) -> str:
+        budget = self._accumulator.budget
+        waiting = len(budget.waiting)
+        if not waiting:
+            return ""
+        calls = f"{counted(waiting, 'call')} {'waits' if waiting == 1 else 'wait'} for room"
+        return f"{calls}: {counted(budget.records, 'record')} hold {budget.used} of buffer.memory={budget.limit} bytes."
+
+    # --- for errors and the log
+
+    def why(self, partition: Partition, now: float) -> str:
+        """What a partition for which something is held waits for."""
+        reasons = [
+            self.transaction(partition),
+            self._leader(partition, now),
+            self._on_the_way(partition, now),
+            self._sequence(partition),
+            self._retry(partition, now),
+            self._compression(partition),
+        ]
+        queue = partition.queue
+        if queue is not None and not partition.in_flight:
+            reasons.append(self.broker(queue, now))
+        if queue is not None and not any(reasons):
+            reasons.append(self._turn(partition, queue, now))
+        return " ".join(reason for reason in reasons if reason)
+
+    def why_expired(self, batch: Batch, now: float) -> str:
+        """Why a batch had no outcome when its time was over: its last error, and what it waited for."""
+        partition = batch.partition
+        last = "" if batch.cause is None else f"Last: {_sentence(batch.cause)}"
+        if batch.state == BatchState.IN_FLIGHT:
+            return last or f"Broker {batch.broker} has not answered."
+        if last and partition.queue is not None:
+            return " ".join(filter(None, (last, self.broker(partition.queue, now))))
+        behind = ""
+        if partition.in_flight or (partition.queued and partition.queued[0] is not batch):
+            behind = "It waited behind earlier records. "
+        return f"{last} {behind}{self.why(partition, now)}".strip()
+
+    def trouble(self, batch: Batch) -> AioprodError | None:
+        """What kept a batch that was never sent from its broker: the last error of the connection."""
+        queue = batch.partition.queue
+        link = None if queue is None else self._client.link(queue.node_id)
+        return None if link is None or batch.attempts else link.last_error
+
+    def _leader(self, partition: Partition, now: float) -> str | None:
+        if partition.queue is not None:
+            return None
+        metadata = self._client.metadata
+        if metadata.is_asking:
+            again = "the cluster is being asked"
+        elif metadata.next_refresh(now) <= now:
+            again = "the cluster is to be asked again now"
+        else:
+            again = f"the cluster is asked again in {seconds_of(metadata.next_refresh(now) - now)}"
+        return f"The partition has no leader, said an answer {seconds_of(metadata.age(now))} ago; {again}."
+
+    def _on_the_way(self, partition: Partition, now: float) -> str | None:
+        if not partition.in_flight:
+            return None
+        brokers = {
+            batch.broker
+            for batch in islice(self._accumulator.incomplete, LOOKED_AT)
+            if batch.partition is partition and batch.state == BatchState.IN_FLIGHT and batch.broker is not None
+        }
+        if not brokers and partition.queue is not None:
+            # Those on the way have been given up, and nothing is known of them any more.
+            brokers = {partition.queue.node_id}
+        named = " and ".join(f"broker {node_id}" for node_id in sorted(brokers))
+        waits = ""
+        for node_id in brokers:
+            link = self._client.link(node_id)
+            if link is not None and link.connection is not None and link.connection.in_flight:
+                waits = f", which has owed an answer for {seconds_of(now - link.connection.waits_since)}"
+        count = counted(partition.in_flight, "batch")
+        return f"{count} {'is' if partition.in_flight == 1 else 'are'} on the way to {named or 'a broker'}{waits}."
+
+    def _retry(self, partition: Partition, now: float) -> str | None:
+        head = partition.queued[0] if partition.queued else None
+        parts: list[str] = []
+        if head is not None and head.attempts:
+            if partition.retry_at > now:
+                when = f"in {seconds_of(partition.retry_at - now)}"
+            else:
+                when = "next" if not partition.in_flight else "after that"
+            parts.append(f"Its first batch goes again {when}, as attempt {head.attempts + 1}.")
+            if head.cause is not None:
+                parts.append(f"Last: {_sentence(head.cause)}")
+        elif partition.retrying and partition.in_flight:
+            parts.append("Until a batch that was sent again is answered, no later one is sent.")
+        return " ".join(parts) or None
+
+    def _sequence(self, partition: Partition) -> str | None:
+        sequences = self._accumulator.sequences
+        if sequences is None:
+            return None
+        if sequences.producer_id < 0:
+            return "The producer waits for a producer id."
+        if partition.lost_serial >= 0 or partition.missing_from >= 0:
+            what = f"A batch of producer epoch {partition.epoch} was lost or refused before"
+            if partition.held and not sequences.transactional:
+                return f"{what}, and no epoch is left: a new producer id is asked for."
+            if partition.held:
+                return f"{what}: nothing is sent until the transaction is over."
+            sent = len(partition.unsettled)
+            first = f": {counted(sent, 'batch')} sent since {'gets' if sent == 1 else 'get'} an answer" if sent else ""
+            return f"{what}{first}; then the partition goes on, in a new epoch if need be."
+        if partition.in_flight and not partition.is_anchored and (partition.queued or partition.open is not None):
+            return f"One batch at a time is sent until one of producer epoch {partition.epoch} is acknowledged."
+        return None
+
+    def _compression(self, partition: Partition) -> str | None:
+        if not partition.queued or not partition.queued[0].compressing:
+            return None
+        raw = partition.queued[0].builder.size
+        return f"A thread compresses its first batch of {raw} bytes ({self._settings.codec.name.lower()})."
+
+    # --- the broker
+
+    def broker(self, queue: BrokerQueue, now: float) -> str | None:
+        """Why nothing can be sent to a broker now; None if something can."""
+        link = self._client.link(queue.node_id)
+        if link is None or link.retired:
+            return f"Broker {queue.node_id} leads it, and is not one of those that the cluster names now."
+        connection = link.connection
+        if link.state is LinkState.READY and connection is not None:
+            return self._connected(link, connection, queue, now)
+        return self._unconnected(link, now)
+
+    def _connected(self, link: BrokerLink, connection: BrokerConnection, queue: BrokerQueue, now: float) -> str | None:
+        if connection.closed:
+            return f"The connection to {link.peer} is being closed."
+        if connection.throttled_until > now:
+            return f"{link.peer} throttles this client for another {seconds_of(connection.throttled_until - now)}."
+        if not connection.can_write:
+            return f"{link.peer} takes no more bytes: the buffers of its connection are full."
+        if queue.in_flight >= self._settings.in_flight_max:
+            return (
+                f"{link.peer} has {counted(queue.in_flight, 'request')} to answer, the oldest for "
+                f"{seconds_of(now - connection.waits_since)}, and gets no more meanwhile "
+                f"(max.in.flight.requests.per.connection={self._settings.in_flight_max})."
+            )
+        return None
+
+    def _unconnected(self, link: BrokerLink, now: float) -> str:
+        last = "" if link.last_error is None else f": {_sentence(link.last_error).rstrip('.')}"
+        if link.state is LinkState.BACKOFF and link.backoff_until > now:
+            tries = counted(link.attempts, "attempt")
+            return (
+                f"{link.peer} could not be connected to in {tries}{last}; "
+                f"the next one is in {seconds_of(link.backoff_until - now)}."
+            )
+        if link.state is LinkState.CONNECTING:
+            since = seconds_of(now - link.connecting_since)
+            tries = f"attempt {link.attempts + 1}"
+            return f"{link.peer} is being connected to for {since}, {tries}{last}."
+        return f"{link.peer} is not connected{last}."
+
+    def _turn(self, partition: Partition, queue: BrokerQueue, now: float) -> str:
+        settings = self._settings
+        batch = partition.open
+        if partition.queued or batch is None:
+            return f"It leaves with the next request to broker {queue.node_id}."
+        left_s = batch.created + settings.linger_s - now
+        if left_s <= 0.0:
+            return f"It leaves with the next request to broker {queue.node_id}."
+        until = "" if not settings.adaptive_linger else ", or until a request to its broker is answered"
+        return f"Its batch is not full and lingers for another {seconds_of(left_s)} (linger.ms){until}."

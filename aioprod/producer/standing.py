@@ -1,0 +1,55 @@
+"""How a coordinator sees a transaction of which one has lost track."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final, Protocol
+
+from aioprod.messages.describe_transactions import TransactionState
+
+__all__ = ["Identified", "Standing", "standing_of"]
+
+
+class Identified(Protocol):
+    """What a transaction is known by."""
+
+    @property
+    def producer_id(self) -> int: ...
+
+    @property
+    def epoch(self) -> int: ...
+
+
+class Standing(Enum):
+    """How a coordinator sees a transaction of which one has lost track."""
+
+    OPEN = "it is open, or nothing was written in it"
+    COMMITTED = "it was committed"
+    ABORTED = "it was aborted, by its time-out or by its own session"
+    TAKEN_OVER = "another session or producer with the same transactional id took over"
+    NOT_KNOWN = "its coordinator can't tell"
+
+
+_OPEN_STATES: Final = frozenset({"Empty", "Ongoing"})
+_COMMIT_STATES: Final = frozenset({"PrepareCommit", "CompleteCommit"})
+_ABORT_STATES: Final = frozenset({"PrepareAbort", "CompleteAbort", "PrepareEpochFence"})
+
+
+def standing_of(handle: Identified, state: TransactionState) -> Standing:
+    """Read what the coordinator says of a transactional id, for one of its transactions.
+
+    The end of a transaction leaves the epoch, or raises it by one (a time-out, and any end under transaction.version
+    2); who takes over raises it once more, or once from an epoch in which nothing was written.
+    """
+    raised = state.producer_epoch - handle.epoch
+    if state.producer_id != handle.producer_id or raised > 1:
+        return Standing.TAKEN_OVER
+    if raised < 0:
+        return Standing.NOT_KNOWN
+    if state.transaction_state in _COMMIT_STATES:
+        return Standing.COMMITTED
+    if state.transaction_state in _ABORT_STATES:
+        return Standing.ABORTED
+    if state.transaction_state in _OPEN_STATES:
+        return Standing.OPEN if raised == 0 else Standing.TAKEN_OVER
+    return Standing.NOT_KNOWN

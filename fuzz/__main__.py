@@ -1,0 +1,131 @@
+"""`python -m fuzz [TARGET ...] --seconds N`: search each target that long, then say what was run, reached and found.
+
+What the search keeps is in `.fuzz/`: corpora, from which the next search goes on, and findings.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from fuzz.targets import TARGETS
+
+KEPT: Final = Path(".fuzz")
+REACHED: Final = {
+    "responses": "aioprod/wire/buffer.py,aioprod/wire/decoder.py,aioprod/messages/negotiation.py",
+    "requests": "aioprod/wire/frame.py,aioprod/wire/decoder.py,aioprod/messages/registry.py",
+    "framing": "aioprod/wire/frame.py,aioprod/core/connection.py",
+    "connection": "aioprod/net/connection.py,aioprod/core/connection.py",
+    "answer": "aioprod/core/answer.py",
+    "metadata": "aioprod/cluster/*.py",
+    "batches": "aioprod/records/parser.py,aioprod/records/fields.py",
+    "codecs": "aioprod/records/compression.py",
+    "builder": "aioprod/records/builder.py,aioprod/records/cursor.py,aioprod/records/headers.py",
+}
+"""The modules that a target is about: how much of them its corpus reaches is told."""
+
+INPUT_SIZE_MAX: Final = 8192
+INPUT_TIMEOUT_S: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """What came of one search."""
+
+    target: str
+    executions: str
+    features: str
+    covered: str
+    found: str
+
+
+def main() -> None:
+    """Search the targets one after the other."""
+    parser = argparse.ArgumentParser(prog="python -m fuzz", description="Hostile bytes for what reads bytes.")
+    parser.add_argument("targets", nargs="*", metavar="TARGET", help=f"of {', '.join(REACHED)}; all if none is named")
+    parser.add_argument("--seconds", type=int, default=300, help="for each target (300)")
+    options = parser.parse_args()
+    unknown = set(options.targets) - set(REACHED)
+    if unknown:
+        parser.error(f"There is no target {', '.join(sorted(unknown))}.")
+    searches = []
+    for name in options.targets or REACHED:
+        searches.append(search(name, options.seconds))
+        print(row(searches[-1]), flush=True)
+    if any(search.found for search in searches):
+        sys.exit(
+            "Findings: see each with `python -m fuzz.replay TARGET FILE`, and keep its file in fuzz/findings/TARGET/, "
+            "where the tests run it."
+        )
+
+
+def row(search: Search) -> str:
+    """One line of the report."""
+    verdict = search.found or "no finding"
+    return (
+        f"{search.target:10} {search.executions:>9} executions  {search.features:>6} features  "
+        f"{search.covered:>5} of its modules' lines  {verdict}"
+    )
+
+
+def search(name: str, seconds: int) -> Search:
+    """Let atheris search one target."""
+    corpus, found = KEPT / "corpus" / name, KEPT / "findings" / name
+    for folder in (corpus, found):
+        folder.mkdir(parents=True, exist_ok=True)
+    sow(name, corpus)
+    before = set(found.iterdir())
+    options = [
+        f"-max_total_time={seconds}",
+        f"-max_len={INPUT_SIZE_MAX}",
+        f"-timeout={INPUT_TIMEOUT_S}",
+        f"-artifact_prefix={found}/",
+        "-print_final_stats=1",
+        "-rss_limit_mb=1024",
+    ]
+    log = KEPT / f"{name}.log"
+    with log.open("w") as output:
+        ran = subprocess.run(
+            [sys.executable, "-m", "fuzz.search", name, *options, str(corpus)],
+            stdout=output,
+            stderr=output,
+            check=False,
+        )
+    text = log.read_text(errors="replace")
+    new = sorted(str(path) for path in set(found.iterdir()) - before)
+    verdict = " ".join(new) or ("" if ran.returncode == 0 else f"failed: see {log}")
+    features = re.findall(r"ft: (\d+)", text)
+    executions = re.findall(r"number_of_executed_units: (\d+)", text)
+    return Search(name, (executions or ["?"])[-1], (features or ["?"])[-1], covered(name, corpus), verdict)
+
+
+def sow(name: str, corpus: Path) -> None:
+    """Write the seeds and what was once found into a corpus."""
+    for seed in TARGETS[name].seeds():
+        if len(seed) <= INPUT_SIZE_MAX:
+            (corpus / hashlib.sha1(seed, usedforsecurity=False).hexdigest()).write_bytes(seed)
+    for path in (Path(__file__).parent / "findings" / name).glob("*"):
+        (corpus / path.name).write_bytes(path.read_bytes())
+
+
+def covered(name: str, corpus: Path) -> str:
+    """How many lines and branches of a target's modules its corpus reaches."""
+    run = [sys.executable, "-m", "coverage"]
+    data = f"--data-file={KEPT / 'coverage'}"
+    around = os.environ | {"AIOPROD_NO_EXT": "1"}
+    replay = [*run, "run", data, "--source=aioprod", "--branch", "-m", "fuzz.replay", name, str(corpus)]
+    if subprocess.run(replay, env=around, stdout=subprocess.DEVNULL, check=False).returncode:
+        return "?"
+    report = [*run, "report", data, f"--include={REACHED[name]}", "--format=total", "--fail-under=0"]
+    return subprocess.run(report, env=around, capture_output=True, text=True, check=True).stdout.strip() + " %"
+
+
+if __name__ == "__main__":
+    main()

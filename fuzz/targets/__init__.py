@@ -1,0 +1,50 @@
+"""All targets by name: what each does with any bytes, which errors it may raise, and where it begins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from fuzz.limits import ALLOWED
+from fuzz.targets import messages, records, sockets, streams
+
+__all__ = ["TARGETS", "Target"]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """`run` takes any bytes; it raises one of `allowed`, or AssertionError where something does not hold."""
+
+    name: str
+    run: Callable[[bytes], None]
+    seeds: Callable[[], Iterator[bytes]]
+
+    @property
+    def allowed(self) -> tuple[type[Exception], ...]:
+        """The errors that are no finding."""
+        return ALLOWED[self.name]
+
+    def accepts(self, data: bytes) -> bool:
+        """Whether the bytes are read without an error; raises what is a finding."""
+        try:
+            self.run(data)
+        except self.allowed:
+            return False
+        return True
+
+
+TARGETS: Final[dict[str, Target]] = {
+    target.name: target
+    for target in (
+        Target("responses", messages.responses, messages.response_seeds),
+        Target("requests", messages.requests, messages.request_seeds),
+        Target("framing", streams.framing, streams.framing_seeds),
+        Target("connection", sockets.connection, sockets.connection_seeds),
+        Target("answer", streams.answer, streams.answer_seeds),
+        Target("metadata", messages.metadata, messages.metadata_seeds),
+        Target("batches", records.batches, records.batch_seeds),
+        Target("codecs", records.codecs, records.codec_seeds),
+        Target("builder", records.builder, records.builder_seeds),
+    )
+}

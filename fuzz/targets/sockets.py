@@ -1,0 +1,136 @@
+"""A connection with all that hangs on it but its socket: requests, their futures, and who owns it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from functools import cache
+from typing import Any, cast
+
+from aioprod.core.connection import Connection
+from aioprod.errors import AioprodError, BrokerConnectionError, BrokerError, ProtocolError
+from aioprod.messages import FetchRequest, InitProducerIdRequest, ListOffsetsRequest, MetadataRequest
+from aioprod.net.connection import BrokerConnection, ConnectionOwner
+from aioprod.wire.frame import encode_response
+from aioprod.wire.schema import Request, Response
+from fuzz.targets.streams import FRAME_SIZE_MAX, VERSIONS_ANSWER, pieces
+from tests.support.messages import filled
+
+__all__ = ["connection", "connection_seeds"]
+
+ASKED: tuple[Request[Any], ...] = (
+    MetadataRequest(topics=None),
+    FetchRequest(max_wait_ms=1, min_bytes=1),
+    ListOffsetsRequest(replica_id=-1),
+    InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1),
+)
+"""What is asked in turn."""
+AHEAD = 2
+GREETING = encode_response(VERSIONS_ANSWER, 4, 1)
+
+
+@cache
+def loop() -> asyncio.AbstractEventLoop:
+    """A loop that never runs: only futures are made of it."""
+    return asyncio.new_event_loop()
+
+
+class Transport:
+    """Takes what is written, and says whether it was closed."""
+
+    def __init__(self) -> None:
+        self.closed = False
+
+    def get_extra_info(self, name: str) -> None:
+        """Nothing is known."""
+
+    def write(self, data: bytes) -> None:
+        """Pass over it."""
+
+    def writelines(self, parts: list[bytes]) -> None:
+        """Pass over them."""
+
+    def abort(self) -> None:
+        """The connection is to be given up."""
+        self.closed = True
+
+    close = abort
+
+
+class Owner(ConnectionOwner):
+    """Asks as soon as it may, and once more for each answer."""
+
+    def __init__(self) -> None:
+        self.futures: list[asyncio.Future[Response]] = []
+        self.bugs: list[BaseException] = []
+        self.lost = 0
+
+    def connection_made(self, connection: BrokerConnection) -> None:
+        assert not connection.closed
+
+    def connection_ready(self, connection: BrokerConnection) -> None:
+        self.connection_data(connection)
+
+    def connection_data(self, connection: BrokerConnection) -> None:
+        while not connection.closed and connection.in_flight < AHEAD:
+            future = connection.request(ASKED[len(self.futures) % len(ASKED)])
+            self.futures.append(cast("asyncio.Future[Response]", future))
+
+    def connection_writable(self, connection: BrokerConnection) -> None:
+        assert connection.can_write
+
+    def due(self, when: float) -> None:
+        assert when > 0.0
+
+    def connection_lost(self, connection: BrokerConnection, error: AioprodError | None) -> None:
+        self.lost += 1
+
+    def failed(self, error: BaseException) -> None:
+        self.bugs.append(error)
+
+
+def connection(data: bytes) -> None:
+    """As in `framing`: every request is answered or fails once, with an error of ours, and nothing else comes out."""
+    if not data:
+        return
+    count = (data[0] >> 1) % 16
+    sizes = [size or 256 for size in data[1 : 1 + count]]
+    stream = data[1 + count :]
+    state = Connection(
+        "Broker 1",
+        client_id="fuzz",
+        software_name="aioprod",
+        software_version="0",
+        request_timeout_s=30.0,
+        frame_size_max=FRAME_SIZE_MAX,
+    )
+    owner, transport = Owner(), Transport()
+    made = BrokerConnection(state, 1, ("host", 9092), owner, loop(), lambda: 1.0)
+    made.connection_made(cast(asyncio.Transport, transport))
+    if not data[0] & 1:
+        made.data_received(GREETING)
+        assert len(owner.futures) == AHEAD
+    for piece in pieces(stream, sizes):
+        if transport.closed:
+            break
+        made.data_received(piece)
+        assert made.closed == transport.closed
+    made.expire(100.0)
+    made.connection_lost(None)
+    if owner.bugs:
+        raise owner.bugs[0]
+    assert owner.lost == 1
+    for future in owner.futures:
+        assert isinstance(future.exception(), (ProtocolError, BrokerError, BrokerConnectionError, type(None)))
+
+
+def connection_seeds() -> Iterator[bytes]:
+    """Good answers to some requests, after a greeting and with it."""
+    answers = b""
+    for number in range(6):
+        kind = type(ASKED[number % len(ASKED)])
+        version = kind.STABLE_MAX or kind.VERSIONS[1]
+        answers += encode_response(filled(kind.RESPONSE, version), version, number + 2)
+    for sizes in ((), (3, 50, 7), (4,)):
+        yield bytes([2 * len(sizes), *sizes]) + answers
+        yield bytes([2 * len(sizes) + 1, *sizes]) + GREETING + answers

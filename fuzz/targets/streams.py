@@ -1,0 +1,234 @@
+"""What comes out of a socket: frames on a connection, and the plain answer to a Produce request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import NamedTuple
+from uuid import UUID
+
+from aioprod.core.answer import read_plain
+from aioprod.core.batch import Batch
+from aioprod.core.connection import Connection, Phase
+from aioprod.core.produce import FIRST_WITH_TOPIC_IDS
+from aioprod.errors import BrokerError, ProtocolError
+from aioprod.messages import (
+    ApiVersionsResponse,
+    FetchRequest,
+    InitProducerIdRequest,
+    MetadataRequest,
+    ProduceRequest,
+    ProduceResponse,
+)
+from aioprod.messages.api_versions import ApiVersion
+from aioprod.messages.produce import PartitionProduceResponse, TopicProduceResponse
+from aioprod.messages.registry import REQUESTS, AnyRequest
+from aioprod.wire.codec import decode, encode
+from aioprod.wire.frame import encode_response
+from tests.support.accumulators import Harness
+from tests.support.messages import filled
+
+__all__ = ["answer", "answer_seeds", "framing", "framing_seeds"]
+
+FRAME_SIZE_MAX = 1 << 16
+ASKED: tuple[tuple[type[AnyRequest], int], ...] = (
+    (ProduceRequest, 9),
+    (MetadataRequest, 12),
+    (ProduceRequest, 7),
+    (FetchRequest, 12),
+    (InitProducerIdRequest, 4),
+)
+"""What is asked in turn, kind and version: with old headers and new ones."""
+AHEAD = 3
+PIECES_MAX = 100
+VERSIONS_ANSWER = ApiVersionsResponse(
+    api_keys=tuple(ApiVersion(api_key=kind.API_KEY, min_version=0, max_version=99) for kind in REQUESTS)
+)
+GREETING = encode_response(ApiVersionsResponse(), 3, 1)
+
+
+# -- frames on a connection ----------------------------------------------------------------------------------------
+
+
+class Heard(NamedTuple):
+    """What a connection made of a stream: the answers by their correlation ids, and why it gave up."""
+
+    answers: list[tuple[int, bytes]]
+    error: Exception | None
+
+
+def framing(data: bytes) -> None:
+    """How many sizes, sizes of pieces in turn, the stream: cut anyhow it is the same answers, each to its request.
+
+    With an odd first byte the stream is all that the peer says, else it has answered ApiVersions before.
+    """
+    if not data:
+        return
+    count = (data[0] >> 1) % 16
+    sizes = [size or 256 for size in data[1 : 1 + count]]
+    stream = data[1 + count :]
+    is_new = bool(data[0] & 1)
+    whole = hear([stream], is_new)
+    heard = hear(pieces(stream, sizes), is_new)
+    # What was whole before the garbage in the same read may be lost with it, and nothing else.
+    assert heard.answers[: len(whole.answers)] == whole.answers
+    assert (heard.error is None) == (whole.error is None)
+    assert whole.error is not None or heard.answers == whole.answers
+    if heard.error is not None:
+        raise heard.error
+
+
+def pieces(stream: bytes, sizes: list[int]) -> list[bytes]:
+    """The stream as a socket may bring it; what is left after some pieces comes in one."""
+    found: list[bytes] = []
+    position = 0
+    while sizes and position < len(stream) and len(found) < PIECES_MAX:
+        size = sizes[len(found) % len(sizes)]
+        found.append(stream[position : position + size])
+        position += size
+    return [*found, stream[position:]] if position < len(stream) else found
+
+
+def hear(parts: list[bytes], is_new: bool) -> Heard:
+    """Feed a connection; each answer that comes makes it ask once more."""
+    state = Connection(
+        "Broker 1",
+        client_id="fuzz",
+        software_name="aioprod",
+        software_version="0",
+        request_timeout_s=30.0,
+        frame_size_max=FRAME_SIZE_MAX,
+    )
+    state.open(0.0)
+    asked = 1
+    if not is_new:
+        assert not list(state.receive(GREETING, 0.0))
+        assert state.phase is Phase.READY
+        for _ in range(AHEAD):
+            ask(state, asked)
+            asked += 1
+    answers: list[tuple[int, bytes]] = []
+    error: Exception | None = None
+    try:
+        for part in parts:
+            for exchange, body in state.receive(part, 1.0):
+                assert exchange.correlation_id == len(answers) + 2
+                answers.append((exchange.correlation_id, bytes(body)))
+                ask(state, asked)
+                asked += 1
+    except (ProtocolError, BrokerError) as fault:
+        error = fault
+    assert state.next_deadline() > 0.0
+    reason, outstanding = state.close(None)
+    assert str(reason)
+    assert state.phase is Phase.CLOSED
+    if not is_new:
+        assert len(outstanding) + len(answers) + 1 == asked
+    return Heard(answers, error)
+
+
+def ask(state: Connection, number: int) -> None:
+    """Send the request of that number."""
+    kind, version = ASKED[number % len(ASKED)]
+    state.begin(kind, version, kind.is_flexible(version), 10, 0.0, None)
+
+
+def framing_seeds() -> Iterator[bytes]:
+    """A connection that goes well, one that is refused, and what speaks something else than Kafka."""
+    answers = b""
+    for number in range(1, 6):
+        kind, version = ASKED[number % len(ASKED)]
+        answers += encode_response(filled(kind.RESPONSE, version), version, number + 1)
+    for sizes in ((), (1,), (3, 50, 7), (4,), (5, 0)):
+        yield bytes([2 * len(sizes), *sizes]) + answers
+    for version, code in ((4, 0), (3, 0), (0, 35), (3, 42)):
+        message = ApiVersionsResponse(error_code=code, api_keys=VERSIONS_ANSWER.api_keys)
+        yield b"\x03\x05" + encode_response(message, version, 1)
+    refused = ApiVersionsResponse(error_code=35, api_keys=(ApiVersion(api_key=18, min_version=0, max_version=2),))
+    yield b"\x01" + encode_response(refused, 0, 1) + encode_response(VERSIONS_ANSWER, 2, 2)
+    for garbage in (
+        b"HTTP/1.1 400 Bad Request\r\n\r\n",
+        b"\x15\x03\x03\x00\x02\x02\x28",
+        b"\x7f\xff\xff\xff",
+        b"\xff" * 9,
+    ):
+        yield b"\x00" + garbage
+        yield b"\x01" + garbage
+
+
+# -- the plain answer ----------------------------------------------------------------------------------------------
+
+IDS = {"t": UUID(int=2**127 + 1), "other": UUID(int=2)}
+PLACES = (("t", 0), ("other", 1), ("t", 1), ("other", 200))
+FIRST_VERSION, LAST_VERSION = ProduceResponse.VERSIONS
+
+
+@cache
+def sent() -> list[Batch]:
+    """The batches of the request that is answered."""
+    harness = Harness()
+    for name, topic_id in IDS.items():
+        harness.lead(dict.fromkeys(range(201), 1), name=name)
+        harness.accumulator.topic(name, 0.0).topic_id = topic_id
+    for name, partition in PLACES:
+        harness.append(b"v", name=name, partition=partition)
+    return harness.drain()
+
+
+def answer(data: bytes) -> None:
+    """Version, body: where the short way reads an answer, the declared message says the same, and nothing else."""
+    if not data:
+        return
+    version = FIRST_VERSION + data[0] % (LAST_VERSION - FIRST_VERSION + 1)
+    body = data[1:]
+    batches = sent()
+    plain = read_plain(version, body, batches)
+    if plain is None:
+        return
+    response = decode(ProduceResponse, version, body)
+    rows = {
+        (topic.name or topic.topic_id, row.index): row
+        for topic in response.responses
+        for row in topic.partition_responses
+    }
+    assert len(rows) == len(batches) == sum(len(topic.partition_responses) for topic in response.responses)
+    for place, batch in enumerate(batches):
+        name = batch.partition.topic.name
+        row = rows[IDS[name] if version >= FIRST_WITH_TOPIC_IDS else name, batch.partition.index]
+        assert (row.base_offset, row.log_append_time_ms) == (plain.base_offsets[place], plain.append_times[place])
+        said = PartitionProduceResponse(
+            index=row.index,
+            base_offset=row.base_offset,
+            log_append_time_ms=row.log_append_time_ms,
+            log_start_offset=row.log_start_offset,
+        )
+        assert row == said
+    assert plain.throttle_time_ms == response.throttle_time_ms
+    assert response.node_endpoints == ()
+
+
+def answer_seeds() -> Iterator[bytes]:
+    """Plain answers in every version, in the order of the request and in another one, and those that say more."""
+    for version in range(FIRST_VERSION, LAST_VERSION + 1):
+        for names in (("t", "other"), ("other", "t")):
+            yield bytes([version - FIRST_VERSION]) + encode(stored(names), version)
+        error = PartitionProduceResponse(index=0, error_code=6, base_offset=-1)
+        refused = TopicProduceResponse(name="t", topic_id=IDS["t"], partition_responses=(error,))
+        yield bytes([version - FIRST_VERSION]) + encode(ProduceResponse(responses=(refused,)), version)
+
+
+def stored(names: tuple[str, ...]) -> ProduceResponse:
+    """Every batch is stored."""
+    topics = tuple(
+        TopicProduceResponse(
+            name=name,
+            topic_id=IDS[name],
+            partition_responses=tuple(
+                PartitionProduceResponse(index=index, base_offset=1000 + index, log_start_offset=3)
+                for topic, index in PLACES
+                if topic == name
+            ),
+        )
+        for name in names
+    )
+    return ProduceResponse(responses=topics, throttle_time_ms=5)

@@ -1,0 +1,93 @@
+"""A worker of a shared transaction, as a process of its own: writes when it is told to, and says what became of it.
+
+    python -m integration.support.shared_writer SERVERS TOPIC PARTITION
+
+The first line of its input is the pickled handle in hex; each further one is a value to be sent, and is answered with
+"stored" or the name of the error. Its end is the end of the input.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import IO
+
+from aioprod import TransactionHandle
+from aioprod.errors import AioprodError, DeliveryError, ErrorCode
+
+__all__ = ["Writer", "shared_writer"]
+
+
+class Writer:
+    """The process, seen from the test."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def tell(self, line: str) -> None:
+        """Give it something to do."""
+        stream: IO[str] | None = self._process.stdin
+        assert stream is not None
+        stream.write(line + "\n")
+        stream.flush()
+
+    async def hear(self) -> str:
+        """What became of it."""
+        stream: IO[str] | None = self._process.stdout
+        assert stream is not None
+        line = await asyncio.to_thread(stream.readline)
+        assert line, "the writer has ended"
+        return line.strip()
+
+    async def write(self, value: str) -> str:
+        """Both."""
+        self.tell(value)
+        return await self.hear()
+
+
+@contextmanager
+def shared_writer(servers: str, topic: str, partition: int, handle: TransactionHandle) -> Iterator[Writer]:
+    """Start one."""
+    command = [sys.executable, "-m", __name__, servers, topic, str(partition)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8") as process:
+        writer = Writer(process)
+        writer.tell(pickle.dumps(handle).hex())
+        try:
+            yield writer
+        finally:
+            assert process.stdin is not None
+            process.stdin.close()
+            try:
+                process.wait(30)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+
+def _named(error: AioprodError) -> str:
+    """The class of an error, with the broker's code."""
+    code = error.code if isinstance(error, DeliveryError) else None
+    return f"{type(error).__name__} {code.name}" if isinstance(code, ErrorCode) else type(error).__name__
+
+
+async def main(servers: str, topic: str, partition: str) -> None:
+    handle: TransactionHandle = pickle.loads(bytes.fromhex(sys.stdin.readline()))
+    async with handle.producer(servers) as producer:
+        while value := (await asyncio.to_thread(sys.stdin.readline)).strip():
+            try:
+                await producer.send(topic, value.encode(), partition=int(partition))
+            except AioprodError as error:
+                print(_named(error), flush=True)
+            else:
+                print("stored", flush=True)
+
+
+if __name__ == "__main__":
+    asyncio.run(main(*sys.argv[1:]))

@@ -1,0 +1,50 @@
+"""When a topic is given up, and what is said then."""
+
+from __future__ import annotations
+
+import pytest
+
+from aioprod.cluster import Metadata
+from aioprod.cluster.refusals import UNKNOWN_ATTEMPTS, UNKNOWN_S, topic_refusal
+from aioprod.errors import AioprodError, AuthorizationError, ErrorCode, InvalidTopicError, UnknownTopicError
+from tests.support.metadata_answers import exchange, new_metadata, topic
+
+
+def told(code: ErrorCode, times: int = 1) -> Metadata:
+    """A cluster that has answered with an error for topic "t" so often, each second once."""
+    metadata = new_metadata()
+    metadata.add_topic("t", 0.0)
+    for now in range(times):
+        exchange(metadata, float(now), topic("t", error=code))
+    return metadata
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        (ErrorCode.TOPIC_AUTHORIZATION_FAILED, AuthorizationError),
+        (ErrorCode.INVALID_TOPIC_EXCEPTION, InvalidTopicError),
+        (ErrorCode.LEADER_NOT_AVAILABLE, None),
+        (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None),
+    ],
+)
+@pytest.mark.parametrize("to_write", [True, False])
+def test_what_one_answer_means(code: ErrorCode, kind: type[AioprodError] | None, to_write: bool) -> None:
+    error = topic_refusal(told(code), "t", 100.0, to_write=to_write)
+    assert (None if error is None else type(error)) is kind
+    if isinstance(error, AuthorizationError):
+        assert error.resource == "t"
+        assert ("WRITE" if to_write else "READ") in str(error.hint)
+
+
+def test_several_answers_in_a_row_say_that_a_topic_does_not_exist() -> None:
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert topic_refusal(told(unknown, UNKNOWN_ATTEMPTS - 1), "t", 100.0, to_write=False) is None
+    metadata = told(unknown, UNKNOWN_ATTEMPTS)
+    assert isinstance(topic_refusal(metadata, "t", 0.0, to_write=False), UnknownTopicError)
+    # Brokers that create topics go on saying so for a while.
+    assert topic_refusal(metadata, "t", UNKNOWN_S - 0.1, to_write=True) is None
+    error = topic_refusal(metadata, "t", UNKNOWN_S, to_write=True)
+    assert isinstance(error, UnknownTopicError)
+    assert "does not exist, and the cluster does not create it" in str(error)
+    assert topic_refusal(metadata, "another", 100.0, to_write=True) is None

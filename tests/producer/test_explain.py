@@ -1,0 +1,470 @@
+"""`Producer.explain` says what a record waits for, with numbers, in each state that a record can be in."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import Any
+
+import pytest
+
+from aioprod import Producer, TopicPartition
+from aioprod.core.transactions import TransactionState
+from aioprod.errors import ErrorCode, UsageError
+from aioprod.messages import AddPartitionsToTxnRequest, ApiVersionsRequest, MetadataRequest, ProduceRequest
+from aioprod.testing import FakeCluster
+from tests.support.codec_gate import codec_gate
+from tests.support.fake_broker import FakeBrokers
+from tests.support.producers import ShiftedClock, new_producer, pass_time, running, turns, until
+from tests.support.transactions import state_of, transacting
+
+SLOW: dict[str, Any] = {"retry_backoff_ms": 60_000, "retry_backoff_max_ms": 60_000, "delivery_timeout_ms": 900_000}
+
+
+def check(text: str, *parts: str) -> None:
+    """The parts, regular expressions, come up one after the other; the text is made of sentences."""
+    assert re.search(".*".join(parts), text), text
+    assert text.endswith("."), text
+    assert not re.search(r"\.\.|  |\binf\b|\bnan\b|None", text), text
+
+
+async def test_nothing_is_held(brokers: FakeBrokers) -> None:
+    brokers.create_topic("t", partitions=2)
+    async with running(brokers) as producer:
+        check(producer.explain("t", 0), "^Nothing is held for t-0: topic 't' is not in use by this producer\\.$")
+        await producer.send("t", b"v", partition=0)
+        check(producer.explain("t", 0), r"^Nothing is held for t-0: every record that was accepted has its outcome\.$")
+        check(producer.explain("t", 2), r"^Topic 't' has 2 partitions, so there is no partition 2\.$")
+        check(producer.explain("t", -1), "no partition -1")
+
+
+async def test_where_it_can_not_be_asked(brokers: FakeBrokers) -> None:
+    producer = new_producer(brokers.bootstrap)
+    with pytest.raises(UsageError, match="not started"):
+        producer.explain("t", 0)
+    async with producer:
+        for topic, partition in (("t", "0"), (None, 0), ("t", None)):
+            with pytest.raises(UsageError, match=r"explain\(\) takes the name of a topic and the number"):
+                producer.explain(topic, partition)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="is closed"):
+        producer.explain("t", 0)
+
+
+async def test_while_the_producer_closes(brokers: FakeBrokers) -> None:
+    brokers.create_topic("t")
+    async with running(brokers) as producer:
+        held = brokers.fault(ProduceRequest, hold=True)
+        producer.send_nowait("t", b"v")
+        closing = asyncio.create_task(producer.close())
+        await held.reached.wait()
+        check(producer.explain("t", 0), "on the way to broker 1")
+        held.release()
+        await closing
+
+
+# -- topics ----------------------------------------------------------------------------------------------------------
+
+
+async def test_the_topic_is_not_known_and_no_answer_comes(brokers: FakeBrokers) -> None:
+    clock = ShiftedClock()
+    async with running(brokers, clock=clock) as producer:
+        silence = brokers.fault(MetadataRequest, hold=True)
+        futures = [producer.submit("t", b"v"), producer.submit("t", b"v", partition=3)]
+        await silence.reached.wait()
+        pass_time(producer, clock, 12.0)
+        check(
+            producer.explain("t", 3),
+            r"^2 records for topic 't' wait until its partitions are known, the first for 12\.\d s, and for 4\d\.\d s ",
+            "The cluster was asked for topic 't' 1 time within 12",
+            "without an answer so far: Broker 1 at 127.0.0.1:",
+        )
+        check(producer.explain("t", 0), "^1 record for topic 't' waits")
+        brokers.create_topic("t", partitions=4)
+        silence.release()
+        for future in futures:
+            await future
+
+
+async def test_the_brokers_say_that_the_topic_does_not_exist(brokers: FakeBrokers) -> None:
+    brokers.state.auto_create = False
+    async with running(brokers, retry_backoff_ms=300, retry_backoff_max_ms=300) as producer:
+        future = producer.submit("t", b"v")
+        await until(lambda: producer._engine.client.metadata.topic_error("t"))
+        check(
+            producer.explain("t", 0), r"asked for topic 't' \d time", "the last answer was UNKNOWN_TOPIC_OR_PARTITION"
+        )
+        brokers.create_topic("t")
+        await future
+
+
+async def test_the_question_for_the_topic_failed(brokers: FakeBrokers) -> None:
+    async with running(brokers, **SLOW) as producer:
+        brokers.fault(MetadataRequest, drop="before")
+        producer.send_nowait("t", b"v")
+        metadata = producer._engine.client.metadata
+        await until(lambda: metadata.last_failure is not None)
+        check(
+            producer.explain("t", 0), "1 record", "1 time", "the last request failed: Broker 1 at 127.0.0.1:.* closed"
+        )
+        await producer.close(0)
+
+
+# -- brokers ---------------------------------------------------------------------------------------------------------
+
+
+async def test_there_is_no_leader(brokers: FakeBrokers) -> None:
+    brokers.create_topic("t", partitions=2)
+    brokers.state.move_leader(TopicPartition("t", 1), None)
+    async with running(brokers, **SLOW) as producer:
+        await producer.partitions_for("t")
+        future = producer.submit("t", b"v", partition=1)
+        check(
+            producer.explain("t", 1),
+            r"^1 record of t-1 in 1 batch has no outcome yet after \d+ ms\.",
+            r"The partition has no leader, said an answer \d+ ms ago; the cluster is asked again in \d+\.\d s\.$",
+        )
+        held = brokers.fault(MetadataRequest, hold=True)
+        producer._engine.client.metadata.add_topic("another", 0.0)
+        producer._engine.client.wake()
+        await held.reached.wait()
+        check(producer.explain("t", 1), "no leader", r"the cluster is being asked\.$")
+        held.release()
+        future.cancel()
+
+
+async def test_the_broker_can_not_be_reached(brokers: FakeBrokers) -> None:
+    brokers.create_topic("t")
+    options: dict[str, Any] = {"reconnect_backoff_ms": 600_000, "reconnect_backoff_max_ms": 600_000}
+    async with running(brokers, **options) as producer:
+        await producer.partitions_for("t")
+        await brokers[1].kill(stay_in_metadata=True)
+        futures = [producer.submit("t", b"v") for _ in range(3)]
+        link = producer._engine.client.link(1)
+        await until(lambda: link is not None and link.attempts)
+        check(
+            producer.explain("t", 0),
+            "^3 records of t-0 in 1 batch have no outcome yet",
+            r"Broker 1 at 127\.0\.0\.1:\d+ could not be connected to in 1 attempt: .*closed",
+            r"; the next one is in [456]\d\d\.\d s\.$",
+        )
+        for future in futures:
+            future.cancel()
+
+
+async def test_the_broker_is_being_connected_to(brokers: FakeBrokers) -> None:
+    brokers.create_topic("t")
+    clock = ShiftedClock()
+    async with running(brokers, clock=clock) as producer:
+        await producer.partitions_for("t")
+        held = brokers.fault(ApiVersionsRequest, hold=True)
+        await brokers[1].cut()
+        future = producer.submit("t", b"v")
+        await held.reached.wait()
+        pass_time(producer, clock, 5.0)
+        check(
+            producer.explain("t", 0),
+            r"Broker 1 at 127\.0\.0\.1:\d+ is being connected to for 5\.\d s, attempt 2: .*closed",
+        )
+        held.release()
+        await future
+
+
+async def test_the_broker_throttles(brokers: FakeBrokers) -> None:
+    brokers.create_topic("t")
+    clock = ShiftedClock()
+    async with running(brokers, clock=clock) as producer:
+        brokers.fault(ProduceRequest, throttle_ms=60_000)
+        await producer.send("t", b"0")
+        future = producer.submit("t", b"1")
+        await turns()
+        pass_time(producer, clock, 20.0)
+        check(producer.explain("t", 0), r"Broker 1 at .* throttles this client for another (39|40)\.\d s\.$")
+        pass_time(producer, clock, 41.0)
+        await future
+
+
+async def test_the_leader_is_not_one_of_the_brokers_any_more(three_brokers: FakeBrokers) -> None:
+    brokers = three_brokers
+    brokers.create_topic("t", partitions=3)
+    async with running(brokers, **SLOW) as producer:
+        await producer.partitions_for("t")
+        queue = producer._engine.accumulator.queue(7)
+        producer._engine.accumulator.topics["t"].partitions[0].queue = queue
+        future = producer.submit("t", b"v", partition=0)
+        check(producer.explain("t", 0), "Broker 7 leads it, and is not one of those that the cluster names now")
+        future.cancel()
+
+
+async def test_the_broker_has_as_many_requests_as_it_may(brokers: FakeBrokers) -> None:
+    brokers.create_topic("t", partitions=3)
+    clock = ShiftedClock()
+    options: dict[str, Any] = {"max_in_flight_requests_per_connection": 2, "batch_size": 0}
+    async with running(brokers, clock=clock, **options) as producer:
+        await producer.partitions_for("t")
+        held = brokers.fault(ProduceRequest, hold=True)
+        futures = []
+        for index in range(3):
+            futures.append(producer.submit("t", b"v", partition=index))
+            await turns()
+        await held.reached.wait()
+        pass_time(producer, clock, 3.0)
+        check(
+            producer.explain("t", 2),
+            r"Broker 1 at .* has 2 requests to answer, the oldest for 3\.\d s, and gets no more meanwhile ",
+            r"\(max\.in\.flight\.requests\.per\.connection=2\)",
+        )
+        check(producer.explain("t", 0), r"1 batch is on the way to broker 1, which has owed an answer for 3\.\d s\.$")
+        held.release()
+        for future in futures:
+            await future
+
+
+async def test_the_socket_is_full(brokers: FakeBrokers) -> None:
+    brokers.create_topic("t")
+    async with running(brokers) as producer:
+        await producer.send("t", b"0")
+        link = producer._engine.client.link(1)
+        assert link is not None
+        assert link.connection is not None
+        link.connection.can_write = False
+        future = producer.submit("t", b"1")
+        await turns()
+        check(producer.explain("t", 0), "takes no more bytes: the buffers of its connection are full")
+        link.connection.resume_writing()
+        await future
+        link.connection.shut()
+        assert "is being closed" in str(
+            producer._engine.outcomes.explainer.broker(producer._engine.accumulator.queues[1], 0.0)
+        )
+
+
+# -- batches ---------------------------------------------------------------------------------------------------------
+
+
+async def test_batches_are_on_the_way_and_others_behind_them(brokers: FakeBrokers) -> None:
+    brokers.create_topic("t")
+    clock = ShiftedClock()
+    async with running(brokers, clock=clock, batch_size=0) as producer:
+        await producer.partitions_for("t")
+        held = brokers.fault(ProduceRequest, hold=True)
+        futures = [producer.submit("t", b"v") for _ in range(9)]
+        await held.reached.wait()
+        await turns()
+        pass_time(producer, clock, 2.0)
+        check(
+            producer.explain("t", 0),
+            "^9 records of t-0 in 9 batches",
+            "on the way to broker 1, which has owed an answer",
+        )
+        held.release()
+        for future in futures:
+            await future
+
+
+async def test_a_batch_waits_for_its_retry(brokers: FakeBrokers) -> None:
+    brokers.create_topic("t")
+    async with running(brokers, **SLOW) as producer:
+        await producer.partitions_for("t")
+        brokers.fault(ProduceRequest, error=ErrorCode.NOT_ENOUGH_REPLICAS)
+        producer.send_nowait("t", b"v")
+        await until(lambda: producer.metrics()["record_retry_total"])
+        check(
+            producer.explain("t", 0),
+            r"Its first batch goes again in [456]\d\.\d s, as attempt 2\. ",
+            r"Last: Broker 1 answered NOT_ENOUGH_REPLICAS for t-0\.",
+        )
+        await producer.close(0)
+
+
+async def test_a_batch_is_on_the_way_again(brokers: FakeBrokers) -> None:
+    brokers.create_topic("t")
+    async with running(brokers, batch_size=0) as producer:
+        await producer.partitions_for("t")
+        brokers.fault(ProduceRequest, error=ErrorCode.NOT_ENOUGH_REPLICAS)
+        held = brokers.fault(ProduceRequest, hold=True)
+        futures = [producer.submit("t", b"v"), producer.submit("t", b"w")]
+        await held.reached.wait()
+        check(
+            producer.explain("t", 0), "1 batch is on the way", "a batch that was sent again is answered, no later one"
+        )
+        held.release()
+        for future in futures:
+            await future
+
+
+async def test_a_batch_is_being_compressed(brokers: FakeBrokers, monkeypatch: pytest.MonkeyPatch) -> None:
+    brokers.create_topic("t")
+    async with running(brokers, compression_type="gzip", batch_size=10**6, buffer_memory=10**8) as producer:
+        await producer.partitions_for("t")
+        with codec_gate(monkeypatch) as gate:
+            future = producer.submit("t", bytes(900_000))
+            await producer_flushes(producer)
+            check(producer.explain("t", 0), r"A thread compresses its first batch of 9000\d\d bytes \(gzip\)\.")
+            gate.open()
+        await future
+
+
+async def producer_flushes(producer: Producer) -> None:
+    """Begin a flush, which finishes the batches, and wait for nothing."""
+    flushing = asyncio.create_task(producer.flush())
+    await turns()
+    flushing.cancel()
+    await asyncio.gather(flushing, return_exceptions=True)
+
+
+@pytest.mark.parametrize("adaptive", [True, False])
+async def test_a_batch_lingers(brokers: FakeBrokers, adaptive: bool) -> None:
+    brokers.create_topic("t", partitions=2)
+    options: dict[str, Any] = {"linger_ms": 50_000, "adaptive_linger": adaptive, "delivery_timeout_ms": 900_000}
+    async with running(brokers, **options) as producer:
+        await producer.partitions_for("t")
+        held = brokers.fault(ProduceRequest, hold=True)
+        if adaptive:
+            producer.send_nowait("t", b"v", partition=1)
+            await held.reached.wait()
+        future = producer.submit("t", b"v", partition=0)
+        until_what = ", or until a request to its broker is answered" if adaptive else ""
+        check(producer.explain("t", 0), rf"lingers for another [45]\d\.\d s \(linger\.ms\){until_what}\.$")
+        held.release()
+        await producer.flush()
+        await future
+
+
+async def test_a_batch_leaves_in_this_turn(brokers: FakeBrokers) -> None:
+    brokers.create_topic("t")
+    async with running(brokers, linger_ms=0) as producer:
+        await producer.partitions_for("t")
+        future = producer.submit("t", b"v")
+        check(producer.explain("t", 0), r"It leaves with the next request to broker 1\.$")
+        await future
+
+
+async def test_the_time_of_what_is_on_the_way_is_over(brokers: FakeBrokers) -> None:
+    brokers.create_topic("t")
+    clock = ShiftedClock()
+    options: dict[str, Any] = {"delivery_timeout_ms": 60_000, "request_timeout_ms": 60_000, "linger_ms": 0}
+    async with running(brokers, clock=clock, **options) as producer:
+        await producer.partitions_for("t")
+        held = brokers.fault(ProduceRequest, hold=True)
+        producer.send_nowait("t", b"v", on_delivery=lambda metadata, error: None)
+        await turns()
+        pass_time(producer, clock, 30.0)
+        await held.reached.wait()
+        accumulator = producer._engine.accumulator
+        for batch in accumulator.incomplete:
+            batch.deadline -= 45.0
+        producer._engine._sender.wake()
+        await until(lambda: not accumulator.incomplete)
+        future = producer.submit("t", b"w")
+        check(
+            producer.explain("t", 0),
+            "1 batch is on the way to broker 1, which has owed an answer for 3",
+            "A batch of producer epoch 0 was lost or refused before; then the partition goes on, in a new epoch",
+        )
+        held.release()
+        await future
+
+
+async def test_numbers_before_and_after_a_hole(brokers: FakeBrokers) -> None:
+    brokers.create_topic("t")
+    async with running(brokers, **SLOW) as producer:
+        await producer.partitions_for("t")
+        held = brokers.fault(ProduceRequest, hold=True)
+        future = producer.submit("t", b"v")
+        await held.reached.wait()
+        later = producer.submit("t", b"w")
+        check(producer.explain("t", 0), r"One batch at a time is sent until one of producer epoch 0 is acknowledged\.$")
+        partition = producer._engine.accumulator.topics["t"].partitions[0]
+        partition.lost_serial = 0
+        check(producer.explain("t", 0), r"was lost or refused before: 1 batch sent since gets an answer; then")
+        partition.held = True
+        check(producer.explain("t", 0), r"no epoch is left: a new producer id is asked for\.$")
+        sequences = producer._engine.accumulator.sequences
+        assert sequences is not None
+        sequences.transactional = True
+        check(producer.explain("t", 0), r"nothing is sent until the transaction is over\.$")
+        producer_id, sequences.producer_id = sequences.producer_id, -1
+        check(producer.explain("t", 0), r"The producer waits for a producer id\.$")
+        sequences.producer_id, sequences.transactional = producer_id, False
+        partition.lost_serial, partition.held = -1, False
+        held.release()
+        await future
+        await later
+
+
+async def test_memory_is_used_up(brokers: FakeBrokers) -> None:
+    brokers.create_topic("t")
+    async with running(brokers, buffer_memory=40_000, batch_size=1000) as producer:
+        await producer.partitions_for("t")
+        held = brokers.fault(ProduceRequest, hold=True)
+        futures = [producer.submit("t", bytes(900)) for _ in range(40)]
+        sending = asyncio.create_task(producer.send("t", bytes(9000)))
+        await held.reached.wait()
+        await turns()
+        check(
+            producer.explain("t", 0),
+            "^40 records of t-0",
+            r"1 call waits for room: 40 records hold 3\d{4} of buffer\.memory=40000 bytes\.$",
+        )
+        check(producer.explain("another", 0), "^Nothing is held for another-0", "1 call waits for room")
+        held.release()
+        for future in [*futures, sending]:
+            await future
+
+
+# -- transactions ----------------------------------------------------------------------------------------------------
+
+
+async def test_the_coordinator_has_yet_to_add_the_partition() -> None:
+    async with FakeCluster(transaction_version=1) as cluster:
+        cluster.create_topic("t")
+        async with transacting(cluster) as producer:
+            await producer.partitions_for("t")
+            held = cluster.fault(AddPartitionsToTxnRequest, hold=True)
+            async with producer.transaction():
+                future = producer.submit("t", b"v")
+                await held.reached.wait()
+                check(producer.explain("t", 0), r"It waits until the coordinator has added the partition to the")
+                held.release()
+                await future
+                check(producer.explain("t", 0), "^Nothing is held for t-0: every record")
+
+
+async def test_a_commit_waits_for_the_records() -> None:
+    async with FakeCluster() as cluster:
+        cluster.create_topic("t")
+        async with transacting(cluster) as producer:
+            await producer.partitions_for("t")
+            await producer.begin_transaction()
+            held = cluster.fault(ProduceRequest, hold=True)
+            producer.send_nowait("t", b"v")
+            await held.reached.wait()
+            committing = asyncio.create_task(producer.commit_transaction())
+            await turns()
+            check(
+                producer.explain("t", 0),
+                "A commit waits for the records of the transaction. 1 batch is on the way to broker 1",
+            )
+            held.release()
+            await committing
+
+
+async def test_the_transaction_has_failed() -> None:
+    async with FakeCluster() as cluster:
+        cluster.create_topic("t", partitions=2)
+        async with transacting(cluster) as producer:
+            await producer.partitions_for("t")
+            await producer.begin_transaction()
+            held = cluster.fault(ProduceRequest, hold=True)
+            producer.send_nowait("t", b"v", partition=0, on_delivery=lambda metadata, error: None)
+            await held.reached.wait()
+            cluster.fault(ProduceRequest, error=ErrorCode.INVALID_RECORD)
+            producer.send_nowait("t", b"v", partition=1, on_delivery=lambda metadata, error: None)
+            await turns()
+            held.release()
+            held = cluster.fault(ProduceRequest, hold=True)
+            await until(lambda: state_of(producer) is TransactionState.ABORTABLE_ERROR)
+            text = producer._engine.outcomes.explainer.why(producer._engine.accumulator.topics["t"].partitions[1], 0.0)
+            check(text, "^The transaction has failed: .*INVALID_RECORD")
+            held.release()
+            await producer.abort_transaction()
