@@ -92,7 +92,8 @@ class Client:
         self._refresh = MetadataRefresh(self.metadata, self._links, around, self._metadata_changed)
         self._features: ApiVersions = ApiVersions({})
         self._awake = asyncio.Event()
-        self._waiters: set[asyncio.Future[None]] = set()
+        # In order of arrival, which is the order in which they are woken.
+        self._waiters: dict[asyncio.Future[None], None] = {}
         self._next_due = math.inf
         self._closed = False
         self._failure: BaseException | None = None
@@ -283,11 +284,11 @@ class Client:
     async def _change(self, timeout_s: float) -> None:
         """Wait until a link changes or the time is over."""
         waiter: asyncio.Future[None] = self._loop.create_future()
-        self._waiters.add(waiter)
+        self._waiters[waiter] = None
         try:
             await asyncio.wait([waiter], timeout=None if math.isinf(timeout_s) else max(0.0, timeout_s))
         finally:
-            self._waiters.discard(waiter)
+            del self._waiters[waiter]
 
     def _notify(self) -> None:
         """Something changed that a request may wait for, and that makes something due."""

@@ -15,17 +15,18 @@ class Supervisor:
     def __init__(self, loop: asyncio.AbstractEventLoop, failed: Callable[[BaseException], object]) -> None:
         self._loop = loop
         self._failed = failed
-        self._tasks: set[asyncio.Task[None]] = set()
+        # In order: a simulation runs the same way each time.
+        self._tasks: dict[asyncio.Task[None], None] = {}
 
     def spawn(self, work: Coroutine[Any, Any, None], *, name: str) -> asyncio.Task[None]:
         """Run `work` in the background; what it raises, other than its own cancellation, goes to `failed`."""
         task = self._loop.create_task(work, name=name)
-        self._tasks.add(task)
+        self._tasks[task] = None
         task.add_done_callback(self._done)
         return task
 
     def _done(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
+        self._tasks.pop(task, None)
         if not task.cancelled() and (error := task.exception()) is not None:
             self._failed(error)
 

@@ -126,7 +126,9 @@ class IdentityKeeper:
             self._on_failure(error)
 
     async def close(self) -> None:
-        """Ask no more."""
+        """Ask no more, also when the connections end and what was on the wire leaves a hole."""
+        assert self._accumulator.sequences is not None
+        self._accumulator.sequences.renew = None
         if self._renewal is not None:
             self._renewal.cancel()
             await asyncio.wait([self._renewal])

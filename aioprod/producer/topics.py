@@ -61,7 +61,8 @@ class Topics:
         self._clock = clock
         self._guard = guard
         self._describe = describe
-        self._waiters: set[asyncio.Future[None]] = set()
+        # In order of arrival, which is the order in which they are woken.
+        self._waiters: dict[asyncio.Future[None], None] = {}
 
     async def known(self, name: str, timeout_s: float) -> None:
         """Wait until the partitions of a topic are known and nothing is parked for it.
@@ -81,13 +82,13 @@ class Topics:
 
     async def _change(self, timeout_s: float) -> None:
         waiter = self._loop.create_future()
-        self._waiters.add(waiter)
+        self._waiters[waiter] = None
         try:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(timeout_s):
                     await waiter
         finally:
-            self._waiters.discard(waiter)
+            del self._waiters[waiter]
 
     def changed(self) -> None:
         """Something was learned, or the producer ends: who waits looks again."""

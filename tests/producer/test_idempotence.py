@@ -239,3 +239,21 @@ async def test_closed_while_it_waits_for_another_id(brokers: FakeCluster) -> Non
         assert isinstance(await failure_of(refused), RejectedError)
         await until(hold.reached.is_set)
     assert await failure_of(kept) is not None
+
+
+async def test_closed_while_the_last_epoch_is_on_the_wire(brokers: FakeCluster) -> None:
+    """The hole is seen when the connection ends, and then nobody needs another id."""
+    brokers.create_topic("t")
+    producer = new_producer(brokers.bootstrap, **BY_ONE)
+    await producer.start()
+    await anchored(producer)
+    producer._engine.accumulator.topics["t"].partitions[0].epoch = EPOCH_MAX
+    hold = brokers.fault(ProduceRequest, hold=True)
+    lost = producer.submit("t", b"1")
+    await until(hold.reached.is_set)
+    await producer.close(0)
+    await turns()
+    assert isinstance(await failure_of(lost), UnknownOutcomeError)
+    assert producer._engine.guard.cause is None
+    assert len(brokers.seen_of(InitProducerIdRequest)) == 1
+    hold.release()

@@ -18,7 +18,8 @@ __all__ = ["Fault", "Seen"]
 
 @dataclass
 class Fault:
-    """What happens to the next `times` requests of a kind (None: to all) on one node (None: on any).
+    """What happens to the next `times` requests of a kind (None: to all) on one node (None: on any), of those that
+    `when` is true of.
 
     In this order: `half_open` leaves the request and all that follow on its connection alone; `drop="lurking"` cuts
     the connection, and what follows happens without it; `delay_s` passes; a hold waits for `release`; `drop="before"`
@@ -33,6 +34,7 @@ class Fault:
     kind: type[AnyRequest]
     times: int | None = 1
     node: int | None = None
+    when: Callable[[Any], object] | None = None
     partition: TopicPartition | None = None
     error: ErrorCode = ErrorCode.NONE
     apply: bool = False
@@ -56,6 +58,8 @@ class Fault:
     def takes(self, node_id: int, request: AnyRequest) -> bool:
         """Whether this request is one of those meant; it counts then."""
         if not isinstance(request, self.kind) or self.node not in (None, node_id) or self.hits == self.times:
+            return False
+        if self.when is not None and not self.when(request):
             return False
         self.hits += 1
         self.reached.set()

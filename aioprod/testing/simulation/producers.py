@@ -1,0 +1,64 @@
+"""What makes a producer repeatable: its clock, its chance and its threads come from the simulated loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+from aioprod.producer import Producer
+from aioprod.producer.clock import Clock
+from aioprod.testing.simulation.loop import SimulatedLoop
+
+__all__ = ["SimulatedClock", "start"]
+
+EPOCH_MS = 1_700_000_000_000
+
+
+class SimulatedClock(Clock):
+    """The time of a simulated loop. Now and then a reading takes `pause_s`, as if the machine were busy elsewhere."""
+
+    def __init__(self, loop: SimulatedLoop, pauses: float = 0.0, pause_s: float = 0.02) -> None:
+        super().__init__()
+        self._loop = loop
+        self._pauses = pauses
+        self._pause_s = pause_s
+
+    def now_ns(self) -> int:
+        loop = self._loop
+        if self._pauses and loop.random.random() < self._pauses:
+            loop.spend(loop.random.random() * self._pause_s)
+        return round(loop.time() * 1e9)
+
+    def timestamp_ms(self, now_ns: int) -> int:
+        return EPOCH_MS + now_ns // 1_000_000
+
+
+class SimulatedThreads:
+    """Stands for a pool of threads: works in the loop, after a random while."""
+
+    def __init__(self, loop: SimulatedLoop) -> None:
+        self._loop = loop
+
+    def submit(self, work: Callable[..., object], *args: Any) -> None:
+        self._loop.call_later(self._loop.random.random() * 0.02, work, *args)
+
+    def shutdown(self, *, wait: bool, cancel_futures: bool) -> None:
+        """What was begun ends all the same."""
+
+
+async def start(producer: Producer, loop: SimulatedLoop, *, pauses: float = 0.0, inline_size: int = 0) -> None:
+    """Start a producer that gets all it needs from `loop`.
+
+    `pauses` is how likely it is that a reading of the clock takes up to 20 ms. Batches of more than
+    `inline_size` bytes are compressed by what stands for a thread.
+    """
+    engine = producer._engine
+    engine.clock = SimulatedClock(loop, pauses)
+    engine.random = Random(loop.random.random())
+    await producer.start()
+    compressor = engine._sender._compressor
+    if compressor is not None:
+        compressor._threads = SimulatedThreads(loop)  # type: ignore[assignment]
+        compressor._timer = float
+        compressor.inline_size = compressor._inline_size_max = inline_size

@@ -1,0 +1,1 @@
+"""Seeded runs of the producer over fake brokers, and the check of what it promises: `python -m simulation`."""

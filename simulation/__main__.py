@@ -1,0 +1,149 @@
+"""`python -m simulation`: run seeds on all cores, or replay one of them with all that happens in it."""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import logging
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+
+from simulation.mutations import MUTATIONS
+
+# aioprod itself is imported later: a mutation has to come first.
+
+WARM_UP_SEED = -1
+HASH_SEED = "0"
+"""The order of a set of strings is part of what happens: all processes have to have the same."""
+
+
+def main() -> int:
+    """Returns the exit status: 1 if a seed broke a promise."""
+    parser = argparse.ArgumentParser(prog="python -m simulation", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=1000, help="how many seeds to run")
+    parser.add_argument("--from", type=int, default=0, dest="first", help="the first of them")
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="one for each core by default")
+    parser.add_argument("--replay", type=int, metavar="SEED", help="run one seed and show everything that happens")
+    parser.add_argument("--stop", action="store_true", help="stop at the first seed that breaks a promise")
+    parser.add_argument("--mutation", choices=MUTATIONS, metavar="NAME", help="break the producer first")
+    parser.add_argument("--worker", type=int, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if os.environ.get("PYTHONHASHSEED") != HASH_SEED:
+        return subprocess.run(_command(*sys.argv[1:]), env=_environment(), check=False).returncode
+    if options.mutation is not None and (options.replay, options.worker) != (None, None):
+        MUTATIONS[options.mutation].apply()
+    if options.replay is not None:
+        return _replay(options.replay)
+    if options.worker is not None:
+        for line in _work(range(options.first + options.worker, options.first + options.seeds, options.processes)):
+            print(line, flush=True)
+        return 0
+    return _run_all(options)
+
+
+def _command(*arguments: str) -> list[str]:
+    return [sys.executable, "-W", "error", "-m", "simulation", *arguments]
+
+
+def _start_worker(index: int, processes: int) -> subprocess.Popen[str]:
+    command = _command(*sys.argv[1:], f"--worker={index}", f"--processes={processes}")
+    return subprocess.Popen(command, env=_environment(), stdout=subprocess.PIPE, text=True)
+
+
+def _environment() -> dict[str, str]:
+    return os.environ | {"PYTHONHASHSEED": HASH_SEED}
+
+
+def _replay(seed: int) -> int:
+    from simulation.plan import Plan
+    from simulation.run import run_seed
+
+    logging.basicConfig()
+    print(Plan.draw(seed))
+    result = run_seed(seed, print)
+    print(f"seed {seed}: {result.digest}")
+    print(*(result.problems or ["No promise was broken."]), sep="\n")
+    return bool(result.problems)
+
+
+def _work(seeds: range) -> Iterator[str]:
+    """Run seeds; a line of JSON for each."""
+    from simulation.run import run_seed
+
+    run_seed(WARM_UP_SEED)
+    # What exists by now stays, so the collection after each seed need not look at it.
+    gc.collect()
+    gc.freeze()
+    for seed in seeds:
+        result = run_seed(seed)
+        yield json.dumps(vars(result))
+
+
+def _run_all(options: argparse.Namespace) -> int:
+    from aioprod import COMPILED
+
+    leg = "compiled" if COMPILED else "interpreted"
+    print(f"{options.seeds} seeds from {options.first} on, {options.processes} processes, {leg}", flush=True)
+    start = time.perf_counter()
+    workers = [_start_worker(index, options.processes) for index in range(options.processes)]
+    injected: Counter[str] = Counter()
+    outcomes: Counter[str] = Counter()
+    simulated_s, done = 0.0, 0
+    failed: list[int] = []
+    try:
+        for line in _lines(workers):
+            result = json.loads(line)
+            done += 1
+            injected.update(result["injected"])
+            outcomes.update(result["outcomes"])
+            simulated_s += result["simulated_s"]
+            if result["problems"]:
+                failed.append(result["seed"])
+                _show_failure(result)
+                if options.stop:
+                    break
+    finally:
+        for worker in workers:
+            worker.kill()
+            worker.wait()
+    took_s = time.perf_counter() - start
+    print(f"{done} seeds in {took_s:.1f} s: {done / took_s:.1f} seeds/s; {simulated_s / 3600:.1f} simulated hours")
+    print("Faults:", ", ".join(f"{count} {kind}" for kind, count in injected.most_common()))
+    print("Records:", ", ".join(f"{count} {outcome}" for outcome, count in outcomes.most_common()))
+    if done < options.seeds and not options.stop:
+        print(f"Only {done} of {options.seeds} seeds were run: a process has died.")
+        return 1
+    print(f"{len(failed)} seeds broke a promise: {sorted(failed)}" if failed else "Every promise was kept.")
+    return bool(failed)
+
+
+def _show_failure(result: dict[str, list[str]]) -> None:
+    print(f"Seed {result['seed']} (make simulate REPLAY={result['seed']}):")
+    for problem in result["problems"][:5]:
+        print(f"  {problem[:1000]}", flush=True)
+
+
+def _lines(workers: list[subprocess.Popen[str]]) -> Iterator[str]:
+    """What the workers say, as it comes."""
+    import selectors
+
+    with selectors.DefaultSelector() as selector:
+        for worker in workers:
+            assert worker.stdout is not None
+            selector.register(worker.stdout, selectors.EVENT_READ)
+        while selector.get_map():
+            for key, _ in selector.select():
+                line = key.fileobj.readline()  # type: ignore[union-attr]
+                if line:
+                    yield line
+                else:
+                    selector.unregister(key.fileobj)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

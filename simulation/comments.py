@@ -1,0 +1,47 @@
+"""What brokers get and answer, in words, for those who read a trace."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+from unittest import mock
+
+from aioprod.errors import CorruptRecordError, ErrorCode
+from aioprod.messages import ProduceRequest
+from aioprod.records.parser import parse_batches
+from aioprod.testing.fake.requests import HANDLERS
+from aioprod.testing.simulation.trace import Trace
+from simulation.ledger import number_in
+
+__all__ = ["commented"]
+
+
+@contextlib.contextmanager
+def commented(trace: Trace) -> Iterator[None]:
+    """Comment on each Produce request while a trace is shown."""
+    if trace.show is None:
+        yield
+        return
+    produce = HANDLERS[ProduceRequest]
+
+    def handle(call: Any, request: ProduceRequest) -> Any:
+        answer: Any = produce(call, request)
+        for sent, answered in zip(request.topic_data, answer.responses, strict=True):
+            for data, row in zip(sent.partition_data, answered.partition_responses, strict=True):
+                where = f"{sent.name or str(sent.topic_id)[:8]}-{data.index}"
+                code, offset = ErrorCode.of(row.error_code), row.base_offset
+                trace.comment(f"node {call.node_id}: {where} {_described(data.records)} -> {code!r} {offset}")
+        return answer
+
+    with mock.patch.dict(HANDLERS, {ProduceRequest: handle}):
+        yield
+
+
+def _described(records: Any) -> str:
+    try:
+        (batch,) = parse_batches(bytes(records or b""))
+        numbers = [number_in(record.value) for record in batch.records()]
+    except (CorruptRecordError, ValueError) as error:
+        return repr(error)
+    return f"id {batch.producer_id} epoch {batch.producer_epoch} sequence {batch.base_sequence} {numbers}"

@@ -1,0 +1,118 @@
+"""What was given to the producer, and what it said became of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from aioprod import ProducerRecord, RecordMetadata
+from aioprod.errors import AioprodError, DeliveryError
+from aioprod.records.parser import ParsedRecord
+
+__all__ = ["Entry", "Ledger", "Log", "number_in", "numbers_of"]
+
+Log = dict[tuple[str, int, int], list[int]]
+"""Name of a topic, which of the topics of that name, and partition: to the numbers of the records there, in order."""
+
+
+@dataclass(slots=True)
+class Entry:
+    """One record. `begun` and `accepted` are numbers in the order of events: it was accepted somewhere in between.
+
+    `refused` is why it was never accepted. `told` counts the outcomes, `metadata` or `error` is the last one.
+    `somewhere` are the offsets by partition of all records of the same call. `lost`: the cluster lost it.
+    `abandoned`: its sender was cancelled, so that only `on_error` may tell of it (`reported`).
+    """
+
+    number: int
+    topic: str
+    partition: int | None
+    style: str
+    begun: int
+    begun_s: float
+    accepted: int | None = None
+    refused: BaseException | None = None
+    metadata: RecordMetadata | None = None
+    error: BaseException | None = None
+    somewhere: Mapping[int, frozenset[int]] | None = None
+    told: int = 0
+    told_s: float = 0.0
+    abandoned: bool = False
+    withdrawn: bool = False
+    maybe_accepted: bool = False
+    lost: bool = False
+    reported: list[AioprodError] = field(default_factory=list)
+
+    @property
+    def final_error(self) -> BaseException | None:
+        """The error that it ended with, whoever was told."""
+        return self.error or (self.reported[0] if self.reported else None)
+
+
+class Ledger:
+    """All entries by number; each is told here what became of it. `closing_s` is when the producer was closed."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self.entries: list[Entry] = []
+        self.problems: list[str] = []
+        self.closing_s = math.inf
+        self._clock = clock
+        self._events = 0
+
+    def event(self) -> int:
+        """The number of an event: later ones have higher numbers."""
+        self._events += 1
+        return self._events
+
+    def begin(self, topic: str, partition: int | None, style: str) -> Entry:
+        """A record is about to be given to the producer."""
+        entry = Entry(len(self.entries), topic, partition, style, self.event(), self._clock())
+        self.entries.append(entry)
+        return entry
+
+    def accept(self, entry: Entry) -> None:
+        """It has been accepted by now."""
+        if entry.accepted is None:
+            entry.accepted = self.event()
+
+    def hear(self, entry: Entry, metadata: RecordMetadata | None, error: BaseException | None) -> None:
+        """Its sender was told the outcome."""
+        if isinstance(error, AioprodError) and not isinstance(error, DeliveryError):
+            self.refuse(entry, error)
+            return
+        entry.told += 1
+        entry.told_s = self._clock()
+        entry.metadata, entry.error = metadata, error
+        self.accept(entry)
+
+    def refuse(self, entry: Entry, error: BaseException) -> None:
+        """It was not accepted."""
+        entry.refused = error
+        entry.told_s = self._clock()
+
+    def report(self, error: AioprodError, record: ProducerRecord) -> None:
+        """The producer's `on_error`."""
+        number = number_in(record.value)
+        if number is None:
+            self.problems.append(f"on_error got a record that nobody sent: {record!r}")
+            return
+        entry = self.entries[number]
+        entry.reported.append(error)
+        entry.told_s = entry.told_s or self._clock()
+
+
+def number_in(value: object) -> int | None:
+    """The number of the entry that a value was made for."""
+    if not isinstance(value, bytes):
+        return None
+    head, colon, _ = value.partition(b":")
+    return int(head) if colon and head.isdigit() else None
+
+
+def numbers_of(records: Iterable[ParsedRecord]) -> list[int]:
+    """The numbers of the records in a log; raises ValueError for one that nobody sent."""
+    numbers = [number_in(record.value) for record in records]
+    if None in numbers:
+        raise ValueError("The log holds a record that nobody sent.")
+    return [number for number in numbers if number is not None]

@@ -1,0 +1,228 @@
+"""Deliberate breakages, and whether the simulation notices each: `python -m simulation.mutations`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+from simulation.mutation import Mutation
+
+__all__ = ["MUTATIONS"]
+
+_ALL = (
+    Mutation(
+        "memory is released twice",
+        "aioprod.core.lifecycle",
+        "    accumulator.budget.release(batch.record_bytes, batch.records)\n",
+        "    accumulator.budget.release(2 * batch.record_bytes, 2 * batch.records)\n",
+    ),
+    Mutation(
+        "a retry goes to the end of the queue",
+        "aioprod.core.partition",
+        "while at and self.queued[at - 1].serial > batch.serial:",
+        "while False:",
+    ),
+    Mutation(
+        "an outcome is told twice",
+        "aioprod.producer.results",
+        "            waiter(metadata, None)\n",
+        "            waiter(metadata, None)\n            waiter(metadata, None)\n",
+    ),
+    Mutation(
+        "what expires on the wire was never sent",
+        "aioprod.core.retry",
+        "if batch.maybe_stored or batch.unanswered:",
+        "if batch.maybe_stored:",
+    ),
+    Mutation(
+        "a lost answer means that nothing was stored",
+        "aioprod.producer.outcome",
+        "            batch.maybe_stored = True\n            batch.cause = error\n",
+        "            batch.unanswered = False\n            batch.cause = error\n",
+    ),
+    Mutation(
+        "a lost answer is a success",
+        "aioprod.producer.outcome",
+        "            batch.maybe_stored = True\n            batch.cause = error\n",
+        "            self.deliver(batch, -1, -1, now)\n            continue\n",
+    ),
+    Mutation(
+        "a broker that fails after it has appended has refused",
+        "aioprod.core.retry",
+        "        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,\n",
+        "",
+    ),
+    Mutation(
+        "a flush does not wait for the halves of a batch that was too large",
+        "aioprod.core.division",
+        "        for barrier in batch.barriers or ():",
+        "        for barrier in ():",
+    ),
+    Mutation(
+        "a flush does not wait until everybody was told",
+        "aioprod.core.lifecycle",
+        "    for batch in settled:\n        batch.hold(barrier)\n",
+        "",
+    ),
+    Mutation(
+        "a cancelled record is sent all the same",
+        "aioprod.core.batch",
+        "        self.withdrawn.add(index)\n",
+        "",
+    ),
+    Mutation(
+        "the bytes of a batch that expired on the wire are used again",
+        "aioprod.core.lifecycle",
+        "    if not batch.on_wire and not batch.compressing:\n",
+        "    if not batch.compressing:\n",
+    ),
+    Mutation(
+        "the bytes of a batch that expired in a thread are used again",
+        "aioprod.core.lifecycle",
+        "    if not batch.on_wire and not batch.compressing:\n",
+        "    if not batch.on_wire:\n",
+    ),
+    Mutation(
+        "sequence numbers are given when a batch is full",
+        "aioprod.core.accumulator",
+        "        partition.finish()\n        if self.compress",
+        "        partition.finish()\n        if self.sequences is not None and batch is not None:\n"
+        "            self.sequences.stamp(partition, batch)\n        if self.compress",
+    ),
+    Mutation(
+        "a record that expires unsent uses up its sequence number",
+        "aioprod.core.lifecycle",
+        "    batch.state = BatchState.SETTLED\n    if batch.base_sequence >= 0:\n",
+        "    batch.state = BatchState.SETTLED\n    if not batch.attempts:\n"
+        "        partition.next_sequence += batch.records\n    if batch.base_sequence >= 0:\n",
+    ),
+    Mutation(
+        "a retry gets a new sequence number",
+        "aioprod.core.drain",
+        "if accumulator.sequences is not None and batch.base_sequence < 0:",
+        "if accumulator.sequences is not None:",
+    ),
+    Mutation(
+        "a duplicate is an error",
+        "aioprod.core.retry",
+        "if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):",
+        "if code == ErrorCode.NONE:",
+    ),
+    Mutation(
+        "out of sequence is always fatal",
+        "aioprod.producer.outcome",
+        "return Verdict.FAIL if is_hole and sequences.transactional else Verdict.RETRY",
+        "return Verdict.FAIL",
+    ),
+    Mutation(
+        "out of sequence begins no new epoch",
+        "aioprod.core.sequences",
+        "        self._miss(partition, batch.serial)\n        self._doubt(partition)\n        return True\n",
+        "        return True\n",
+    ),
+    Mutation(
+        "a new epoch begins while batches are on the wire",
+        "aioprod.core.sequences",
+        "if partition.in_flight or self.transactional or",
+        "if self.transactional or",
+    ),
+    Mutation(
+        "a new epoch has the number of the old one",
+        "aioprod.core.sequences",
+        "self._begin(partition, partition.producer_id, partition.epoch + 1)",
+        "self._begin(partition, partition.producer_id, partition.epoch)",
+    ),
+    Mutation(
+        "a new epoch does not begin at 0",
+        "aioprod.core.sequences",
+        "        partition.next_sequence = 0\n",
+        "",
+    ),
+    Mutation(
+        "batches without outcome keep their stamps in a new epoch",
+        "aioprod.core.sequences",
+        "            batch.base_sequence = -1\n        partition.unsettled.clear()\n",
+        "            pass\n",
+    ),
+    Mutation(
+        "the first batch of an epoch is not alone",
+        "aioprod.core.partition",
+        "if self.retrying or not self.is_anchored or self.lost_serial >= 0",
+        "if self.retrying or self.lost_serial >= 0",
+    ),
+    Mutation(
+        "an answer that was lost leaves no hole",
+        "aioprod.core.sequences",
+        "        partition.lost_serial = max(partition.lost_serial, batch.serial)\n",
+        "",
+    ),
+    Mutation(
+        "sequence numbers grow beyond 2**31",
+        "aioprod.core.sequences",
+        "SEQUENCE_MASK = 0x7FFFFFFF",
+        "SEQUENCE_MASK = 0xFFFFFFFFFF",
+    ),
+    Mutation(
+        "parts of a batch that may be stored are sent",
+        "aioprod.producer.outcome",
+        "return batch.base_sequence < 0 or not batch.maybe_stored",
+        "return True",
+    ),
+    Mutation(
+        "nobody wakes up when a backoff ends",
+        "aioprod.producer.sender",
+        "            end_backoffs(accumulator, now),\n",
+        "            None,\n",
+    ),
+    Mutation(
+        "a batch that expires on the wire keeps its place there",
+        "aioprod.core.lifecycle",
+        "    batch.on_wire = False\n    batch.partition.in_flight -= 1\n    if batch.state != BatchState.SETTLED:\n"
+        "        return True\n",
+        "    batch.on_wire = False\n    if batch.state != BatchState.SETTLED:\n"
+        "        batch.partition.in_flight -= 1\n        return True\n",
+    ),
+)
+MUTATIONS = {mutation.name: mutation for mutation in _ALL}
+
+
+def main() -> int:
+    """Returns the exit status: 1 if a mutation was not noticed."""
+    parser = argparse.ArgumentParser(prog="python -m simulation.mutations", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=2000, help="in how many seeds each has to be noticed")
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="one for each core by default")
+    parser.add_argument("names", nargs="*", help="which of them; all by default")
+    options = parser.parse_args()
+    names = options.names or list(MUTATIONS)
+    width = max(map(len, names))
+    missed = 0
+    start = time.perf_counter()
+    print(f"{'mutation':{width}}  seed  what was noticed")
+    with ThreadPoolExecutor(options.processes) as pool:
+        for name, (seed, problem) in zip(
+            names, pool.map(lambda name: _first_seed(name, options.seeds), names), strict=True
+        ):
+            missed += seed is None
+            print(f"{name:{width}}  {'none' if seed is None else seed:>4}  {problem}", flush=True)
+    print(f"{len(names) - missed} of {len(names)} were noticed; {time.perf_counter() - start:.0f} s.")
+    return bool(missed)
+
+
+def _first_seed(name: str, seeds: int) -> tuple[int | None, str]:
+    """The first seed that notices a mutation, and the first of its problems."""
+    command = [sys.executable, "-m", "simulation", f"--seeds={seeds}", "--processes=1", "--stop", f"--mutation={name}"]
+    environment = os.environ | {"AIOPROD_NO_EXT": "1"}
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=False)
+    found = re.search(r"^Seed (\d+) .*:\n +(.*)$", done.stdout, re.MULTILINE)
+    if found is not None:
+        return int(found[1]), found[2]
+    return None, f"nothing, exit status {done.returncode}: {done.stdout[-200:]!r}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

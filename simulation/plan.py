@@ -1,0 +1,179 @@
+"""What one seed stands for: the cluster, the settings of the producer, the work and the faults."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+__all__ = ["FAULTS", "STYLES", "Plan"]
+
+STYLES = ("send", "submit", "callback", "forget", "many")
+FAULTS = (
+    "drop",
+    "error",
+    "duplicate",
+    "delay",
+    "silence",
+    "garbage",
+    "cut answer",
+    "throttle",
+    "reset",
+    "stall",
+    "leader",
+    "leaderless",
+    "cut",
+    "kill",
+    "black hole",
+    "metadata",
+    "freeze",
+    "recreate",
+    "upgrade",
+)
+
+
+@dataclass
+class Plan:
+    """All that is drawn before the run; what happens in it is drawn on the way."""
+
+    seed: int
+    brokers: int
+    topics: dict[str, int]
+    created_late: bool
+    options: dict[str, Any]
+    records: int
+    senders: int
+    pause_max_s: float
+    size_max: int
+    styles: tuple[str, ...]
+    cancels: float
+    flushes: float
+    faults: tuple[str, ...]
+    fault_every_s: float
+    faults_max: int
+    message_max_bytes: int | None
+    near_the_end: bool
+    calm: str
+    ending: str
+    close_timeout_s: float
+    watched: bool
+    heard: bool
+    clock_pauses: float
+    inline_size: int
+    network: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def draw(cls, seed: int) -> Plan:
+        """Draw everything from a seed; features are left out at random, so that each seed is another mixture."""
+        random = Random(seed)  # a simulation, no secret
+        pick = random.choice
+        topics = {f"topic-{number}": random.randint(1, 4) for number in range(random.randint(1, 2))}
+        plan = cls(
+            seed=seed,
+            brokers=random.randint(1, 3),
+            topics=topics,
+            created_late=random.random() < 0.15,
+            options=_options(random),
+            records=pick([10, 30, 60, 100]),
+            senders=random.randint(1, 4),
+            pause_max_s=pick([0.0, 0.002, 0.02, 0.2, 1.0]),
+            size_max=pick([0, 50, 50, 400, 3000]),
+            styles=_some(random, STYLES, 1),
+            cancels=pick([0.0, 0.0, 0.1, 0.4]),
+            flushes=pick([0.0, 0.02, 0.1]),
+            faults=_some(random, FAULTS, 0),
+            fault_every_s=pick([0.005, 0.02, 0.1, 0.5]),
+            faults_max=pick([3, 10, 30]),
+            message_max_bytes=pick([None, None, None, 300, 2000]),
+            near_the_end=random.random() < 0.2,
+            calm=pick(["", "expire", "truncate"]),
+            ending=pick(["flush", "flush", "flush", "close", "close at once", "cancelled close"]),
+            close_timeout_s=pick([0.0, 0.01, 0.3, 2.0]),
+            watched=random.random() < 0.3,
+            heard=random.random() < 0.6,
+            clock_pauses=pick([0.0, 0.0, 0.0, 0.001, 0.02, 0.1]),
+            inline_size=pick([0, 200, 1_000_000]),
+            network={
+                "latency_min_s": 0.0,
+                "latency_max_s": pick([0.0001, 0.001, 0.02, 0.2]),
+                "piece_max": pick([7, 100, 1500, 65_536, 65_536, 65_536]),
+                "room": pick([500, 5000, 262_144]),
+            },
+        )
+        plan._make_possible()
+        return plan
+
+    def _make_possible(self) -> None:
+        """A network that never lets an answer come in time shows nothing; one that is cut too small takes for ever."""
+        network, options = self.network, self.options
+        if network["latency_max_s"] > 0.001:
+            network["room"] = 262_144
+        if network["latency_max_s"] > 0.02:
+            for name in ("request_timeout_ms", "socket_connection_setup_timeout_ms"):
+                options[name] = max(options[name], 2000)
+            options["max_block_ms"] = max(options["max_block_ms"], 20_000)
+            options["delivery_timeout_ms"] = max(options["delivery_timeout_ms"], 5000)
+        if network["piece_max"] < 100:
+            self.size_max = min(self.size_max, 50)
+            self.records = min(self.records, 30)
+
+    @property
+    def idempotent(self) -> bool:
+        """Whether records are promised to be stored once."""
+        return bool(self.options["enable_idempotence"])
+
+    @property
+    def ordered(self) -> bool:
+        """Whether the order within a partition is promised."""
+        return self.idempotent or self.options["max_in_flight_requests_per_connection"] == 1
+
+    @property
+    def roomy(self) -> bool:
+        """Whether no record ever has to wait for memory."""
+        return int(self.options["buffer_memory"]) > 1_000_000
+
+    @property
+    def delivery_timeout_s(self) -> float:
+        """The whole life of a record."""
+        return int(self.options["delivery_timeout_ms"]) / 1000
+
+
+def _some(random: Random, of: tuple[str, ...], at_least: int) -> tuple[str, ...]:
+    """Some of the features, often few and seldom all."""
+    return tuple(sorted(random.sample(of, random.randint(at_least, len(of)))))
+
+
+def _options(random: Random) -> dict[str, Any]:
+    pick = random.choice
+    idempotent = random.random() < 0.7
+    linger_ms = pick([0, 0, 5, 50])
+    request_timeout_ms = pick([200, 500, 2000, 5000])
+    shortest = linger_ms + request_timeout_ms
+    buffer_memory = pick([32_000_000, 32_000_000, 32_000_000, 20_000, 6_000])
+    options: dict[str, Any] = {
+        "client_id": "simulated",
+        "enable_idempotence": idempotent,
+        "acks": "all" if idempotent else pick(["all", "1", "1", "0"]),
+        "retries": 2**31 - 1 if random.random() < 0.8 else random.randint(1, 4),
+        "max_in_flight_requests_per_connection": random.randint(1, 5),
+        "linger_ms": linger_ms,
+        "adaptive_linger": random.random() < 0.5,
+        "batch_size": min(pick([0, 150, 400, 2000, 16_384]), buffer_memory),
+        "buffer_memory": buffer_memory,
+        "compression_type": pick(["none", "none", "lz4", "zstd", "gzip", "snappy"]),
+        "request_timeout_ms": request_timeout_ms,
+        "delivery_timeout_ms": pick([shortest, 2 * shortest, 5 * shortest, 30_000, 120_000]),
+        "max_block_ms": pick([1000, 20_000, 60_000]),
+        "retry_backoff_ms": pick([1, 20, 100]),
+        "retry_backoff_max_ms": pick([100, 1000]),
+        "reconnect_backoff_ms": pick([1, 50]),
+        "reconnect_backoff_max_ms": pick([50, 1000]),
+        "socket_connection_setup_timeout_ms": pick([300, 2000]),
+        "socket_connection_setup_timeout_max_ms": 3000,
+        "metadata_max_age_ms": pick([500, 300_000]),
+        "connections_max_idle_ms": pick([300, 540_000, 540_000]),
+    }
+    if random.random() < 0.2:
+        options["max_request_size"] = min(pick([5_000, 20_000]), buffer_memory)
+        options["batch_size"] = min(options["batch_size"], options["max_request_size"])
+    return options

@@ -1,0 +1,263 @@
+"""One seed from beginning to end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import logging
+import math
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, Self
+
+from aioprod import Producer
+from aioprod.testing.fake import FakeCluster
+from aioprod.testing.simulation import SimulatedLoop, start
+from aioprod.types import DeliveryReport
+from simulation.checker import Evidence, check
+from simulation.comments import commented
+from simulation.gremlin import Gremlin
+from simulation.ledger import Entry, Ledger
+from simulation.plan import Plan
+from simulation.work import Work
+
+__all__ = ["Result", "run_seed"]
+
+ROUNDS_MAX = 8
+"""After the faults, so many times a record may still fail before its partition counts as stuck."""
+CALM_S = 60.0
+"""Long enough that nothing that was sent before can still arrive."""
+CLOSE_LATE_S = 0.5
+
+
+@dataclass
+class Result:
+    """What one seed brought: nothing in `problems` if all is well."""
+
+    seed: int
+    problems: list[str] = field(default_factory=list)
+    injected: Counter[str] = field(default_factory=Counter)
+    outcomes: Counter[str] = field(default_factory=Counter)
+    digest: str = ""
+    simulated_s: float = 0.0
+
+
+def run_seed(seed: int, show: Callable[[str], object] | None = None) -> Result:
+    """Run one seed; `show` gets each line of the trace."""
+    plan = Plan.draw(seed)
+    result = Result(seed)
+    heard = _Ears(result.problems)
+    gc.disable()
+    try:
+        with SimulatedLoop(seed) as loop, heard:
+            loop.trace.show = show
+            loop.set_exception_handler(lambda _, context: result.problems.append(f"asyncio: {_described(context)}"))
+            for name, value in plan.network.items():
+                setattr(loop.network.conditions, name, value)
+            run = Run(plan, loop, result)
+            try:
+                with commented(loop.trace):
+                    loop.run(run.all())
+            except Exception as error:
+                result.problems.append(f"{type(error).__name__}: {error}\n{run.picture()}")
+                if show is not None:
+                    logging.getLogger("simulation").exception("The run broke off")
+                # What is left of it has nothing to say.
+                loop.set_exception_handler(lambda _, context: None)
+            result.digest, result.simulated_s = loop.trace.digest, loop.time() - 1000.0
+            del run
+            gc.collect()
+    finally:
+        gc.enable()
+    return result
+
+
+class Run:
+    """The parts of one run."""
+
+    def __init__(self, plan: Plan, loop: SimulatedLoop, result: Result) -> None:
+        self.plan = plan
+        self.loop = loop
+        self.result = result
+        self.ledger = Ledger(loop.time)
+        self.report: DeliveryReport | None = None
+        self.producer: Producer | None = None
+
+    async def all(self) -> None:
+        """Start, send while things break, mend, end, and look what became of it."""
+        plan, loop, ledger = self.plan, self.loop, self.ledger
+        async with FakeCluster(plan.brokers, seed=plan.seed) as cluster:
+            cluster.state.auto_create = not plan.created_late
+            # A producer hears of partitions that were added when it asks again, after metadata.max.age.ms.
+            cluster.state.default_partitions = max(plan.topics.values())
+            before = asyncio.all_tasks()
+            on_error = ledger.report if plan.heard else None
+            producer = self.producer = Producer(cluster.bootstrap, on_error=on_error, **plan.options)
+            await start(producer, loop, pauses=plan.clock_pauses, inline_size=plan.inline_size)
+            gremlin = Gremlin(plan, loop, cluster, producer._engine.accumulator, Random(plan.seed + 1))
+            work = Work(plan, producer, ledger, Random(plan.seed + 2))
+            if not plan.created_late:
+                for name in plan.topics:
+                    gremlin.create(name)
+                if plan.near_the_end and plan.idempotent:
+                    await self._go_far(producer, cluster, work)
+            breaking = loop.create_task(gremlin.run())
+            creating = loop.create_task(self._create_late(gremlin))
+            await work.run()
+            await asyncio.wait([creating])
+            await self._end(producer, work, gremlin, breaking)
+            self.result.injected += gremlin.injected
+            await self._check(producer, cluster, work, gremlin, before)
+
+    async def _create_late(self, gremlin: Gremlin) -> None:
+        if self.plan.created_late:
+            await asyncio.sleep(self.loop.random.random())
+            for name in self.plan.topics:
+                gremlin.create(name)
+
+    async def _go_far(self, producer: Producer, cluster: FakeCluster, work: Work) -> None:
+        """As if the partitions had been written to for years: few sequence numbers and epochs are left."""
+        for topic, count in self.plan.topics.items():
+            for index in range(count):
+                await work.send(self.ledger.begin(topic, index, "send"))
+        last = 2**31 - 1 - self.loop.random.randrange(30)
+        epoch = self.loop.random.choice([0, 32765, 32766, 32767])
+        for name, topic in producer._engine.accumulator.topics.items():
+            for ours, theirs in zip(topic.partitions, cluster.topics[name].partitions, strict=True):
+                state = theirs.producers.get(ours.producer_id)
+                if state is None:
+                    continue
+                ours.next_sequence, ours.epoch = last + 1 & 0x7FFFFFFF, epoch
+                state.epoch = epoch
+                state.batches.append(state.batches.pop()._replace(last_sequence=last))
+
+    # -- the end -----------------------------------------------------------------------------------------------------
+
+    async def _end(self, producer: Producer, work: Work, gremlin: Gremlin, breaking: asyncio.Task[None]) -> None:
+        ending = self.plan.ending
+        self.ledger.closing_s = self.loop.time() if ending != "flush" else math.inf
+        if ending == "close at once":
+            await self._close(producer, self.plan.close_timeout_s)
+        elif ending == "cancelled close":
+            await self._cancelled_close(producer)
+        breaking.cancel()
+        await asyncio.wait([breaking])
+        if not breaking.cancelled():
+            breaking.result()
+        await gremlin.stop()
+        if ending == "flush":
+            await self._go_on(producer, work, gremlin)
+        if ending in ("flush", "close"):
+            await self._close(producer, None)
+        self.report = await producer.close()
+        await work.all_told()
+
+    async def _close(self, producer: Producer, timeout: float | None) -> None:
+        start_s = self.loop.time()
+        await producer.close(timeout)
+        took_s = self.loop.time() - start_s
+        limit_s = self.plan.delivery_timeout_s + 1.5 if timeout is None else timeout
+        if took_s > limit_s + CLOSE_LATE_S:
+            self.result.problems.append(f"close(timeout={timeout}) took {took_s:.2f} s.")
+
+    async def _cancelled_close(self, producer: Producer) -> None:
+        closing = self.loop.create_task(producer.close())
+        timer = self.loop.call_later(self.plan.close_timeout_s, closing.cancel)
+        await asyncio.wait([closing])
+        timer.cancel()
+
+    async def _go_on(self, producer: Producer, work: Work, gremlin: Gremlin) -> None:
+        """Nothing is broken any more: what is held gets its outcome, and every partition goes on."""
+        await self._flush(producer, work)
+        await asyncio.sleep(CALM_S)
+        self.plan.size_max = 0
+        for number in gremlin.forget():
+            self.ledger.entries[number].lost = True
+        waiting = [(topic, index) for topic, count in self.plan.topics.items() for index in range(count)]
+        entries: list[Entry] = []
+        for _ in range(ROUNDS_MAX):
+            entries = []
+            for topic, index in waiting:
+                for _ in range(2):
+                    entry = self.ledger.begin(topic, index, "submit")
+                    entries.append(entry)
+                    work.spawn(work.send(entry))
+            await asyncio.sleep(0)
+            await self._flush(producer, work)
+            await work.all_told()
+            waiting = list(dict.fromkeys((e.topic, e.partition or 0) for e in entries if e.metadata is None))
+            if not waiting:
+                return
+        last = {entry.final_error or entry.refused for entry in entries}
+        self.result.problems.append(f"Nothing is broken, and still {waiting} take no records: {last}")
+
+    async def _flush(self, producer: Producer, work: Work) -> None:
+        before = [entry for entry in self.ledger.entries if entry.accepted is not None]
+        await producer.flush()
+        await work.check_flushed(before)
+
+    # -- the check ---------------------------------------------------------------------------------------------------
+
+    async def _check(
+        self, producer: Producer, cluster: FakeCluster, work: Work, gremlin: Gremlin, before: set[asyncio.Task[Any]]
+    ) -> None:
+        problems = self.result.problems
+        problems += (f"A sender broke off: {error!r}" for error in work.failures)
+        if producer.buffered != (0, 0):
+            problems.append(f"buffered is {producer.buffered} after close.")
+        if producer._engine.guard.cause is not None:
+            problems.append(f"The producer has failed: {producer._engine.guard.cause!r}")
+        await asyncio.sleep(0.1)
+        left = [task for task in asyncio.all_tasks() - before if "FakeBroker" not in repr(task)]
+        if left:
+            problems.append(f"Tasks are left: {left}")
+        if cluster.errors:
+            problems.append(f"The fake broker: {cluster.errors}")
+        problems += check(self.plan, self.ledger, self._evidence(producer, gremlin))
+        for entry in self.ledger.entries:
+            error = entry.final_error
+            self.result.outcomes["delivered" if error is None else type(error).__name__] += 1
+
+    def _evidence(self, producer: Producer, gremlin: Gremlin) -> Evidence:
+        sequences = producer._engine.accumulator.sequences
+        return Evidence(gremlin.logs(), self.report, 0 if sequences is None else sequences.bumps, gremlin.codes)
+
+    def picture(self) -> str:
+        """What the producer says of itself, and who waits for what."""
+        lines = [f"  {task!r}" for task in asyncio.all_tasks(self.loop)]
+        if self.producer is not None:
+            lines.append(f"  {self.producer.buffered}")
+        return "\n".join(lines)
+
+
+class _Ears(logging.Handler, contextlib.AbstractContextManager[Any]):
+    """Errors that are logged are problems too."""
+
+    def __init__(self, problems: list[str]) -> None:
+        super().__init__(logging.ERROR)
+        self._problems = problems
+        self._loggers = [logging.getLogger("aioprod"), logging.getLogger("asyncio")]
+
+    def emit(self, record: logging.LogRecord) -> None:
+        error = record.exc_info[1] if record.exc_info else None
+        self._problems.append(f"Logged: {record.getMessage()} {error!r}")
+
+    def __enter__(self) -> Self:
+        for logger in self._loggers:
+            logger.addHandler(self)
+            logger.propagate = False
+            logger.setLevel(logging.ERROR)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for logger in self._loggers:
+            logger.removeHandler(self)
+            logger.propagate = True
+            logger.setLevel(logging.NOTSET)
+
+
+def _described(context: dict[str, Any]) -> str:
+    return f"{context.get('message')} {context.get('exception')!r}"
