@@ -11,7 +11,7 @@ INTERPRETED := producer.py roundtrip.py
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help compiled demo test test-unit test-integration transactions lint bench fuzz clean
+.PHONY: help compiled demo test test-unit test-integration transactions lint bench fuzz chaos clean
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -58,6 +58,13 @@ fuzz: $(READY) ## hostile bytes for everything that reads bytes, guided by cover
 	@$(BIN)/python -c 'import atheris' 2>/dev/null || \
 	AIOPROD_NO_EXT=1 $(BIN)/pip install --quiet --disable-pip-version-check --editable '.[fuzz]'
 	@$(BIN)/python -m fuzz --seconds $(or $(SECONDS),300) $(ARGS)
+
+CHAOS = $(foreach word,MINUTES MODE KAFKA CLIENT FAULTS SEED FOLDER,$(if $($(word)),--$(call lower,$(word)) '$($(word))'))
+lower = $(shell echo $(1) | tr A-Z a-z)
+
+# A run is as long as MINUTES says, and as it takes to let each fault happen once.
+chaos: $(READY) $(COMPILED) ## three real brokers under faults: MINUTES=3 MODE=normal|hard|frozen KAFKA=4.3|3.9.1 CLIENT=aioprod|aiokafka|confluent WRITE=1
+	@$(BIN)/python -m integration.chaos $(CHAOS) $(if $(WRITE),--write)
 
 clean: ## remove what these targets made here; fetched jars stay in the user's cache folder
 	rm -rf .venv build dist *.egg-info .coverage .fuzz .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

@@ -21,7 +21,7 @@ OFTEN = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": 100}
 @pytest.fixture(scope="module", params=["4.3.0", "3.9.1"])
 def one_broker(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
     """One broker, in place of which nobody puts a fake one."""
-    with running_cluster(version=request.param, backend="local", auto_create_topics_enable=False, **OFTEN) as cluster:
+    with running_cluster(version=request.param, backend="local", **OFTEN) as cluster:
         yield cluster
 
 

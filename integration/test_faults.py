@@ -8,6 +8,7 @@ import statistics
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -23,8 +24,6 @@ from integration.support.reading import stored
 
 pytestmark = pytest.mark.timeout(400)
 
-ROUNDS = 3
-
 
 @asynccontextmanager
 async def loaded(cluster: KafkaCluster, topic: str, **options: Any) -> AsyncIterator[tuple[Producer, Load]]:
@@ -36,41 +35,24 @@ async def loaded(cluster: KafkaCluster, topic: str, **options: Any) -> AsyncIter
         yield producer, load
 
 
-async def check_judgement(cluster: KafkaCluster, load: Load, topic: str, figures: Figures, what: str) -> Verdict:
-    """The verdict over a load that has ended; nothing may have failed."""
+async def check_judgement(
+    cluster: KafkaCluster, load: Load, topic: str, figures: Figures, what: str, *, idempotent: bool = True
+) -> Verdict:
+    """The verdict over a load that has ended; nothing may have failed, and what `idempotent` promises must hold."""
     verdict = load.judge(await stored(cluster, topic))
     figures.add(f"records delivered, {what}", verdict.delivered)
     figures.add(f"duplicates, {what}", verdict.duplicates)
+    if idempotent:
+        assert verdict.duplicates == 0, verdict
+    else:
+        # Of two batches on their way the second may be stored, and the first with its second attempt.
+        verdict = replace(verdict, out_of_order=0)
     assert verdict.flawless, verdict
     assert verdict.failed == 0, load.errors[0]
     return verdict
 
 
 # --- three brokers
-
-
-@pytest.mark.cluster
-async def test_brokers_killed_again_and_again(
-    kafka_cluster_3: KafkaCluster, make_topic: MakeTopic, figures: Figures
-) -> None:
-    topic = await make_topic(kafka_cluster_3, 6, 3, min_insync_replicas=2)
-    async with loaded(kafka_cluster_3, topic, acks="all") as (_, load):
-        for _ in range(ROUNDS):
-            for broker_id in kafka_cluster_3.broker_ids:
-                async with dead(kafka_cluster_3, broker_id):
-                    await load.more(200)
-                await load.more(200)
-    await check_judgement(kafka_cluster_3, load, topic, figures, f"each of 3 brokers killed {ROUNDS} times")
-
-
-@pytest.mark.cluster
-async def test_rolling_restart(kafka_cluster_3: KafkaCluster, make_topic: MakeTopic, figures: Figures) -> None:
-    topic = await make_topic(kafka_cluster_3, 6, 3, min_insync_replicas=2)
-    async with loaded(kafka_cluster_3, topic, compression_type="lz4") as (_, load):
-        for broker_id in kafka_cluster_3.broker_ids:
-            await kafka_cluster_3.restart(broker_id)
-            await load.more(200)
-    await check_judgement(kafka_cluster_3, load, topic, figures, "rolling restart of 3 brokers")
 
 
 @pytest.mark.cluster
@@ -107,7 +89,7 @@ async def test_a_frozen_broker_stops_nobody_else(
     assert max(latencies) < 10
     values = [record.value for record in await stored(kafka_cluster_3, topic)]
     assert values.count(b"healthy") == 300
-    assert values.count(b"stuck") >= 301
+    assert values.count(b"stuck") == 301
 
 
 async def test_dead_bootstrap_addresses_cost_nothing(
@@ -169,17 +151,17 @@ def proxy(proxied_cluster: KafkaCluster) -> Any:
     proxy.to_client.cut_after_bytes = proxy.to_target.cut_after_bytes = None
 
 
-@pytest.mark.parametrize("options", [{}, {"enable_idempotence": False}])
+@pytest.mark.parametrize("idempotent", [True, False])
 async def test_connections_cut_mid_flight(
     proxied_cluster: KafkaCluster,
     make_topic: MakeTopic,
     proxy: TcpProxy,
     figures: Figures,
-    options: dict[str, Any],
+    idempotent: bool,
 ) -> None:
     topic = await make_topic(proxied_cluster, 3)
     source = random.Random(3)
-    async with loaded(proxied_cluster, topic, **options) as (_, load):
+    async with loaded(proxied_cluster, topic, enable_idempotence=idempotent) as (_, load):
         for _ in range(15):
             proxy.cut()
             await asyncio.sleep(0.05)
@@ -191,8 +173,8 @@ async def test_connections_cut_mid_flight(
                 while direction.cut_after_bytes is not None:
                     await asyncio.sleep(0.01)
         await load.more(100)
-    kind = "with idempotence" if not options else "without"
-    await check_judgement(proxied_cluster, load, topic, figures, f"connections cut 30 times, {kind}")
+    what = f"connections cut 30 times, {'with' if idempotent else 'without'} idempotence"
+    await check_judgement(proxied_cluster, load, topic, figures, what, idempotent=idempotent)
 
 
 async def test_latency_of_200_ms(

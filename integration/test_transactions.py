@@ -25,7 +25,8 @@ from aioprod.reader import read
 from aioprod.testing import KafkaCluster
 from aioprod.testing.fixtures import running_cluster
 from integration.support.clusters import MakeTopic, dead
-from integration.support.committed import committed, group_offset
+from integration.support.groups import group_offset
+from integration.support.reading import committed
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -70,7 +71,7 @@ async def ours(cluster: KafkaCluster, topic: str, isolation: str = "read_committ
 
 async def check(cluster: KafkaCluster, topic: str, *values: bytes) -> None:
     """Both readers see these values, in any order, and no others."""
-    assert sorted(value or b"" for value in await committed(cluster, topic)) == sorted(values)
+    assert sorted(record.value or b"" for record in await committed(cluster, topic)) == sorted(values)
     assert sorted(value or b"" for value in await ours(cluster, topic)) == sorted(values)
 
 

@@ -1,13 +1,14 @@
 """Transactions on real brokers that die: readers with read_committed see what was committed, all of it, once.
 
-The short form is for every day. The long form, 1,000 transactions with ten kills of their coordinator, and a loop that
-is killed twenty times, is `make transactions`, or AIOPROD_LONG=1. AIOPROD_CLIENT=confluent runs the same with
+The short form is for every day. The long form, 1,000 transactions with ten kills of their coordinator, and programs
+that are killed twenty times, is `make transactions`, or AIOPROD_LONG=1. AIOPROD_CLIENT=confluent runs the same with
 librdkafka's producer, which shows whether a failure is the producer's or the test's.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import random
 import signal
@@ -27,6 +28,7 @@ from integration.support.clusters import MakeTopic
 from integration.support.figures import Figures
 from integration.support.java import JavaOracle, PartitionDigest, TopicDigest
 from integration.support.reading import Stored, committed
+from integration.support.shared_batches import PRODUCERS, TAKEN_OVER, rows_of
 from integration.support.transactional import CLIENTS, GIVEN_UP, Ended, Record
 
 IS_LONG: Final = bool(os.environ.get("AIOPROD_LONG"))
@@ -35,6 +37,7 @@ TRANSACTIONS: Final = 1000 if IS_LONG else 150
 COORDINATOR_KILLS: Final = 10 if IS_LONG else 2
 PROCESS_KILLS: Final = 20 if IS_LONG else 4
 INPUT_RECORDS: Final = 20_000 if IS_LONG else 5_000
+BATCHES: Final = 1000 if IS_LONG else 60
 PARTITIONS: Final = 4
 LIFE_S: Final = 120.0
 """How long a life of the loop may take until it has committed what it is killed for."""
@@ -173,8 +176,8 @@ async def test_readers_see_the_committed_records_and_no_others(
     assert len(executioner.killed) == COORDINATOR_KILLS
     what = ", ".join(f"{count} {end.value}" for end, count in ends.items())
     figures.add(
-        f"transactions on Kafka {trio.version} ({CLIENT}): {what}; {COORDINATOR_KILLS} kills of the coordinator, "
-        f"slowest {slowest_s:.1f} s, all {took_s:.0f} s; exactly the committed records",
+        f"records read back, exactly the committed ones, on Kafka {trio.version} ({CLIENT}): transactions {what}; "
+        f"{COORDINATOR_KILLS} kills of the coordinator, the slowest {slowest_s:.1f} s, all {took_s:.0f} s",
         len(seen),
     )
 
@@ -187,45 +190,43 @@ def by_partition(seen: Sequence[Stored]) -> dict[int, list[bytes]]:
     return values
 
 
-# -- read, transform, write ------------------------------------------------------------------------------------------
+# -- programs that are killed ----------------------------------------------------------------------------------------
 
 
-async def one_life(
-    cluster: KafkaCluster, source: str, target: str, life: int, chance: random.Random, commits: int | None
-) -> bool:
-    """Run the loop until it has committed so often and is killed a moment later, or to its end; whether it got there.
+class Life:
+    """One run of a program that prints a line for each commit, and "done" at its end."""
 
-    What was printed before it died is not all that it did: the kill may hit anywhere.
-    """
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        *("-m", "integration.support.transformer", CLIENT, cluster.bootstrap_servers, source, target),
-        *(f"group-{target}", str(life)),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    assert process.stdout is not None
-    assert process.stderr is not None
-    errors = asyncio.create_task(process.stderr.read())
-    is_done = False
-    try:
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        assert process.stderr is not None
+        self.process = process
+        self._errors = asyncio.create_task(process.stderr.read())
+
+    @classmethod
+    async def begin(cls, program: str, *arguments: str) -> Life:
+        """Start `integration.support.PROGRAM`."""
+        pipe = asyncio.subprocess.PIPE
+        command = (sys.executable, "-m", f"integration.support.{program}", *arguments)
+        return cls(await asyncio.create_subprocess_exec(*command, stdout=pipe, stderr=pipe))
+
+    async def commits(self, count: int | None = None) -> bool:
+        """Wait for so many commits (None: all); whether it got to its end before."""
+        assert self.process.stdout is not None
         async with asyncio.timeout(LIFE_S):
-            while commits is None or commits > 0:
-                line = await process.stdout.readline()
-                is_done = line == b"done\n"
-                if is_done or not line:
-                    break
-                commits = None if commits is None else commits - 1
-            else:
-                await asyncio.sleep(chance.random() * 0.1)
-                process.send_signal(signal.SIGKILL)
-            await process.wait()
-    finally:
-        if process.returncode is None:
-            process.kill()
-        said = (await errors).decode()
-    assert process.returncode in (0, -signal.SIGKILL), said
-    return is_done
+            while count is None or count > 0:
+                line = await self.process.stdout.readline()
+                if line in (b"done\n", b""):
+                    return line == b"done\n"
+                count = None if count is None else count - 1
+        return False
+
+    async def end(self) -> None:
+        """Kill it if it has not ended; what it printed before is not all that it did. It must not have failed."""
+        if self.process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                self.process.kill()
+        await self.process.wait()
+        said = (await self._errors).decode()
+        assert self.process.returncode in (0, TAKEN_OVER, -signal.SIGKILL), said
 
 
 async def test_a_loop_that_is_killed_again_and_again_writes_each_record_once(
@@ -239,12 +240,17 @@ async def test_a_loop_that_is_killed_again_and_again_writes_each_record_once(
     assert await writer.transact(source, values, commit=True) is Ended.COMMITTED
     await writer.close()
 
-    began, lives = time.monotonic(), 0
-    while lives < PROCESS_KILLS:
-        assert not await one_life(trio, source, target, lives, chance, chance.randrange(1, 4)), "killed too rarely"
-        lives += 1
-    while not await one_life(trio, source, target, lives, chance, None):
-        lives += 1
+    began, is_done = time.monotonic(), False
+    for number in range(PROCESS_KILLS + 1):
+        arguments = (CLIENT, trio.bootstrap_servers, source, target, f"group-{target}", str(number))
+        life = await Life.begin("transformer", *arguments)
+        try:
+            assert not is_done, "killed too rarely"
+            is_done = await life.commits(chance.randrange(1, 4) if number < PROCESS_KILLS else None)
+            await asyncio.sleep(chance.random() * 0.1)
+        finally:
+            await life.end()
+    assert is_done
     took_s = time.monotonic() - began
 
     seen = await committed(trio, target)
@@ -254,5 +260,58 @@ async def test_a_loop_that_is_killed_again_and_again_writes_each_record_once(
     figures.add(
         f"records read, changed and written on Kafka {trio.version} ({CLIENT}), each once; {PROCESS_KILLS} times "
         f"killed, {took_s:.0f} s",
+        len(seen),
+    )
+
+
+@pytest.mark.skipif(CLIENT != "aioprod", reason="only aioprod has shared transactions")
+async def test_batches_that_producers_share_are_written_once(
+    trio: KafkaCluster, make_topic: MakeTopic, oracle: JavaOracle, figures: Figures
+) -> None:
+    """Drivers are killed, or frozen and thawed beside their successors; the coordinator dies as well."""
+    topic = await make_topic(trio, PRODUCERS, min_insync_replicas=2)
+    chance = random.Random(11)
+    executioner = Executioner(trio, topic, chance)
+    frozen: Life | None = None
+    began, is_done, kills, thaws = time.monotonic(), False, 0, 0
+    while not is_done:
+        life = await Life.begin("shared_batches", trio.bootstrap_servers, topic, str(BATCHES), str(kills))
+        freezes = False
+        try:
+            is_left_alone = kills == PROCESS_KILLS
+            is_done = await life.commits(None if is_left_alone else chance.randrange(1, 4))
+            if frozen is not None:
+                # Two drivers at once: each fences the other until one of them gives up.
+                frozen.process.send_signal(signal.SIGCONT)
+                await asyncio.sleep(chance.random())
+                await frozen.end()
+                frozen = None
+                thaws += 1
+            if not is_left_alone:
+                kills += 1
+                if kills % (PROCESS_KILLS // COORDINATOR_KILLS) == 0:
+                    await executioner.strike()
+                await asyncio.sleep(chance.random() * 0.1)
+                freezes = not is_done and chance.random() < 0.4
+        finally:
+            if freezes and life.process.returncode is None:
+                life.process.send_signal(signal.SIGSTOP)
+                frozen = life
+            else:
+                await life.end()
+    if frozen is not None:
+        await frozen.end()
+    took_s = time.monotonic() - began
+    await executioner.wait()
+    assert kills == PROCESS_KILLS, "killed too rarely"
+
+    seen = await committed(trio, topic)
+    wanted = {index: [row for batch in range(BATCHES) for row in rows_of(batch, index)] for index in range(PRODUCERS)}
+    assert by_partition(seen) == wanted
+    await read_by_java(oracle, trio, topic, seen)
+    figures.add(
+        f"records in {BATCHES} batches that {PRODUCERS} producers shared on Kafka {trio.version}, each once; drivers "
+        f"killed {kills} times and thawed {thaws} times, coordinator killed {len(executioner.killed)} times, "
+        f"{took_s:.0f} s",
         len(seen),
     )

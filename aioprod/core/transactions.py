@@ -117,8 +117,8 @@ _NOT_INITIALIZED: Final = Refusal("the transactional.id is not initialized", "Aw
 _INITIALIZING: Final = Refusal("the transactional.id is being initialized", "Wait for that call first.")
 _COMMIT_UNDER_WAY: Final = Refusal("a commit is under way", "Wait for the commit_transaction() that was called before.")
 _COMMIT_GOES_ON: Final = Refusal(
-    "the commit that was called before was cancelled or timed out, and goes on",
-    "Await commit_transaction() again: it tells how it ended.",
+    "the commit that was called before goes on",
+    "Await commit_transaction(), again if that call was cancelled or timed out: it tells how the commit ended.",
 )
 _ABORTING: Final = Refusal("the transaction is being aborted", "Await abort_transaction(), then begin a new one.")
 _FAILED: Final = Refusal(

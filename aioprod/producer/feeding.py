@@ -40,11 +40,13 @@ class Feeder:
     def __init__(self, engine: Engine, bulk: Bulk) -> None:
         self._engine = engine
         self._bulk = bulk
+        self._era = engine.guard.era
 
     def append(self, piece: Piece, name: str | None, granted: bool = False) -> bool:
         """Append what can be appended now; False when there is more. `name` is the topic of all, None for several."""
         engine = self._engine
         engine.guard.check()
+        engine.guard.check_era(self._era)
         now = engine.clock()
         topic = None
         if name is not None:

@@ -29,8 +29,9 @@ class Guard:
     """Refuses calls that can't work, each with one sentence; a call that can costs next to nothing.
 
     `cause` is set when the producer has failed. `barred` says why no record is accepted while nothing else is wrong: a
-    producer with transactions takes them within one only. A fork is noticed through `os.register_at_fork`, not per
-    call; the running loop is known by its thread, since asking asyncio for it costs a system call before Python 3.12.
+    producer with transactions takes them within one only, and `era` numbers these. A fork is noticed through
+    `os.register_at_fork`, not per call; the running loop is known by its thread, since asking asyncio for it costs a
+    system call before Python 3.12.
     """
 
     def __init__(self) -> None:
@@ -39,6 +40,7 @@ class Guard:
         self.cause: BaseException | None = None
         self.forked = False
         self.barred: Callable[[], AioprodError | None] | None = None
+        self.era = 0
         self._usable = False
         self._open = True
         self._thread = 0
@@ -75,6 +77,14 @@ class Guard:
         """Raise UsageError, ProducerClosedError or what `barred` says unless a record can be accepted here and now."""
         if not self._usable or get_ident() != self._thread or not self._is_running():
             raise self._reason()
+
+    def check_era(self, era: int) -> None:
+        """Raise UsageError when a call that has waited began in another transaction than the present one."""
+        if era != self.era:
+            raise UsageError(
+                "The transaction in which this call began has ended, so its record was not taken.",
+                hint="Await what is sent in a transaction before its end.",
+            )
 
     def check_running(self) -> None:
         """Raise UsageError or ProducerClosedError unless the producer runs and is called where it lives."""

@@ -322,10 +322,12 @@ class Producer(TransactionalCalls):
         headers: Headers | None,
         timestamp: Timestamp | None,
     ) -> Prepared:
+        era = self._guard.era
         prepared = await self._engine.preparation.accept_async(
             _record(topic, value, key, partition, headers, timestamp)
         )
         self._guard.check()
+        self._guard.check_era(era)
         return prepared
 
     def _append(self, prepared: Prepared, waiter: Any, granted: bool = False) -> Batch | ParkedRecord:
@@ -346,11 +348,13 @@ class Producer(TransactionalCalls):
     async def _append_in_turn(self, prepared: Prepared, waiter: Any) -> Batch | ParkedRecord:
         """Wait for room, in order of arrival, then append."""
         engine = self._engine
+        era = self._guard.era
         deadline = engine.clock() + engine.max_block_s
         request = await engine.reserve(prepared)
         try:
             await engine.topics.known(prepared[0], deadline - engine.clock())
             self._guard.check()
+            self._guard.check_era(era)
             self._accumulator.budget.leave(request)
             return self._append(prepared, waiter, granted=True)
         finally:

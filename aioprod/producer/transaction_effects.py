@@ -53,6 +53,7 @@ class Effects:
         self.outcomes.given_up = None
         self.sender.limit_produce(ProduceRequest.VERSIONS[1] if implicit else FIRST_IMPLICIT - 1)
         self.sequences.transaction += 1
+        self.guard.era += 1
 
     def adopt(self, identity: ProducerIdentity) -> None:
         """Batches that are stamped from now on carry this."""

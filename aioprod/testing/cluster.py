@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, Self, TypeVar
 
 from aioprod.errors import AioprodError, ConfigError, UsageError
 from aioprod.testing import rpc
@@ -14,10 +15,14 @@ from aioprod.testing.backends import Backend, BackendName, Node, Plan, choose_ba
 from aioprod.testing.cache import Progress
 from aioprod.testing.errors import KafkaStartError, KafkaUnavailableError
 from aioprod.testing.jars import DEFAULT_VERSION
+from aioprod.testing.local import LocalNode
 from aioprod.testing.proxy import TcpProxy
 from aioprod.testing.settings import HOST, free_ports, java_names
+from aioprod.wire.schema import Request, Response
 
 __all__ = ["KafkaCluster"]
+
+ResponseT = TypeVar("ResponseT", bound=Response)
 
 START_TIMEOUT_S: Final = 90.0
 _START_TRIES: Final = 3
@@ -211,6 +216,20 @@ class KafkaCluster:
         await _in_threads(self._node(broker_id, "resumed").resume)
         self._serving.add(broker_id)
         await self._wait_until_serving()
+
+    async def call(self, request: Request[ResponseT]) -> ResponseT:
+        """Ask a broker that serves, past the proxies, in the newest version that both know.
+
+        Raises OSError (TimeoutError after 10 s), ProtocolError or UnsupportedVersionError.
+        """
+        return await rpc.call(self._address(), request)
+
+    def folder(self, broker_id: int) -> Path:
+        """The folder of a broker of the local backend; its logs are in `data` there."""
+        node = self._node(broker_id, "asked for its folder")
+        if not isinstance(node, LocalNode):
+            raise UsageError(f"Broker {broker_id} has no folder on this machine: it runs in a container.")
+        return node.folder
 
     async def log(self, broker_id: int) -> str:
         """The end of a broker's log."""

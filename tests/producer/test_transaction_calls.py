@@ -207,3 +207,32 @@ async def test_offsets_that_were_interrupted_fail_the_transaction(cluster: FakeC
             await producer.commit_transaction()
         await producer.abort_transaction()
     assert cluster.committed_offset("g", TopicPartition("t", 0)) is None
+
+
+async def test_a_record_does_not_slip_into_the_next_transaction(cluster: FakeCluster) -> None:
+    """A call that still waits when its transaction ends is refused, also when another one is open by then."""
+    serializing, serialized = asyncio.Event(), asyncio.Event()
+
+    async def serialize(value: bytes) -> bytes:
+        if value == b"late":
+            serializing.set()
+            await serialized.wait()
+        return value
+
+    async with transacting(cluster, value_serializer=serialize) as producer:
+        await producer.begin_transaction()
+        await producer.send("t", b"kept", partition=0)
+        late = [
+            asyncio.create_task(producer.send("t", b"late", partition=0)),
+            asyncio.create_task(producer.send_many("t", [b"kept", b"late"], partition=0)),
+        ]
+        await serializing.wait()
+        await until(lambda: len(cluster.records("t", isolation="read_uncommitted")) == 2)
+        await producer.commit_transaction()
+        await producer.begin_transaction()
+        serialized.set()
+        for task in late:
+            with pytest.raises(UsageError, match="has ended"):
+                await task
+        await producer.commit_transaction()
+    assert await values(cluster) == [b"kept"] * 2

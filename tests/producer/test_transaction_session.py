@@ -35,6 +35,7 @@ from aioprod.messages import (
 from aioprod.messages.describe_transactions import TransactionState
 from aioprod.producer import transaction_session
 from aioprod.producer.coordination import GroupMetadata
+from aioprod.producer.session_settings import TransactionSessionConfig
 from aioprod.producer.standing import Standing, standing_of
 from aioprod.testing import FakeCluster
 from aioprod.types import OffsetAndMetadata, TopicPartition
@@ -58,6 +59,15 @@ async def cluster_and_session(
         cluster.create_topic("source", 2)
         async with new_session(cluster, **options) as session:
             yield cluster, session
+
+
+async def time_out(cluster: FakeCluster, session: TransactionSession) -> None:
+    """What happens after transaction.timeout.ms."""
+    transactions = cluster.state.transactions
+    transactions._fence(transactions["load"])
+    assert session.handle is not None
+    while await session.standing(session.handle) is not Standing.ABORTED:
+        await asyncio.sleep(0.001)
 
 
 both_versions = pytest.mark.parametrize("version", [1, 2])
@@ -185,7 +195,8 @@ async def test_a_transaction_that_hangs_is_told_of_with_the_tool_against_it() ->
     async with cluster_and_session() as (cluster, session):
         await session.begin()
         await session.send_offsets({PLACE: 5}, "marker")
-        async with new_session(cluster, transactional_id="other", default_api_timeout_ms=50) as other:
+        async with new_session(cluster, transactional_id="other") as other:
+            other._session.timeout_s = 0.5
             with pytest.raises(RequestTimedOutError, match=r"source-0 was not settled in time") as caught:
                 await other.committed_offsets("marker", [PLACE])
             assert "kafka-transactions.sh find-hanging" in str(caught.value)
@@ -262,14 +273,13 @@ async def test_a_commit_after_a_rival_took_over_is_unknown(version: int) -> None
 
 @both_versions
 async def test_a_commit_after_the_time_out_is_unknown_and_the_coordinator_says_why(version: int) -> None:
-    async with cluster_and_session(version, transaction_timeout_ms=20) as (cluster, session):
-        handle = await session.begin()
+    async with cluster_and_session(version, transaction_timeout_ms=4321) as (cluster, session):
+        await session.begin()
         await session.send_offsets({PLACE: 5}, "marker")
-        while await session.standing(handle) is not Standing.ABORTED:
-            await asyncio.sleep(0.005)
+        await time_out(cluster, session)
         with pytest.raises(TransactionAbortedError, match="was aborted, by its time-out") as lost:
             await session.send_offsets({PLACE: 6}, "marker")
-        assert "transaction.timeout.ms=20" in str(lost.value)
+        assert "transaction.timeout.ms=4321" in str(lost.value)
         with pytest.raises(TransactionUnknownError) as caught:
             await session.commit()
         assert caught.value.standing is Standing.ABORTED
@@ -280,14 +290,16 @@ async def test_a_commit_after_the_time_out_is_unknown_and_the_coordinator_says_w
 
 @both_versions
 async def test_a_commit_without_an_answer_in_time_is_unknown(version: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transaction_session, "_EXTRA_S", 1.0)
-    async with cluster_and_session(version, default_api_timeout_ms=300) as (cluster, session):
+    monkeypatch.setattr(transaction_session, "_EXTRA_S", 20.0)
+    async with cluster_and_session(version) as (cluster, session):
         await session.begin()
         await session.send_offsets({PLACE: 5}, "marker")
+        session._session.timeout_s = 0.3
         cluster.fault(EndTxnRequest, drop="after", times=None)
         with pytest.raises(TransactionUnknownError) as caught:
             await session.commit()
         assert (caught.value.code, caught.value.standing) == (None, Standing.COMMITTED)
+        session._session.timeout_s = 60.0
         assert await session.committed_offsets("marker", [PLACE]) == {PLACE: OffsetAndMetadata(5)}
 
 
@@ -313,11 +325,10 @@ async def test_an_empty_commit_is_refused() -> None:
 
 @both_versions
 async def test_an_abort_after_the_time_out_is_done_already(version: int) -> None:
-    async with cluster_and_session(version, transaction_timeout_ms=20) as (_, session):
-        handle = await session.begin()
+    async with cluster_and_session(version) as (cluster, session):
+        await session.begin()
         await session.send_offsets({PLACE: 5}, "marker")
-        while await session.standing(handle) is not Standing.ABORTED:
-            await asyncio.sleep(0.005)
+        await time_out(cluster, session)
         await session.abort()
         assert session.handle is None
 
@@ -357,7 +368,7 @@ async def test_other_refusals_are_told_as_they_are() -> None:
 
 async def test_a_coordinator_that_cant_tell(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transaction_session, "_EXTRA_S", 0.02)
-    async with cluster_and_session(default_api_timeout_ms=100) as (cluster, session):
+    async with cluster_and_session() as (cluster, session):
         handle = await session.begin()
         cluster.fault(DescribeTransactionsRequest, error=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         assert await session.standing(handle) is Standing.NOT_KNOWN
@@ -368,9 +379,20 @@ async def test_a_coordinator_that_cant_tell(monkeypatch: pytest.MonkeyPatch) -> 
         with pytest.raises(BrokerError, match="INVALID_PRODUCER_ID_MAPPING"):
             await session.abort()
         cluster.fault(DescribeTransactionsRequest, drop="before", times=None)
+        session._session.timeout_s = 0.5
         cluster.fault(TxnOffsetCommitRequest, error=ErrorCode.INVALID_TXN_STATE)
         with pytest.raises(BrokerError, match="INVALID_TXN_STATE"):
             await session.send_offsets({PLACE: 5}, "marker")
+
+
+async def test_a_transactional_id_that_nobody_knows_any_more() -> None:
+    async with cluster_and_session() as (_, session):
+        assert await session.standing(TransactionHandle("forgotten", 7, 3, 2, 60_000)) is Standing.NOT_KNOWN
+
+
+def test_a_session_takes_a_configuration() -> None:
+    config = TransactionSessionConfig.from_options(bootstrap_servers="localhost:9092", transactional_id="load")
+    assert TransactionSession(config=config, transaction_timeout_ms=5).config.transaction_timeout_ms == 5
 
 
 async def test_a_session_is_used_in_its_order() -> None:

@@ -13,6 +13,7 @@ from aioprod.messages.api_versions import ApiVersion, FinalizedFeatureKey, Suppo
 from aioprod.messages.registry import AnyRequest, decode_request
 from aioprod.testing.fake.faults import Fault, Seen
 from aioprod.testing.fake.fetch import wait_for_records
+from aioprod.testing.fake.produce import has_failed
 from aioprod.testing.fake.quota import Quota
 from aioprod.testing.fake.requests import HANDLERS
 from aioprod.testing.fake.state import Call
@@ -144,9 +145,13 @@ class FakeBroker:
             await reader.read()
             return False
         throttle_s = self._throttle_s(message, size)
-        if not (isinstance(message, ProduceRequest) and message.acks == 0):
+        if isinstance(message, ProduceRequest) and message.acks == 0:
+            if has_failed(answer):
+                return False
+        else:
             told_ms = max(fault.throttle_ms, round(throttle_s * 1000))
-            writer.write(_frame(fault, replace(answer, throttle_time_ms=told_ms), version, header.correlation_id))
+            answer = replace(answer, throttle_time_ms=told_ms) if told_ms else answer
+            writer.write(_frame(fault, answer, version, header.correlation_id))
             await writer.drain()
         if throttle_s:
             # Clients are to keep still; a broker does not rely on that.

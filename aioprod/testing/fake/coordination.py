@@ -29,6 +29,9 @@ __all__ = ["add_offsets_to_txn", "add_partitions_to_txn", "end_txn", "find_coord
 MANY_KEYS: Final = 4
 """Version of FindCoordinator: many keys in one request."""
 
+KEY_TYPES: Final = (0, 1)
+"""Groups, and transactional ids."""
+
 RAISES_EPOCH: Final = 5
 """Version of EndTxn: each end raises the epoch (KIP-890)."""
 
@@ -36,22 +39,25 @@ RAISES_EPOCH: Final = 5
 def find_coordinator(call: Call, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
     """Who coordinates groups or transactional ids."""
     if call.version >= MANY_KEYS:
-        return FindCoordinatorResponse(coordinators=tuple(_coordinator(call, key) for key in request.coordinator_keys))
-    one = _coordinator(call, request.key)
+        found = [_coordinator(call, key, request.key_type) for key in request.coordinator_keys]
+        return FindCoordinatorResponse(coordinators=tuple(found))
+    one = _coordinator(call, request.key, request.key_type)
     return FindCoordinatorResponse(
         error_code=one.error_code, error_message=one.error_message, node_id=one.node_id, host=one.host, port=one.port
     )
 
 
-def _coordinator(call: Call, key: str) -> Coordinator:
+def _coordinator(call: Call, key: str, key_type: int) -> Coordinator:
     node_id = call.state.coordinator(key)
     error = call.fault.error
+    if error == ErrorCode.NONE and key_type not in KEY_TYPES:
+        error = ErrorCode.INVALID_REQUEST
     if error == ErrorCode.NONE and node_id not in call.state.nodes:
         error = ErrorCode.COORDINATOR_NOT_AVAILABLE
     if error != ErrorCode.NONE or node_id is None:
         return Coordinator(key=key, node_id=-1, port=-1, error_code=error, error_message=error.name)
     host, port = call.state.nodes[node_id]
-    return Coordinator(key=key, node_id=node_id, host=host, port=port, error_message=None)
+    return Coordinator(key=key, node_id=node_id, host=host, port=port, error_message="")
 
 
 def _carry_out(call: Call, transactional_id: str, work: Callable[[], Outcome]) -> Outcome:

@@ -7,7 +7,11 @@ from typing import Final
 from aioprod.errors import ErrorCode
 from aioprod.messages import FetchRequest, FetchResponse, ListOffsetsRequest, ListOffsetsResponse
 from aioprod.messages.fetch import AbortedTransaction, FetchableTopicResponse, FetchPartition, PartitionData
-from aioprod.messages.list_offsets import ListOffsetsPartitionResponse, ListOffsetsTopicResponse
+from aioprod.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsTopicResponse,
+)
 from aioprod.testing.fake.log import FakePartition, Isolation
 from aioprod.testing.fake.state import Call
 from aioprod.testing.fake.topics import led_partition
@@ -30,7 +34,7 @@ def fetch(call: Call, request: FetchRequest) -> FetchResponse:
         topic = call.state.topics.find(asked.topic, asked.topic_id, by_id=call.version >= BY_ID)
         rows = []
         for row in asked.partitions:
-            partition, error = led_partition(topic, row.partition, call.node_id, unknown)
+            partition, error = led_partition(topic, row.partition, call.node_id, unknown, row.current_leader_epoch)
             error = call.fault.error_for(TopicPartition(topic.name if topic else asked.topic, row.partition)) or error
             if partition is None or error != ErrorCode.NONE:
                 rows.append(_refused(row, error))
@@ -88,24 +92,24 @@ def _refused(row: FetchPartition, error: ErrorCode) -> PartitionData:
 
 def list_offsets(call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse:
     """Where logs begin and end, and which offset a time has."""
+    isolation = ISOLATION[request.isolation_level]
     topics = []
     for asked in request.topics:
-        rows = []
-        for row in asked.partitions:
-            partition, error = led_partition(
-                call.state.topics.get(asked.name),
-                row.partition_index,
-                call.node_id,
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-            )
-            error = call.fault.error_for(TopicPartition(asked.name, row.partition_index)) or error
-            timestamp, offset = -1, -1
-            if partition is not None and error == ErrorCode.NONE:
-                timestamp, offset = partition.offset_at(row.timestamp, ISOLATION[request.isolation_level])
-            rows.append(
-                ListOffsetsPartitionResponse(
-                    partition_index=row.partition_index, error_code=error, timestamp=timestamp, offset=offset
-                )
-            )
+        rows = [_offset(call, asked.name, row, isolation) for row in asked.partitions]
         topics.append(ListOffsetsTopicResponse(name=asked.name, partitions=tuple(rows)))
     return ListOffsetsResponse(topics=tuple(topics))
+
+
+def _offset(call: Call, name: str, row: ListOffsetsPartition, isolation: Isolation) -> ListOffsetsPartitionResponse:
+    topic, unknown = call.state.topics.get(name), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    partition, error = led_partition(topic, row.partition_index, call.node_id, unknown, row.current_leader_epoch)
+    error = call.fault.error_for(TopicPartition(name, row.partition_index)) or error
+    if partition is None or error != ErrorCode.NONE:
+        return ListOffsetsPartitionResponse(partition_index=row.partition_index, error_code=error)
+    timestamp, offset = partition.offset_at(row.timestamp, isolation)
+    return ListOffsetsPartitionResponse(
+        partition_index=row.partition_index,
+        timestamp=timestamp,
+        offset=offset,
+        leader_epoch=partition.leader_epoch if offset >= 0 else -1,
+    )

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from aioprod.records.parser import ControlType, ParsedBatch, ParsedRecord, parse_batches
 from aioprod.testing.fake.markers import marker
 from aioprod.testing.fake.producers import NO_PRODUCER_ID, ProducerStates
 
 __all__ = ["FakePartition", "Isolation", "StoredBatch"]
+
+LATEST: Final = -1
+EARLIEST: Final = -2
+MAX_TIMESTAMP: Final = -3
 
 Isolation = Literal["read_committed", "read_uncommitted"]
 
@@ -101,12 +105,16 @@ class FakePartition:
         return [record for batch in self.batches(isolation) for record in batch.records()]
 
     def offset_at(self, timestamp: int, isolation: Isolation) -> tuple[int, int]:
-        """Timestamp and offset of the first record from then on (-1: of the end, -2: of the start); -1 for none."""
-        if timestamp == -1:
+        """Timestamp and offset of the first record from then on; -1 and -1 for none.
+
+        -1 asks for the end, -2 for the start, -3 for the record with the latest timestamp.
+        """
+        if timestamp == LATEST:
             return -1, self.end_offset(isolation)
-        if timestamp == -2:
+        if timestamp == EARLIEST:
             return -1, 0
-        for record in self.records(isolation):
-            if record.timestamp >= timestamp:
-                return record.timestamp, record.offset
-        return -1, -1
+        records = self.records(isolation)
+        if timestamp == MAX_TIMESTAMP:
+            timestamp = max((record.timestamp for record in records), default=-1)
+        found = (record for record in records if record.timestamp >= timestamp)
+        return next(((record.timestamp, record.offset) for record in found), (-1, -1))

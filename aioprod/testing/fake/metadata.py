@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import uuid
+from typing import Final
 
 from aioprod.errors import ErrorCode
 from aioprod.messages import (
@@ -22,6 +24,8 @@ from aioprod.types import TopicPartition
 from aioprod.wire.schema import ZERO_UUID
 
 __all__ = ["create_topics", "delete_topics", "metadata"]
+
+NAME: Final = re.compile("[A-Za-z0-9._-]{1,249}")
 
 
 def metadata(call: Call, request: MetadataRequest) -> MetadataResponse:
@@ -47,12 +51,14 @@ def _topic(call: Call, name: str, may_create: bool) -> MetadataResponseTopic:
     if error != ErrorCode.NONE:
         return MetadataResponseTopic(error_code=error, name=name)
     topic = call.state.topics.get(name)
+    if not NAME.fullmatch(name):
+        return MetadataResponseTopic(error_code=ErrorCode.INVALID_TOPIC_EXCEPTION, name=name)
     if topic is None:
         if not (call.state.auto_create and may_create):
             return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name=name)
-        # As a real broker does: the answer that creates the topic can't name its leaders yet.
+        # As a real broker does: the answer that creates the topic does not know it yet.
         call.state.create_topic(name, call.state.default_partitions)
-        return MetadataResponseTopic(error_code=ErrorCode.LEADER_NOT_AVAILABLE, name=name)
+        return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name=name)
     rows = [_partition(call, index, partition) for index, partition in enumerate(topic.partitions)]
     return MetadataResponseTopic(name=name, topic_id=topic.id, partitions=tuple(rows))
 
@@ -85,11 +91,10 @@ def create_topics(call: Call, request: CreateTopicsRequest) -> CreateTopicsRespo
 
 def _created(call: Call, wanted: CreatableTopic, *, validate_only: bool) -> CreatableTopicResult:
     state = call.state
-    if wanted.name in state.topics:
-        text = f"Topic '{wanted.name}' already exists."
-        return CreatableTopicResult(
-            name=wanted.name, error_code=ErrorCode.TOPIC_ALREADY_EXISTS, error_message=text, configs=()
-        )
+    refusal = _refusal(call, wanted)
+    if refusal is not None:
+        error, text = refusal
+        return CreatableTopicResult(name=wanted.name, error_code=error, error_message=text, configs=())
     count = wanted.num_partitions if wanted.num_partitions > 0 else state.default_partitions
     config = {row.name: row.value for row in wanted.configs if row.value is not None}
     topic_id = ZERO_UUID if validate_only else state.create_topic(wanted.name, count, config).id
@@ -98,9 +103,24 @@ def _created(call: Call, wanted: CreatableTopic, *, validate_only: bool) -> Crea
         topic_id=topic_id,
         error_message=None,
         num_partitions=count,
-        replication_factor=1,
+        replication_factor=len(state.nodes) if wanted.replication_factor == -1 else wanted.replication_factor,
         configs=(),
     )
+
+
+def _refusal(call: Call, wanted: CreatableTopic) -> tuple[ErrorCode, str] | None:
+    """Why a topic is not created, in the controller's words."""
+    if not NAME.fullmatch(wanted.name):
+        return ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: '{wanted.name}'"
+    if wanted.name in call.state.topics:
+        return ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{wanted.name}' already exists."
+    if wanted.num_partitions == 0 or wanted.num_partitions < -1:
+        text = "Number of partitions was set to an invalid non-positive value."
+        return ErrorCode.INVALID_PARTITIONS, text
+    if wanted.replication_factor > len(call.state.nodes):
+        text = f"Unable to replicate the partition {wanted.replication_factor} time(s)."
+        return ErrorCode.INVALID_REPLICATION_FACTOR, text
+    return None
 
 
 def delete_topics(call: Call, request: DeleteTopicsRequest) -> DeleteTopicsResponse:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final
+import uuid
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple, TypeVar
 
 from aioprod.errors import ErrorCode
 from aioprod.messages import (
@@ -21,6 +22,7 @@ from aioprod.messages.offset_commit import (
 )
 from aioprod.messages.offset_fetch import (
     OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
     OffsetFetchResponseGroup,
     OffsetFetchResponsePartition,
     OffsetFetchResponsePartitions,
@@ -36,8 +38,11 @@ from aioprod.testing.fake.groups import METADATA_MAX, Committed, FakeGroup
 from aioprod.testing.fake.joining import Writer, join
 from aioprod.testing.fake.state import Call
 from aioprod.types import TopicPartition
+from aioprod.wire.schema import ZERO_UUID
 
 __all__ = ["offset_commit", "offset_fetch", "txn_offset_commit"]
+
+RowT = TypeVar("RowT")
 
 COMMIT_BY_ID: Final = 10
 """Version of OffsetCommit: topics have ids in place of names."""
@@ -139,32 +144,34 @@ def _commit(
 # -- fetch -----------------------------------------------------------------------------------------------------------
 
 
+class Asked(NamedTuple):
+    """One topic that is asked for; `is_known` is False for an id that no topic has."""
+
+    name: str
+    topic_id: uuid.UUID
+    indexes: Sequence[int]
+    is_known: bool = True
+
+
 def offset_fetch(call: Call, request: OffsetFetchRequest) -> OffsetFetchResponse:
     """What groups have committed."""
     if call.version >= FETCH_GROUPS:
         groups = [_group(call, asked, stable=request.require_stable) for asked in request.groups]
         return OffsetFetchResponse(groups=tuple(groups))
-    group_id = request.group_id
-    error = _group_error(call, group_id)
+    error = _group_error(call, request.group_id)
     if error != ErrorCode.NONE:
         return OffsetFetchResponse(error_code=error)
-    group = call.state.groups.get(group_id, FakeGroup())
-    asked = None if request.topics is None else [(one.name, one.partition_indexes) for one in request.topics]
-    topics = []
-    for name, indexes in _wanted(group, asked):
-        rows = []
-        for index in indexes:
-            known, refusal = _look_up(call, group, TopicPartition(name, index), stable=request.require_stable)
-            rows.append(
-                OffsetFetchResponsePartition(
-                    partition_index=index,
-                    committed_offset=known.offset,
-                    committed_leader_epoch=known.leader_epoch,
-                    metadata=known.metadata,
-                    error_code=refusal,
-                )
-            )
-        topics.append(OffsetFetchResponseTopic(name=name, partitions=tuple(rows)))
+    group = call.state.groups.get(request.group_id, FakeGroup())
+    asked = _all_of(call, group)
+    if request.topics is not None:
+        asked = [Asked(one.name, ZERO_UUID, one.partition_indexes) for one in request.topics]
+    topics = [
+        OffsetFetchResponseTopic(
+            name=one.name,
+            partitions=_rows(OffsetFetchResponsePartition, call, group, one, stable=request.require_stable),
+        )
+        for one in asked
+    ]
     return OffsetFetchResponse(topics=tuple(topics))
 
 
@@ -173,28 +180,15 @@ def _group(call: Call, request: OffsetFetchRequestGroup, *, stable: bool) -> Off
     if error != ErrorCode.NONE:
         return OffsetFetchResponseGroup(group_id=request.group_id, error_code=error)
     group = call.state.groups.get(request.group_id, FakeGroup())
-    names = call.state.topics
-    asked = None
-    if request.topics is not None:
-        found = [(names.find(one.name, one.topic_id, by_id=call.version >= FETCH_BY_ID), one) for one in request.topics]
-        asked = [(topic.name if topic else one.name, one.partition_indexes) for topic, one in found]
-    topics = []
-    for name, indexes in _wanted(group, asked):
-        rows = []
-        for index in indexes:
-            known, refusal = _look_up(call, group, TopicPartition(name, index), stable=stable)
-            rows.append(
-                OffsetFetchResponsePartitions(
-                    partition_index=index,
-                    committed_offset=known.offset,
-                    committed_leader_epoch=known.leader_epoch,
-                    metadata=known.metadata,
-                    error_code=refusal,
-                )
-            )
-        topic = call.state.topics.get(name)
-        fields = {} if topic is None else {"topic_id": topic.id}
-        topics.append(OffsetFetchResponseTopics(name=name, partitions=tuple(rows), **fields))
+    asked = _all_of(call, group) if request.topics is None else [_named(call, one) for one in request.topics]
+    topics = [
+        OffsetFetchResponseTopics(
+            name=one.name,
+            topic_id=one.topic_id,
+            partitions=_rows(OffsetFetchResponsePartitions, call, group, one, stable=stable),
+        )
+        for one in asked
+    ]
     return OffsetFetchResponseGroup(group_id=request.group_id, topics=tuple(topics))
 
 
@@ -204,14 +198,39 @@ def _group_error(call: Call, group_id: str) -> ErrorCode:
     return wanted or call.misdirected(group_id)
 
 
-def _wanted(group: FakeGroup, asked: Iterable[tuple[str, Iterable[int]]] | None) -> Iterable[tuple[str, Iterable[int]]]:
-    """Topics with partitions: those that are asked for, or all that the group has offsets for."""
-    if asked is not None:
-        return asked
+def _named(call: Call, wanted: OffsetFetchRequestTopics) -> Asked:
+    if call.version < FETCH_BY_ID:
+        return Asked(wanted.name, ZERO_UUID, wanted.partition_indexes)
+    topic = call.state.topics.find("", wanted.topic_id, by_id=True)
+    return Asked(topic.name if topic else "", wanted.topic_id, wanted.partition_indexes, is_known=topic is not None)
+
+
+def _all_of(call: Call, group: FakeGroup) -> list[Asked]:
+    """All that a group has offsets for."""
     known: dict[str, list[int]] = {}
     for tp in sorted(group.offsets):
         known.setdefault(tp.topic, []).append(tp.partition)
-    return known.items()
+    topics = call.state.topics
+    return [Asked(name, topics[name].id, indexes) for name, indexes in known.items() if name in topics]
+
+
+def _rows(row: Callable[..., RowT], call: Call, group: FakeGroup, asked: Asked, *, stable: bool) -> tuple[RowT, ...]:
+    """The partitions of one topic."""
+    rows = []
+    for index in asked.indexes:
+        known, error = NOTHING, ErrorCode.UNKNOWN_TOPIC_ID
+        if asked.is_known:
+            known, error = _look_up(call, group, TopicPartition(asked.name, index), stable=stable)
+        rows.append(
+            row(
+                partition_index=index,
+                committed_offset=known.offset,
+                committed_leader_epoch=known.leader_epoch,
+                metadata=known.metadata,
+                error_code=error,
+            )
+        )
+    return tuple(rows)
 
 
 def _look_up(call: Call, group: FakeGroup, tp: TopicPartition, *, stable: bool) -> tuple[Committed, ErrorCode]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final
+from typing import Final, NamedTuple
 
-from aioprod.errors import CorruptRecordError, ErrorCode
+from aioprod.errors import CorruptRecordError, ErrorCode, ProtocolError
 from aioprod.messages import ProduceRequest, ProduceResponse
 from aioprod.messages.produce import (
     LeaderIdAndEpoch,
@@ -15,6 +15,7 @@ from aioprod.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
+from aioprod.records.layout import ATTRIBUTES, CRC
 from aioprod.records.parser import ParsedBatch, parse_batches
 from aioprod.testing.fake.joining import Writer, join
 from aioprod.testing.fake.log import FakePartition
@@ -22,8 +23,9 @@ from aioprod.testing.fake.producers import NO_PRODUCER_ID, ProducerState
 from aioprod.testing.fake.state import Call
 from aioprod.testing.fake.topics import FakeTopic, led_partition
 from aioprod.types import TopicPartition
+from aioprod.wire.crc import crc32c
 
-__all__ = ["produce"]
+__all__ = ["has_failed", "produce"]
 
 BY_ID: Final = 13
 """Version: topics have ids in place of names."""
@@ -37,18 +39,30 @@ ABORTABLE: Final = 11
 JOINS: Final = 12
 """Version: a write adds its partition to the transaction by itself (KIP-890)."""
 
+ACKS: Final = (-1, 0, 1)
+
+
+class Stored(NamedTuple):
+    """What became of one batch."""
+
+    error: ErrorCode
+    base_offset: int = -1
+    append_time_ms: int = -1
+
 
 def produce(call: Call, request: ProduceRequest) -> ProduceResponse:
     """Append the batches of a request."""
     topics = tuple(_topic(call, request, sent) for sent in request.topic_data)
     call.state.tell_readers()
     hinted = {row.current_leader.leader_id for topic in topics for row in topic.partition_responses} - {-1}
-    endpoints = [NodeEndpoint(node_id=node_id, host=host, port=port) for node_id, (host, port) in _nodes(call, hinted)]
+    nodes = [(node_id, *call.state.nodes[node_id]) for node_id in sorted(hinted)]
+    endpoints = [NodeEndpoint(node_id=node_id, host=host, port=port) for node_id, host, port in nodes]
     return ProduceResponse(responses=topics, node_endpoints=tuple(endpoints))
 
 
-def _nodes(call: Call, wanted: set[int]) -> list[tuple[int, tuple[str, int]]]:
-    return [(node_id, call.state.nodes[node_id]) for node_id in sorted(wanted)]
+def has_failed(answer: ProduceResponse) -> bool:
+    """Whether there is an error in it: who wants no answer hears of that by the end of the connection."""
+    return any(row.error_code for topic in answer.responses for row in topic.partition_responses)
 
 
 def _topic(call: Call, request: ProduceRequest, sent: TopicProduceData) -> TopicProduceResponse:
@@ -65,16 +79,23 @@ def _topic(call: Call, request: ProduceRequest, sent: TopicProduceData) -> Topic
 def _partition(
     call: Call, request: ProduceRequest, tp: TopicPartition, data: PartitionProduceData
 ) -> PartitionProduceResponse:
+    if request.acks not in ACKS:
+        return PartitionProduceResponse(index=data.index, error_code=ErrorCode.INVALID_REQUIRED_ACKS, base_offset=-1)
     unknown = ErrorCode.UNKNOWN_TOPIC_ID if call.version >= BY_ID else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    topic = call.state.topics.get(tp.topic)
-    partition, error = led_partition(topic, data.index, call.node_id, unknown)
+    partition, error = led_partition(call.state.topics.get(tp.topic), data.index, call.node_id, unknown)
     wanted = call.fault.error_for(tp)
-    base_offset = -1
+    stored = Stored(error)
     if partition is not None and (wanted == ErrorCode.NONE or call.fault.apply):
-        error, base_offset = _append(call, request, tp, partition, bytes(data.records or b""))
+        stored = _append(call, request, tp, partition, bytes(data.records or b""))
     if wanted != ErrorCode.NONE:
-        error, base_offset = wanted, -1
-    return PartitionProduceResponse(index=data.index, error_code=error, base_offset=base_offset, log_start_offset=0)
+        stored = Stored(wanted)
+    return PartitionProduceResponse(
+        index=data.index,
+        error_code=stored.error,
+        base_offset=stored.base_offset,
+        log_append_time_ms=stored.append_time_ms,
+        log_start_offset=-1 if partition is None else 0,
+    )
 
 
 def _hint(call: Call, topic: FakeTopic, index: int) -> LeaderIdAndEpoch:
@@ -85,30 +106,28 @@ def _hint(call: Call, topic: FakeTopic, index: int) -> LeaderIdAndEpoch:
     return LeaderIdAndEpoch(leader_id=known.leader, leader_epoch=known.leader_epoch)
 
 
-def _append(
-    call: Call, request: ProduceRequest, tp: TopicPartition, partition: FakePartition, data: bytes
-) -> tuple[ErrorCode, int]:
-    """Store what one produce brought, unless it is stored already; error and base offset."""
+def _append(call: Call, request: ProduceRequest, tp: TopicPartition, partition: FakePartition, data: bytes) -> Stored:
+    """Store what one produce brought, unless it is stored already."""
     config = call.state.topics[tp.topic].config
     if len(data) > int(config.get("max.message.bytes", call.state.message_max_bytes)):
-        return ErrorCode.MESSAGE_TOO_LARGE, -1
+        return Stored(ErrorCode.MESSAGE_TOO_LARGE)
     if request.acks == -1 and len(call.state.nodes) < int(config.get("min.insync.replicas", 1)):
-        return ErrorCode.NOT_ENOUGH_REPLICAS, -1
+        return Stored(ErrorCode.NOT_ENOUGH_REPLICAS)
     batch = _readable(data)
-    if batch is None:
-        return ErrorCode.CORRUPT_MESSAGE, -1
+    if isinstance(batch, ErrorCode):
+        return Stored(batch)
     if batch.producer_id == NO_PRODUCER_ID:
-        return ErrorCode.NONE, partition.append(batch, data)
+        return Stored(ErrorCode.NONE, partition.append(batch, data))
     known = partition.producers.of(batch.producer_id)
+    refusal = ErrorCode.NONE
     if batch.is_transactional and not known.has_open(batch.producer_epoch):
         refusal = _join(call, request, tp, known, batch)
-        if refusal != ErrorCode.NONE:
-            return refusal, -1
     stored_before = known.stored_before(batch)
-    if stored_before is not None:
-        return ErrorCode.NONE, stored_before
-    refusal = known.refusal(batch)
-    return (refusal, -1) if refusal != ErrorCode.NONE else (ErrorCode.NONE, partition.append(batch, data))
+    if refusal == ErrorCode.NONE and stored_before is not None:
+        # Kafka tells the producer's own timestamp as if it were the time of the append.
+        return Stored(ErrorCode.NONE, stored_before, batch.max_timestamp)
+    refusal = refusal or known.refusal(batch)
+    return Stored(refusal) if refusal != ErrorCode.NONE else Stored(refusal, partition.append(batch, data))
 
 
 def _join(
@@ -130,11 +149,18 @@ def _join(
     return error
 
 
-def _readable(data: bytes) -> ParsedBatch | None:
-    """The only batch in `data`, if all of it is as it should be."""
+def _readable(data: bytes) -> ParsedBatch | ErrorCode:
+    """The only batch in `data`, or the error for what is wrong with it."""
     try:
-        (batch,) = parse_batches(data)
-        whole = len(list(batch.records())) == batch.count == batch.last_offset_delta + 1
-    except (CorruptRecordError, ValueError):
-        return None
-    return batch if whole else None
+        (batch,) = parse_batches(data, verify_crc=False)
+    except (ProtocolError, ValueError):
+        return ErrorCode.INVALID_RECORD
+    if crc32c(data[ATTRIBUTES:]) != int.from_bytes(data[CRC:ATTRIBUTES], "big"):
+        return ErrorCode.CORRUPT_MESSAGE
+    try:
+        count = len(list(batch.records()))
+    except CorruptRecordError:
+        return ErrorCode.INVALID_RECORD
+    has_sequence = batch.producer_id == NO_PRODUCER_ID or batch.base_sequence >= 0
+    is_whole = batch.size == len(data) and count == batch.count == batch.last_offset_delta + 1
+    return batch if is_whole and has_sequence and not batch.is_control else ErrorCode.INVALID_RECORD

@@ -98,6 +98,8 @@ class FakeState:
         return node_id in self.nodes and node_id not in self.frozen
 
     def _write_markers(self, one: Transaction, kind: ControlType) -> None:
+        if not self.serves(self.coordinator(one.transactional_id)):
+            return
         timestamp = int(self.timers.now() * 1000)
         for tp in sorted(one.partitions):
             partition = self.topics.partition(tp)

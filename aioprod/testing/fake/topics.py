@@ -59,12 +59,19 @@ class Topics(dict[str, FakeTopic]):
 
 
 def led_partition(
-    topic: FakeTopic | None, index: int, node_id: int, unknown: ErrorCode
+    topic: FakeTopic | None, index: int, node_id: int, unknown: ErrorCode, leader_epoch: int = -1
 ) -> tuple[FakePartition | None, ErrorCode]:
-    """The partition if `node_id` leads it, else the error to answer: `unknown` where there is none."""
+    """The partition if `node_id` leads it, else the error to answer: `unknown` where there is none.
+
+    `leader_epoch` is what the client knows, -1 for nothing.
+    """
     if topic is None or not 0 <= index < len(topic.partitions):
         return None, unknown
     partition = topic.partitions[index]
+    if leader_epoch > partition.leader_epoch:
+        return None, ErrorCode.UNKNOWN_LEADER_EPOCH
+    if -1 < leader_epoch < partition.leader_epoch:
+        return None, ErrorCode.FENCED_LEADER_EPOCH
     if partition.leader != node_id:
         return None, ErrorCode.NOT_LEADER_OR_FOLLOWER
     return partition, ErrorCode.NONE

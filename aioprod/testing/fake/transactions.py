@@ -201,7 +201,8 @@ class Transactions(dict[str, Transaction]):
         if epoch != one.epoch and not (is_repeated and ended):
             return Outcome(ErrorCode.PRODUCER_FENCED)
         if version >= 2 and one.state in COMPLETING and not is_repeated:
-            return Outcome(ErrorCode.PRODUCER_FENCED)
+            # The end of the next transaction, which was begun in vain while this one is being completed.
+            return Outcome(ErrorCode.CONCURRENT_TRANSACTIONS)
         if one.state is State.ONGOING:
             return self._begin_end(one, commits=commits, raises_epoch=version >= 2)
         if one.state in COMPLETING:

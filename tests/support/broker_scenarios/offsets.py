@@ -83,3 +83,23 @@ async def commit_that_was_not_added(lab: Lab) -> None:
     assert refused == ErrorCode.TRANSACTION_ABORTABLE
     assert await lab.commit_in(name, producer, group, topic, 7, version=3) == ErrorCode.INVALID_TXN_STATE
     assert await lab.committed(group, topic, stable=True) == (NONE, -1)
+
+
+@scenario
+async def topics_without_offsets(lab: Lab) -> None:
+    """What was never committed is -1, whether or not there is such a group or topic."""
+    topic, group = await lab.topic(), lab.new_name("group")
+    missing = Topic(lab.new_name("missing"), topic.id)
+    assert await lab.committed(group, topic) == await lab.committed(group, missing) == (NONE, -1)
+    assert await lab.commit(group, topic, 5) == NONE
+    assert await lab.committed(group, missing) == (NONE, -1)
+
+
+@scenario
+async def producers_that_are_not_in_the_transaction(lab: Lab) -> None:
+    """A transactional id that there is not, and a producer id that is not its own."""
+    topic, group, (name, producer) = await lab.topic(), lab.new_name("group"), await lab.new_producer()
+    mapping = ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert await lab.commit_in(lab.new_name("missing"), producer, group, topic, 1) == mapping
+    assert await lab.commit_in(name, (producer[0] + 1000, producer[1]), group, topic, 1) == mapping
+    assert await lab.add_offsets(lab.new_name("missing"), producer, group) == mapping

@@ -188,3 +188,23 @@ async def topic_deleted_meanwhile(lab: Lab) -> None:
     assert (await lab.end(name, producer, commits=True)).error == NONE
     assert list((await lab.settled(other)).values) == [0]
     assert (await lab.init_at_last(name)).error == NONE
+
+
+@scenario
+async def described(lab: Lab) -> None:
+    """How it stands with a transactional id, in Kafka's words."""
+    topic, (name, producer) = await lab.topic(), await lab.new_producer()
+    before = await lab.describe_transaction(name)
+    assert (before.error_code, before.transaction_state, before.topics) == (0, "Empty", ())
+    assert (before.producer_id, before.producer_epoch) == producer
+    assert (await lab.write(name, producer, topic, 0)).error == NONE
+    during = await lab.describe_transaction(name)
+    assert (during.transaction_state, [one.topic for one in during.topics]) == ("Ongoing", [topic.name])
+    ended = await lab.end(name, producer, commits=True)
+    await lab.settled(topic)
+    while (after := await lab.describe_transaction(name)).transaction_state == "PrepareCommit":
+        pass
+    assert (after.transaction_state, after.topics) == ("CompleteCommit", ())
+    assert after.producer_epoch == (ended.epoch if lab.level == 2 else producer[1])
+    missing = await lab.describe_transaction(lab.new_name("missing"))
+    assert missing.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND

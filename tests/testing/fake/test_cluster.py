@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 
 import pytest
 
@@ -135,6 +136,20 @@ async def test_the_new_leader_is_named() -> None:
         assert await produce_row(lab, topic, 9) == (-1, -1, [])
         cluster.state.leader_hints = False
         assert await produce_row(lab, topic, 13) == (-1, -1, [])
+
+
+async def test_who_wants_no_answer_hears_of_an_error_by_the_end_of_the_connection() -> None:
+    async with FakeCluster() as cluster, connected_lab(cluster[1].address) as lab:
+        topic = topic_of(cluster)
+        waiting = asyncio.create_task(lab.produce(topic, batch(), acks=0))
+        await until(lambda: len(cluster.records("t")) == 1)
+        await turns(50)
+        assert not waiting.done()
+        waiting.cancel()
+        with suppress(asyncio.CancelledError):
+            await waiting
+        with pytest.raises(asyncio.IncompleteReadError):
+            await lab.produce(topic, batch(), acks=0, partition=7)
 
 
 async def test_too_few_brokers_for_the_topic() -> None:

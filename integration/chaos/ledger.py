@@ -1,0 +1,109 @@
+"""What a client was asked to send and what it said of each record, on its way from the sending process to the checker.
+
+Times are of the monotonic clock, in seconds, which all processes of a machine share.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator
+from enum import StrEnum
+from pathlib import Path
+from typing import Final, NamedTuple, Self
+
+__all__ = ["Ledger", "Outcome", "Place", "Told", "sequence_of", "value_of"]
+
+_PADDING: Final = b"." * 100
+
+
+class Outcome(StrEnum):
+    """What a client said of a record; FAILED is the word of clients that don't tell whether it may be stored."""
+
+    DELIVERED = "delivered"
+    NOT_SENT = "not sent"
+    REJECTED = "rejected"
+    UNKNOWN = "unknown"
+    FAILED = "failed"
+    REFUSED = "refused"  # the call itself raised: the record was never accepted
+    SILENT = "silent"
+
+
+class Place(NamedTuple):
+    """A partition; each has one sender, whose records carry their number in the order of the calls."""
+
+    topic: str
+    partition: int
+
+
+class Told(NamedTuple):
+    """One record: when it was given to the client, and when the client said what (0.0 and SILENT: not yet)."""
+
+    sent_at: float
+    told_at: float = 0.0
+    outcome: Outcome = Outcome.SILENT
+    offset: int = -1
+    error: str = ""
+
+
+def value_of(sequence: int) -> bytes:
+    """The value of the record with that number."""
+    return b"%d %s" % (sequence, _PADDING)
+
+
+def sequence_of(value: bytes) -> int:
+    """The number of a record that was read back; raises ValueError when the value is not one that was sent."""
+    number, _, padding = value.partition(b" ")
+    if padding != _PADDING:
+        raise ValueError(f"no record of this run has the value {value!r}")
+    return int(number)
+
+
+class Ledger:
+    """All records by place, in the order of their numbers from 0; `told_twice` counts outcomes beyond the first."""
+
+    def __init__(self) -> None:
+        self.records: defaultdict[Place, list[Told]] = defaultdict(list)
+        self.told_twice = 0
+        self.loop_gap_s = 0.0
+
+    def new(self, place: Place, now: float) -> int:
+        """The number of another record, which is about to be given to the client."""
+        records = self.records[place]
+        records.append(Told(now))
+        return len(records) - 1
+
+    def tell(
+        self, place: Place, sequence: int, now: float, outcome: Outcome, offset: int = -1, error: str = ""
+    ) -> None:
+        """Note what the client says of a record."""
+        records = self.records[place]
+        if records[sequence].outcome is not Outcome.SILENT:
+            self.told_twice += 1
+            return
+        records[sequence] = Told(records[sequence].sent_at, now, outcome, offset, error)
+
+    def all(self) -> Iterator[tuple[Place, int, Told]]:
+        """Every record with its place and number."""
+        for place, records in self.records.items():
+            for sequence, told in enumerate(records):
+                yield place, sequence, told
+
+    def write(self, path: Path) -> None:
+        """Write everything to a file, a line per record."""
+        with path.open("w") as file:
+            file.write(json.dumps([self.told_twice, self.loop_gap_s]) + "\n")
+            for place, _, told in self.all():
+                file.write(json.dumps([*place, *told]) + "\n")
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """What `write` wrote."""
+        ledger = cls()
+        with path.open() as file:
+            ledger.told_twice, ledger.loop_gap_s = json.loads(next(file))
+            for line in file:
+                topic, partition, sent_at, told_at, outcome, offset, error = json.loads(line)
+                told = Told(sent_at, told_at, Outcome(outcome), offset, error)
+                ledger.records[Place(topic, partition)].append(told)
+        return ledger

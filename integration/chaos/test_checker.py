@@ -1,0 +1,133 @@
+"""The judges themselves: each flaw is found, and nothing else is called one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from integration.chaos.brokers import Change
+from integration.chaos.checker import Stored, Verdict, judge
+from integration.chaos.faults import Down
+from integration.chaos.frozen import frozen_figures
+from integration.chaos.ledger import Ledger, Outcome, Place, sequence_of, value_of
+from integration.chaos.stalls import Stall, longest_stalls
+
+MAIN = Place("main", 0)
+SOLO = Place("solo", 1)
+
+
+def told(*outcomes: Outcome, place: Place = MAIN, offsets: Sequence[int] | None = None, took_s: float = 1.0) -> Ledger:
+    """A record per outcome, sent one second after the other; delivered ones are at these offsets, or in a row."""
+    ledger = Ledger()
+    places = iter(offsets if offsets is not None else range(len(outcomes)))
+    for index, outcome in enumerate(outcomes):
+        sequence = ledger.new(place, float(index))
+        if outcome is not Outcome.SILENT:
+            offset = next(places) if outcome is Outcome.DELIVERED else -1
+            ledger.tell(place, sequence, index + took_s, outcome, offset)
+    return ledger
+
+
+def log(*sequences: int) -> dict[Place, list[Stored]]:
+    return {MAIN: [Stored(offset, sequence) for offset, sequence in enumerate(sequences)]}
+
+
+def verdict(ledger: Ledger, *sequences: int) -> Verdict:
+    return judge(ledger, log(*sequences), late_after_s=7.5)
+
+
+D, N, R, U = Outcome.DELIVERED, Outcome.NOT_SENT, Outcome.REJECTED, Outcome.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "sequences", "flaws"),
+    [
+        ((D, D, D), (0, 1, 2), {}),
+        ((D, N, D), (0, 2), {}),
+        ((N, R), (), {}),
+        ((U, U), (0,), {}),
+        ((D,), (), {"lost": 1}),
+        ((D, D), (0, 1, 0, 1), {"duplicated": 2}),
+        ((U, U, U), (1, 0, 2), {"out of order": 1}),
+        ((U, U, U), (0, 1, 2, 0), {"duplicated": 1}),
+        ((N,), (0,), {"not sent, but stored": 1}),
+        ((R,), (0,), {"rejected, but stored": 1}),
+        ((Outcome.REFUSED,), (0,), {"refused, but stored": 1}),
+        ((Outcome.SILENT,), (), {"hung": 1}),
+        ((D,), (0, 1), {"invented": 1}),
+    ],
+)
+def test_flaws_of_records(outcomes: tuple[Outcome, ...], sequences: tuple[int, ...], flaws: dict[str, int]) -> None:
+    found = verdict(told(*outcomes), *sequences)
+    assert dict(found.flaws) == flaws
+    assert found.examples.keys() == flaws.keys()
+    assert found.sent == len(outcomes)
+
+
+def test_where_a_delivered_record_is() -> None:
+    assert verdict(told(D, D, offsets=[0, 5]), 0, 1).flaws == {"misplaced": 1}
+    assert verdict(told(D, D, offsets=[0, -1]), 0, 1).flaws == {}, "a duplicate that the broker has forgotten"
+
+
+def test_late_and_repeated_outcomes() -> None:
+    assert dict(verdict(told(N, took_s=7.5)).flaws) == {}
+    assert dict(verdict(told(N, took_s=7.6)).flaws) == {"late": 1}
+    ledger = told(N)
+    ledger.tell(MAIN, 0, 3.0, D, 0)
+    assert dict(verdict(ledger).flaws) == {"told twice": 1}
+
+
+def test_unknown_records_in_the_log_are_counted() -> None:
+    found = verdict(told(U, U, Outcome.FAILED, D, offsets=[3]), 0, 2, 1, 3)
+    assert (found.stored_unknown, dict(found.flaws)) == (3, {"out of order": 1})
+
+
+def test_records_of_unknown_places_and_of_topics_that_are_gone() -> None:
+    assert judge(Ledger(), log(0, 1), late_after_s=1.0).flaws == {"invented": 2}
+    ledger = told(D, Outcome.SILENT, place=Place("doomed", 0))
+    assert judge(ledger, {}, late_after_s=7.5, gone=("doomed",)).flaws == {"hung": 1}
+
+
+def test_values_carry_numbers() -> None:
+    assert [sequence_of(value_of(number)) for number in (0, 17)] == [0, 17]
+    with pytest.raises(ValueError, match="no record of this run"):
+        sequence_of(b"17")
+
+
+def delivered_at(place: Place, *times: float) -> Ledger:
+    ledger = Ledger()
+    for time in times:
+        ledger.tell(place, ledger.new(place, time), time, D, 0)
+    return ledger
+
+
+def test_stalls_of_healthy_partitions() -> None:
+    ledger = delivered_at(SOLO, 1, 2, 3, 11, 12, 40)
+    changes = [Change(0, SOLO, 2)]
+    stalls = longest_stalls(ledger, [Down(1, 5, 9, 10)], changes)
+    assert stalls["solo"] == Stall(5, SOLO, 2, 1, 1), "from 5 to 10: there was no delivery at all"
+    assert longest_stalls(ledger, [Down(1, 1.5, 2, 10)], changes)["solo"].seconds == 7, "from 3 to 10"
+    assert longest_stalls(ledger, [Down(2, 5, 9, 10)], changes) == {}, "its own broker was away"
+    assert longest_stalls(ledger, [Down(1, 5, 9, 10), Down(2, 9, 11, 12)], changes) == {}, "for a part of the time"
+    assert longest_stalls(ledger, [Down(1, 5, 9, 10)], [*changes, Change(7, SOLO, 3)]) == {}, "its leader changed"
+    assert longest_stalls(ledger, [Down(1, 5, 9, 10)], [*changes, Change(4, SOLO, -1)]) == {}, "it had no leader"
+    assert longest_stalls(ledger, [Down(1, 11.5, 11.6, 13)], changes)["solo"].seconds == 1
+
+
+def test_what_waited_for_the_frozen_broker() -> None:
+    ledger = Ledger()
+    for sent_at, outcome in [(9, D), (11, U), (12, U), (13, N), (16, D), (26, D), (27, N)]:
+        ledger.tell(SOLO, ledger.new(SOLO, sent_at), sent_at + 6.0, outcome)
+    ledger.tell(MAIN, ledger.new(MAIN, 12), 13, N)
+    figures = frozen_figures(ledger, Down(2, 10, 21, 25), {SOLO: 2}, deadline_s=6.0)
+    assert figures == {
+        "stuck": 3,
+        "stuck_not_sent": 1,
+        "stuck_unknown": 2,
+        "stuck_delivered": 0,
+        "unknown_until_s": 2,
+        "slowest_stuck_s": 6,
+        "after_thaw": 2,
+        "failed_after_thaw": 1,
+    }
