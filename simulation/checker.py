@@ -54,7 +54,7 @@ def check(plan: Plan, ledger: Ledger, evidence: Evidence) -> list[str]:
         problems += _duplicates(log)
         problems += _burned(plan, ledger, evidence)
     if plan.transaction_version:
-        problems += _transactions(plan, ledger, evidence.committed)
+        problems += _transactions(plan, ledger, evidence)
     problems += _given_up(plan, ledger, evidence.codes)
     if plan.ordered:
         problems += _order(plan, ledger, log)
@@ -156,9 +156,9 @@ def _burned(plan: Plan, ledger: Ledger, evidence: Evidence) -> Iterable[str]:
         yield f"{evidence.bumps} epochs were given up, and no record that was sent has failed."
 
 
-def _transactions(plan: Plan, ledger: Ledger, committed: Log) -> Iterable[str]:
+def _transactions(plan: Plan, ledger: Ledger, evidence: Evidence) -> Iterable[str]:
     """Each transaction is seen as a whole, or not at all; which of them, where its sender was told."""
-    seen = Counter(number for numbers in committed.values() for number in numbers.values())
+    seen = Counter(number for numbers in evidence.committed.values() for number in numbers.values())
     for entry in ledger.entries:
         if entry.transaction is None and seen[entry.number] and entry.accepted is not None:
             yield f"Record {entry.number} is seen, and belongs to no transaction."
@@ -174,7 +174,7 @@ def _transactions(plan: Plan, ledger: Ledger, committed: Log) -> Iterable[str]:
             yield f"Transaction {transaction.number} was committed, and {missing} are not seen."
         if transaction.outcome == "committed" and (failed := [e.number for e in mine if e.final_error is not None]):
             yield f"Transaction {transaction.number} was committed, and {failed} had failed."
-    if ledger.fenced and not plan.may_be_fenced:
+    if ledger.fenced and not plan.may_be_fenced and ErrorCode.INVALID_PRODUCER_EPOCH not in evidence.codes:
         yield f"Nobody took over, and the producer was fenced: {ledger.fenced[0]!r}."
 
 

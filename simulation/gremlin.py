@@ -321,7 +321,9 @@ class Gremlin:
     def _upgrade(self) -> None:
         """Another version from now on, which is told to those who connect."""
         broker = self.cluster.brokers[self._node()]
-        broker.versions[ProduceRequest] = (3, self.random.randint(7, ProduceRequest.VERSIONS[1]))
+        # Brokers without version 12 have no transaction.version 2.
+        least = 12 if self.plan.transaction_version else 7
+        broker.versions[ProduceRequest] = (3, self.random.randint(least, ProduceRequest.VERSIONS[1]))
         self._mend(broker.cut())
 
     # -- topics ------------------------------------------------------------------------------------------------------
