@@ -24,8 +24,8 @@ EPOCH_MAX: Final = 32767
 LAST_EPOCH: Final = EPOCH_MAX - 1
 """The last one that a client gets: the coordinator must be able to raise it once more, to fence the client."""
 
-NOT_EARLIER_S: Final = 0.02
-"""How long the coordinator waits before it tries again to write a marker to a partition without leader."""
+MARKER_RETRY_S: Final = 0.02
+"""After so long the coordinator tries again to write markers, to partitions that had no leader."""
 
 
 class State(Enum):
@@ -53,7 +53,11 @@ class Outcome(NamedTuple):
 
 @dataclass(slots=True)
 class Transaction:
-    """One transactional id. `last_epoch` is the one before it was raised at the owner's wish; `number` counts."""
+    """One transactional id: who owns it, and its transaction. `number` counts transactions.
+
+    `last_epoch` and `previous_producer_id` are those before they were last raised, for an owner that asks again.
+    `next_producer_id` is what takes over at the end of a transaction whose epoch is the last.
+    """
 
     transactional_id: str
     producer_id: int
@@ -113,10 +117,10 @@ class Transactions(dict[str, Transaction]):
             self[transactional_id] = Transaction(transactional_id, self._new_producer_id(), timeout_ms)
         one = self[transactional_id]
         is_known = producer_id != NO_PRODUCER_ID
-        if is_known and not self._may_go_on(one, producer_id, epoch):
-            return Outcome(ErrorCode.PRODUCER_FENCED)
         if one.state in COMPLETING:
             return Outcome(ErrorCode.CONCURRENT_TRANSACTIONS)
+        if is_known and not self._may_go_on(one, producer_id, epoch):
+            return Outcome(ErrorCode.PRODUCER_FENCED)
         if one.state is State.ONGOING:
             self._fence(one)
             return Outcome(ErrorCode.CONCURRENT_TRANSACTIONS)
@@ -197,17 +201,12 @@ class Transactions(dict[str, Transaction]):
         is_repeated = version >= 2 and self._is_repeated_end(one, producer_id, epoch)
         if producer_id != one.producer_id and not is_repeated:
             return Outcome(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-        ended = one.state in COMPLETING or one.state in ENDED
-        if epoch != one.epoch and not (is_repeated and ended):
+        if epoch != one.epoch and not is_repeated:
             return Outcome(ErrorCode.PRODUCER_FENCED)
-        if version >= 2 and one.state in COMPLETING and not is_repeated:
-            # The end of the next transaction, which was begun in vain while this one is being completed.
+        if one.state in COMPLETING:
             return Outcome(ErrorCode.CONCURRENT_TRANSACTIONS)
         if one.state is State.ONGOING:
             return self._begin_end(one, commits=commits, raises_epoch=version >= 2)
-        if one.state in COMPLETING:
-            is_same = commits == (one.state is State.PREPARE_COMMIT)
-            return Outcome(ErrorCode.CONCURRENT_TRANSACTIONS if is_same else ErrorCode.INVALID_TXN_STATE)
         if version < 2 or is_repeated:
             return one.outcome if ENDED.get(one.state) is commits else Outcome(ErrorCode.INVALID_TXN_STATE)
         # Version 2: an abort of nothing is an abort, and raises the epoch as any other.
@@ -218,6 +217,8 @@ class Transactions(dict[str, Transaction]):
     @staticmethod
     def _is_repeated_end(one: Transaction, producer_id: int, epoch: int) -> bool:
         """Whether the request comes with the epoch that its first try has raised already."""
+        if one.state not in COMPLETING and one.state not in ENDED:
+            return False
         if producer_id == one.producer_id:
             return one.epoch == epoch + 1
         return producer_id == one.previous_producer_id and epoch == LAST_EPOCH and one.epoch == 0
@@ -256,7 +257,7 @@ class Transactions(dict[str, Transaction]):
         commits = one.state is State.PREPARE_COMMIT
         self._write_markers(one, ControlType.COMMIT if commits else ControlType.ABORT)
         if one.partitions or one.groups:
-            self._timers.later(NOT_EARLIER_S, lambda: self._complete(one))
+            self._timers.later(MARKER_RETRY_S, lambda: self._complete(one))
             return
         one.state = State.COMPLETE_COMMIT if commits else State.COMPLETE_ABORT
         if one.next_producer_id != NO_PRODUCER_ID:

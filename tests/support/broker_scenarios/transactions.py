@@ -208,3 +208,19 @@ async def described(lab: Lab) -> None:
     assert after.producer_epoch == (ended.epoch if lab.level == 2 else producer[1])
     missing = await lab.describe_transaction(lab.new_name("missing"))
     assert missing.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+
+
+@scenario
+async def ends_while_markers_are_written(lab: Lab) -> None:
+    """Neither the opposite end nor that of the next transaction is refused for good before the last one is complete."""
+    topic = await lab.topic()
+    for _ in range(5):
+        name, producer = await lab.new_producer()
+        assert (await lab.write(name, producer, topic, 0)).error == NONE
+        ended = await lab.end(name, producer, commits=True)
+        opposite = await lab.end(name, producer, commits=False)
+        assert opposite.error in (ErrorCode.CONCURRENT_TRANSACTIONS, INVALID_TXN_STATE)
+        following = ended.producer if lab.level == 2 else producer
+        while (answer := await lab.end(name, following, commits=False)).error == ErrorCode.CONCURRENT_TRANSACTIONS:
+            pass
+        assert answer.error == (NONE if lab.level == 2 else INVALID_TXN_STATE)
