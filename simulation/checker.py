@@ -7,7 +7,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.util import find_spec
 
-from aioprod.errors import DeliveryError, ErrorCode, MetadataTimeoutError, NotSentError, RejectedError, UnknownOutcomeError
+from aioprod.errors import (
+    DeliveryError,
+    ErrorCode,
+    MetadataTimeoutError,
+    NotSentError,
+    RejectedError,
+    UnknownOutcomeError,
+)
 from aioprod.types import DeliveryReport
 from simulation.ledger import Entry, Ledger, Log
 from simulation.plan import Plan
@@ -23,12 +30,14 @@ LATE_S = 1.5
 
 @dataclass
 class Evidence:
-    """What is left of a run: the log, the report of the close, and how often an epoch had to be given up.
+    """What is left of a run.
 
-    `codes` are the errors that brokers were made to answer.
+    `committed` is what readers with read_committed see of the log, `report` that of the close, `bumps` how often an
+    epoch had to be given up, `codes` are the errors that brokers were made to answer.
     """
 
     log: Log
+    committed: Log
     report: DeliveryReport | None
     bumps: int
     codes: set[ErrorCode]
@@ -38,12 +47,14 @@ def check(plan: Plan, ledger: Ledger, evidence: Evidence) -> list[str]:
     """Everything that is wrong, in sentences; nothing if all is well."""
     log, report = evidence.log, evidence.report
     problems = list(ledger.problems)
-    stored = Counter(number for numbers in log.values() for number in numbers)
+    stored = Counter(number for numbers in log.values() for number in numbers.values())
     for entry in ledger.entries:
         problems += (f"Record {entry.number}: {problem}" for problem in _outcome(plan, entry, log, stored))
     if plan.idempotent and HAS_SEQUENCES:
         problems += _duplicates(log)
         problems += _burned(plan, ledger, evidence)
+    if plan.transaction_version:
+        problems += _transactions(plan, ledger, evidence)
     problems += _given_up(plan, ledger, evidence.codes)
     if plan.ordered:
         problems += _order(plan, ledger, log)
@@ -107,7 +118,7 @@ def _delivered(plan: Plan, entry: Entry, log: Log, stored: Counter[int]) -> Iter
     else:
         told = dict(entry.somewhere or {})
     if told and not any(
-        offset < len(numbers) and numbers[offset] == entry.number
+        numbers.get(offset) == entry.number
         for (name, _, partition), numbers in log.items()
         if name == entry.topic
         for offset in told.get(partition, ())
@@ -117,7 +128,7 @@ def _delivered(plan: Plan, entry: Entry, log: Log, stored: Counter[int]) -> Iter
 
 def _given_up(plan: Plan, ledger: Ledger, codes: set[ErrorCode]) -> Iterable[str]:
     """Records that failed though there was time left, and nothing that brokers said was final."""
-    if "recreate" in plan.faults or plan.options["retries"] < 2**31 - 1:
+    if plan.transaction_version or "recreate" in plan.faults or plan.options["retries"] < 2**31 - 1:
         return
     final = {code for code in codes if not code.retriable} - set(HEALED)
     final |= {ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE}
@@ -125,28 +136,54 @@ def _given_up(plan: Plan, ledger: Ledger, codes: set[ErrorCode]) -> Iterable[str
         error = entry.final_error
         if not isinstance(error, DeliveryError) or entry.told_s >= ledger.closing_s:
             continue
-        if "delivery.timeout.ms" not in error.message and error.code not in final and not isinstance(
-            error.__cause__, MetadataTimeoutError
+        if (
+            "delivery.timeout.ms" not in error.message
+            and error.code not in final
+            and not isinstance(error.__cause__, MetadataTimeoutError)
         ):
             yield f"Record {entry.number} was given up before its time: {error!r}."
 
 
 def _burned(plan: Plan, ledger: Ledger, evidence: Evidence) -> Iterable[str]:
     """Sequence numbers that were used up for nothing: brokers find a hole where nothing that was sent has failed."""
-    is_sure = "recreate" not in plan.faults and not plan.calm and not evidence.codes and plan.heard
+    has_refused = any(not code.retriable for code in evidence.codes)
+    if plan.transaction_version or "recreate" in plan.faults or has_refused or not plan.heard:
+        return
     failed = any(
         entry.abandoned or isinstance(entry.final_error, (UnknownOutcomeError, RejectedError))
         for entry in ledger.entries
     )
-    if is_sure and not failed and evidence.bumps:
+    if evidence.bumps and not failed:
         yield f"{evidence.bumps} epochs were given up, and no record that was sent has failed."
+
+
+def _transactions(plan: Plan, ledger: Ledger, evidence: Evidence) -> Iterable[str]:
+    """Each transaction is seen as a whole, or not at all; which of them, where its sender was told."""
+    seen = Counter(number for numbers in evidence.committed.values() for number in numbers.values())
+    for entry in ledger.entries:
+        if entry.transaction is None and seen[entry.number] and entry.accepted is not None:
+            yield f"Record {entry.number} is seen, and belongs to no transaction."
+    for transaction in ledger.transactions:
+        mine = [e for e in ledger.entries if e.transaction == transaction.number and e.refused is None]
+        sure = [e.number for e in mine if not e.abandoned and e.final_error is None]
+        visible = [e.number for e in mine if seen[e.number]]
+        missing = sorted(set(sure) - set(visible))
+        if visible and (missing or transaction.outcome == "aborted" or not transaction.asked):
+            how = transaction.outcome or "unknown"
+            yield f"Transaction {transaction.number} ({how}) is seen in part: {visible} are, {missing} are not."
+        if transaction.outcome == "committed" and missing:
+            yield f"Transaction {transaction.number} was committed, and {missing} are not seen."
+        if transaction.outcome == "committed" and (failed := [e.number for e in mine if e.final_error is not None]):
+            yield f"Transaction {transaction.number} was committed, and {failed} had failed."
+    if ledger.fenced and not plan.may_be_fenced and ErrorCode.INVALID_PRODUCER_EPOCH not in evidence.codes:
+        yield f"Nobody took over, and the producer was fenced: {ledger.fenced[0]!r}."
 
 
 def _duplicates(log: Log) -> Iterable[str]:
     """Records that are stored twice in one topic; a topic that was created again is another one."""
     found: Counter[tuple[str, int, int]] = Counter()
     for (name, which, _), numbers in log.items():
-        found.update((name, which, number) for number in numbers)
+        found.update((name, which, number) for number in numbers.values())
     for (name, _, number), times in found.items():
         if times > 1:
             yield f"Record {number} is stored {times} times in {name}."
@@ -157,7 +194,7 @@ def _order(plan: Plan, ledger: Ledger, log: Log) -> Iterable[str]:
     for (topic, _, partition), numbers in log.items():
         latest = -1
         latest_number = -1
-        for number in dict.fromkeys(numbers):
+        for number in dict.fromkeys(numbers.values()):
             entry = ledger.entries[number]
             if plan.near_the_end and isinstance(entry.final_error, UnknownOutcomeError):
                 # A batch that was given up may still come, and nothing tells brokers that a newer id has taken over.

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 from unittest import mock
 
 from aioprod.errors import CorruptRecordError, ErrorCode
-from aioprod.messages import ProduceRequest
+from aioprod.messages import AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest, ProduceRequest
 from aioprod.records.parser import parse_batches
 from aioprod.testing.fake.requests import HANDLERS
 from aioprod.testing.simulation.trace import Trace
 from simulation.ledger import number_in
 
 __all__ = ["commented"]
+
+TOLD: tuple[type[Any], ...] = (InitProducerIdRequest, AddPartitionsToTxnRequest, EndTxnRequest)
+"""Requests that are told of as they are."""
 
 
 @contextlib.contextmanager
@@ -34,8 +37,18 @@ def commented(trace: Trace) -> Iterator[None]:
                 trace.comment(f"node {call.node_id}: {where} {_described(data.records)} -> {code!r} {offset}")
         return answer
 
-    with mock.patch.dict(HANDLERS, {ProduceRequest: handle}):
+    others = {kind: _commenting(trace, kind.NAME, HANDLERS[kind]) for kind in TOLD}
+    with mock.patch.dict(HANDLERS, {ProduceRequest: handle, **others}):
         yield
+
+
+def _commenting(trace: Trace, name: str, answer: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    def handle(call: Any, request: Any) -> Any:
+        response = answer(call, request)
+        trace.comment(f"node {call.node_id}: {name} v{call.version} {request} -> {response}")
+        return response
+
+    return handle
 
 
 def _described(records: Any) -> str:

@@ -12,10 +12,20 @@ from typing import Any
 from aioprod import TopicPartition
 from aioprod.core.accumulator import Accumulator
 from aioprod.errors import ErrorCode
-from aioprod.messages import ApiVersionsRequest, MetadataRequest, ProduceRequest, ProduceResponse
+from aioprod.messages import (
+    AddPartitionsToTxnRequest,
+    ApiVersionsRequest,
+    EndTxnRequest,
+    FindCoordinatorRequest,
+    InitProducerIdRequest,
+    MetadataRequest,
+    ProduceRequest,
+    ProduceResponse,
+)
 from aioprod.messages.produce import BatchIndexAndErrorMessage, PartitionProduceResponse
 from aioprod.records.parser import parse_batches
 from aioprod.testing.fake import FakeCluster, FakeTopic, Fault
+from aioprod.testing.fake.log import Isolation
 from aioprod.testing.simulation import SimulatedLoop, Wire
 from simulation.ledger import Log, numbers_of
 from simulation.plan import Plan
@@ -49,6 +59,13 @@ MAYBE_STORED = (
     ErrorCode.NOT_LEADER_OR_FOLLOWER,
     ErrorCode.KAFKA_STORAGE_ERROR,
     ErrorCode.UNKNOWN_SERVER_ERROR,
+)
+COORDINATED = (FindCoordinatorRequest, InitProducerIdRequest, AddPartitionsToTxnRequest, EndTxnRequest)
+COORDINATOR_ERRORS = (
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.CONCURRENT_TRANSACTIONS,
 )
 GARBAGE = (
     b"\x00\x00\x00\x05hello",
@@ -106,18 +123,18 @@ class Gremlin:
     def forget(self) -> set[int]:
         """After a long calm: leaders forget the producers, or the ends of their logs; the numbers that are lost."""
         lost: set[int] = set()
-        for topic in self.cluster.topics.values() if self.plan.calm else ():
+        for topic in self.cluster.topics.values():
             for partition in topic.partitions:
-                partition.producers.clear()
+                partition.producers.expire()
                 if self.plan.calm == "truncate":
                     for _ in range(min(self.random.randint(0, 3), len(partition.log))):
                         batch = partition.log.pop().batch
                         partition.next_offset = batch.base_offset
-                        lost.update(numbers_of(batch.records()))
+                        lost.update(numbers_of(batch.records()).values())
                     for batch, _ in partition.log:
                         if batch.producer_id >= 0:
                             partition.producers.of(batch.producer_id).append(batch, batch.base_offset)
-        self.injected[self.plan.calm or "nothing forgotten"] += 1
+        self.injected[self.plan.calm] += 1
         return lost
 
     # -- requests ----------------------------------------------------------------------------------------------------
@@ -201,6 +218,22 @@ class Gremlin:
 
     def _delay_s(self) -> float:
         return self.random.choice([0.0, 0.0, self.random.random()])
+
+    # -- transactions ------------------------------------------------------------------------------------------------
+
+    def _coordinator(self) -> None:
+        kind = self.random.choice(COORDINATED)
+        if self.random.random() < 0.5:
+            self._order(kind, error=self.random.choice(COORDINATOR_ERRORS), times=self.random.choice([1, 1, 3]))
+        else:
+            how = self.random.choice(["before", "after", "lurking"])
+            self._order(kind, drop=how, delay_s=self._delay_s())
+
+    def _move_coordinator(self) -> None:
+        self.cluster.move_coordinator("simulated", self._node())
+
+    def _finalize(self) -> None:
+        self.cluster.finalize(self.random.choice([1, 2]))
 
     # -- connections -------------------------------------------------------------------------------------------------
 
@@ -288,7 +321,9 @@ class Gremlin:
     def _upgrade(self) -> None:
         """Another version from now on, which is told to those who connect."""
         broker = self.cluster.brokers[self._node()]
-        broker.versions[ProduceRequest] = (3, self.random.randint(7, ProduceRequest.VERSIONS[1]))
+        # Brokers without version 12 have no transaction.version 2.
+        least = 12 if self.plan.transaction_version else 7
+        broker.versions[ProduceRequest] = (3, self.random.randint(least, ProduceRequest.VERSIONS[1]))
         self._mend(broker.cut())
 
     # -- topics ------------------------------------------------------------------------------------------------------
@@ -321,10 +356,10 @@ class Gremlin:
         config = {} if limit is None else {"max_message_bytes": limit}
         self.cluster.create_topic(name, self.plan.topics[name], **config)
 
-    def logs(self) -> Log:
+    def logs(self, isolation: Isolation = "read_uncommitted") -> Log:
         """The records in all topics that there are and were."""
         return {
-            (topic.name, which, index): numbers_of(partition.records())
+            (topic.name, which, index): numbers_of(partition.records(isolation))
             for which, topic in enumerate([*self.buried, *self.cluster.topics.values()])
             for index, partition in enumerate(topic.partitions)
         }

@@ -10,10 +10,10 @@ from aioprod import ProducerRecord, RecordMetadata
 from aioprod.errors import AioprodError, DeliveryError
 from aioprod.records.parser import ParsedRecord
 
-__all__ = ["Entry", "Ledger", "Log", "number_in", "numbers_of"]
+__all__ = ["Entry", "Ledger", "Log", "Transaction", "number_in", "numbers_of"]
 
-Log = dict[tuple[str, int, int], list[int]]
-"""Name of a topic, which of the topics of that name, and partition: to the numbers of the records there, in order."""
+Log = dict[tuple[str, int, int], dict[int, int]]
+"""Name of a topic, which of the topics of that name, and partition: the numbers of the records there by offset."""
 
 
 @dataclass(slots=True)
@@ -33,6 +33,7 @@ class Entry:
     begun_s: float
     accepted: int | None = None
     refused: BaseException | None = None
+    transaction: int | None = None
     metadata: RecordMetadata | None = None
     error: BaseException | None = None
     somewhere: Mapping[int, frozenset[int]] | None = None
@@ -50,6 +51,16 @@ class Entry:
         return self.error or (self.reported[0] if self.reported else None)
 
 
+@dataclass(slots=True)
+class Transaction:
+    """One transaction: `outcome` is "committed" or "aborted" once somebody was told; `asked` whether to commit it."""
+
+    number: int
+    outcome: str = ""
+    asked: bool = False
+    errors: list[AioprodError] = field(default_factory=list)
+
+
 class Ledger:
     """All entries by number; each is told here what became of it. `closing_s` is when the producer was closed."""
 
@@ -57,6 +68,9 @@ class Ledger:
         self.entries: list[Entry] = []
         self.problems: list[str] = []
         self.closing_s = math.inf
+        self.transactions: list[Transaction] = []
+        self.fenced: list[AioprodError] = []
+        self._open: Transaction | None = None
         self._clock = clock
         self._events = 0
 
@@ -64,6 +78,16 @@ class Ledger:
         """The number of an event: later ones have higher numbers."""
         self._events += 1
         return self._events
+
+    def begin_transaction(self) -> Transaction:
+        """What is sent from now on belongs to it."""
+        self._open = Transaction(len(self.transactions))
+        self.transactions.append(self._open)
+        return self._open
+
+    def end_transaction(self) -> None:
+        """What is sent from now on belongs to none."""
+        self._open = None
 
     def begin(self, topic: str, partition: int | None, style: str) -> Entry:
         """A record is about to be given to the producer."""
@@ -75,6 +99,12 @@ class Ledger:
         """It has been accepted by now."""
         if entry.accepted is None:
             entry.accepted = self.event()
+            self.join(entry)
+
+    def join(self, entry: Entry) -> None:
+        """It belongs to the transaction that is open, if one is."""
+        if entry.transaction is None and self._open is not None:
+            entry.transaction = self._open.number
 
     def hear(self, entry: Entry, metadata: RecordMetadata | None, error: BaseException | None) -> None:
         """Its sender was told the outcome."""
@@ -110,9 +140,12 @@ def number_in(value: object) -> int | None:
     return int(head) if colon and head.isdigit() else None
 
 
-def numbers_of(records: Iterable[ParsedRecord]) -> list[int]:
-    """The numbers of the records in a log; raises ValueError for one that nobody sent."""
-    numbers = [number_in(record.value) for record in records]
-    if None in numbers:
-        raise ValueError("The log holds a record that nobody sent.")
-    return [number for number in numbers if number is not None]
+def numbers_of(records: Iterable[ParsedRecord]) -> dict[int, int]:
+    """The numbers of records by offset; raises ValueError for one that nobody sent."""
+    numbers: dict[int, int] = {}
+    for record in records:
+        number = number_in(record.value)
+        if number is None:
+            raise ValueError("The log holds a record that nobody sent.")
+        numbers[record.offset] = number
+    return numbers

@@ -30,6 +30,7 @@ FAULTS = (
     "recreate",
     "upgrade",
 )
+TRANSACTION_FAULTS = ("coordinator", "move coordinator", "finalize")
 
 
 @dataclass
@@ -41,6 +42,7 @@ class Plan:
     topics: dict[str, int]
     created_late: bool
     options: dict[str, Any]
+    transaction_version: int
     records: int
     senders: int
     pause_max_s: float
@@ -74,6 +76,7 @@ class Plan:
             topics=topics,
             created_late=random.random() < 0.15,
             options=_options(random),
+            transaction_version=pick([0, 0, 0, 1, 2]),
             records=pick([10, 30, 60, 100]),
             senders=random.randint(1, 4),
             pause_max_s=pick([0.0, 0.002, 0.02, 0.2, 1.0]),
@@ -100,8 +103,28 @@ class Plan:
                 "room": pick([500, 5000, 262_144]),
             },
         )
+        if plan.transaction_version:
+            plan._make_transactional()
         plan._make_possible()
         return plan
+
+    def _make_transactional(self) -> None:
+        """All is sent in transactions, whose length says nothing of a topic that is not the same any more."""
+        random = Random(self.seed + 1)
+        self.options |= {
+            "enable_idempotence": True,
+            "acks": "all",
+            "retries": 2**31 - 1,
+            "buffer_memory": 32_000_000,
+            "transactional_id": "simulated",
+            "transaction_timeout_ms": random.choice([2_000, 60_000, 900_000]),
+        }
+        self.created_late = self.near_the_end = False
+        self.flushes = 0.0
+        self.calm = ""
+        self.faults = tuple(
+            sorted({*self.faults, *random.sample(TRANSACTION_FAULTS, random.randint(0, 3))} - {"recreate"})
+        )
 
     def _make_possible(self) -> None:
         """A network that never lets an answer come in time shows nothing; one that is cut too small takes for ever."""
@@ -121,6 +144,11 @@ class Plan:
     def idempotent(self) -> bool:
         """Whether records are promised to be stored once."""
         return bool(self.options["enable_idempotence"])
+
+    @property
+    def may_be_fenced(self) -> bool:
+        """Whether a transaction may take longer than the coordinator waits, which then ends it and fences us."""
+        return int(self.options["transaction_timeout_ms"]) < 900_000
 
     @property
     def ordered(self) -> bool:

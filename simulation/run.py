@@ -22,6 +22,7 @@ from simulation.comments import commented
 from simulation.gremlin import Gremlin
 from simulation.ledger import Entry, Ledger
 from simulation.plan import Plan
+from simulation.transactor import Transactor
 from simulation.work import Work
 
 __all__ = ["Result", "run_seed"]
@@ -85,11 +86,15 @@ class Run:
         self.ledger = Ledger(loop.time)
         self.report: DeliveryReport | None = None
         self.producer: Producer | None = None
+        self.transactor: Transactor | None = None
+        self.bumps: int | None = None
 
     async def all(self) -> None:
         """Start, send while things break, mend, end, and look what became of it."""
         plan, loop, ledger = self.plan, self.loop, self.ledger
-        async with FakeCluster(plan.brokers, seed=plan.seed) as cluster:
+        async with FakeCluster(
+            plan.brokers, transaction_version=plan.transaction_version or 2, seed=plan.seed
+        ) as cluster:
             cluster.state.auto_create = not plan.created_late
             # A producer hears of partitions that were added when it asks again, after metadata.max.age.ms.
             cluster.state.default_partitions = max(plan.topics.values())
@@ -106,7 +111,11 @@ class Run:
                     await self._go_far(producer, cluster, work)
             breaking = loop.create_task(gremlin.run())
             creating = loop.create_task(self._create_late(gremlin))
-            await work.run()
+            if plan.transaction_version:
+                self.transactor = Transactor(work, producer, ledger, Random(plan.seed + 3))
+                await self.transactor.run(plan.records)
+            else:
+                await work.run()
             await asyncio.wait([creating])
             await self._end(producer, work, gremlin, breaking)
             self.result.injected += gremlin.injected
@@ -125,8 +134,8 @@ class Run:
                 await work.send(self.ledger.begin(topic, index, "send"))
         last = 2**31 - 1 - self.loop.random.randrange(30)
         epoch = self.loop.random.choice([0, 32765, 32766, 32767])
-        for name, topic in producer._engine.accumulator.topics.items():
-            for ours, theirs in zip(topic.partitions, cluster.topics[name].partitions, strict=True):
+        for name, known in producer._engine.accumulator.topics.items():
+            for ours, theirs in zip(known.partitions, cluster.topics[name].partitions, strict=True):
                 state = theirs.producers.get(ours.producer_id)
                 if state is None:
                     continue
@@ -172,19 +181,27 @@ class Run:
     async def _go_on(self, producer: Producer, work: Work, gremlin: Gremlin) -> None:
         """Nothing is broken any more: what is held gets its outcome, and every partition goes on."""
         await self._flush(producer, work)
-        await asyncio.sleep(CALM_S)
+        if self.transactor is not None:
+            await self._go_on_in_transactions(self.transactor)
+            return
         self.plan.size_max = 0
-        for number in gremlin.forget():
-            self.ledger.entries[number].lost = True
+        await self._until_all_take(producer, work, ROUNDS_MAX)
+        if self.plan.calm:
+            await asyncio.sleep(CALM_S)
+            self.bumps = self._bumps(producer)
+            for number in gremlin.forget():
+                self.ledger.entries[number].lost = True
+            # Connections that are idle may have broken meanwhile, which the first record finds out.
+            await self._until_all_take(producer, work, 2)
+
+    async def _until_all_take(self, producer: Producer, work: Work, rounds: int) -> None:
+        """Send to each partition until it has taken what it got; in so many rounds every one has to."""
         waiting = [(topic, index) for topic, count in self.plan.topics.items() for index in range(count)]
         entries: list[Entry] = []
-        for _ in range(ROUNDS_MAX):
-            entries = []
-            for topic, index in waiting:
-                for _ in range(2):
-                    entry = self.ledger.begin(topic, index, "submit")
-                    entries.append(entry)
-                    work.spawn(work.send(entry))
+        for _ in range(rounds):
+            entries = [self.ledger.begin(topic, index, "submit") for topic, index in waiting for _ in range(2)]
+            for entry in entries:
+                work.spawn(work.send(entry))
             await asyncio.sleep(0)
             await self._flush(producer, work)
             await work.all_told()
@@ -193,6 +210,17 @@ class Run:
                 return
         last = {entry.final_error or entry.refused for entry in entries}
         self.result.problems.append(f"Nothing is broken, and still {waiting} take no records: {last}")
+
+    async def _go_on_in_transactions(self, transactor: Transactor) -> None:
+        """Nothing is broken any more: a transaction can be committed, or the producer was fenced."""
+        for _ in range(ROUNDS_MAX):
+            if transactor.is_over and (self.ledger.fenced or self.plan.may_be_fenced):
+                return
+            transaction = await transactor.one(3)
+            if transaction is not None and transaction.outcome == "committed":
+                return
+        last = [transaction.errors for transaction in self.ledger.transactions[-2:]]
+        self.result.problems.append(f"Nothing is broken, and still no transaction is committed: {last}")
 
     async def _flush(self, producer: Producer, work: Work) -> None:
         before = [entry for entry in self.ledger.entries if entry.accepted is not None]
@@ -222,8 +250,12 @@ class Run:
             self.result.outcomes["delivered" if error is None else type(error).__name__] += 1
 
     def _evidence(self, producer: Producer, gremlin: Gremlin) -> Evidence:
+        bumps = self._bumps(producer) if self.bumps is None else self.bumps
+        return Evidence(gremlin.logs(), gremlin.logs("read_committed"), self.report, bumps, gremlin.codes)
+
+    def _bumps(self, producer: Producer) -> int:
         sequences = producer._engine.accumulator.sequences
-        return Evidence(gremlin.logs(), self.report, 0 if sequences is None else sequences.bumps, gremlin.codes)
+        return 0 if sequences is None else sequences.bumps
 
     def picture(self) -> str:
         """What the producer says of itself, and who waits for what."""

@@ -56,13 +56,13 @@ class Work:
     async def _sender(self, count: int) -> None:
         random = self.random
         while count > 0:
-            count -= await self._one_step()
+            count -= await self.one_step()
             if random.random() < 0.5:
                 await asyncio.sleep(random.choice([0.0, random.random() * self.plan.pause_max_s]))
             if random.random() < self.plan.flushes:
                 await self._flush()
 
-    async def _one_step(self) -> int:
+    async def one_step(self) -> int:
         """Send something; how many records that were."""
         style = self.random.choice(self.plan.styles)
         topic = self.random.choice(list(self.plan.topics))
@@ -159,6 +159,7 @@ class Work:
     async def _send_many(self, topic: str, partition: int | None, entries: list[Entry]) -> None:
         for entry in entries:
             entry.begun = self.ledger.event()
+            self.ledger.join(entry)
         values = [self.value_of(entry) for entry in entries]
         try:
             result = await self.producer.send_many(topic, values, partition=partition)

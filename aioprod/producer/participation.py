@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 from aioprod.core.transactions import TransactionEvent, TransactionState
 from aioprod.errors import AioprodError, TransactionAbortedError, UsageError
 from aioprod.producer.coordination import ProducerIdentity
-from aioprod.producer.transactions import FIRST_IMPLICIT, Present, Transactions
+from aioprod.producer.transaction_effects import Present
+from aioprod.producer.transactions import FIRST_IMPLICIT, Transactions
 
 if TYPE_CHECKING:
     from aioprod.producer.handle import TransactionHandle

@@ -21,7 +21,20 @@ from aioprod.producer.results import Delivery
 from aioprod.producer.sender import Sender
 from aioprod.producer.topics import Topics
 
-__all__ = ["Effects"]
+__all__ = ["Effects", "Present"]
+
+
+@dataclass(slots=True)
+class Present:
+    """What is to be remembered of a transaction.
+
+    `implicit`: Produce and TxnOffsetCommit add to it by themselves. `is_known`: the coordinator has heard of it, so
+    that it has to be ended; `is_doubtful`: it may have, as an answer was lost.
+    """
+
+    implicit: bool
+    is_known: bool = False
+    is_doubtful: bool = False
 
 
 @dataclass(slots=True, kw_only=True)

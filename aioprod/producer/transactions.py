@@ -22,7 +22,7 @@ from aioprod.errors import (
 )
 from aioprod.net.tasks import Supervisor
 from aioprod.producer.coordination import Coordination, GroupMetadata, ProducerIdentity, Refused
-from aioprod.producer.transaction_effects import Effects
+from aioprod.producer.transaction_effects import Effects, Present
 from aioprod.types import TopicPartition
 
 __all__ = ["Transactions"]
@@ -35,19 +35,6 @@ PATIENCE_S: Final = 30.0
 
 S = TransactionState
 E = TransactionEvent
-
-
-@dataclass(slots=True)
-class Present:
-    """What is to be remembered of a transaction.
-
-    `implicit`: Produce and TxnOffsetCommit add to it by themselves. `is_known`: the coordinator has heard of it, so
-    that it has to be ended; `is_doubtful`: it may have, as an answer was lost.
-    """
-
-    implicit: bool
-    is_known: bool = False
-    is_doubtful: bool = False
 
 
 @dataclass(slots=True)
@@ -209,6 +196,8 @@ class Transactions:
             raise self._late(end.call)
         if end.task.cancelled():
             raise ProducerClosedError(f"The producer was closed before {end.call.value} had ended.")
+        if (bug := end.task.exception()) is not None:
+            raise AioprodError(f"{end.call.value} failed in a way that nobody expected: {bug!r}.") from bug
         if end.error is not None:
             raise end.error.again()
 
@@ -223,7 +212,8 @@ class Transactions:
         await self._effects.flush(None)
         async with self._asking:
             present = self._present
-            ended = await self._tried(Step.ABORT)
+            # What was on the wire may have told that the producer is fenced.
+            ended = self.state is S.ABORTING and await self._tried(Step.ABORT)
             if ended and not present.implicit and (self._effects.has_gap or present.is_doubtful):
                 ended = await self._tried(Step.INITIALIZE)
             for partition in self._held:
@@ -248,7 +238,6 @@ class Transactions:
             self._end.error = self._own(refused, self._end.call)
         except AioprodError as error:
             self._break(error)
-            self._end.error = error
         return False
 
     async def _take(self, step: Step) -> ProducerIdentity:
@@ -324,15 +313,10 @@ class Transactions:
         """A batch of the transaction was not delivered, for the reason in `message`."""
         error = TransactionAbortedError(message)
         error.__cause__ = batch.cause
-        meaning = None if batch.code is None else FATAL_FOR_RECORDS.get(batch.code)
-        if meaning is None:
-            self.failed(error)
-        elif meaning is Meaning.FENCED:
-            fenced = self._coordination.fenced(message.rstrip("."))
-            fenced.__cause__ = batch.cause
-            self._break(fenced)
-        else:
+        if batch.code in FATAL_FOR_RECORDS:
             self._break(batch.cause if isinstance(batch.cause, AioprodError) else error)
+        else:
+            self.failed(error)
 
     def _refused(self, refused: Refused) -> None:
         """A coordinator refused something: the transaction fails, or the producer."""
@@ -363,6 +347,8 @@ class Transactions:
         if self.state is not S.FATAL_ERROR:
             self.error = error
             self._advance(E.BROKEN)
+            if self._end is not None and not self._end.task.done():
+                self._end.error = error
             self._effects.give_up_unsent("the producer has failed.", error)
 
     # --- small things

@@ -138,12 +138,33 @@ async def test_fenced_at_a_record(cluster: FakeCluster, code: ErrorCode) -> None
     async with transacting(cluster) as producer:
         await producer.begin_transaction()
         cluster.fault(ProduceRequest, error=code)
-        with pytest.raises(RejectedError, match=code.name):
+        with pytest.raises(RejectedError, match=code.name) as raised:
             await producer.send("t", b"lost", partition=0)
+        assert isinstance(raised.value.__cause__, ProducerFencedError)
+        assert isinstance(raised.value.__cause__.__cause__, BrokerError)
+        assert str(raised.value).count("Hint:") == 1
         with pytest.raises(ProducerFencedError, match=code.name):
             await producer.send("t", b"never taken")
         with pytest.raises(ProducerFencedError, match=r"transaction\.timeout\.ms=60000"):
             await producer.commit_transaction()
+
+
+async def test_fenced_while_an_abort_waits_for_the_wire(cluster: FakeCluster) -> None:
+    async with transacting(cluster) as producer:
+        await producer.begin_transaction()
+        await producer.send("t", b"lost", partition=0)
+        held = cluster.fault(ProduceRequest, hold=True, error=ErrorCode.INVALID_PRODUCER_EPOCH)
+        future = producer.submit("t", b"lost", partition=1)
+        await held.reached.wait()
+        aborting = asyncio.create_task(producer.abort_transaction())
+        await turns()
+        held.release()
+        with pytest.raises(ProducerFencedError):
+            await aborting
+        with pytest.raises(RejectedError):
+            await future
+        assert state_of(producer) is S.FATAL_ERROR
+    assert "EndTxn" not in seen(cluster)
 
 
 @pytest.mark.parametrize(

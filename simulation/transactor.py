@@ -1,0 +1,135 @@
+"""Transactions, one after the other: committed, aborted, cancelled, and what their callers can know of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from random import Random
+
+from aioprod import Producer
+from aioprod.core.transactions import TransactionState
+from aioprod.errors import AioprodError, FlushTimeoutError, ProducerFencedError, RequestTimedOutError
+from simulation.ledger import Ledger, Transaction
+from simulation.work import Work
+
+__all__ = ["Transactor"]
+
+TRIES_MAX = 30
+"""How often the end of a transaction is asked for again after `max.block.ms` has passed."""
+
+
+class Transactor:
+    """Runs transactions over the steps of a `Work`."""
+
+    def __init__(self, work: Work, producer: Producer, ledger: Ledger, random: Random) -> None:
+        self.work = work
+        self.producer = producer
+        self.ledger = ledger
+        self.random = random
+
+    async def run(self, records: int) -> None:
+        """Transactions until so many records were sent, or the producer can do no more."""
+        while records > 0 and not self.is_over:
+            count = self.random.randint(1, 12)
+            records -= count
+            await self.one(count)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the producer takes nothing more."""
+        transactions = self.producer._engine.transactions
+        return (
+            transactions is None
+            or transactions.state is TransactionState.FATAL_ERROR
+            or self.producer._engine.guard.state.value != "running"
+        )
+
+    async def one(self, count: int) -> Transaction | None:
+        """One transaction of so many records, if one can be begun."""
+        if not await self._told(self.producer.begin_transaction):
+            await self._clear()
+            return None
+        transaction = self.ledger.begin_transaction()
+        wants_commit = self.random.random() < 0.7
+        body = self.work.spawn(self._body(transaction, count, wants_commit))
+        timer = None
+        if self.random.random() < self.work.plan.cancels:
+            timer = asyncio.get_running_loop().call_later(self.random.random(), body.cancel)
+        await asyncio.wait([body])
+        if timer is not None:
+            timer.cancel()
+        if body.cancelled():
+            # Where it was when it was cancelled nobody knows; the state of the producer tells.
+            await self._clear(transaction)
+        self.ledger.end_transaction()
+        return transaction
+
+    async def _body(self, transaction: Transaction, count: int, wants_commit: bool) -> None:
+        while count > 0:
+            count -= await self.work.one_step()
+            if self.random.random() < 0.3:
+                await asyncio.sleep(self.random.random() * self.work.plan.pause_max_s)
+        for _ in range(3):
+            # Tasks that were begun make their call.
+            await asyncio.sleep(0)
+        if wants_commit:
+            await self._commit(transaction)
+        else:
+            await self._abort(transaction)
+
+    async def _commit(self, transaction: Transaction) -> None:
+        for _ in range(TRIES_MAX):
+            transaction.asked = True
+            try:
+                await self.producer.commit_transaction()
+            except (RequestTimedOutError, FlushTimeoutError):
+                continue
+            except AioprodError as error:
+                self._failed(transaction, error)
+                await self._clear(transaction)
+                return
+            transaction.outcome = "committed"
+            return
+
+    async def _abort(self, transaction: Transaction) -> None:
+        for _ in range(TRIES_MAX):
+            try:
+                await self.producer.abort_transaction()
+            except RequestTimedOutError:
+                continue
+            except AioprodError as error:
+                self._failed(transaction, error)
+                return
+            transaction.outcome = "aborted"
+            return
+
+    def _failed(self, transaction: Transaction, error: AioprodError) -> None:
+        transaction.errors.append(error)
+        if isinstance(error, ProducerFencedError):
+            self.ledger.fenced.append(error)
+
+    async def _clear(self, transaction: Transaction | None = None) -> None:
+        """See that the next transaction can begin."""
+        transactions = self.producer._engine.transactions
+        assert transactions is not None
+        for _ in range(TRIES_MAX):
+            state = transactions.state
+            if state in (TransactionState.READY, TransactionState.FATAL_ERROR) or self.is_over:
+                return
+            if state in (TransactionState.IN_TRANSACTION, TransactionState.ABORTABLE_ERROR, TransactionState.ABORTING):
+                if await self._told(self.producer.abort_transaction) and transaction is not None:
+                    transaction.outcome = "aborted"
+            elif state is TransactionState.UNINITIALIZED:
+                await self._told(self.producer.init_transactions)
+            elif await self._told(self.producer.commit_transaction) and transaction is not None:
+                transaction.outcome = "committed"
+
+    async def _told(self, call: Callable[[], Awaitable[None]]) -> bool:
+        """Whether a call succeeds."""
+        try:
+            await call()
+        except AioprodError as error:
+            if isinstance(error, ProducerFencedError):
+                self.ledger.fenced.append(error)
+            return False
+        return True
