@@ -33,7 +33,7 @@ class Failure:
     def error(self, index: int) -> DeliveryError:
         """The exception for the record at `index` of the batch."""
         message = self.message
-        if self.reasons is not None:
+        if self.reasons is not None and index in self.reasons:
             message += f" This record: {self.reasons[index]}"
         error = self.family(
             message,

@@ -182,10 +182,11 @@ class Outcomes:
         count = batch.builder.count
         named = {error.batch_index: error.batch_index_error_message for error in answer.record_errors}
         culprits = sorted(index for index in named if 0 <= index < count)
-        reasons = {position: named[index] or "no reason given." for position, index in enumerate(culprits)}
+        reasons = {index: named[index] or "no reason given." for index in culprits}
         # An open transaction is lost with the culprits; its others have no use for new sequence numbers.
         if culprits and len(culprits) < count and self._may_divide(batch) and not self._settings.transactional:
             batch = set_apart(self._accumulator, batch, culprits, now)
+            reasons = dict(enumerate(reasons.values()))
         assert batch.cause is not None
         why = batch.cause.message if isinstance(batch.cause, AioprodError) else str(batch.cause)
         self.fail(batch, now, why, reasons or None)
