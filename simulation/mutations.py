@@ -156,12 +156,6 @@ _ALL = (
         "if self.retrying or self.lost_serial >= 0",
     ),
     Mutation(
-        "an answer that was lost leaves no hole",
-        "aioprod.core.sequences",
-        "        partition.lost_serial = max(partition.lost_serial, batch.serial)\n",
-        "",
-    ),
-    Mutation(
         "sequence numbers grow beyond 2**31",
         "aioprod.core.sequences",
         "SEQUENCE_MASK = 0x7FFFFFFF",

@@ -181,10 +181,10 @@ class Run:
     async def _go_on(self, producer: Producer, work: Work, gremlin: Gremlin) -> None:
         """Nothing is broken any more: what is held gets its outcome, and every partition goes on."""
         await self._flush(producer, work)
+        self.plan.size_max = 0
         if self.transactor is not None:
             await self._go_on_in_transactions(self.transactor)
             return
-        self.plan.size_max = 0
         await self._until_all_take(producer, work, ROUNDS_MAX)
         if self.plan.calm:
             await asyncio.sleep(CALM_S)
