@@ -29,6 +29,10 @@ class Transactor:
 
     async def run(self, records: int) -> None:
         """Transactions until so many records were sent, or the producer can do no more."""
+        for topic in self.work.plan.topics:
+            # A call that waits for its topic may belong to a later transaction than the one it was made in.
+            while not self.is_over and not await self._told(lambda topic=topic: self.producer.partitions_for(topic)):
+                pass
         while records > 0 and not self.is_over:
             count = self.random.randint(1, 12)
             records -= count
@@ -124,7 +128,7 @@ class Transactor:
             elif await self._told(self.producer.commit_transaction) and transaction is not None:
                 transaction.outcome = "committed"
 
-    async def _told(self, call: Callable[[], Awaitable[None]]) -> bool:
+    async def _told(self, call: Callable[[], Awaitable[object]]) -> bool:
         """Whether a call succeeds."""
         try:
             await call()
