@@ -66,7 +66,8 @@ async def test_every_record_has_one_outcome_and_it_is_true(
     source = random.Random(seed)
     topic = await make_topic(proxied_cluster, source.choice((1, 3, 8)))
     ledger = Ledger()
-    producer = Producer(proxied_cluster.bootstrap_servers, **settings(source))
+    options = settings(source)
+    producer = Producer(proxied_cluster.bootstrap_servers, **options)
     await producer.start()
     troubling = asyncio.create_task(trouble(proxied_cluster.proxies[1], source))
     async with asyncio.TaskGroup() as group:
@@ -77,5 +78,5 @@ async def test_every_record_has_one_outcome_and_it_is_true(
     troubling.cancel()
     await asyncio.wait([troubling])
     assert producer.buffered == (0, 0)
-    ledger.check(await stored(proxied_cluster, topic), report)
+    ledger.check(await stored(proxied_cluster, topic), report, idempotent=options["enable_idempotence"])
     figures.add(f"records in chaos {seed}", ", ".join(f"{count} {name}" for name, count in ledger.outcomes().items()))

@@ -136,6 +136,29 @@ async def test_a_topic_that_is_deleted_and_created_again(proxied_cluster: KafkaC
     assert [record.value for record in await stored(proxied_cluster, unused_topic)] == delivered
 
 
+async def test_records_follow_to_a_topic_that_is_created_again(
+    proxied_cluster: KafkaCluster, unused_topic: str
+) -> None:
+    """Those sent while the topic was gone arrive in the new one, once and in order."""
+    async with Producer(
+        proxied_cluster.bootstrap_servers, topic_recreation="follow", batch_size=100, linger_ms=0
+    ) as producer:
+        await proxied_cluster.create_topic(unused_topic)
+        for number in range(5):
+            assert (await producer.send(unused_topic, b"old")).offset == number
+        await proxied_cluster.delete_topic(unused_topic)
+        futures = [producer.submit(unused_topic, b"new %03d" % number) for number in range(100)]
+        await asyncio.sleep(1.0)
+        text = producer.explain(unused_topic, 0)
+        assert text.startswith(f"100 records of {unused_topic}-0 in "), text
+        await proxied_cluster.create_topic(unused_topic)
+        async with asyncio.timeout(60):
+            assert [(await future).offset for future in futures] == list(range(100))
+        assert producer.explain(unused_topic, 0).startswith("Nothing is held for ")
+    read = [record.value for record in await stored(proxied_cluster, unused_topic)]
+    assert read == [b"new %03d" % number for number in range(100)]
+
+
 # --- what topics ask for
 
 

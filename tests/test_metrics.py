@@ -89,6 +89,7 @@ def test_producer_metrics() -> None:
     assert set(snapshot.values()) >= {0, 2.0, 5}
     assert set(snapshot) == {
         "record_send_total",
+        "epoch_bumps",
         "record_retry_total",
         "record_error_total",
         "batch_split_total",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -122,5 +123,5 @@ def _kinds(errors: Mapping[str, int]) -> Counter[str]:
     """Errors without what differs from record to record: numbers and addresses."""
     kinds: Counter[str] = Counter()
     for error, count in errors.items():
-        kinds["".join("N" if letter.isdigit() else letter for letter in error)] += count
+        kinds[re.sub(r"[0-9]+([.:][0-9]+)*", "N", error)] += count
     return kinds

@@ -73,7 +73,7 @@ class Stage:
         """Let a fault happen and the cluster recover from it."""
         self.counts[name] += 1
         await FAULTS[name](self)
-        if name not in _HARD:
+        if name not in _WITHOUT_RECOVERY:
             await self.brokers.healed()
             await asyncio.sleep(CALM_S)
 
@@ -105,20 +105,30 @@ async def leaders_moved(stage: Stage) -> None:
         await asyncio.sleep(CALM_S)
 
 
+@asynccontextmanager
+async def cutting(stage: Stage) -> AsyncIterator[None]:
+    """Cut connections after some more bytes of either direction, so in the midst of a request or of an answer."""
+    work = asyncio.create_task(_cut_again_and_again(stage))
+    try:
+        yield
+    finally:
+        work.cancel()
+        await asyncio.wait([work])
+        for proxy in stage.cluster.proxies.values():
+            proxy.to_client.cut_after_bytes = proxy.to_target.cut_after_bytes = None
+
+
+async def _cut_again_and_again(stage: Stage) -> None:
+    while True:
+        proxy = stage.source.choice(list(stage.cluster.proxies.values()))
+        direction = stage.source.choice((proxy.to_client, proxy.to_target))
+        direction.cut_after_bytes = stage.source.randint(1, CUT_AFTER_BYTES_MAX)
+        await asyncio.sleep(stage.source.uniform(0.02, 0.2))
+
+
 async def connections_cut(stage: Stage) -> None:
-    """After some more bytes of either direction, so in the midst of a request or of an answer."""
-    async with asyncio.timeout(NETWORK_S):
-        try:
-            while True:
-                proxy = stage.source.choice(list(stage.cluster.proxies.values()))
-                direction = stage.source.choice((proxy.to_client, proxy.to_target))
-                direction.cut_after_bytes = stage.source.randint(1, CUT_AFTER_BYTES_MAX)
-                await asyncio.sleep(stage.source.uniform(0.02, 0.2))
-        except asyncio.CancelledError:
-            pass
-        finally:
-            for proxy in stage.cluster.proxies.values():
-                proxy.to_client.cut_after_bytes = proxy.to_target.cut_after_bytes = None
+    async with cutting(stage):
+        await asyncio.sleep(NETWORK_S)
 
 
 async def latency(stage: Stage) -> None:
@@ -161,6 +171,11 @@ async def two_of_three_frozen(stage: Stage) -> None:
     await asyncio.sleep(stage.source.uniform(*CALM_HARD_S))
 
 
+async def two_of_three_frozen_and_cut(stage: Stage) -> None:
+    async with cutting(stage):
+        await two_of_three_frozen(stage)
+
+
 async def one_frozen(stage: Stage) -> None:
     victim = stage.brokers.leaders[Place(SOLO, 0)]
     await stage.cluster.pause(victim)
@@ -179,6 +194,7 @@ FAULTS: Final[dict[str, Callable[[Stage], Awaitable[None]]]] = {
     "topic deleted": topic_deleted,
     "disk full": disk_full,
     "two of three frozen": two_of_three_frozen,
+    "two of three frozen, connections cut": two_of_three_frozen_and_cut,
     "one frozen": one_frozen,
 }
-_HARD: Final = ("two of three frozen",)
+_WITHOUT_RECOVERY: Final = ("two of three frozen", "two of three frozen, connections cut")

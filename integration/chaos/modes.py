@@ -43,6 +43,7 @@ _FAULTS: Final = (
     "rolling restart",
     "disk full",
 )
+_FREEZES: Final = ("two of three frozen", "two of three frozen, connections cut")
 _IDEMPOTENT: Final[dict[str, dict[str, Any]]] = {
     "aioprod": {"enable_idempotence": True, "delivery_timeout_ms": 60_000},
     # It has no deadline of delivery, and with idempotence it retries for ever.
@@ -64,7 +65,7 @@ MODES: Final = {
     mode.name: mode
     for mode in (
         Mode("normal", "kills and pauses within the delivery deadline, 60 s", 60.0, _IDEMPOTENT, _FAULTS),
-        Mode("hard", "two of three brokers frozen for 10 s, deadline 6 s", 6.0, _HARD, ("two of three frozen",)),
+        Mode("hard", "two of three brokers frozen for 10 s, deadline 6 s", 6.0, _HARD, _FREEZES),
         Mode("frozen", "one broker frozen for 12 s, deadline 6 s", 6.0, _HARD, ("one frozen",)),
     )
 }

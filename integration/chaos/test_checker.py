@@ -83,6 +83,14 @@ def test_unknown_records_in_the_log_are_counted() -> None:
     assert (found.stored_unknown, dict(found.flaws)) == (3, {"out of order": 1})
 
 
+def test_errors_are_counted_by_kind() -> None:
+    ledger = Ledger()
+    for number in range(3):
+        sequence = ledger.new(MAIN, 0.0)
+        ledger.tell(MAIN, sequence, 1.0, N, error=f"{number + 9} records of main-{number}: 127.0.0.1:{number} is away")
+    assert dict(verdict(ledger).errors) == {"N records of main-N: N is away": 3}
+
+
 def test_records_of_unknown_places_and_of_topics_that_are_gone() -> None:
     assert judge(Ledger(), log(0, 1), late_after_s=1.0).flaws == {"invented": 2}
     ledger = told(D, Outcome.SILENT, place=Place("doomed", 0))

@@ -120,7 +120,8 @@ _GOING_ON = (Outcome.DELIVERED, Outcome.SILENT)
 
 
 async def main(job: Job) -> None:
-    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # it tells each failed attempt
+    for name in ("aiokafka", "aioprod"):  # they tell of trouble, of which there is plenty
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     clients = [CLIENTS[job.client](job.bootstrap_servers, job.settings) for _ in range(2)]
     for client in clients:
         await client.start()

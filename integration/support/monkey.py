@@ -49,9 +49,10 @@ class Ledger:
         assert error is None or isinstance(error, DeliveryError)
         self.told.setdefault(number, []).append(error or metadata)
 
-    def check(self, log: Sequence[Stored], report: DeliveryReport) -> None:
-        """One outcome each, and each outcome is true; the report of `close()` adds up."""
+    def check(self, log: Sequence[Stored], report: DeliveryReport, *, idempotent: bool) -> None:
+        """One outcome each, and each outcome is true; the report of `close()` adds up; no duplicates if idempotent."""
         stored = {int((record.value or b"").partition(b":")[0]) for record in log}
+        assert not idempotent or len(stored) == len(log), f"{len(log) - len(stored)} duplicates"
         places = {(r.partition, r.offset): int((r.value or b"").partition(b":")[0]) for r in log}
         for number, outcomes in self.told.items():
             assert len(outcomes) == 1, f"record {number} has {len(outcomes)} outcomes"

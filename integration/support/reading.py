@@ -44,7 +44,18 @@ def read_topic(bootstrap_servers: str, topic: str, isolation: str = "read_uncomm
 
     With read_committed that is also how a transaction is noticed which nobody ends.
     """
-    consumer = Consumer(
+    asker, reader = (_consumer(bootstrap_servers, of) for of in ("read_uncommitted", isolation))
+    try:
+        # A reader with read_committed is told where the stable part ends, without what a commit is about to show.
+        ends = _ends(asker, topic)
+        return sorted(_read(reader, topic, ends))
+    finally:
+        asker.close()
+        reader.close()
+
+
+def _consumer(bootstrap_servers: str, isolation: str) -> Consumer:
+    return Consumer(
         {
             "bootstrap.servers": bootstrap_servers,
             "group.id": "integration",
@@ -56,16 +67,15 @@ def read_topic(bootstrap_servers: str, topic: str, isolation: str = "read_uncomm
             "reconnect.backoff.max.ms": 500,
         }
     )
-    try:
-        return sorted(_read(consumer, topic))
-    finally:
-        consumer.close()
 
 
-def _read(consumer: Consumer, topic: str) -> list[Stored]:
-    deadline = time.monotonic() + _TIMEOUT_S
+def _ends(consumer: Consumer, topic: str) -> dict[int, int]:
     indexes = consumer.list_topics(topic, timeout=30).topics[topic].partitions
-    ends = {index: consumer.get_watermark_offsets(TopicPartition(topic, index), timeout=30)[1] for index in indexes}
+    return {index: consumer.get_watermark_offsets(TopicPartition(topic, index), timeout=30)[1] for index in indexes}
+
+
+def _read(consumer: Consumer, topic: str, ends: dict[int, int]) -> list[Stored]:
+    deadline = time.monotonic() + _TIMEOUT_S
     unread = {index: end for index, end in ends.items() if end > 0}
     consumer.assign([TopicPartition(topic, index, OFFSET_BEGINNING) for index in unread])
     records: list[Stored] = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from random import Random
 from typing import Any
 
 import pytest
@@ -19,6 +20,14 @@ from tests.support.producers import ShiftedClock, new_producer, pass_time, runni
 from tests.support.transactions import state_of, transacting
 
 SLOW: dict[str, Any] = {"retry_backoff_ms": 60_000, "retry_backoff_max_ms": 60_000, "delivery_timeout_ms": 900_000}
+
+RETRIABLE = (
+    ErrorCode.NOT_ENOUGH_REPLICAS,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.LEADER_NOT_AVAILABLE,
+    ErrorCode.REQUEST_TIMED_OUT,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+)
 
 
 def check(text: str, *parts: str) -> None:
@@ -468,3 +477,42 @@ async def test_the_transaction_has_failed() -> None:
             check(text, "^The transaction has failed: .*INVALID_RECORD")
             held.release()
             await producer.abort_transaction()
+
+
+# -- whatever happens ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_it_has_an_answer_at_any_time(seed: int) -> None:
+    random = Random(seed)
+    async with FakeCluster(brokers=3, seed=seed) as cluster:
+        for name in "ab":
+            cluster.create_topic(name, partitions=3)
+        options: dict[str, Any] = {"compression_type": random.choice(["none", "gzip"]), "batch_size": 200}
+        async with running(cluster, topic_recreation="follow", **options) as producer:
+            for _ in range(60):
+                what = random.randrange(7)
+                if what == 0:
+                    cluster.fault(ProduceRequest, error=random.choice(RETRIABLE), times=3)
+                elif what == 1:
+                    cluster.fault(ProduceRequest, drop=random.choice(["before", "after"]))
+                elif what == 2:
+                    cluster.move_leader(random.choice("ab"), random.randrange(3))
+                elif what == 3:
+                    await cluster[random.choice([1, 2, 3])].cut()
+                elif what == 4:
+                    cluster.recreate_topic("b")
+                elif what == 5:
+                    cluster.fault(ProduceRequest, throttle_ms=random.randrange(5))
+                for _ in range(random.randrange(10)):
+                    topic = random.choice(["a", "b", f"new{random.randrange(3)}"])
+                    partition = random.randrange(3) if len(topic) == 1 else None
+                    producer.send_nowait(
+                        topic, bytes(50), partition=partition, on_delivery=lambda metadata, error: None
+                    )
+                await turns(random.randrange(5))
+                for topic in ("a", "b", "new0", "never"):
+                    check(producer.explain(topic, random.randrange(-1, 4)), "[A-Z0-9]")
+            await producer.flush()
+            for topic in ("a", "b"):
+                check(producer.explain(topic, 0), "^Nothing is held")

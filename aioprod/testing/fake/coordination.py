@@ -65,8 +65,11 @@ def _carry_out(call: Call, transactional_id: str, work: Callable[[], Outcome]) -
     misdirected = call.misdirected(transactional_id)
     if misdirected != ErrorCode.NONE:
         return Outcome(misdirected)
-    outcome = work() if call.takes_effect else None
-    return outcome if outcome is not None and call.fault.error == ErrorCode.NONE else Outcome(call.fault.error)
+    if call.fault.error == ErrorCode.NONE:
+        return work()
+    if call.fault.apply:
+        work()
+    return Outcome(call.fault.error)
 
 
 def init_producer_id(call: Call, request: InitProducerIdRequest) -> InitProducerIdResponse:

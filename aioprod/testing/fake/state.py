@@ -124,11 +124,6 @@ class Call:
     version: int
     fault: Fault
 
-    @property
-    def takes_effect(self) -> bool:
-        """Whether the request is carried out, whatever its answer says."""
-        return self.fault.error == ErrorCode.NONE or self.fault.apply
-
     def misdirected(self, key: str) -> ErrorCode:
         """Why this broker does not speak for a group or transactional id, NONE if it does."""
         return ErrorCode.NONE if self.state.coordinator(key) == self.node_id else ErrorCode.NOT_COORDINATOR

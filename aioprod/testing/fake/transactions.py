@@ -24,8 +24,8 @@ EPOCH_MAX: Final = 32767
 LAST_EPOCH: Final = EPOCH_MAX - 1
 """The last one that a client gets: the coordinator must be able to raise it once more, to fence the client."""
 
-NOT_EARLIER_S: Final = 0.02
-"""How long the coordinator waits before it tries again to write a marker to a partition without leader."""
+MARKER_RETRY_S: Final = 0.02
+"""After so long the coordinator tries again to write markers, to partitions that had no leader."""
 
 
 class State(Enum):
@@ -53,7 +53,11 @@ class Outcome(NamedTuple):
 
 @dataclass(slots=True)
 class Transaction:
-    """One transactional id. `last_epoch` is the one before it was raised at the owner's wish; `number` counts."""
+    """One transactional id: who owns it, and its transaction. `number` counts transactions.
+
+    `last_epoch` and `previous_producer_id` are those before they were last raised, for an owner that asks again.
+    `next_producer_id` is what takes over at the end of a transaction whose epoch is the last.
+    """
 
     transactional_id: str
     producer_id: int
@@ -253,7 +257,7 @@ class Transactions(dict[str, Transaction]):
         commits = one.state is State.PREPARE_COMMIT
         self._write_markers(one, ControlType.COMMIT if commits else ControlType.ABORT)
         if one.partitions or one.groups:
-            self._timers.later(NOT_EARLIER_S, lambda: self._complete(one))
+            self._timers.later(MARKER_RETRY_S, lambda: self._complete(one))
             return
         one.state = State.COMPLETE_COMMIT if commits else State.COMPLETE_ABORT
         if one.next_producer_id != NO_PRODUCER_ID:
