@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from random import Random
 
 from aioprod import Producer
@@ -31,7 +32,7 @@ class Transactor:
         """Transactions until so many records were sent, or the producer can do no more."""
         for topic in self.work.plan.topics:
             # A call that waits for its topic may belong to a later transaction than the one it was made in.
-            while not self.is_over and not await self._told(lambda topic=topic: self.producer.partitions_for(topic)):
+            while not self.is_over and not await self._told(partial(self.producer.partitions_for, topic)):
                 pass
         while records > 0 and not self.is_over:
             count = self.random.randint(1, 12)
