@@ -216,7 +216,7 @@ class Run:
         for _ in range(ROUNDS_MAX):
             if transactor.is_over and (self.ledger.fenced or self.plan.may_be_fenced):
                 return
-            transaction = await transactor.one(3)
+            transaction = await transactor.one(3, wants_commit=True)
             if transaction is not None and transaction.outcome == "committed":
                 return
         last = [transaction.errors for transaction in self.ledger.transactions[-2:]]

@@ -37,7 +37,7 @@ class Transactor:
         while records > 0 and not self.is_over:
             count = self.random.randint(1, 12)
             records -= count
-            await self.one(count)
+            await self.one(count, wants_commit=self.random.random() < 0.7)
 
     @property
     def is_over(self) -> bool:
@@ -49,13 +49,12 @@ class Transactor:
             or self.producer._engine.guard.state.value != "running"
         )
 
-    async def one(self, count: int) -> Transaction | None:
+    async def one(self, count: int, *, wants_commit: bool) -> Transaction | None:
         """One transaction of so many records, if one can be begun."""
         if not await self._told(self.producer.begin_transaction):
             await self._clear()
             return None
         transaction = self.ledger.begin_transaction()
-        wants_commit = self.random.random() < 0.7
         body = self.work.spawn(self._body(transaction, count, wants_commit))
         timer = None
         if self.random.random() < self.work.plan.cancels:
