@@ -168,6 +168,26 @@ _ALL = (
         "return True",
     ),
     Mutation(
+        "a record that fails leaves its transaction as it is",
+        "aioprod.producer.transactions",
+        "        else:\n            self.failed(error)\n\n    def _refused(",
+        "\n    def _refused(",
+    ),
+    Mutation(
+        "a commit waits for no record",
+        "aioprod.producer.transactions",
+        "                await self._effects.flush(self._max_block_s)\n            except BaseException:\n"
+        "                if self.state is S.FLUSHING:",
+        "                pass\n            except BaseException:\n                if self.state is S.FLUSHING:",
+    ),
+    Mutation(
+        "the epoch that the end of a transaction brings is not taken",
+        "aioprod.producer.transactions",
+        "            self._identity = identity\n            self._effects.adopt(identity)",
+        "            self._identity = identity\n            if identity.epoch < 3:\n"
+        "                self._effects.adopt(identity)",
+    ),
+    Mutation(
         "nobody wakes up when a backoff ends",
         "aioprod.producer.sender",
         "            end_backoffs(accumulator, now),\n",

@@ -191,8 +191,10 @@ class Run:
             self.bumps = self._bumps(producer)
             for number in gremlin.forget():
                 self.ledger.entries[number].lost = True
-            # Connections that are idle may have broken meanwhile, which the first record finds out.
-            await self._until_all_take(producer, work, 2)
+            options = self.plan.options
+            # Connections that are idle may have broken meanwhile: there has to be time to find out, and for a retry.
+            has_time = options["delivery_timeout_ms"] >= 3 * options["request_timeout_ms"] + 5000
+            await self._until_all_take(producer, work, 1 if has_time else 3)
 
     async def _until_all_take(self, producer: Producer, work: Work, rounds: int) -> None:
         """Send to each partition until it has taken what it got; in so many rounds every one has to."""
