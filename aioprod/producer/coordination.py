@@ -10,7 +10,7 @@ from typing import Final, TypeAlias, TypeVar
 
 from aioprod._error_codes import ErrorCode
 from aioprod.core.backoff import Backoff
-from aioprod.core.transaction_codes import Meaning, Step, meaning_of
+from aioprod.core.transaction_codes import FATAL_FOR_RECORDS, Meaning, Step, meaning_of
 from aioprod.errors import (
     AioprodError,
     AuthorizationError,
@@ -269,6 +269,14 @@ class Coordination:
         if code == ErrorCode.INVALID_TXN_STATE and step is Step.COMMIT:
             hint = f"It may have been open for longer than transaction.timeout.ms={self._timeout_ms}."
         return BrokerError(f"{said}.", code=code, hint=hint)
+
+    def cause_of(self, code: ErrorCode | int, said: str) -> AioprodError | None:
+        """Why a record was refused, as a broker `said`, if that is because of the transactional id; else None."""
+        if FATAL_FOR_RECORDS.get(code) is Meaning.FENCED:
+            return self.fenced(said)
+        if code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+            return AuthorizationError(f"{said}.", resource=self.transactional_id, hint=UNAUTHORIZED[code])
+        return None
 
     def fenced(self, said: str) -> ProducerFencedError:
         """The error for one whose epoch is not the newest any more, as a broker `said`."""

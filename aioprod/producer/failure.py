@@ -34,7 +34,8 @@ class Failure:
         """The exception for the record at `index` of the batch."""
         message = self.message
         if self.reasons is not None:
-            message += f" This record: {self.reasons[index]}"
+            reason = self.reasons.get(index, "others of its batch are to blame.")
+            message += f" This record: {reason}"
         error = self.family(
             message,
             topic=self.topic,

@@ -55,6 +55,11 @@ DUPLICATES_OF = {
 }
 
 
+def no_cause(_code: ErrorCode | int, _said: str) -> AioprodError | None:
+    """Without transactions no code speaks of them."""
+    return None
+
+
 class Outcomes:
     """Reads answers, applies the error table, and hands settled batches to the delivery.
 
@@ -62,7 +67,8 @@ class Outcomes:
     sender look at what is due now: the end of a backoff, a request for metadata. `journal` writes to the log.
     `given_up`: nothing is sent again, for this reason and cause, as the transaction is lost; `on_failed_batch` is then
     called with each batch that was not delivered, and why. `pause_to_join` maps the number of failed attempts to be
-    part of a transaction to seconds; these count for nothing.
+    part of a transaction to seconds; these count for nothing. `transactional_cause` makes the error for a code that
+    speaks of the transactional id, and is given what the broker said.
     """
 
     def __init__(
@@ -87,6 +93,7 @@ class Outcomes:
         self.given_up: tuple[str, AioprodError] | None = None
         self.on_failed_batch: Callable[[Batch, str], None] | None = None
         self.pause_to_join: Callable[[int], float] | None = None
+        self.transactional_cause: Callable[[ErrorCode | int, str], AioprodError | None] = no_cause
 
     # --- answers
 
@@ -175,12 +182,14 @@ class Outcomes:
         count = batch.builder.count
         named = {error.batch_index: error.batch_index_error_message for error in answer.record_errors}
         culprits = sorted(index for index in named if 0 <= index < count)
-        reasons = {position: named[index] or "no reason given." for position, index in enumerate(culprits)}
         # An open transaction is lost with the culprits; its others have no use for new sequence numbers.
+        reasons = {index: named[index] or "no reason given." for index in culprits}
         if culprits and len(culprits) < count and self._may_divide(batch) and not self._settings.transactional:
             batch = set_apart(self._accumulator, batch, culprits, now)
+            reasons = dict(enumerate(reasons.values()))
         assert batch.cause is not None
-        self.fail(batch, now, str(batch.cause), reasons or None)
+        why = batch.cause.message if isinstance(batch.cause, AioprodError) else str(batch.cause)
+        self.fail(batch, now, why, reasons or None)
 
     def _remember(self, batch: Batch, code: ErrorCode | int, said: str | None) -> None:
         """Keep what the broker said, for the error that the records may end with."""
@@ -202,6 +211,9 @@ class Outcomes:
             )
         else:
             batch.cause = BrokerError(message, code=code)
+        if (cause := self.transactional_cause(code, message.rstrip("."))) is not None:
+            cause.__cause__ = batch.cause
+            batch.cause = cause
 
     def _follow_hint(
         self, batch: Batch, answer: PartitionProduceResponse, endpoints: Mapping[int, Node], now: float

@@ -87,6 +87,7 @@ def transactions_of(engine: Engine, sender: Sender) -> Transactions | None:
     )
     sequences.join = transactions.join
     engine.outcomes.on_failed_batch = transactions.batch_failed
+    engine.outcomes.transactional_cause = coordination.cause_of
     engine.outcomes.explainer.transaction = partial(explain, transactions)
     engine.outcomes.pause_to_join = partial(pause_to_join, engine.random)
     engine.delivery.on_refused = transactions.failed

@@ -313,15 +313,10 @@ class Transactions:
         """A batch of the transaction was not delivered, for the reason in `message`."""
         error = TransactionAbortedError(message)
         error.__cause__ = batch.cause
-        meaning = None if batch.code is None else FATAL_FOR_RECORDS.get(batch.code)
-        if meaning is None:
-            self.failed(error)
-        elif meaning is Meaning.FENCED:
-            fenced = self._coordination.fenced(message.rstrip("."))
-            fenced.__cause__ = batch.cause
-            self._break(fenced)
-        else:
+        if batch.code in FATAL_FOR_RECORDS:
             self._break(batch.cause if isinstance(batch.cause, AioprodError) else error)
+        else:
+            self.failed(error)
 
     def _refused(self, refused: Refused) -> None:
         """A coordinator refused something: the transaction fails, or the producer."""

@@ -138,8 +138,11 @@ async def test_fenced_at_a_record(cluster: FakeCluster, code: ErrorCode) -> None
     async with transacting(cluster) as producer:
         await producer.begin_transaction()
         cluster.fault(ProduceRequest, error=code)
-        with pytest.raises(RejectedError, match=code.name):
+        with pytest.raises(RejectedError, match=code.name) as raised:
             await producer.send("t", b"lost", partition=0)
+        assert isinstance(raised.value.__cause__, ProducerFencedError)
+        assert isinstance(raised.value.__cause__.__cause__, BrokerError)
+        assert str(raised.value).count("Hint:") == 1
         with pytest.raises(ProducerFencedError, match=code.name):
             await producer.send("t", b"never taken")
         with pytest.raises(ProducerFencedError, match=r"transaction\.timeout\.ms=60000"):
