@@ -9,10 +9,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from aioprod.testing import KafkaCluster
+from aioprod.testing import FakeCluster, KafkaCluster
 from aioprod.testing.fixtures import running_cluster
 from tests.support.broker_scenarios import SCENARIOS, Scenario
 from tests.support.lab import open_lab
+from tests.support.random_requests import play
 
 OFTEN = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": 100}
 """How often a broker looks for transactions that take too long, in place of every 10 seconds."""
@@ -36,3 +37,24 @@ async def test_version_1(one_broker: KafkaCluster, scenario: Scenario) -> None:
 async def test_version_2(one_broker: KafkaCluster, scenario: Scenario) -> None:
     async with open_lab(one_broker.bootstrap_servers, 2) as lab:
         await scenario.play(lab)
+
+
+async def compare(broker: KafkaCluster, level: int, seed: int) -> None:
+    """Ask a real broker and a fake one the same."""
+    async with (
+        FakeCluster(transaction_version=1 if broker.version == "3.9.1" else 2) as fake,
+        open_lab(fake.bootstrap, level) as at_the_fake,
+        open_lab(broker.bootstrap_servers, level) as at_the_real,
+    ):
+        assert await play(at_the_fake, seed, steps=100) == await play(at_the_real, seed, steps=100)
+
+
+@pytest.mark.parametrize("seed", range(10))
+async def test_random_requests_of_version_1(one_broker: KafkaCluster, seed: int) -> None:
+    await compare(one_broker, 1, seed)
+
+
+@pytest.mark.parametrize("one_broker", ["4.3.0"], indirect=True)
+@pytest.mark.parametrize("seed", range(20))
+async def test_random_requests_of_version_2(one_broker: KafkaCluster, seed: int) -> None:
+    await compare(one_broker, 2, seed)

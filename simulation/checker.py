@@ -146,7 +146,8 @@ def _given_up(plan: Plan, ledger: Ledger, codes: set[ErrorCode]) -> Iterable[str
 
 def _burned(plan: Plan, ledger: Ledger, evidence: Evidence) -> Iterable[str]:
     """Sequence numbers that were used up for nothing: brokers find a hole where nothing that was sent has failed."""
-    if plan.transaction_version or "recreate" in plan.faults or plan.calm or evidence.codes or not plan.heard:
+    has_refused = any(not code.retriable for code in evidence.codes)
+    if plan.transaction_version or "recreate" in plan.faults or has_refused or not plan.heard:
         return
     failed = any(
         entry.abandoned or isinstance(entry.final_error, (UnknownOutcomeError, RejectedError))

@@ -87,6 +87,7 @@ class Run:
         self.report: DeliveryReport | None = None
         self.producer: Producer | None = None
         self.transactor: Transactor | None = None
+        self.bumps: int | None = None
 
     async def all(self) -> None:
         """Start, send while things break, mend, end, and look what became of it."""
@@ -180,22 +181,27 @@ class Run:
     async def _go_on(self, producer: Producer, work: Work, gremlin: Gremlin) -> None:
         """Nothing is broken any more: what is held gets its outcome, and every partition goes on."""
         await self._flush(producer, work)
-        await asyncio.sleep(CALM_S)
-        self.plan.size_max = 0
-        for number in gremlin.forget():
-            self.ledger.entries[number].lost = True
         if self.transactor is not None:
             await self._go_on_in_transactions(self.transactor)
             return
+        self.plan.size_max = 0
+        await self._until_all_take(producer, work, ROUNDS_MAX)
+        if self.plan.calm:
+            await asyncio.sleep(CALM_S)
+            self.bumps = self._bumps(producer)
+            for number in gremlin.forget():
+                self.ledger.entries[number].lost = True
+            # Connections that are idle may have broken meanwhile, which the first record finds out.
+            await self._until_all_take(producer, work, 2)
+
+    async def _until_all_take(self, producer: Producer, work: Work, rounds: int) -> None:
+        """Send to each partition until it has taken what it got; in so many rounds every one has to."""
         waiting = [(topic, index) for topic, count in self.plan.topics.items() for index in range(count)]
         entries: list[Entry] = []
-        for _ in range(ROUNDS_MAX):
-            entries = []
-            for topic, index in waiting:
-                for _ in range(2):
-                    entry = self.ledger.begin(topic, index, "submit")
-                    entries.append(entry)
-                    work.spawn(work.send(entry))
+        for _ in range(rounds):
+            entries = [self.ledger.begin(topic, index, "submit") for topic, index in waiting for _ in range(2)]
+            for entry in entries:
+                work.spawn(work.send(entry))
             await asyncio.sleep(0)
             await self._flush(producer, work)
             await work.all_told()
@@ -208,7 +214,7 @@ class Run:
     async def _go_on_in_transactions(self, transactor: Transactor) -> None:
         """Nothing is broken any more: a transaction can be committed, or the producer was fenced."""
         for _ in range(ROUNDS_MAX):
-            if transactor.is_over and self.ledger.fenced:
+            if transactor.is_over and (self.ledger.fenced or self.plan.may_be_fenced):
                 return
             transaction = await transactor.one(3)
             if transaction is not None and transaction.outcome == "committed":
@@ -244,14 +250,12 @@ class Run:
             self.result.outcomes["delivered" if error is None else type(error).__name__] += 1
 
     def _evidence(self, producer: Producer, gremlin: Gremlin) -> Evidence:
+        bumps = self._bumps(producer) if self.bumps is None else self.bumps
+        return Evidence(gremlin.logs(), gremlin.logs("read_committed"), self.report, bumps, gremlin.codes)
+
+    def _bumps(self, producer: Producer) -> int:
         sequences = producer._engine.accumulator.sequences
-        return Evidence(
-            gremlin.logs(),
-            gremlin.logs("read_committed"),
-            self.report,
-            0 if sequences is None else sequences.bumps,
-            gremlin.codes,
-        )
+        return 0 if sequences is None else sequences.bumps
 
     def picture(self) -> str:
         """What the producer says of itself, and who waits for what."""

@@ -33,8 +33,9 @@ class Failure:
     def error(self, index: int) -> DeliveryError:
         """The exception for the record at `index` of the batch."""
         message = self.message
-        if self.reasons is not None and index in self.reasons:
-            message += f" This record: {self.reasons[index]}"
+        if self.reasons is not None:
+            reason = self.reasons.get(index, "others of its batch are to blame.")
+            message += f" This record: {reason}"
         error = self.family(
             message,
             topic=self.topic,

@@ -182,8 +182,8 @@ class Outcomes:
         count = batch.builder.count
         named = {error.batch_index: error.batch_index_error_message for error in answer.record_errors}
         culprits = sorted(index for index in named if 0 <= index < count)
-        reasons = {index: named[index] or "no reason given." for index in culprits}
         # An open transaction is lost with the culprits; its others have no use for new sequence numbers.
+        reasons = {index: named[index] or "no reason given." for index in culprits}
         if culprits and len(culprits) < count and self._may_divide(batch) and not self._settings.transactional:
             batch = set_apart(self._accumulator, batch, culprits, now)
             reasons = dict(enumerate(reasons.values()))

@@ -26,6 +26,8 @@ ASKED: tuple[Request[Any], ...] = (
 )
 """What is asked in turn."""
 AHEAD = 2
+TOLD = (ProtocolError, BrokerError, BrokerConnectionError)
+"""What who asked may be told."""
 GREETING = encode_response(VERSIONS_ANSWER, 4, 1)
 
 
@@ -73,7 +75,10 @@ class Owner(ConnectionOwner):
 
     def connection_data(self, connection: BrokerConnection) -> None:
         while not connection.closed and connection.in_flight < AHEAD:
-            future = connection.request(ASKED[len(self.futures) % len(ASKED)])
+            request = ASKED[len(self.futures) % len(ASKED)]
+            if not connection.versions.supports(type(request)):
+                return
+            future = connection.request(request)
             self.futures.append(cast("asyncio.Future[Response]", future))
 
     def connection_writable(self, connection: BrokerConnection) -> None:
@@ -121,7 +126,8 @@ def connection(data: bytes) -> None:
         raise owner.bugs[0]
     assert owner.lost == 1
     for future in owner.futures:
-        assert isinstance(future.exception(), (ProtocolError, BrokerError, BrokerConnectionError, type(None)))
+        error = future.exception()
+        assert error is None or isinstance(error, TOLD), repr(error)
 
 
 def connection_seeds() -> Iterator[bytes]:

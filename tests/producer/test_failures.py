@@ -244,6 +244,22 @@ async def test_a_record_that_is_to_blame_has_its_own_reason_and_the_others_arriv
     assert (report.delivered, report.rejected) == (6, 2)
 
 
+async def test_a_batch_that_may_be_stored_is_not_sent_again_without_those_to_blame(brokers: FakeBrokers) -> None:
+    brokers.create_topic("t")
+    errors = (BatchIndexAndErrorMessage(batch_index=1, batch_index_error_message="it has no key."),)
+    async with running(brokers, **LINGERING) as producer:
+        await producer.partitions_for("t")
+        brokers.fault(ProduceRequest, error=ErrorCode.REQUEST_TIMED_OUT)
+        brokers.fault(ProduceRequest, error=ErrorCode.INVALID_RECORD, edit=edited(record_errors=errors))
+        futures = [producer.submit("t", b"%d" % n) for n in range(3)]
+        await producer.flush()
+        for future, reason in zip(
+            futures, ["others of its batch", "it has no key", "others of its batch"], strict=True
+        ):
+            with pytest.raises(UnknownOutcomeError, match=reason):
+                await future
+
+
 async def test_when_all_records_are_to_blame_none_is_sent_again(brokers: FakeBrokers) -> None:
     brokers.create_topic("t")
     errors = tuple(

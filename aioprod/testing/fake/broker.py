@@ -195,7 +195,7 @@ class FakeBroker:
             for kind, (first, last) in self.versions.items()
             if self.lists_itself or kind is not ApiVersionsRequest
         ]
-        level, epoch = self._cluster.state.transaction_version, self._cluster.state.features_epoch
+        level, epoch = self._cluster.state.transactions.version, self._cluster.state.features_epoch
         finalized = FinalizedFeatureKey(name=FEATURE, max_version_level=level, min_version_level=level)
         return ApiVersionsResponse(
             error_code=error,

@@ -38,7 +38,7 @@ class FakeCluster:
     def __init__(self, brokers: int = 1, *, transaction_version: int = 2, seed: int = 0) -> None:
         self.errors: list[Exception] = []
         self.state = FakeState(seed, Timers(self.errors))
-        self.state.transaction_version = transaction_version
+        self.state.finalize(transaction_version)
         self.brokers = {node_id: FakeBroker(self, node_id) for node_id in range(1, brokers + 1)}
         self.seen: list[Seen] = []
         self._faults: list[Fault] = []
@@ -146,8 +146,7 @@ class FakeCluster:
 
     def finalize(self, transaction_version: int) -> None:
         """Change the finalized feature; clients hear of it on their next connection."""
-        self.state.transaction_version = transaction_version
-        self.state.features_epoch += 1
+        self.state.finalize(transaction_version)
 
     def committed_offset(self, group: str, tp: TopicPartition) -> int | None:
         """The next offset that a group reads, None if it has committed none."""

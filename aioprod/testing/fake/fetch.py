@@ -72,7 +72,7 @@ def _fetched(row: FetchPartition, partition: FakePartition, isolation: Isolation
     aborted = [
         AbortedTransaction(producer_id=one.producer_id, first_offset=one.first_offset)
         for one in partition.aborted
-        if one.last_offset >= row.fetch_offset and one.first_offset < end
+        if found and one.last_offset >= row.fetch_offset
     ]
     return PartitionData(
         partition_index=row.partition,

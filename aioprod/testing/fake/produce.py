@@ -136,6 +136,8 @@ def _join(
     """Have the coordinator agree to the first write of a transaction to a partition."""
     if request.transactional_id is None:
         return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    if batch.producer_epoch < known.epoch:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
     joins = call.version >= JOINS
     known.verify(batch, is_implicit=joins)
     writer = Writer(request.transactional_id, batch.producer_id, batch.producer_epoch, joins)

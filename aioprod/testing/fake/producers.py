@@ -34,7 +34,8 @@ class Appended(NamedTuple):
 class Verification:
     """The first write of a transaction to a partition that was not appended yet: nothing may come before it.
 
-    `lowest_sequence` is that of all batches that were tried; `is_implicit`: the write joins its transaction by itself.
+    `lowest_sequence` is that of all batches that were tried; `is_implicit`: the first of them wanted to join its
+    transaction by itself.
     """
 
     epoch: int
@@ -68,8 +69,10 @@ class ProducerState:
     def verify(self, batch: ParsedBatch, *, is_implicit: bool) -> None:
         """Take note of a batch whose transaction the coordinator is asked about."""
         known = self.verification
-        if known is None or batch.producer_epoch > known.epoch:
+        if known is None:
             self.verification = Verification(batch.producer_epoch, batch.base_sequence, is_implicit)
+        elif batch.producer_epoch > known.epoch:
+            known.epoch, known.lowest_sequence = batch.producer_epoch, batch.base_sequence
         elif batch.producer_epoch == known.epoch:
             known.lowest_sequence = min(known.lowest_sequence, batch.base_sequence)
 
@@ -114,7 +117,9 @@ class ProducerState:
     def end_transaction(self, epoch: int) -> int | None:
         """Take note of a marker with `epoch`; returns where the transaction began, None if it had nothing here."""
         start, self.transaction_start = self.transaction_start, None
-        self.verification = None
+        # The epoch of the marker is that of the next transaction where each end raises it: it may have begun already.
+        if self.verification is not None and not (self.verification.is_implicit and self.verification.epoch == epoch):
+            self.verification = None
         self._enter(epoch)
         return start
 

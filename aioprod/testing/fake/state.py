@@ -27,8 +27,7 @@ class FakeState:
     """Topics, logs, coordinators, and settings for a test to change. `nodes` maps the ids of those alive to addresses.
 
     `frozen` has the ids of those that do nothing; `coordinators` overrides who coordinates a group or transactional id.
-    `leader_hints`: whether brokers name the new leader (KIP-951). `transaction_version` is the finalized feature, 0 for
-    brokers that don't have it; `features_epoch` grows with every change of a feature.
+    `leader_hints`: whether brokers name the new leader (KIP-951).
     """
 
     def __init__(self, seed: int, timers: Timers) -> None:
@@ -44,8 +43,7 @@ class FakeState:
         self.default_partitions = 1
         self.message_max_bytes = 1_048_588
         self.leader_hints = True
-        self.transaction_version = 2
-        self.features_epoch = 1
+        self.features_epoch = 0
         self._news = asyncio.Event()
         self._ids: list[int] = []
         self._last_producer_id = 999
@@ -75,6 +73,11 @@ class FakeState:
                 await self._news.wait()
 
     # -- coordinators ------------------------------------------------------------------------------------------------
+
+    def finalize(self, transaction_version: int) -> None:
+        """Set the feature `transaction.version`; 0 is for brokers that don't have it."""
+        self.transactions.version = transaction_version
+        self.features_epoch += 1
 
     def new_producer_id(self) -> int:
         """One that nobody had before."""

@@ -89,7 +89,8 @@ class Transactions(dict[str, Transaction]):
     """All transactional ids.
 
     `write_markers` writes a transaction's where it can, and takes off it what has got one. `marker_delay_s` is how long
-    the coordinator takes to begin with them: meanwhile it answers CONCURRENT_TRANSACTIONS.
+    the coordinator takes to begin with them: meanwhile it answers CONCURRENT_TRANSACTIONS. `version` is the cluster's,
+    for what no client asks for: fencing.
     """
 
     def __init__(
@@ -99,6 +100,7 @@ class Transactions(dict[str, Transaction]):
         write_markers: Callable[[Transaction, ControlType], None],
     ) -> None:
         super().__init__()
+        self.version = 2
         self.marker_delay_s = 0.001
         self.timeout_max_ms = 900_000
         self._timers = timers
@@ -240,7 +242,8 @@ class Transactions(dict[str, Transaction]):
     def _fence(self, one: Transaction) -> None:
         """Abort what the owner has open, and let it do nothing more."""
         one.state = State.PREPARE_ABORT
-        one.last_epoch, one.epoch = NO_EPOCH, min(one.epoch + 1, EPOCH_MAX)
+        one.last_epoch = one.epoch if self.version >= 2 else NO_EPOCH
+        one.epoch = min(one.epoch + 1, EPOCH_MAX)
         self._timers.later(self.marker_delay_s, lambda: self._complete(one))
 
     def _expire_later(self, one: Transaction) -> None:
