@@ -8,7 +8,7 @@ import random
 import sys
 import tempfile
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from integration.chaos.checker import Stored, Verdict, judge
 from integration.chaos.disk import SmallDisk, can_mount, small_disk
 from integration.chaos.faults import Stage
 from integration.chaos.frozen import frozen_figures
-from integration.chaos.ledger import Ledger, Place, sequence_of
+from integration.chaos.ledger import Ledger, Outcome, Place, sequence_of
 from integration.chaos.modes import DOOMED, MAIN, MODES, SOLO, TOPICS, Mode
 from integration.chaos.stalls import longest_stalls
 from integration.chaos.worker import Job
@@ -135,6 +135,7 @@ def _counted(verdict: Verdict, ledger: Ledger, stage: Stage) -> dict[str, Any]:
     return {
         "sent": verdict.sent,
         "told": dict(verdict.told),
+        "not_delivered": dict(Counter(p.topic for p, _, told in ledger.all() if told.outcome is not Outcome.DELIVERED)),
         "flaws": dict(verdict.flaws),
         "stored_unknown": verdict.stored_unknown,
         "slowest_s": round(verdict.slowest_s, 3),
