@@ -55,8 +55,8 @@ class Entry:
 class Transaction:
     """One transaction: `outcome` is "committed" or "aborted" once somebody was told; `asked` whether to commit it.
 
-    `overtaken`: a commit of an earlier one, which had been on its way for long, has ended it. Before transaction.version 2
-    nothing tells a coordinator of which transaction a request to end one speaks.
+    `overtaken`: a commit of an earlier one, which had been on its way for long, has ended it. Before
+    transaction.version 2 nothing tells a coordinator of which transaction a request to end one speaks.
     """
 
     number: int
