@@ -11,7 +11,7 @@ INTERPRETED := producer.py roundtrip.py
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help compiled demo test test-unit test-integration simulate-short transactions lint bench fuzz chaos simulate mutations clean
+.PHONY: help compiled demo test test-unit simulate-short test-integration transactions lint bench fuzz simulate mutations chaos clean
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
