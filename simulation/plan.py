@@ -152,8 +152,9 @@ class Plan:
 
     @property
     def ordered(self) -> bool:
-        """Whether the order within a partition is promised."""
-        return self.idempotent or self.options["max_in_flight_requests_per_connection"] == 1
+        """Whether the order within a partition is promised. With acks=0 nobody knows what is still on its way."""
+        one_by_one = self.options["max_in_flight_requests_per_connection"] == 1 and self.options["acks"] != "0"
+        return self.idempotent or one_by_one
 
     @property
     def roomy(self) -> bool:
