@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from integration.chaos.ledger import Ledger, Outcome, Place, Told
+from integration.chaos.modes import LATE_S
 
 __all__ = ["Stored", "Verdict", "judge"]
 
@@ -48,13 +49,17 @@ class Verdict:
 
 
 def judge(
-    ledger: Ledger, log: Mapping[Place, Sequence[Stored]], *, late_after_s: float, gone: Container[str] = ()
+    ledger: Ledger, log: Mapping[Place, Sequence[Stored]], *, deadline_s: float, gone: Container[str] = ()
 ) -> Verdict:
-    """Compare; of the topics in `gone` there is no log, so that only outcomes are looked at."""
+    """Compare; of the topics in `gone` there is no log, so that only outcomes are looked at.
+
+    An outcome is late that comes more than 1.5 s after the deadline. Time in which other processes had the processor
+    does not count for that.
+    """
     verdict = Verdict()
     errors: Counter[str] = Counter()
     for place, records in ledger.records.items():
-        _judge_outcomes(verdict, place, records, late_after_s)
+        _judge_outcomes(verdict, place, records, ledger, deadline_s)
         errors.update(told.error for told in records if told.error)
         if place.topic not in gone:
             _judge_log(verdict, place, records, log.get(place, ()))
@@ -67,7 +72,7 @@ def judge(
     return verdict
 
 
-def _judge_outcomes(verdict: Verdict, place: Place, records: Iterable[Told], late_after_s: float) -> None:
+def _judge_outcomes(verdict: Verdict, place: Place, records: Iterable[Told], ledger: Ledger, deadline_s: float) -> None:
     for sequence, told in enumerate(records):
         verdict.sent += 1
         verdict.told[told.outcome] += 1
@@ -76,7 +81,8 @@ def _judge_outcomes(verdict: Verdict, place: Place, records: Iterable[Told], lat
             continue
         took_s = told.told_at - told.sent_at
         verdict.slowest_s = max(verdict.slowest_s, took_s)
-        if took_s > late_after_s:
+        # After its deadline a record can wait for the processor only.
+        if took_s - ledger.robbed_s(told.sent_at + deadline_s, told.told_at) > deadline_s + LATE_S:
             verdict.flaw("late", f"{_name(place, sequence)} was {told.outcome} after {took_s:.3f} s: {told.error}")
 
 

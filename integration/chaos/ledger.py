@@ -6,13 +6,15 @@ Times are of the monotonic clock, in seconds, which all processes of a machine s
 from __future__ import annotations
 
 import json
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator
 from enum import StrEnum
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import Final, NamedTuple, Self
 
-__all__ = ["Ledger", "Outcome", "Place", "Told", "sequence_of", "value_of"]
+__all__ = ["Gap", "Ledger", "Outcome", "Place", "Told", "sequence_of", "value_of"]
 
 _PADDING: Final = b"." * 100
 
@@ -59,13 +61,28 @@ def sequence_of(value: bytes) -> int:
     return int(number)
 
 
+class Gap(NamedTuple):
+    """The event loop of the sending process was away from `start` to `end`, and worked for `worked_s` of that time.
+
+    For the rest other processes had the processor, which a client can't help.
+    """
+
+    start: float
+    end: float
+    worked_s: float
+
+    def robbed_s(self, since: float, until: float) -> float:
+        """How much of a time it took from the process."""
+        return max(0.0, min(min(self.end, until) - max(self.start, since), self.end - self.start - self.worked_s))
+
+
 class Ledger:
     """All records by place, in the order of their numbers from 0; `told_twice` counts outcomes beyond the first."""
 
     def __init__(self) -> None:
         self.records: defaultdict[Place, list[Told]] = defaultdict(list)
         self.told_twice = 0
-        self.loop_gap_s = 0.0
+        self.gaps: list[Gap] = []
 
     def new(self, place: Place, now: float) -> int:
         """The number of another record, which is about to be given to the client."""
@@ -83,6 +100,12 @@ class Ledger:
             return
         records[sequence] = Told(records[sequence].sent_at, now, outcome, offset, error)
 
+    def robbed_s(self, since: float, until: float) -> float:
+        """How much of a time other processes took from the sending one."""
+        first = bisect_right(self.gaps, since, key=lambda gap: gap.end)
+        gaps = takewhile(lambda gap: gap.start < until, islice(self.gaps, first, None))
+        return sum(gap.robbed_s(since, until) for gap in gaps)
+
     def all(self) -> Iterator[tuple[Place, int, Told]]:
         """Every record with its place and number."""
         for place, records in self.records.items():
@@ -92,7 +115,7 @@ class Ledger:
     def write(self, path: Path) -> None:
         """Write everything to a file, a line per record."""
         with path.open("w") as file:
-            file.write(json.dumps([self.told_twice, self.loop_gap_s]) + "\n")
+            file.write(json.dumps([self.told_twice, self.gaps]) + "\n")
             for place, _, told in self.all():
                 file.write(json.dumps([*place, *told]) + "\n")
 
@@ -101,7 +124,8 @@ class Ledger:
         """What `write` wrote."""
         ledger = cls()
         with path.open() as file:
-            ledger.told_twice, ledger.loop_gap_s = json.loads(next(file))
+            ledger.told_twice, gaps = json.loads(next(file))
+            ledger.gaps = [Gap(*gap) for gap in gaps]
             for line in file:
                 topic, partition, sent_at, told_at, outcome, offset, error = json.loads(line)
                 told = Told(sent_at, told_at, Outcome(outcome), offset, error)

@@ -25,7 +25,7 @@ _FLAWS: Final = {
     "rejected, but stored": "**Rejected, but in the log**",
     "refused, but stored": "**the call raised, but in the log**",
     "hung": "**hung**: no outcome 15 s after the deadline",
-    "late": "**late**: outcome later than the deadline + 1.5 s",
+    "late": "**late**: outcome later than the deadline + 1.5 s of the process's own time",
     "misplaced": "**misplaced**: not at the offset that was told",
     "told twice": "**told twice**",
     "invented": "**invented**: in the log, never sent",

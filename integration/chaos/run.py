@@ -23,7 +23,7 @@ from integration.chaos.disk import SmallDisk, can_mount, small_disk
 from integration.chaos.faults import Stage
 from integration.chaos.frozen import frozen_figures
 from integration.chaos.ledger import Ledger, Place, sequence_of
-from integration.chaos.modes import DOOMED, LATE_S, MAIN, MODES, SOLO, TOPICS, Mode
+from integration.chaos.modes import DOOMED, MAIN, MODES, SOLO, TOPICS, Mode
 from integration.chaos.stalls import longest_stalls
 from integration.chaos.worker import Job
 from integration.support.reading import read_topic
@@ -96,7 +96,7 @@ async def chaos(cluster: KafkaCluster, options: Options, progress: Progress, dis
     await brokers.healed()
     progress("reading everything back")
     log = await asyncio.to_thread(_read, cluster.bootstrap_servers)
-    verdict = judge(ledger, log, late_after_s=mode.deadline_s + LATE_S, gone=(DOOMED,))
+    verdict = judge(ledger, log, deadline_s=mode.deadline_s, gone=(DOOMED,))
     figures = {
         "client": options.client,
         "mode": options.mode,
@@ -140,7 +140,8 @@ def _counted(verdict: Verdict, ledger: Ledger, stage: Stage) -> dict[str, Any]:
         "slowest_s": round(verdict.slowest_s, 3),
         "stall_s": {topic: round(stalls[topic].seconds, 3) for topic in (MAIN, SOLO) if topic in stalls},
         "stalls": {topic: stall._asdict() for topic, stall in stalls.items()},
-        "loop_gap_s": round(ledger.loop_gap_s, 3),
+        "loop_gap_s": round(max((gap.end - gap.start for gap in ledger.gaps), default=0.0), 3),
+        "loop_worked_s": round(max((gap.worked_s for gap in ledger.gaps), default=0.0), 3),
         "errors": dict(verdict.errors),
         "examples": dict(verdict.examples),
     }

@@ -11,7 +11,7 @@ from aioprod.testing import KafkaCluster
 from aioprod.testing.fixtures import running_cluster
 from integration.chaos.brokers import PROPERTIES
 from integration.chaos.faults import FROZEN_ONCE_S
-from integration.chaos.modes import LATE_S, MAIN, MODES, SOLO
+from integration.chaos.modes import MAIN, MODES, SOLO
 from integration.chaos.run import Options, chaos
 from integration.support.figures import Figures
 
@@ -32,10 +32,7 @@ async def judged(cluster: KafkaCluster, figures: Figures, mode: str, *faults: st
     found = await chaos(cluster, Options(mode=mode, kafka=cluster.version, minutes=0.0, faults=faults), print)
     for topic in (MAIN, SOLO):
         await cluster.delete_topic(topic)
-    # How late an outcome is depends on the machine too: what the process itself was away for is not aioprod's.
-    slowest_s = found.figures["slowest_s"] - found.figures["loop_gap_s"]
-    assert {name: count for name, count in found.figures["flaws"].items() if name != "late"} == {}, found.figures
-    assert slowest_s <= MODES[mode].deadline_s + LATE_S, found.figures["examples"]
+    assert found.figures["flaws"] == {}, found.figures
     figures.add(f"records in chaos, {mode}: no loss, no duplicate, in order", found.figures["sent"])
     for topic, seconds in found.figures["stall_s"].items():
         figures.add(f"s a healthy partition of {topic} stood still in chaos, {mode}", f"{seconds:.2f}")

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from integration.chaos.clients import CLIENTS, Client, RefusedError
-from integration.chaos.ledger import Ledger, Outcome, Place, value_of
+from integration.chaos.ledger import Gap, Ledger, Outcome, Place, value_of
 from integration.chaos.modes import DOOMED, SOLO
 
 __all__ = ["Job", "main"]
@@ -33,6 +33,7 @@ BURST: Final = 5
 PAUSE_S: Final = 0.04
 _REFUSED_PAUSE_S: Final = 0.2
 _GAP_POLL_S: Final = 0.01
+_GAP_MIN_S: Final = 0.05
 _CLOSE_S: Final = 10.0
 
 
@@ -108,12 +109,13 @@ class Load:
         self.ledger.tell(place, sequence, time.monotonic(), outcome, offset, error)
 
     async def _watch_loop(self) -> None:
-        """How long this process was away at the longest: no stall below that is the client's."""
+        """Note when the loop was away, and how much of that time this process has worked: the rest is the machine's."""
         while True:
-            before = time.monotonic()
+            before, worked_s = time.monotonic(), time.process_time()
             await asyncio.sleep(_GAP_POLL_S)
-            gap_s = time.monotonic() - before - _GAP_POLL_S
-            self.ledger.loop_gap_s = max(self.ledger.loop_gap_s, gap_s)
+            after = time.monotonic()
+            if after - before > _GAP_MIN_S:
+                self.ledger.gaps.append(Gap(before, after, time.process_time() - worked_s))
 
 
 _GOING_ON = (Outcome.DELIVERED, Outcome.SILENT)
