@@ -95,6 +95,11 @@ class Coordination:
         self._coordinator = Coordinator(client, "transaction", transactional_id)
         self._groups: dict[str, Coordinator] = {}
 
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether a request of the present epoch may still be on its way, though another try was answered."""
+        return self._coordinator.lost > 0
+
     async def initialize(self, before: ProducerIdentity, deadline: float) -> ProducerIdentity:
         """Get a producer id and epoch; older producers of this id are fenced, and an open transaction aborted.
 
@@ -118,6 +123,7 @@ class Coordination:
         answer = await self._ask(
             Step.INITIALIZE, message, deadline, self._coordinator, lambda answer: answer.error_code
         )
+        self._coordinator.lost = 0
         return ProducerIdentity(answer.producer_id, answer.producer_epoch)
 
     async def add_partitions(

@@ -35,7 +35,9 @@ async def send_arrow(engine: Engine, data: object, topic: str | None) -> SendRes
     try:
         schema = ArrowSchema(source.field, topic)
         if topic is not None:
+            era = engine.guard.era
             await engine.topics.known(topic, engine.max_block_s)
+            engine.guard.check_era(era)
         call = _Call(engine, topic)
         try:
             async with aclosing(_chunks(engine, source)) as chunks:

@@ -38,7 +38,9 @@ async def send_many(
     if isinstance(values, (str, bytes, bytearray, memoryview)) or not isinstance(values, (Iterable, AsyncIterable)):
         raise InvalidRecordError(f"send_many got values of type {type(values).__name__}: give an iterable of values.")
     partition_index(topic, partition)
+    era = engine.guard.era
     await engine.topics.known(topic, engine.max_block_s)
+    engine.guard.check_era(era)
     count = engine.client.metadata.cluster.partition_count(topic)
     if partition is not None and partition >= count:
         raise InvalidRecordError(f"Topic {topic!r} has no partition {partition}: it has {count} (0 to {count - 1}).")

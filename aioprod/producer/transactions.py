@@ -118,8 +118,9 @@ class Transactions:
         if self.state is S.ABORTING:
             await self._ended()
         implicit = self._effects.transaction_version() >= FIRST_IMPLICIT
-        if self.state is S.READY and implicit and self._end is not None and not self._present.implicit:
-            # What was sent under the old rules and is still on its way must not get into a transaction of the new.
+        is_unsafe = not self._present.implicit and (implicit or self._coordination.is_doubtful)
+        if self._end is not None and (self.state is S.UNINITIALIZED or (self.state is S.READY and is_unsafe)):
+            # What was sent in one that raised no epoch and is still on its way, its end above all, must not meet this.
             await self._initialize(E.BEGIN)
         self._advance(E.BEGIN)
         self._present = Present(implicit)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+import pyarrow as pa
 import pytest
 
 from aioprod import TopicPartition
@@ -15,10 +16,12 @@ from aioprod.errors import (
     RequestTimedOutError,
     TransactionAbortedError,
     UnknownOutcomeError,
+    UsageError,
 )
 from aioprod.messages import (
     AddOffsetsToTxnRequest,
     AddPartitionsToTxnRequest,
+    EndTxnRequest,
     InitProducerIdRequest,
     ProduceRequest,
     TxnOffsetCommitRequest,
@@ -126,6 +129,45 @@ async def test_offsets_that_are_refused_while_the_commit_waits(cluster: FakeClus
     assert await values(cluster) == [b"kept"]
 
 
+@pytest.mark.parametrize("commits", [True, False])
+async def test_an_end_that_comes_late_does_not_end_the_next_transaction(explicit: FakeCluster, commits: bool) -> None:
+    async with transacting(explicit) as producer:
+        await producer.begin_transaction()
+        await producer.send("t", b"first", partition=0)
+        late = explicit.fault(EndTxnRequest, drop="lurking", hold=True)
+        await (producer.commit_transaction() if commits else producer.abort_transaction())
+        await producer.begin_transaction()
+        await producer.send("t", b"second", partition=0)
+        late.release()
+        await turns()
+        assert explicit.state.transactions["id"].state is State.ONGOING
+        await (producer.abort_transaction() if commits else producer.commit_transaction())
+    assert await values(explicit) == [b"first" if commits else b"second"]
+
+
+@pytest.mark.parametrize("kind", ["send_many", "send_arrow"])
+async def test_a_bulk_call_that_waits_for_its_topic_does_not_get_into_the_next_transaction(
+    cluster: FakeCluster, kind: str
+) -> None:
+    cluster.state.auto_create = False
+    async with transacting(cluster) as producer:
+        await producer.begin_transaction()
+        call = (
+            producer.send_many("late", [b"lost"])
+            if kind == "send_many"
+            else producer.send_arrow(pa.table({"value": [b"lost"]}), topic="late")
+        )
+        sending = asyncio.create_task(call)
+        await turns()
+        await producer.commit_transaction()
+        await producer.begin_transaction()
+        cluster.create_topic("late")
+        with pytest.raises(UsageError, match="has ended"):
+            await sending
+        await producer.commit_transaction()
+    assert cluster.records("late") == []
+
+
 # --- transactions of which the coordinator knows nothing, or may know
 
 
@@ -196,3 +238,20 @@ async def test_an_abort_that_gets_no_new_epoch(explicit: FakeCluster) -> None:
             with pytest.raises(BrokerError, match="TRANSACTION_ABORTABLE"):
                 await call()
         assert state_of(producer) is S.FATAL_ERROR
+
+
+async def test_a_begin_that_is_interrupted_while_it_gets_a_new_epoch(explicit: FakeCluster) -> None:
+    async with transacting(explicit) as producer:
+        await producer.begin_transaction()
+        await producer.send("t", b"kept", partition=0)
+        explicit.fault(EndTxnRequest, drop="after")
+        await producer.commit_transaction()
+        asked = explicit.fault(InitProducerIdRequest, hold=True)
+        beginning = asyncio.create_task(producer.begin_transaction())
+        await asked.reached.wait()
+        beginning.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await beginning
+        asked.release()
+        await work(producer, b"kept")
+    assert await values(explicit) == [b"kept"] * 2
