@@ -11,7 +11,7 @@ INTERPRETED := producer.py roundtrip.py
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help compiled demo test test-unit test-integration transactions lint bench fuzz chaos clean
+.PHONY: help compiled demo test test-unit simulate-short test-integration transactions lint bench fuzz simulate mutations chaos clean
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -22,7 +22,7 @@ compiled: $(READY) ## build what changed of the compiled modules, beside their s
 demo: $(READY) $(COMPILED) ## send Python's standard library to a real Kafka, read it back, compare; FILE=path sends your file
 	@$(BIN)/python -m examples.demo $(if $(FILE),-- "$(FILE)")
 
-test: test-unit test-integration ## all tests; AIOPROD_KAFKA=auto|docker|local|host:port chooses the brokers
+test: test-unit simulate-short test-integration ## all tests; AIOPROD_KAFKA=auto|docker|local|host:port chooses the brokers
 
 # Coverage is measured where every line is Python. pytest-cov would start too late: aioprod's own pytest plugin has
 # imported aioprod by then.
@@ -33,6 +33,9 @@ ifdef COMPILED
 endif
 	AIOPROD_NO_EXT=1 $(BIN)/coverage run -m pytest tests
 	$(BIN)/coverage report --fail-under=90
+
+simulate-short: $(READY) $(COMPILED) ## 1,000 seeds of `make simulate`
+	@$(BIN)/python -m simulation --seeds 1000
 
 # The first test to ask for Kafka may have to wait until it is fetched: hence the time limit.
 test-integration: $(READY) $(COMPILED) ## the tests against real brokers, some interpreted too; those that this machine can't run are named
@@ -58,6 +61,12 @@ fuzz: $(READY) ## hostile bytes for everything that reads bytes, guided by cover
 	@$(BIN)/python -c 'import atheris' 2>/dev/null || \
 	AIOPROD_NO_EXT=1 $(BIN)/pip install --quiet --disable-pip-version-check --editable '.[fuzz]'
 	@$(BIN)/python -m fuzz --seconds $(or $(SECONDS),300) $(ARGS)
+
+simulate: $(READY) $(COMPILED) ## seeded runs over fake brokers in made-up time: SEEDS=20000 FROM=0; REPLAY=7 shows all that happens in one
+	@$(BIN)/python -m simulation $(if $(REPLAY),--replay $(REPLAY),--seeds $(or $(SEEDS),20000) --from $(or $(FROM),0))
+
+mutations: $(READY) ## break the producer on purpose, in some 30 ways: which seed notices, within SEEDS=2000; about 15 minutes
+	@AIOPROD_NO_EXT=1 $(BIN)/python -m simulation.mutations --seeds $(or $(SEEDS),2000)
 
 CHAOS = $(foreach word,MINUTES MODE KAFKA CLIENT FAULTS SEED FOLDER,$(if $($(word)),--$(call lower,$(word)) '$($(word))'))
 lower = $(shell echo $(1) | tr A-Z a-z)

@@ -86,6 +86,7 @@ def search(name: str, seconds: int) -> Search:
         f"-max_len={INPUT_SIZE_MAX}",
         f"-timeout={INPUT_TIMEOUT_S}",
         f"-artifact_prefix={found}/",
+        f"-dict={Path(__file__).with_name('tokens.dict')}",
         "-print_final_stats=1",
         "-rss_limit_mb=1024",
     ]

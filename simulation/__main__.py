@@ -18,6 +18,7 @@ from simulation.mutations import MUTATIONS
 # aioprod itself is imported later: a mutation has to come first.
 
 WARM_UP_SEED = -1
+PROGRESS = 2000
 HASH_SEED = "0"
 """The order of a set of strings is part of what happens: all processes have to have the same."""
 
@@ -99,6 +100,8 @@ def _run_all(options: argparse.Namespace) -> int:
         for line in _lines(workers):
             result = json.loads(line)
             done += 1
+            if done % PROGRESS == 0:
+                print(f"{done} seeds, {time.perf_counter() - start:.0f} s", flush=True)
             injected.update(result["injected"])
             outcomes.update(result["outcomes"])
             simulated_s += result["simulated_s"]

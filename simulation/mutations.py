@@ -156,12 +156,6 @@ _ALL = (
         "if self.retrying or self.lost_serial >= 0",
     ),
     Mutation(
-        "an answer that was lost leaves no hole",
-        "aioprod.core.sequences",
-        "        partition.lost_serial = max(partition.lost_serial, batch.serial)\n",
-        "",
-    ),
-    Mutation(
         "sequence numbers grow beyond 2**31",
         "aioprod.core.sequences",
         "SEQUENCE_MASK = 0x7FFFFFFF",
@@ -172,6 +166,26 @@ _ALL = (
         "aioprod.producer.outcome",
         "return batch.base_sequence < 0 or not batch.maybe_stored",
         "return True",
+    ),
+    Mutation(
+        "a record that fails leaves its transaction as it is",
+        "aioprod.producer.transactions",
+        "        else:\n            self.failed(error)\n\n    def _refused(",
+        "\n    def _refused(",
+    ),
+    Mutation(
+        "a commit waits for no record",
+        "aioprod.producer.transactions",
+        "                await self._effects.flush(self._max_block_s)\n            except BaseException:\n"
+        "                if self.state is S.FLUSHING:",
+        "                pass\n            except BaseException:\n                if self.state is S.FLUSHING:",
+    ),
+    Mutation(
+        "the epoch that the end of a transaction brings is not taken",
+        "aioprod.producer.transactions",
+        "            self._identity = identity\n            self._effects.adopt(identity)",
+        "            self._identity = identity\n            if identity.epoch < 3:\n"
+        "                self._effects.adopt(identity)",
     ),
     Mutation(
         "nobody wakes up when a backoff ends",

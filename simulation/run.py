@@ -184,18 +184,20 @@ class Run:
     async def _go_on(self, producer: Producer, work: Work, gremlin: Gremlin) -> None:
         """Nothing is broken any more: what is held gets its outcome, and every partition goes on."""
         await self._flush(producer, work)
+        self.plan.size_max = 0
         if self.transactor is not None:
             await self._go_on_in_transactions(self.transactor)
             return
-        self.plan.size_max = 0
         await self._until_all_take(producer, work, ROUNDS_MAX)
         if self.plan.calm:
             await asyncio.sleep(CALM_S)
             self.bumps = self._bumps(producer)
             for number in gremlin.forget():
                 self.ledger.entries[number].lost = True
-            # Connections that are idle may have broken meanwhile, which the first record finds out.
-            await self._until_all_take(producer, work, 2)
+            options = self.plan.options
+            # Connections that are idle may have broken meanwhile: there has to be time to find out, and for a retry.
+            has_time = options["delivery_timeout_ms"] >= 3 * options["request_timeout_ms"] + 5000
+            await self._until_all_take(producer, work, 1 if has_time else 3)
 
     async def _until_all_take(self, producer: Producer, work: Work, rounds: int) -> None:
         """Send to each partition until it has taken what it got; in so many rounds every one has to."""
@@ -219,7 +221,7 @@ class Run:
         for _ in range(ROUNDS_MAX):
             if transactor.is_over and (self.ledger.fenced or self.plan.may_be_fenced):
                 return
-            transaction = await transactor.one(3)
+            transaction = await transactor.one(3, wants_commit=True)
             if transaction is not None and transaction.outcome == "committed":
                 return
         last = [transaction.errors for transaction in self.ledger.transactions[-2:]]

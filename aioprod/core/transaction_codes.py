@@ -79,4 +79,7 @@ def meaning_of(step: Step, code: ErrorCode | int) -> Meaning:
     if step in (Step.ABORT, Step.INITIALIZE) and code == _C.TRANSACTION_ABORTABLE:
         # What can't even be aborted leaves nothing to do.
         return Meaning.BROKEN
+    if step is Step.COMMIT and code == _C.INVALID_TXN_STATE:
+        # What the coordinator has aborted itself, as its time was over, can't be committed (measured on 4.3).
+        return Meaning.FENCED
     return _EVERYWHERE.get(code) or (Meaning.AGAIN if code.retriable else _OTHERWISE[step])

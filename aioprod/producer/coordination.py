@@ -17,6 +17,7 @@ from aioprod.errors import (
     BrokerError,
     ConfigError,
     ProducerFencedError,
+    ProtocolError,
     RequestTimedOutError,
     UnsupportedVersionError,
 )
@@ -253,28 +254,36 @@ class Coordination:
         resource: str | None = None,
     ) -> ResponseT:
         attempt = 0
+        last = ""
         while True:
-            answer = await coordinator.request(message, deadline=deadline, error_of=code_of)
+            delay_s = self._client.backoff_s(attempt)
+            attempt += 1
+            try:
+                answer = await coordinator.request(message, deadline=deadline, error_of=code_of)
+            except ProtocolError as error:
+                # An answer that makes no sense is a lost one: all of these requests may be repeated.
+                last = error.message.rstrip(".")
+                await asyncio.sleep(min(delay_s, max(0.0, deadline - self._client.now())))
+                continue
+            except RequestTimedOutError as error:
+                if not last:
+                    raise
+                raise RequestTimedOutError(f"{last}, and was asked again until the time was over.") from error
             code = ErrorCode.of(code_of(answer))
             meaning = meaning_of(step, code)
             if meaning is Meaning.DONE:
                 return answer
             if meaning not in (Meaning.WAIT, Meaning.AGAIN):
                 raise Refused(code, meaning, self._error(step, code, meaning, resource or self.transactional_id))
-            delay_s = self._client.backoff_s(attempt)
             if meaning is Meaning.WAIT:
-                delay_s = min(delay_s, COMPLETION_BACKOFF.delay_s(attempt, self._random))
-            left_s = deadline - self._client.now()
-            if delay_s >= left_s:
-                await asyncio.sleep(max(0.0, left_s))
-                raise RequestTimedOutError(f"{_said(step, code)} and was asked again until the time was over.")
-            await asyncio.sleep(delay_s)
-            attempt += 1
+                delay_s = min(delay_s, COMPLETION_BACKOFF.delay_s(attempt - 1, self._random))
+            last = _said(step, code)
+            await asyncio.sleep(min(delay_s, max(0.0, deadline - self._client.now())))
 
     def _error(self, step: Step, code: ErrorCode | int, meaning: Meaning, resource: str) -> AioprodError:
         """What the user is told."""
         said = _said(step, code)
-        if step is Step.COMMIT:
+        if step is Step.COMMIT and code != ErrorCode.INVALID_TXN_STATE:
             said += "; it may be committed or not"
         if meaning is Meaning.FENCED:
             return self.fenced(said)
@@ -285,10 +294,7 @@ class Coordination:
                 f"transaction.timeout.ms={self._timeout_ms} is more than the cluster allows.",
                 hint="Lower it, or raise the brokers' transaction.max.timeout.ms.",
             )
-        hint = None
-        if code == ErrorCode.INVALID_TXN_STATE and step is Step.COMMIT:
-            hint = f"It may have been open for longer than transaction.timeout.ms={self._timeout_ms}."
-        return BrokerError(f"{said}.", code=code, hint=hint)
+        return BrokerError(f"{said}.", code=code)
 
     def cause_of(self, code: ErrorCode | int, said: str) -> AioprodError | None:
         """Why a record was refused, as a broker `said`, if that is because of the transactional id; else None."""

@@ -35,12 +35,12 @@ class Piece(Protocol):
 
 
 class Feeder:
-    """Appends the pieces of one bulk call."""
+    """Appends the pieces of one bulk call, which began in the guard's `era`."""
 
-    def __init__(self, engine: Engine, bulk: Bulk) -> None:
+    def __init__(self, engine: Engine, bulk: Bulk, era: int) -> None:
         self._engine = engine
         self._bulk = bulk
-        self._era = engine.guard.era
+        self._era = era
 
     def append(self, piece: Piece, name: str | None, granted: bool = False) -> bool:
         """Append what can be appended now; False when there is more. `name` is the topic of all, None for several."""

@@ -34,11 +34,10 @@ async def send_arrow(engine: Engine, data: object, topic: str | None) -> SendRes
     source = open_source(data)
     try:
         schema = ArrowSchema(source.field, topic)
+        era = engine.guard.era
         if topic is not None:
-            era = engine.guard.era
             await engine.topics.known(topic, engine.max_block_s)
-            engine.guard.check_era(era)
-        call = _Call(engine, topic)
+        call = _Call(engine, topic, era)
         try:
             async with aclosing(_chunks(engine, source)) as chunks:
                 async for chunk in chunks:
@@ -93,11 +92,11 @@ def _fetch(source: Source, clock: Callable[[], float]) -> list[Chunk | AioprodEr
 class _Call:
     """One call on its way through the rows; without a topic for all, the rows have a column of them."""
 
-    def __init__(self, engine: Engine, topic: str | None) -> None:
+    def __init__(self, engine: Engine, topic: str | None, era: int) -> None:
         self.bulk = Bulk("" if topic is None else topic, engine.loop.create_future())
         self._engine = engine
         self._topic = topic
-        self._feeder = Feeder(engine, self.bulk)
+        self._feeder = Feeder(engine, self.bulk, era)
         self._refusals: dict[str, AioprodError] = {}
         # What lies in Arrow columns are bytes already: serializers have nothing to do.
         self._preparation = Preparation(engine.interceptors, None, None)

@@ -40,12 +40,11 @@ async def send_many(
     partition_index(topic, partition)
     era = engine.guard.era
     await engine.topics.known(topic, engine.max_block_s)
-    engine.guard.check_era(era)
     count = engine.client.metadata.cluster.partition_count(topic)
     if partition is not None and partition >= count:
         raise InvalidRecordError(f"Topic {topic!r} has no partition {partition}: it has {count} (0 to {count - 1}).")
     size = len(values) if isinstance(values, Sized) else None
-    call = _Call(engine, topic, partition, keys, headers, timestamps, size)
+    call = _Call(engine, topic, partition, keys, headers, timestamps, size, era)
     bulk = call.bulk
     try:
         async with aclosing(chunks(values, CHUNK)) as slices:
@@ -72,9 +71,10 @@ class _Call:
         headers: Headers | Iterable[Headers | None] | None,
         timestamps: Timestamp | Iterable[Timestamp | None] | None,
         count: int | None,
+        era: int,
     ) -> None:
         self.bulk = Bulk(topic, engine.loop.create_future())
-        self._feeder = Feeder(engine, self.bulk)
+        self._feeder = Feeder(engine, self.bulk, era)
         self._engine = engine
         self._topic = topic
         self._partition = partition

@@ -90,7 +90,8 @@ def test_what_holds_for_every_request(step: Step) -> None:
     for code in (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH):
         assert meaning_of(step, code) is Meaning.FENCED
     for code in FATAL:
-        assert meaning_of(step, code) is Meaning.BROKEN
+        timed_out = step is Step.COMMIT and code == ErrorCode.INVALID_TXN_STATE
+        assert meaning_of(step, code) is (Meaning.FENCED if timed_out else Meaning.BROKEN)
     for code in ErrorCode:
         if code.retriable and code != ErrorCode.CONCURRENT_TRANSACTIONS:
             assert meaning_of(step, code) is Meaning.AGAIN

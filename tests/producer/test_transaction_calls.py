@@ -17,6 +17,7 @@ from aioprod.errors import (
 )
 from aioprod.messages import (
     EndTxnRequest,
+    MetadataRequest,
     ProduceRequest,
     TxnOffsetCommitRequest,
 )
@@ -236,3 +237,18 @@ async def test_a_record_does_not_slip_into_the_next_transaction(cluster: FakeClu
                 await task
         await producer.commit_transaction()
     assert await values(cluster) == [b"kept"] * 2
+
+
+async def test_nor_do_those_of_a_call_that_waits_for_its_topic(cluster: FakeCluster) -> None:
+    async with transacting(cluster) as producer:
+        await producer.begin_transaction()
+        asked = cluster.fault(MetadataRequest, hold=True)
+        late = asyncio.create_task(producer.send_many("t", [b"late"] * 3, partition=0))
+        await asked.reached.wait()
+        await producer.commit_transaction()
+        await producer.begin_transaction()
+        asked.release()
+        with pytest.raises(UsageError, match="has ended"):
+            await late
+        await producer.commit_transaction()
+    assert await values(cluster, "read_uncommitted") == []

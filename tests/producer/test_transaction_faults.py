@@ -172,7 +172,6 @@ async def test_fenced_while_an_abort_waits_for_the_wire(cluster: FakeCluster) ->
     [
         (ErrorCode.PRODUCER_FENCED, ProducerFencedError),
         (ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, AuthorizationError),
-        (ErrorCode.INVALID_TXN_STATE, BrokerError),
         (ErrorCode.UNKNOWN_SERVER_ERROR, BrokerError),
     ],
 )
@@ -189,6 +188,28 @@ async def test_ends_that_are_refused(
         assert state_of(producer) is S.FATAL_ERROR
         with pytest.raises(expected):
             await producer.begin_transaction()
+
+
+async def test_a_commit_after_the_time_was_over(cluster: FakeCluster) -> None:
+    async with transacting(cluster, transaction_timeout_ms=50) as producer:
+        await producer.begin_transaction()
+        await producer.send("t", b"lost", partition=0)
+        epoch = cluster.state.transactions["id"].epoch
+        await until(lambda: cluster.state.transactions["id"].epoch > epoch)
+        with pytest.raises(ProducerFencedError, match=r"transaction\.timeout\.ms=50"):
+            await producer.commit_transaction()
+    assert await values(cluster) == []
+
+
+async def test_answers_that_make_no_sense_are_lost_ones(cluster: FakeCluster) -> None:
+    async with transacting(cluster) as producer:
+        for kind in (InitProducerIdRequest, AddPartitionsToTxnRequest, EndTxnRequest, TxnOffsetCommitRequest):
+            cluster.fault(kind, reply=b"\x00\x00\x00\x05HTTP/")
+        await producer.begin_transaction()
+        await producer.send("t", b"kept", partition=0)
+        await producer.send_offsets_to_transaction(GROUP, "g")
+        await producer.commit_transaction()
+    assert await values(cluster) == [b"kept"]
 
 
 async def test_a_commit_that_can_only_be_aborted(cluster: FakeCluster) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -23,6 +25,7 @@ from aioprod.messages import (
     InitProducerIdRequest,
     ProduceRequest,
 )
+from aioprod.messages.produce import BatchIndexAndErrorMessage
 from aioprod.testing import FakeCluster
 from tests.support.producers import turns, until
 from tests.support.transactions import seen, state_of, transacting, values, work
@@ -222,6 +225,28 @@ async def test_a_record_that_fails_fails_the_transaction(cluster: FakeCluster) -
             async with producer.transaction():
                 await producer.send("t", b"kept", partition=0)
     assert await values(cluster) == [b"kept"] * 3
+
+
+async def test_records_that_are_named_and_their_companions_fail_together(cluster: FakeCluster) -> None:
+    """A transaction is lost with one record, so that the others of its batch are not sent again (KIP-467)."""
+
+    def name_the_second(response: Any) -> Any:
+        topic = response.responses[0]
+        error = BatchIndexAndErrorMessage(batch_index=1, batch_index_error_message="no key")
+        partition = replace(topic.partition_responses[0], record_errors=(error,))
+        return replace(response, responses=(replace(topic, partition_responses=(partition,)),))
+
+    async with transacting(cluster) as producer:
+        await producer.partitions_for("t")
+        await producer.begin_transaction()
+        cluster.fault(ProduceRequest, error=ErrorCode.INVALID_RECORD, edit=name_the_second)
+        errors = await asyncio.gather(
+            *(producer.send("t", b"lost", partition=0) for _ in range(3)), return_exceptions=True
+        )
+        assert [isinstance(error, RejectedError) for error in errors] == [True] * 3
+        assert ["no key" in str(error) for error in errors] == [False, True, False]
+        await producer.abort_transaction()
+    assert await values(cluster, "read_uncommitted") == []
 
 
 async def test_a_record_that_fails_during_the_commit(cluster: FakeCluster) -> None:

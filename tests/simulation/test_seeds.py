@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from simulation.plan import FAULTS, Plan
+from simulation.plan import FAULTS, TRANSACTION_FAULTS, Plan
 from simulation.run import run_seed
 
 SEEDS = 40
@@ -23,7 +23,7 @@ def test_promises_are_kept(first: int) -> None:
 
 def test_every_kind_of_fault_is_injected() -> None:
     injected = {kind for seed in range(400) for kind in Plan.draw(seed).faults}
-    assert injected == set(FAULTS)
+    assert injected == {*FAULTS, *TRANSACTION_FAULTS}
 
 
 def test_a_seed_happens_again_as_it_was() -> None:

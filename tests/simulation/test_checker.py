@@ -1,0 +1,181 @@
+"""Each promise, broken on paper: the checker has to notice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from aioprod import RecordMetadata
+from aioprod.errors import ErrorCode, NotSentError, RejectedError, UnknownOutcomeError
+from aioprod.types import DeliveryReport
+from simulation.checker import Evidence, check
+from simulation.ledger import Ledger, Log
+from simulation.plan import Plan
+
+PLACE = ("t", 0, 0)
+
+
+def plan(**changes: object) -> Plan:
+    """A producer with idempotence and nothing unusual."""
+    drawn = Plan.draw(0)
+    drawn.options |= {"acks": "all", "enable_idempotence": True, "retries": 2**31 - 1, "buffer_memory": 32_000_000}
+    drawn.faults, drawn.heard, drawn.transaction_version, drawn.near_the_end = (), True, 0, False
+    for name, value in changes.items():
+        setattr(drawn, name, value)
+    return drawn
+
+
+def evidence(*numbers: int, committed: tuple[int, ...] = (), bumps: int = 0) -> Evidence:
+    """A log of one partition."""
+    log: Log = {PLACE: dict(enumerate(numbers))}
+    return Evidence(log, {PLACE: dict(enumerate(committed))}, None, bumps, set())
+
+
+def sent(ledger: Ledger, count: int) -> None:
+    """Records that were accepted one after the other."""
+    for _ in range(count):
+        ledger.accept(ledger.begin("t", 0, "callback"))
+
+
+def delivered(ledger: Ledger, number: int, offset: int) -> None:
+    ledger.hear(ledger.entries[number], RecordMetadata("t", 0, offset, 0), None)
+
+
+def failed(ledger: Ledger, number: int, kind: type[NotSentError | UnknownOutcomeError | RejectedError]) -> None:
+    message = "delivery.timeout.ms has passed."
+    ledger.hear(ledger.entries[number], None, kind(message, topic="t", partition=0))
+
+
+@pytest.fixture
+def ledger() -> Ledger:
+    ledger = Ledger(lambda: 0.0)
+    sent(ledger, 2)
+    return ledger
+
+
+def problems(ledger: Ledger, found: Evidence, **changes: object) -> str:
+    return "\n".join(check(plan(**changes), ledger, found))
+
+
+def test_nothing_is_wrong(ledger: Ledger) -> None:
+    delivered(ledger, 0, 0)
+    failed(ledger, 1, UnknownOutcomeError)
+    assert problems(ledger, evidence(0)) == problems(ledger, evidence(0, 1)) == ""
+
+
+def test_an_acknowledged_record_is_lost(ledger: Ledger) -> None:
+    delivered(ledger, 0, 0)
+    delivered(ledger, 1, 1)
+    assert "Record 1: it was delivered" in problems(ledger, evidence(0))
+
+
+def test_an_offset_is_wrong(ledger: Ledger) -> None:
+    delivered(ledger, 0, 0)
+    delivered(ledger, 1, 0)
+    assert "where another record is" in problems(ledger, evidence(0, 1))
+
+
+@pytest.mark.parametrize("kind", [NotSentError, RejectedError])
+def test_what_was_said_not_to_be_stored_is(ledger: Ledger, kind: type[NotSentError | RejectedError]) -> None:
+    delivered(ledger, 0, 0)
+    failed(ledger, 1, kind)
+    assert "was said not to be" in problems(ledger, evidence(0, 1))
+
+
+def test_a_duplicate(ledger: Ledger) -> None:
+    delivered(ledger, 0, 0)
+    delivered(ledger, 1, 1)
+    assert "Record 0 is stored 2 times in t" in problems(ledger, evidence(0, 1, 0))
+
+
+def test_records_in_another_order(ledger: Ledger) -> None:
+    delivered(ledger, 0, 1)
+    delivered(ledger, 1, 0)
+    assert "Record 0 of t-0 is behind 1" in problems(ledger, evidence(1, 0))
+
+
+def untold(ledger: Ledger) -> None:
+    """Nothing is said of record 1."""
+
+
+def told_twice(ledger: Ledger) -> None:
+    delivered(ledger, 1, 1)
+    delivered(ledger, 1, 1)
+
+
+def refused_and_told(ledger: Ledger) -> None:
+    delivered(ledger, 1, 1)
+    ledger.refuse(ledger.entries[1], ValueError())
+
+
+def told_late(ledger: Ledger) -> None:
+    delivered(ledger, 1, 1)
+    ledger.entries[1].told_s = 10_000.0
+
+
+@pytest.mark.parametrize(
+    ("tell", "problem"),
+    [
+        (untold, "told 0 times"),
+        (told_twice, "told 2 times"),
+        (refused_and_told, "then told 1 times"),
+        (told_late, "after its deadline"),
+    ],
+)
+def test_an_outcome_is_not_told_once_and_in_time(ledger: Ledger, tell: Callable[[Ledger], None], problem: str) -> None:
+    delivered(ledger, 0, 0)
+    tell(ledger)
+    assert problem in problems(ledger, evidence(0, 1))
+
+
+def test_a_withdrawn_record_is_stored(ledger: Ledger) -> None:
+    delivered(ledger, 0, 0)
+    ledger.entries[1].abandoned = ledger.entries[1].withdrawn = True
+    assert "it was withdrawn, and is in the log" in problems(ledger, evidence(0, 1))
+
+
+def test_a_record_is_given_up_too_early(ledger: Ledger) -> None:
+    delivered(ledger, 0, 0)
+    error = RejectedError("Why not.", topic="t", partition=0, code=ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    ledger.hear(ledger.entries[1], None, error)
+    assert "given up before its time" in problems(ledger, evidence(0))
+
+
+def test_sequence_numbers_are_used_up_for_nothing(ledger: Ledger) -> None:
+    delivered(ledger, 0, 0)
+    failed(ledger, 1, NotSentError)
+    assert "1 epochs were given up" in problems(ledger, evidence(0, bumps=1))
+
+
+def test_the_report_does_not_add_up(ledger: Ledger) -> None:
+    delivered(ledger, 0, 0)
+    delivered(ledger, 1, 1)
+    found = evidence(0, 1)
+    found.report = DeliveryReport(delivered=1, unknown=1)
+    assert "The report says delivered=1" in problems(ledger, found)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "asked", "committed", "problem"),
+    [
+        ("committed", True, (0, 1), ""),
+        ("aborted", False, (), ""),
+        ("", True, (), ""),
+        ("committed", True, (), "was committed, and [0, 1] are not seen"),
+        ("aborted", True, (0, 1), "is seen in part"),
+        ("", True, (0,), "is seen in part"),
+        ("", False, (0, 1), "is seen in part"),
+    ],
+)
+def test_transactions(outcome: str, asked: bool, committed: tuple[int, ...], problem: str) -> None:
+    ledger = Ledger(lambda: 0.0)
+    transaction = ledger.begin_transaction()
+    sent(ledger, 2)
+    ledger.end_transaction()
+    for number in range(2):
+        delivered(ledger, number, number)
+    transaction.outcome, transaction.asked = outcome, asked
+    said = problems(ledger, evidence(0, 1, committed=committed), transaction_version=2)
+    assert problem in said
+    assert bool(problem) == bool(said)
