@@ -39,6 +39,8 @@ ROUNDS_MAX = 8
 CALM_S = 60.0
 """Long enough that nothing that was sent before can still arrive."""
 CLOSE_LATE_S = 0.5
+MARKER_DELAY_S = 0.001
+"""As with real brokers the transaction before is not quite over when the next one begins."""
 
 
 @dataclass
@@ -110,6 +112,7 @@ class Run:
             plan.brokers, transaction_version=plan.transaction_version or 2, seed=plan.seed
         ) as cluster:
             cluster.state.auto_create = not plan.created_late
+            cluster.state.transactions.marker_delay_s = MARKER_DELAY_S
             # A producer hears of partitions that were added when it asks again, after metadata.max.age.ms.
             cluster.state.default_partitions = max(plan.topics.values())
             before = asyncio.all_tasks()

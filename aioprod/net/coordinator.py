@@ -50,12 +50,14 @@ class Coordinator:
     """Asks the coordinator of one `key`, wherever it is; several requests may be on their way at once.
 
     `key` is a transactional id or the name of a group, as `key_type` says. `node_id` is the broker that was the
-    coordinator last, None while that is not known.
+    coordinator last, None while that is not known; `lost` counts the requests that got no answer: such a one may still
+    be on its way when the next try has been answered.
     """
 
     def __init__(self, client: Client, key_type: KeyType, key: str) -> None:
         self.key = key
         self.node_id: int | None = None
+        self.lost = 0
         self._client = client
         self._key_type = key_type
         self._finding = asyncio.Lock()
@@ -93,6 +95,7 @@ class Coordinator:
                 # One that only the deadline cut off says less than what was wrong before.
                 if trouble is None or deadline > self._client.now():
                     trouble = error
+                self.lost += node_id is not None
                 self._lost(node_id)
             else:
                 code = ErrorCode.of(error_of(response))

@@ -96,6 +96,11 @@ class Coordination:
         self._coordinator = Coordinator(client, "transaction", transactional_id)
         self._groups: dict[str, Coordinator] = {}
 
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether a request of the present epoch may still be on its way, though another try was answered."""
+        return self._coordinator.lost > 0
+
     async def initialize(self, before: ProducerIdentity, deadline: float) -> ProducerIdentity:
         """Get a producer id and epoch; older producers of this id are fenced, and an open transaction aborted.
 
@@ -119,6 +124,7 @@ class Coordination:
         answer = await self._ask(
             Step.INITIALIZE, message, deadline, self._coordinator, lambda answer: answer.error_code
         )
+        self._coordinator.lost = 0
         return ProducerIdentity(answer.producer_id, answer.producer_epoch)
 
     async def add_partitions(
@@ -202,9 +208,18 @@ class Coordination:
         await self._ask(Step.COMMIT_OFFSETS, message, deadline, coordinator, _worst_offset, group.group_id)
 
     async def end(
-        self, identity: ProducerIdentity, deadline: float, *, committed: bool, raises_epoch: bool
+        self,
+        identity: ProducerIdentity,
+        deadline: float,
+        *,
+        committed: bool,
+        raises_epoch: bool,
+        is_known: bool = True,
     ) -> ProducerIdentity:
-        """Commit or abort; the identity to go on with. May be repeated: the coordinator answers the same again."""
+        """Commit or abort; the identity to go on with. May be repeated: the coordinator answers the same again.
+
+        One that is not `is_known` may not have begun at all: then there is nothing to end, and that is no error.
+        """
         request = EndTxnRequest(
             transactional_id=self.transactional_id,
             producer_id=identity.producer_id,
@@ -213,7 +228,12 @@ class Coordination:
         )
         step = Step.COMMIT if committed else Step.ABORT
         message = request if raises_epoch else self._limited(request)
-        answer = await self._ask(step, message, deadline, self._coordinator, lambda answer: answer.error_code)
+        try:
+            answer = await self._ask(step, message, deadline, self._coordinator, lambda answer: answer.error_code)
+        except Refused as refused:
+            if is_known or refused.code != ErrorCode.INVALID_TXN_STATE:
+                raise
+            return identity
         if answer.producer_id < 0:
             return identity
         return ProducerIdentity(answer.producer_id, answer.producer_epoch)
