@@ -79,9 +79,9 @@ class Coordinator:
         """Ask the coordinator until it has answered, or until `deadline` (monotonic seconds by the client's clock).
 
         Goes on, with `retry.backoff.ms`, when the coordinator is another broker, is loading, can't be reached or the
-        answer is lost: the request may be carried out more than once. `error_of` says where an answer has its code;
-        every code but those three (14, 15, 16) is left to the caller. Raises RequestTimedOutError with what went
-        wrong last, AuthorizationError or BrokerError when the cluster refuses to name the coordinator, ProtocolError,
+        answer is lost or can't be read: the request may be carried out more than once. `error_of` says where an answer
+        has its code; every code but those three (14, 15, 16) is left to the caller. Raises RequestTimedOutError with
+        what went wrong last, AuthorizationError or BrokerError when the cluster refuses to name the coordinator,
         UnsupportedVersionError, and UsageError when the client is closed.
         """
         tries = 0
@@ -91,7 +91,7 @@ class Coordinator:
             try:
                 node_id = await self._find(left_s)
                 response = await self._ask(message, node_id, left_s)
-            except BrokerConnectionError as error:
+            except (BrokerConnectionError, ProtocolError) as error:
                 # One that only the deadline cut off says less than what was wrong before.
                 if trouble is None or deadline > self._client.now():
                     trouble = error

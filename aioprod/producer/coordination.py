@@ -17,7 +17,6 @@ from aioprod.errors import (
     BrokerError,
     ConfigError,
     ProducerFencedError,
-    ProtocolError,
     RequestTimedOutError,
     UnsupportedVersionError,
 )
@@ -260,11 +259,6 @@ class Coordination:
             attempt += 1
             try:
                 answer = await coordinator.request(message, deadline=deadline, error_of=code_of)
-            except ProtocolError as error:
-                # An answer that makes no sense is a lost one: all of these requests may be repeated.
-                last = error.message.rstrip(".")
-                await asyncio.sleep(min(delay_s, max(0.0, deadline - self._client.now())))
-                continue
             except RequestTimedOutError as error:
                 if not last:
                     raise
