@@ -113,7 +113,7 @@ def _run_all(options: argparse.Namespace) -> int:
     finally:
         for worker in workers:
             worker.kill()
-            worker.wait()
+            worker.communicate()
     took_s = time.perf_counter() - start
     print(f"{done} seeds in {took_s:.1f} s: {done / took_s:.1f} seeds/s; {simulated_s / 3600:.1f} simulated hours")
     print("Faults:", ", ".join(f"{count} {kind}" for kind, count in injected.most_common()))

@@ -164,6 +164,8 @@ def _transactions(plan: Plan, ledger: Ledger, evidence: Evidence) -> Iterable[st
         if entry.transaction is None and seen[entry.number] and entry.accepted is not None:
             yield f"Record {entry.number} is seen, and belongs to no transaction."
     for transaction in ledger.transactions:
+        if transaction.overtaken:
+            continue
         mine = [e for e in ledger.entries if e.transaction == transaction.number and e.refused is None]
         sure = [e.number for e in mine if not e.abandoned and e.final_error is None]
         visible = [e.number for e in mine if seen[e.number]]

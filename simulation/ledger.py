@@ -53,11 +53,16 @@ class Entry:
 
 @dataclass(slots=True)
 class Transaction:
-    """One transaction: `outcome` is "committed" or "aborted" once somebody was told; `asked` whether to commit it."""
+    """One transaction: `outcome` is "committed" or "aborted" once somebody was told; `asked` whether to commit it.
+
+    `overtaken`: a commit of an earlier one, which had been on its way for long, has ended it. Before
+    transaction.version 2 nothing tells a coordinator of which transaction a request to end one speaks.
+    """
 
     number: int
     outcome: str = ""
     asked: bool = False
+    overtaken: bool = False
     errors: list[AioprodError] = field(default_factory=list)
 
 
@@ -88,6 +93,11 @@ class Ledger:
     def end_transaction(self) -> None:
         """What is sent from now on belongs to none."""
         self._open = None
+
+    def overtake(self) -> None:
+        """A coordinator commits what is open, in a version in which nothing says that this was meant."""
+        if self._open is not None and not self._open.asked:
+            self._open.overtaken = True
 
     def begin(self, topic: str, partition: int | None, style: str) -> Entry:
         """A record is about to be given to the producer."""

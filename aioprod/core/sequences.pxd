@@ -9,7 +9,7 @@ cpdef long long sequence_after(long long first, long long count) noexcept
 
 @cython.final
 cdef class Sequences:
-    cdef public long long producer_id, transaction, bumps
+    cdef public long long producer_id, transaction, stamped_in, bumps
     cdef public int epoch
     cdef public bint transactional, spent
     cdef public object join, renew, bumped

@@ -40,8 +40,9 @@ class Sequences:
     `bumps` counts the epochs begun after a hole, and `bumped` is called with the partition of each.
 
     A producer with transactions (`transactional`) has one epoch for all partitions, which the coordinator gives: a
-    partition with a hole is held until `adopt` brings the next one. `transaction` numbers the transactions; `join` is
-    asked before a partition takes part in one, and answers whether it may do so at once.
+    partition with a hole is held until `adopt` brings the next one. `transaction` numbers the transactions, and
+    `stamped_in` is the last one with a batch that left; `join` is asked before a partition takes part in one, and
+    answers whether it may do so at once.
     """
 
     __slots__ = (
@@ -53,6 +54,7 @@ class Sequences:
         "producer_id",
         "renew",
         "spent",
+        "stamped_in",
         "transaction",
         "transactional",
     )
@@ -62,6 +64,7 @@ class Sequences:
         self.epoch = -1
         self.transactional = transactional
         self.transaction = 0
+        self.stamped_in = 0
         self.join: Callable[[Partition], bool] | None = None
         self.renew: Callable[[], object] | None = None
         self.doubtful: dict[Partition, None] = {}
@@ -88,6 +91,7 @@ class Sequences:
         batch.stamped = False
         partition.next_sequence = sequence_after(partition.next_sequence, batch.builder.count)
         partition.unsettled.append(batch)
+        self.stamped_in = self.transaction
 
     def _is_behind(self, partition: Partition) -> bool:
         return partition.producer_id != self.producer_id or partition.epoch != self.epoch
@@ -106,10 +110,13 @@ class Sequences:
         self.doubtful.pop(partition, None)
 
     def acknowledge(self, batch: Batch) -> None:
-        """A broker has a stamped batch, and so all that was stamped before it."""
+        """A broker has a stamped batch, and so all that was stamped before it.
+
+        With transactions that mends nothing: the one with the hole is lost, and the next begins in another epoch.
+        """
         partition = batch.partition
         partition.is_anchored = True
-        if 0 <= partition.lost_serial < batch.serial:
+        if 0 <= partition.lost_serial < batch.serial and not self.transactional:
             partition.lost_serial = -1
             if partition.missing_from < 0:
                 self.doubtful.pop(partition, None)

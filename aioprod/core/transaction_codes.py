@@ -76,7 +76,7 @@ def meaning_of(step: Step, code: ErrorCode | int) -> Meaning:
     """What the answer `code` to a request means; a code that is not known is never tried again."""
     if not isinstance(code, ErrorCode):
         return _OTHERWISE[step]
-    if step is Step.ABORT and code == _C.TRANSACTION_ABORTABLE:
+    if step in (Step.ABORT, Step.INITIALIZE) and code == _C.TRANSACTION_ABORTABLE:
         # What can't even be aborted leaves nothing to do.
         return Meaning.BROKEN
     if step is Step.COMMIT and code == _C.INVALID_TXN_STATE:

@@ -50,12 +50,14 @@ class Coordinator:
     """Asks the coordinator of one `key`, wherever it is; several requests may be on their way at once.
 
     `key` is a transactional id or the name of a group, as `key_type` says. `node_id` is the broker that was the
-    coordinator last, None while that is not known.
+    coordinator last, None while that is not known; `lost` counts the requests that got no answer: such a one may still
+    be on its way when the next try has been answered.
     """
 
     def __init__(self, client: Client, key_type: KeyType, key: str) -> None:
         self.key = key
         self.node_id: int | None = None
+        self.lost = 0
         self._client = client
         self._key_type = key_type
         self._finding = asyncio.Lock()
@@ -77,9 +79,9 @@ class Coordinator:
         """Ask the coordinator until it has answered, or until `deadline` (monotonic seconds by the client's clock).
 
         Goes on, with `retry.backoff.ms`, when the coordinator is another broker, is loading, can't be reached or the
-        answer is lost: the request may be carried out more than once. `error_of` says where an answer has its code;
-        every code but those three (14, 15, 16) is left to the caller. Raises RequestTimedOutError with what went
-        wrong last, AuthorizationError or BrokerError when the cluster refuses to name the coordinator, ProtocolError,
+        answer is lost or can't be read: the request may be carried out more than once. `error_of` says where an answer
+        has its code; every code but those three (14, 15, 16) is left to the caller. Raises RequestTimedOutError with
+        what went wrong last, AuthorizationError or BrokerError when the cluster refuses to name the coordinator,
         UnsupportedVersionError, and UsageError when the client is closed.
         """
         tries = 0
@@ -89,10 +91,11 @@ class Coordinator:
             try:
                 node_id = await self._find(left_s)
                 response = await self._ask(message, node_id, left_s)
-            except BrokerConnectionError as error:
+            except (BrokerConnectionError, ProtocolError) as error:
                 # One that only the deadline cut off says less than what was wrong before.
                 if trouble is None or deadline > self._client.now():
                     trouble = error
+                self.lost += node_id is not None
                 self._lost(node_id)
             else:
                 code = ErrorCode.of(error_of(response))

@@ -17,7 +17,6 @@ from aioprod.errors import (
     BrokerError,
     ConfigError,
     ProducerFencedError,
-    ProtocolError,
     RequestTimedOutError,
     UnsupportedVersionError,
 )
@@ -96,6 +95,11 @@ class Coordination:
         self._coordinator = Coordinator(client, "transaction", transactional_id)
         self._groups: dict[str, Coordinator] = {}
 
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether a request of the present epoch may still be on its way, though another try was answered."""
+        return self._coordinator.lost > 0
+
     async def initialize(self, before: ProducerIdentity, deadline: float) -> ProducerIdentity:
         """Get a producer id and epoch; older producers of this id are fenced, and an open transaction aborted.
 
@@ -119,6 +123,7 @@ class Coordination:
         answer = await self._ask(
             Step.INITIALIZE, message, deadline, self._coordinator, lambda answer: answer.error_code
         )
+        self._coordinator.lost = 0
         return ProducerIdentity(answer.producer_id, answer.producer_epoch)
 
     async def add_partitions(
@@ -202,9 +207,18 @@ class Coordination:
         await self._ask(Step.COMMIT_OFFSETS, message, deadline, coordinator, _worst_offset, group.group_id)
 
     async def end(
-        self, identity: ProducerIdentity, deadline: float, *, committed: bool, raises_epoch: bool
+        self,
+        identity: ProducerIdentity,
+        deadline: float,
+        *,
+        committed: bool,
+        raises_epoch: bool,
+        is_known: bool = True,
     ) -> ProducerIdentity:
-        """Commit or abort; the identity to go on with. May be repeated: the coordinator answers the same again."""
+        """Commit or abort; the identity to go on with. May be repeated: the coordinator answers the same again.
+
+        One that is not `is_known` may not have begun at all: then there is nothing to end, and that is no error.
+        """
         request = EndTxnRequest(
             transactional_id=self.transactional_id,
             producer_id=identity.producer_id,
@@ -213,7 +227,12 @@ class Coordination:
         )
         step = Step.COMMIT if committed else Step.ABORT
         message = request if raises_epoch else self._limited(request)
-        answer = await self._ask(step, message, deadline, self._coordinator, lambda answer: answer.error_code)
+        try:
+            answer = await self._ask(step, message, deadline, self._coordinator, lambda answer: answer.error_code)
+        except Refused as refused:
+            if is_known or refused.code != ErrorCode.INVALID_TXN_STATE:
+                raise
+            return identity
         if answer.producer_id < 0:
             return identity
         return ProducerIdentity(answer.producer_id, answer.producer_epoch)
@@ -240,11 +259,6 @@ class Coordination:
             attempt += 1
             try:
                 answer = await coordinator.request(message, deadline=deadline, error_of=code_of)
-            except ProtocolError as error:
-                # An answer that makes no sense is a lost one: all of these requests may be repeated.
-                last = error.message.rstrip(".")
-                await asyncio.sleep(min(delay_s, max(0.0, deadline - self._client.now())))
-                continue
             except RequestTimedOutError as error:
                 if not last:
                     raise

@@ -73,8 +73,15 @@ def accumulator_settings(config: ProducerConfig) -> AccumulatorSettings:
         linger_s=config.linger_ms / 1000,
         delivery_timeout_s=config.delivery_timeout_ms / 1000,
         max_block_s=config.max_block_ms / 1000,
-        partition_in_flight_max=BATCHES_REMEMBERED if config.enable_idempotence else UNLIMITED,
+        partition_in_flight_max=_partition_in_flight_max(config),
         ignore_keys=config.partitioner_ignore_keys,
         adaptive_partitioning=config.partitioner_adaptive_partitioning_enable,
         availability_timeout_s=config.partitioner_availability_timeout_ms / 1000,
     )
+
+
+def _partition_in_flight_max(config: ProducerConfig) -> int:
+    """One request on a connection is one batch of a partition, also while its leader moves to another broker."""
+    if config.enable_idempotence:
+        return BATCHES_REMEMBERED
+    return 1 if config.max_in_flight_requests_per_connection == 1 else UNLIMITED

@@ -28,8 +28,8 @@ __all__ = ["Effects", "Present"]
 class Present:
     """What is to be remembered of a transaction.
 
-    `implicit`: Produce and TxnOffsetCommit add to it by themselves. `is_known`: the coordinator has heard of it, so
-    that it has to be ended; `is_doubtful`: it may have, as an answer was lost.
+    `implicit`: Produce and TxnOffsetCommit add to it by themselves. `is_known`: the coordinator was told of it, so
+    that it has to be ended; `is_doubtful`: it may have been, as an answer was lost.
     """
 
     implicit: bool
@@ -76,6 +76,11 @@ class Effects:
     def has_gap(self) -> bool:
         """Whether partitions are usable with a new epoch only, as stamped batches of theirs were not delivered."""
         return bool(self.sequences.doubtful)
+
+    @property
+    def has_sent(self) -> bool:
+        """Whether a batch of the present transaction has left."""
+        return self.sequences.stamped_in == self.sequences.transaction
 
     def release(self, partition: Partition, *, is_member: bool) -> None:
         """A held partition goes on, as a member of the transaction if the coordinator knows of it."""

@@ -118,8 +118,9 @@ class Transactions:
         if self.state is S.ABORTING:
             await self._ended()
         implicit = self._effects.transaction_version() >= FIRST_IMPLICIT
-        if self.state is S.READY and implicit and self._end is not None and not self._present.implicit:
-            # What was sent under the old rules and is still on its way must not get into a transaction of the new.
+        is_unsafe = not self._present.implicit and (implicit or self._coordination.is_doubtful)
+        if self._end is not None and (self.state is S.UNINITIALIZED or (self.state is S.READY and is_unsafe)):
+            # What was sent in one that raised no epoch and is still on its way, its end above all, must not meet this.
             await self._initialize(E.BEGIN)
         self._advance(E.BEGIN)
         self._present = Present(implicit)
@@ -204,6 +205,12 @@ class Transactions:
     async def _commit(self) -> None:
         """Commit what the coordinator knows of; without anything there is nothing to commit."""
         async with self._asking:
+            self._release_held()
+            if self.state is not S.COMMITTING:
+                # What was asked of a coordinator meanwhile was refused.
+                assert self._end is not None
+                self._end.error = self.refusal(E.COMMIT)
+                return
             if await self._tried(Step.COMMIT):
                 self._advance(E.ENDED)
 
@@ -216,9 +223,7 @@ class Transactions:
             ended = self.state is S.ABORTING and await self._tried(Step.ABORT)
             if ended and not present.implicit and (self._effects.has_gap or present.is_doubtful):
                 ended = await self._tried(Step.INITIALIZE)
-            for partition in self._held:
-                self._effects.release(partition, is_member=False)
-            self._held.clear()
+            self._release_held()
             if ended:
                 self.error = None
                 self._advance(E.ENDED)
@@ -243,10 +248,12 @@ class Transactions:
     async def _take(self, step: Step) -> ProducerIdentity:
         if step is Step.INITIALIZE:
             return await self._coordination.initialize(self._identity, self._deadline())
-        if not self._present.is_known:
+        present, commits = self._present, step is Step.COMMIT
+        is_known = present.is_known or self._effects.has_sent
+        if not is_known and not present.is_doubtful:
             return self._identity
         return await self._coordination.end(
-            self._identity, self._deadline(), committed=step is Step.COMMIT, raises_epoch=self._present.implicit
+            self._identity, self._deadline(), committed=commits, raises_epoch=present.implicit, is_known=is_known
         )
 
     async def close(self) -> None:
@@ -271,7 +278,6 @@ class Transactions:
         """
         if self.state in (S.IN_TRANSACTION, S.FLUSHING):
             if self._present.implicit:
-                self._present.is_known = True
                 return True
             if not self._is_adding:
                 self._is_adding = True
@@ -306,6 +312,12 @@ class Transactions:
             for partition in partitions:
                 self._held.pop(partition, None)
                 self._effects.release(partition, is_member=True)
+
+    def _release_held(self) -> None:
+        """The transaction ends: partitions that it did not get wait for it no more."""
+        for partition in self._held:
+            self._effects.release(partition, is_member=False)
+        self._held.clear()
 
     # --- failures
 

@@ -12,7 +12,6 @@ from aioprod.errors import (
     BrokerConnectionError,
     BrokerError,
     ErrorCode,
-    ProtocolError,
     RequestTimedOutError,
     UnsupportedVersionError,
     UsageError,
@@ -255,12 +254,24 @@ async def test_other_refusals_have_their_code() -> None:
 
 
 @pytest.mark.parametrize("empty", [False, True])
-async def test_an_answer_about_other_keys_is_refused(empty: bool) -> None:
+async def test_an_answer_about_other_keys_is_none(empty: bool) -> None:
     async with asking(1, 1) as (brokers, _, client, one):
         rows = () if empty else (CoordinatorRow(key="another", node_id=1, error_message=None),)
-        brokers.fault(FindCoordinatorRequest, edit=lambda _: FindCoordinatorResponse(coordinators=rows))
-        with pytest.raises(ProtocolError, match="does not name the coordinator of transactional id 'orders'"):
-            await ask(client, one)
+        answer = FindCoordinatorResponse(coordinators=rows)
+        brokers.fault(FindCoordinatorRequest, edit=lambda _: answer)
+        assert await ask(client, one) == 1
+        one.node_id = None
+        brokers.fault(FindCoordinatorRequest, edit=lambda _: answer, times=None)
+        with pytest.raises(RequestTimedOutError, match="does not name the coordinator of transactional id 'orders'"):
+            await ask(client, one, 1.0)
+
+
+async def test_garbage_in_place_of_an_answer_is_a_lost_answer() -> None:
+    async with asking(1, 1) as (brokers, _, client, one):
+        brokers.fault(FindCoordinatorRequest, reply=b"\xff" * 8)
+        brokers.fault(InitProducerIdRequest, reply=b"\x00\x00\x00\x04\xff\xff\xff\xff")
+        assert await ask(client, one) == 1
+        assert one.lost == 1
 
 
 async def test_every_other_code_is_the_callers() -> None:

@@ -11,6 +11,9 @@ import uvloop
 from aioprod.testing import FakeCluster
 from tests.support.fake_broker import FakeBrokers
 
+MARKER_DELAY_S = 0.001
+"""As with real brokers the transaction before is not quite over when the next one begins."""
+
 
 def debugging(new_loop: Callable[[], asyncio.AbstractEventLoop]) -> Callable[[], asyncio.AbstractEventLoop]:
     """A loop factory that turns asyncio's debug mode on."""
@@ -51,6 +54,7 @@ async def cluster(request: pytest.FixtureRequest) -> AsyncIterator[FakeCluster]:
     """Three brokers and a topic "t" of three partitions."""
     async with FakeCluster(3, transaction_version=request.param) as cluster:
         cluster.create_topic("t", 3)
+        cluster.state.transactions.marker_delay_s = MARKER_DELAY_S
         yield cluster
 
 
@@ -59,6 +63,7 @@ async def implicit() -> AsyncIterator[FakeCluster]:
     """One broker of transaction version 2."""
     async with FakeCluster(transaction_version=2) as cluster:
         cluster.create_topic("t", 3)
+        cluster.state.transactions.marker_delay_s = MARKER_DELAY_S
         yield cluster
 
 
@@ -67,4 +72,5 @@ async def explicit() -> AsyncIterator[FakeCluster]:
     """One broker of transaction version 1."""
     async with FakeCluster(transaction_version=1) as cluster:
         cluster.create_topic("t", 3)
+        cluster.state.transactions.marker_delay_s = MARKER_DELAY_S
         yield cluster

@@ -264,3 +264,27 @@ async def test_an_answer_that_leaves_a_batch_out_counts_as_lost(brokers: FakeBro
         assert [(await future).partition for future in futures] == [0, 1]
     assert values(topic, 0) == [0]
     assert values(topic, 1) == [1], "it was stored before its answer got lost, and is known again"
+
+
+async def test_with_one_request_in_flight_a_new_leader_gets_nothing_before_the_old_one_has_answered(
+    three_brokers: FakeBrokers,
+) -> None:
+    brokers = three_brokers
+    topic = brokers.create_topic("t")
+    options: dict[str, Any] = {"enable_idempotence": False, "max_in_flight_requests_per_connection": 1}
+    async with running(brokers, batch_size=0, metadata_max_age_ms=20, **options) as producer:
+        await producer.send("t", b"0")
+        hold = brokers.fault(ProduceRequest, hold=True)
+        first = producer.submit("t", b"1")
+        await until(hold.reached.is_set)
+        old = topic.partitions[0].leader
+        brokers.move_leader("t", 0)
+        queues = producer._engine.accumulator.topics["t"].partitions
+        await until(lambda: queues[0].queue is not None and queues[0].queue.node_id != old)
+        second = producer.submit("t", b"2")
+        await turns()
+        assert len(brokers.seen_of(ProduceRequest)) == 2
+        hold.release()
+        await first
+        await second
+    assert [record.value for record in topic.records()] == [b"0", b"1", b"2"]

@@ -89,8 +89,9 @@ class Transactions(dict[str, Transaction]):
     """All transactional ids.
 
     `write_markers` writes a transaction's where it can, and takes off it what has got one. `marker_delay_s` is how long
-    the coordinator takes to begin with them: meanwhile it answers CONCURRENT_TRANSACTIONS. `version` is the cluster's,
-    for what no client asks for: fencing.
+    the coordinator takes to begin with them: meanwhile it answers CONCURRENT_TRANSACTIONS. By default that is no time,
+    so that a test may look at what was committed as soon as the producer says so. `version` is the cluster's, for what
+    no client asks for: fencing.
     """
 
     def __init__(
@@ -101,7 +102,7 @@ class Transactions(dict[str, Transaction]):
     ) -> None:
         super().__init__()
         self.version = 2
-        self.marker_delay_s = 0.001
+        self.marker_delay_s = 0.0
         self.timeout_max_ms = 900_000
         self._timers = timers
         self._new_producer_id = new_producer_id
@@ -236,7 +237,7 @@ class Transactions(dict[str, Transaction]):
         else:
             one.last_epoch, one.epoch = one.epoch, one.epoch + 1
             answer = one.outcome
-        self._timers.later(self.marker_delay_s, lambda: self._complete(one))
+        self._complete_later(one)
         return answer
 
     def _fence(self, one: Transaction) -> None:
@@ -244,7 +245,7 @@ class Transactions(dict[str, Transaction]):
         one.state = State.PREPARE_ABORT
         one.last_epoch = one.epoch if self.version >= 2 else NO_EPOCH
         one.epoch = min(one.epoch + 1, EPOCH_MAX)
-        self._timers.later(self.marker_delay_s, lambda: self._complete(one))
+        self._complete_later(one)
 
     def _expire_later(self, one: Transaction) -> None:
         number = one.number
@@ -254,6 +255,12 @@ class Transactions(dict[str, Transaction]):
                 self._fence(one)
 
         self._timers.later(one.timeout_ms / 1000, expire)
+
+    def _complete_later(self, one: Transaction) -> None:
+        if self.marker_delay_s > 0.0:
+            self._timers.later(self.marker_delay_s, lambda: self._complete(one))
+        else:
+            self._complete(one)
 
     def _complete(self, one: Transaction) -> None:
         """Write the markers, which is the end where all could be written."""

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from aioprod import TopicPartition
+from aioprod import Producer, TopicPartition
 from aioprod.errors import ErrorCode
 from aioprod.messages import FindCoordinatorRequest
 from aioprod.testing import FakeCluster
@@ -73,6 +73,19 @@ async def test_a_leader_that_can_not_ask_the_coordinator() -> None:
         cluster.thaw(2)
         assert (await lab.write("tx", producer, topic, 1)).error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         assert [(await lab.write("tx", producer, topic, sequence)).error for sequence in (0, 1)] == [NONE, NONE]
+
+
+@pytest.mark.parametrize("version", [1, 2])
+async def test_what_was_committed_is_there_at_once(version: int) -> None:
+    async with FakeCluster(3, transaction_version=version) as cluster:
+        cluster.create_topic("t")
+        async with Producer(cluster.bootstrap, transactional_id="tx") as producer:
+            for number in range(3):
+                async with producer.transaction():
+                    await producer.send("t", b"value")
+                    await producer.send_offsets_to_transaction({TopicPartition("t", 0): number}, "g")
+                assert len(cluster.records("t")) == number + 1
+                assert cluster.committed_offset("g", TopicPartition("t", 0)) == number
 
 
 async def test_while_markers_are_written_everybody_has_to_wait() -> None:
