@@ -26,7 +26,7 @@ cdef class Partition:
     cdef public int index, in_flight_max, leader_epoch, in_flight, retrying, epoch
     cdef public long long round, producer_id, next_sequence, lost_serial, missing_from, transaction
     cdef public double retry_at
-    cdef public bint listed, is_anchored, held
+    cdef public bint listed, is_anchored, is_unexplained, held
 
     @cython.locals(at_most=int)
     cpdef bint muted(self, double now) except -1

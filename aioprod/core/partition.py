@@ -84,8 +84,8 @@ class Partition:
     `next_sequence` is the first number of the next batch that is stamped, for `producer_id` and `epoch`; `unsettled`
     are the stamped batches without outcome, in order; `is_anchored`: a batch of this epoch was acknowledged. Holes,
     each -1 for none: `lost_serial` of the last batch of which nobody knows whether it is stored, `missing_from` of the
-    first one that is certainly not, like all behind it. `held`: it waits for a producer id, an epoch, or to be part
-    of `transaction`.
+    first one that is certainly not, like all behind it. `is_unexplained`: a broker speaks of a hole
+    where none is known. `held`: it waits for a producer id, an epoch, or to be part of `transaction`.
     """
 
     __slots__ = (
@@ -95,6 +95,7 @@ class Partition:
         "in_flight_max",
         "index",
         "is_anchored",
+        "is_unexplained",
         "leader_epoch",
         "listed",
         "lost_serial",
@@ -130,6 +131,7 @@ class Partition:
         self.next_sequence = 0
         self.unsettled: deque[Batch] = deque()
         self.is_anchored = True
+        self.is_unexplained = False
         self.lost_serial = -1
         self.missing_from = -1
         self.held = False

@@ -26,6 +26,8 @@ cdef class Sequences:
     cpdef void lose(self, Batch batch, bint is_missing) except *
     @cython.locals(partition=Partition)
     cpdef bint refuse(self, Batch batch) except -1
+    @cython.locals(partition=Partition)
+    cpdef bint is_forgotten(self, Batch batch) except -1
     cpdef void unanchor(self, Partition partition) except *
     @cython.locals(part=Batch, at=Py_ssize_t, sequence="long long")
     cpdef void divide(self, Batch batch, list parts) except *

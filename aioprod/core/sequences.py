@@ -102,6 +102,7 @@ class Sequences:
         partition.epoch = epoch
         partition.next_sequence = 0
         partition.is_anchored = False
+        partition.is_unexplained = False
         partition.lost_serial = -1
         partition.missing_from = -1
         for batch in partition.unsettled:
@@ -118,6 +119,7 @@ class Sequences:
         partition.is_anchored = True
         if 0 <= partition.lost_serial < batch.serial and not self.transactional:
             partition.lost_serial = -1
+            partition.is_unexplained = False
             if partition.missing_from < 0:
                 self.doubtful.pop(partition, None)
 
@@ -140,6 +142,19 @@ class Sequences:
         self._miss(partition, batch.serial)
         self._doubt(partition)
         return True
+
+    def is_forgotten(self, batch: Batch) -> bool:
+        """Whether a batch that is out of sequence may be stored all the same, and would be stored twice.
+
+        All before it was acknowledged and it was sent before: then the broker may have it and not know it again. A
+        broker that starts remembers of a producer no more than the last batch.
+        """
+        partition = batch.partition
+        if not batch.maybe_stored or partition.missing_from >= 0 or partition.unsettled[0] is not batch:
+            return False
+        if partition.lost_serial < 0:
+            partition.is_unexplained = True
+        return partition.is_unexplained
 
     def unanchor(self, partition: Partition) -> None:
         """The log of a partition is another one than before: as at the beginning, it takes any number as its first."""

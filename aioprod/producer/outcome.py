@@ -170,6 +170,8 @@ class Outcomes:
         """It goes again behind the batch that fills the hole before it, or, as nothing does, in a new epoch."""
         sequences = self._accumulator.sequences
         assert sequences is not None
+        if sequences.is_forgotten(batch):
+            return Verdict.FAIL
         is_hole = sequences.refuse(batch)
         return Verdict.FAIL if is_hole and sequences.transactional else Verdict.RETRY
 

@@ -195,6 +195,31 @@ def test_a_broker_that_has_forgotten_the_producer_is_met_with_a_new_epoch() -> N
     assert model.log.values == list(range(9))
 
 
+def test_what_a_restarted_broker_does_not_know_again_is_not_stored_twice() -> None:
+    model = anchored()
+    fill(model, 5)
+    model.cut(5)
+    model.log.restart()
+    model.finish()
+    assert model.log.values == list(range(21))
+    assert sorted(model.told.delivered) == [0, 17, 18, 19, 20], "the last batch is all that it remembers"
+    assert set(model.told.failed.values()) == {UnknownOutcomeError}
+    assert model.sequences.bumps == 0
+
+
+def test_what_an_unclean_leader_has_lost_has_an_unknown_outcome_and_the_rest_goes_on() -> None:
+    model = anchored()
+    fill(model, 3)
+    model.cut(2)
+    del model.log.values[1:]
+    model.log.producers[7].last_sequence = -5
+    model.log.producers[7].batches.clear()
+    fill(model, 1)
+    model.finish()
+    assert set(model.told.failed.values()) == {UnknownOutcomeError}
+    assert model.log.values == [0, *range(13, 17)]
+
+
 def test_numbers_go_past_the_largest_on_the_wire_too() -> None:
     model = Model(sequence=2**31 - 2)
     fill(model, 3)

@@ -81,6 +81,12 @@ class ModelLog:
         self.values += values
         return ErrorCode.NONE, offset
 
+    def restart(self) -> None:
+        """The broker starts anew: of each producer it restores its last batch."""
+        for state in self.producers.values():
+            while len(state.batches) > 1:
+                state.batches.popleft()
+
 
 class Told:
     """Keeps the outcomes, in the place of a `Delivery`."""
@@ -249,6 +255,8 @@ def random_run(random: Random, steps: int, **options: int) -> Model:
             model.drain()
         elif choice < 0.64:
             model.cut(random.randrange(len(model.wire) + 1))
+            if random.random() < 0.3:
+                model.log.restart()
         elif choice < 0.67:
             model.expire(random.choice((30.0, 60.0, 121.0)))
         elif model.wire:
