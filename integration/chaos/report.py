@@ -95,7 +95,9 @@ def _outcome(found: Figures, name: str) -> str:
 
 
 def _not_delivered(found: Figures) -> str:
-    """In the normal mode only a topic that is gone can make a record fail."""
+    """In the normal mode only a topic that is gone may make a record fail."""
+    if "not_delivered" not in found:
+        return "-"
     return f"{sum(count for topic, count in found['not_delivered'].items() if topic != DOOMED):,}"
 
 
@@ -147,13 +149,16 @@ _INTRODUCTION: Final = (
     "# Chaos",
     "",
     "Made by `make chaos WRITE=1`. Three real brokers, replication 3, `min.insync.replicas=2`, each behind a proxy; a",
-    "client in a process of its own sends about 2,000 numbered records a second to 15 partitions without a pause.",
+    "client in a process of its own sends about 2,000 numbered records a second to 17 partitions without a pause.",
     "Then all is read back by confluent-kafka and compared, record by record, with what the client had said. A",
     "healthy partition is one whose leader stayed where it was and was not touched while another broker was dead or",
-    "frozen. With replication 1 nothing but the client can hold it up; with replication 3 its leader waits for the",
-    "lost replica until the cluster declares that broker dead (4 s here, more where it was the controller), and with",
-    "two brokers frozen nothing can be acknowledged at all. aiokafka and confluent-kafka are idempotent too, with the",
-    "same deadlines as far as they have them: aiokafka retries for ever. `-` is what a client does not tell.",
+    "frozen. With replication 1, and a producer of its own, nothing but the client can hold it up, or a machine that",
+    "has no processor to give to the client (its longest absence is told). With replication 3 its leader waits for",
+    "the lost replica until the cluster declares that broker dead (4 s here, more where it was the controller), and",
+    "with two brokers frozen nothing can be acknowledged at all. The other clients are idempotent too, with the same",
+    "deadlines as far as they have them: aiokafka has none, and retries for ever, so that what is late there breaks",
+    "no promise; it also sends less, as its calls wait while a partition is full. Of a deleted topic records fail,",
+    "and nothing is read back. `-` is what a client, or an older run, does not tell.",
 )
 
 
@@ -167,6 +172,7 @@ def _circumstances(results: Iterable[Figures]) -> list[str]:
         left_out = f"; left out: {', '.join(found['left_out'])}" if found["left_out"] else ""
         lines.append(
             f"- {_title(found)}: {found['minutes']:.1f} minutes on {place['date']}, commit {place['commit']}, "
+            f"load {place['load']} on {place['machine']}, "
             f"{versions}; {settings}; {faults}{left_out}."
         )
     return lines
