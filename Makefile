@@ -65,7 +65,7 @@ fuzz: $(READY) ## hostile bytes for everything that reads bytes, guided by cover
 simulate: $(READY) $(COMPILED) ## seeded runs over fake brokers in made-up time: SEEDS=20000 FROM=0; REPLAY=7 shows all that happens in one
 	@$(BIN)/python -m simulation $(if $(REPLAY),--replay $(REPLAY),--seeds $(or $(SEEDS),20000) --from $(or $(FROM),0))
 
-mutations: $(READY) ## break the producer on purpose, in some 30 ways: which seed notices, within SEEDS=2000; about 15 minutes
+mutations: $(READY) ## break the producer on purpose, in 26 ways: which seed notices, within SEEDS=2000; about 15 minutes
 	@AIOPROD_NO_EXT=1 $(BIN)/python -m simulation.mutations --seeds $(or $(SEEDS),2000)
 
 CHAOS = $(foreach word,MINUTES MODE KAFKA CLIENT FAULTS SEED FOLDER,$(if $($(word)),--$(call lower,$(word)) '$($(word))'))

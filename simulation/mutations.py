@@ -52,22 +52,10 @@ _ALL = (
         "            self.deliver(batch, -1, -1, now)\n            continue\n",
     ),
     Mutation(
-        "a broker that fails after it has appended has refused",
-        "aioprod.core.retry",
-        "        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,\n",
-        "",
-    ),
-    Mutation(
         "a flush does not wait for the halves of a batch that was too large",
         "aioprod.core.division",
         "        for barrier in batch.barriers or ():",
         "        for barrier in ():",
-    ),
-    Mutation(
-        "a flush does not wait until everybody was told",
-        "aioprod.core.lifecycle",
-        "    for batch in settled:\n        batch.hold(barrier)\n",
-        "",
     ),
     Mutation(
         "a cancelled record is sent all the same",
@@ -93,13 +81,6 @@ _ALL = (
         "        partition.finish()\n        if self.compress",
         "        partition.finish()\n        if self.sequences is not None and batch is not None:\n"
         "            self.sequences.stamp(partition, batch)\n        if self.compress",
-    ),
-    Mutation(
-        "a record that expires unsent uses up its sequence number",
-        "aioprod.core.lifecycle",
-        "    batch.state = BatchState.SETTLED\n    if batch.base_sequence >= 0:\n",
-        "    batch.state = BatchState.SETTLED\n    if not batch.attempts:\n"
-        "        partition.next_sequence += batch.records\n    if batch.base_sequence >= 0:\n",
     ),
     Mutation(
         "a retry gets a new sequence number",
@@ -160,12 +141,6 @@ _ALL = (
         "aioprod.core.sequences",
         "SEQUENCE_MASK = 0x7FFFFFFF",
         "SEQUENCE_MASK = 0xFFFFFFFFFF",
-    ),
-    Mutation(
-        "parts of a batch that may be stored are sent",
-        "aioprod.producer.outcome",
-        "return batch.base_sequence < 0 or not batch.maybe_stored",
-        "return True",
     ),
     Mutation(
         "a record that fails leaves its transaction as it is",
