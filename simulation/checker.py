@@ -14,6 +14,7 @@ from aioprod.errors import (
     NotSentError,
     RejectedError,
     UnknownOutcomeError,
+    UnknownTopicError,
 )
 from aioprod.types import DeliveryReport
 from simulation.ledger import Entry, Ledger, Log
@@ -139,7 +140,8 @@ def _given_up(plan: Plan, ledger: Ledger, codes: set[ErrorCode]) -> Iterable[str
         if (
             "delivery.timeout.ms" not in error.message
             and error.code not in final
-            and not isinstance(error.__cause__, MetadataTimeoutError)
+            # Brokers that say again and again that there is no such topic are believed.
+            and not isinstance(error.__cause__, (MetadataTimeoutError, UnknownTopicError))
         ):
             yield f"Record {entry.number} was given up before its time: {error!r}."
 
