@@ -82,8 +82,6 @@ def test_bootstrap_servers(servers: Any, told: str) -> None:
         ({"batch_size": 10_000, "buffer_memory": 1000}, r"batch\.size=10000 is larger than buffer\.memory=1000"),
         ({"security_protocol": "SSL"}, r"security\.protocol"),
         ({"security_protocol": "SASL_PLAINTEXT"}, r"security\.protocol"),
-        ({"transactional_id": "mine"}, r"transactional\.id"),
-        ({"topic_recreation": "follow"}, r"topic\.recreation"),
         ({"partitioner": "murmur9"}, "murmur"),
         ({"partitioner": object()}, "partition"),
         ({"key_serializer": "no.such.module:Class"}, r"no\.such"),
