@@ -51,7 +51,7 @@ class Snippet:
             if code.co_flags & inspect.CO_COROUTINE:
                 await result
 
-        if "asyncio.run(" in self.text:
+        if "asyncio.run(" in self.text or "SimulatedLoop(" in self.text:
             eval(code, namespace)
         else:
             runner.run(inside())
