@@ -25,15 +25,15 @@ from aioprod.errors import (
 from aioprod.messages import CreateTopicsRequest, CreateTopicsResponse, DeleteTopicsRequest, MetadataRequest
 from aioprod.messages.create_topics import CreatableTopicConfig
 from aioprod.reader.settings import SessionConfig
+from aioprod.testing import FakeCluster
 from aioprod.types import TopicPartition
-from tests.support.fake_broker import FakeBrokers
 from tests.support.sessions import FAST
 from tests.support.stored_batches import fill
 
 TOPIC = "orders"
 
 
-def new_admin(brokers: FakeBrokers, **options: Any) -> Admin:
+def new_admin(brokers: FakeCluster, **options: Any) -> Admin:
     return Admin(brokers.bootstrap, **{**FAST, **options})
 
 
@@ -50,7 +50,7 @@ def refusing(code: ErrorCode | int, said: str | None = None) -> Callable[[Create
 
 
 async def test_the_life_of_a_topic() -> None:
-    async with FakeBrokers(2) as brokers, new_admin(brokers) as admin:
+    async with FakeCluster(2) as brokers, new_admin(brokers) as admin:
         await admin.create_topic(TOPIC, partitions=3)
         await admin.create_topic("another")
         assert await admin.topics() == ["another", TOPIC]
@@ -64,7 +64,7 @@ async def test_the_life_of_a_topic() -> None:
 
 
 async def test_what_a_new_topic_is_asked_for_with() -> None:
-    async with FakeBrokers() as brokers, new_admin(brokers) as admin:
+    async with FakeCluster() as brokers, new_admin(brokers) as admin:
         config = {"retention_ms": 5, "cleanup.policy": "compact", "preallocate": True}
         await admin.create_topic(TOPIC, partitions=2, replication_factor=1, config=config, timeout_s=12.5)
         await admin.create_topic("another")
@@ -82,7 +82,7 @@ async def test_what_a_new_topic_is_asked_for_with() -> None:
 
 
 async def test_a_new_topic_is_waited_for() -> None:
-    async with FakeBrokers() as brokers, new_admin(brokers) as admin:
+    async with FakeCluster() as brokers, new_admin(brokers) as admin:
         brokers.fault(MetadataRequest, times=6, error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         brokers.fault(MetadataRequest, times=2, error=ErrorCode.LEADER_NOT_AVAILABLE)
         await admin.create_topic(TOPIC)
@@ -94,7 +94,7 @@ async def test_a_new_topic_is_waited_for() -> None:
 
 @pytest.mark.parametrize(("versions", "kind"), [((1, 5), DeleteTopicsRequest), ((2, 4), CreateTopicsRequest)])
 async def test_old_brokers(versions: tuple[int, int], kind: Any) -> None:
-    async with FakeBrokers() as brokers, new_admin(brokers) as admin:
+    async with FakeCluster() as brokers, new_admin(brokers) as admin:
         brokers[1].versions[kind] = versions
         await admin.create_topic(TOPIC)
         await admin.delete_topic(TOPIC)
@@ -105,7 +105,7 @@ async def test_internal_topics_are_named_on_demand() -> None:
     def internal(answer: Any) -> Any:
         return replace(answer, topics=tuple(replace(topic, is_internal=topic.name == "b") for topic in answer.topics))
 
-    async with FakeBrokers() as brokers, new_admin(brokers) as admin:
+    async with FakeCluster() as brokers, new_admin(brokers) as admin:
         for name in "abc":
             brokers.create_topic(name)
         brokers.fault(MetadataRequest, times=None, edit=internal)
@@ -117,7 +117,7 @@ async def test_internal_topics_are_named_on_demand() -> None:
 
 
 async def test_offsets() -> None:
-    async with FakeBrokers(2) as brokers, new_admin(brokers) as admin:
+    async with FakeCluster(2) as brokers, new_admin(brokers) as admin:
         for index, partition in enumerate(brokers.create_topic(TOPIC, 2).partitions):
             fill(partition, 10 * index)
         first, second = TopicPartition(TOPIC, 0), TopicPartition(TOPIC, 1)
@@ -145,7 +145,7 @@ async def test_offsets() -> None:
     ],
 )
 async def test_what_brokers_refuse(code: ErrorCode | int, said: str, kind: type[AioprodError], text: str) -> None:
-    async with FakeBrokers() as brokers, new_admin(brokers) as admin:
+    async with FakeCluster() as brokers, new_admin(brokers) as admin:
         brokers.fault(CreateTopicsRequest, edit=refusing(code, said))
         with pytest.raises(kind, match=text) as failure:
             await admin.create_topic(TOPIC)
@@ -156,7 +156,7 @@ async def test_what_brokers_refuse(code: ErrorCode | int, said: str, kind: type[
 
 
 async def test_topics_that_are_there_already_or_not_at_all() -> None:
-    async with FakeBrokers() as brokers, new_admin(brokers) as admin:
+    async with FakeCluster() as brokers, new_admin(brokers) as admin:
         await admin.create_topic(TOPIC)
         with pytest.raises(BrokerError, match=r"Topic 'orders' could not be created: .* already exists") as failure:
             await admin.create_topic(TOPIC)
@@ -178,7 +178,7 @@ async def test_an_answer_that_says_nothing() -> None:
     def nothing(answer: CreateTopicsResponse) -> CreateTopicsResponse:
         return replace(answer, topics=(replace(answer.topics[0], name="other"),))
 
-    async with FakeBrokers() as brokers, new_admin(brokers) as admin:
+    async with FakeCluster() as brokers, new_admin(brokers) as admin:
         brokers.fault(CreateTopicsRequest, edit=nothing)
         with pytest.raises(ProtocolError, match="does not say what became of topic 'orders'"):
             await admin.create_topic(TOPIC)
@@ -188,7 +188,7 @@ async def test_an_answer_that_says_nothing() -> None:
 
 
 async def test_what_may_pass_is_tried_again() -> None:
-    async with FakeBrokers() as brokers, new_admin(brokers) as admin:
+    async with FakeCluster() as brokers, new_admin(brokers) as admin:
         brokers.fault(CreateTopicsRequest, drop="before")
         for code in (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.THROTTLING_QUOTA_EXCEEDED):
             brokers.fault(CreateTopicsRequest, edit=refusing(code), times=1)
@@ -204,7 +204,7 @@ async def test_what_may_pass_is_tried_again() -> None:
 
 
 async def test_the_controller_is_asked_where_brokers_do_not_forward() -> None:
-    async with FakeBrokers(3) as brokers:
+    async with FakeCluster(3) as brokers:
         host, port = brokers[2].address
         async with Admin(f"{host}:{port}", **FAST) as admin:
             for node in (2, 3):
@@ -220,7 +220,7 @@ async def test_a_controller_that_nobody_knows() -> None:
     def unknown(answer: Any) -> Any:
         return replace(answer, controller_id=-1)
 
-    async with FakeBrokers() as brokers:
+    async with FakeCluster() as brokers:
         brokers.fault(MetadataRequest, times=None, edit=unknown)
         async with new_admin(brokers) as admin:
             brokers.fault(CreateTopicsRequest, edit=refusing(ErrorCode.NOT_CONTROLLER))
@@ -229,7 +229,7 @@ async def test_a_controller_that_nobody_knows() -> None:
 
 
 async def test_tries_have_an_end() -> None:
-    async with FakeBrokers() as brokers, new_admin(brokers) as admin:
+    async with FakeCluster() as brokers, new_admin(brokers) as admin:
         brokers.fault(CreateTopicsRequest, times=3, edit=refusing(ErrorCode.REQUEST_TIMED_OUT, "Busy."))
         brokers.fault(CreateTopicsRequest, times=None, silent=True)
         with pytest.raises(RequestTimedOutError, match=r"^Topic 'orders' could not be created in time: "):
@@ -239,7 +239,7 @@ async def test_tries_have_an_end() -> None:
 
 
 async def test_it_is_used_while_it_is_open() -> None:
-    async with FakeBrokers() as brokers:
+    async with FakeCluster() as brokers:
         admin = new_admin(brokers)
         with pytest.raises(UsageError, match="This admin client is not started"):
             await admin.topics()

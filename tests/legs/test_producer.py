@@ -108,7 +108,7 @@ def options(record: tuple[Any, ...]) -> dict[str, Any]:
 
 
 async def conversation(leg: Leg, settings: dict[str, Any], steps: list[tuple[Any, ...]]) -> object:
-    async with leg["tests.support.fake_broker"].FakeBrokers(1) as brokers:
+    async with leg["aioprod.testing.fake"].FakeCluster(1) as brokers:
         topics = [brokers.create_topic("one"), brokers.create_topic("three", partitions=3)]
         producer = leg["tests.support.producers"].new_producer(brokers.bootstrap, **settings)
         async with producer:

@@ -53,7 +53,7 @@ def table(rows: list[dict[str, Any]], kinds: tuple[Any, ...], left_out: set[str]
 
 
 async def conversation(leg: Leg, options: dict[str, Any], data: pa.Table) -> object:
-    async with leg["tests.support.fake_broker"].FakeBrokers(1) as brokers:
+    async with leg["aioprod.testing.fake"].FakeCluster(1) as brokers:
         topic = brokers.create_topic("three", partitions=3)
         async with leg["tests.support.producers"].new_producer(brokers.bootstrap, **options) as producer:
             result = await producer.send_arrow(data)

@@ -24,9 +24,9 @@ from aioprod.messages import (
 )
 from aioprod.messages.create_topics import CreatableTopic
 from aioprod.net import BrokerLink, ClientListener
+from aioprod.testing import FakeCluster
 from aioprod.wire.codec import encode
 from tests.support.clients import Clock, Listener, new_client, running_client
-from tests.support.fake_broker import FakeBrokers
 
 NOTHING = MetadataRequest(topics=())
 
@@ -35,7 +35,7 @@ NOTHING = MetadataRequest(topics=())
 
 
 async def test_a_request_goes_to_the_broker_that_is_named() -> None:
-    async with FakeBrokers(3) as brokers, running_client(brokers[1].address) as (client, listener):
+    async with FakeCluster(3) as brokers, running_client(brokers[1].address) as (client, listener):
         topic = CreatableTopic(name="t", num_partitions=2, replication_factor=1)
         answer = await client.request(CreateTopicsRequest(topics=(topic,)), node_id=3)
         assert answer.topics[0].num_partitions == 2
@@ -44,13 +44,13 @@ async def test_a_request_goes_to_the_broker_that_is_named() -> None:
 
 
 async def test_a_request_to_any_broker_goes_to_one_that_is_ready() -> None:
-    async with FakeBrokers(3) as brokers, running_client(*brokers.addresses) as (client, _):
+    async with FakeCluster(3) as brokers, running_client(*brokers.addresses) as (client, _):
         await asyncio.gather(*(client.request(NOTHING) for _ in range(5)))
         assert len(brokers.seen_of(MetadataRequest)) == 6
 
 
 async def test_a_request_waits_for_a_broker_to_come_back() -> None:
-    async with FakeBrokers() as brokers, running_client(brokers[1].address) as (client, listener):
+    async with FakeCluster() as brokers, running_client(brokers[1].address) as (client, listener):
         for node_id in (None, 1):
             await brokers[1].kill()
             await listener.until(lambda: listener.events[-1] == ("lost", 1))
@@ -62,13 +62,13 @@ async def test_a_request_waits_for_a_broker_to_come_back() -> None:
 
 
 async def test_a_broker_that_the_metadata_does_not_name_is_refused() -> None:
-    async with FakeBrokers() as brokers, running_client(brokers[1].address) as (client, _):
+    async with FakeCluster() as brokers, running_client(brokers[1].address) as (client, _):
         with pytest.raises(BrokerConnectionError, match=r"The cluster's metadata names no broker 7\."):
             await client.request(NOTHING, node_id=7)
 
 
 async def test_a_request_ends_with_its_time_out() -> None:
-    async with FakeBrokers() as brokers, running_client(brokers[1].address) as (client, _):
+    async with FakeCluster() as brokers, running_client(brokers[1].address) as (client, _):
         held = brokers.fault(ListOffsetsRequest, hold=True)
         with pytest.raises(
             RequestTimedOutError, match=r"ListOffsets was not answered within 0\.05 s: Broker 1 at .* is ready"
@@ -82,7 +82,7 @@ async def test_a_request_ends_with_its_time_out() -> None:
 
 async def test_a_request_that_costs_the_connection_says_so() -> None:
     clock = Clock()
-    async with FakeBrokers() as brokers, running_client(brokers[1].address, clock=clock) as (client, _):
+    async with FakeCluster() as brokers, running_client(brokers[1].address, clock=clock) as (client, _):
         silent = brokers.fault(ListOffsetsRequest, silent=True)
         asking = asyncio.create_task(client.request(ListOffsetsRequest()))
         await silent.reached.wait()
@@ -93,7 +93,7 @@ async def test_a_request_that_costs_the_connection_says_so() -> None:
 
 
 async def test_a_request_that_finds_no_broker_says_why() -> None:
-    async with FakeBrokers() as brokers, running_client(brokers[1].address) as (client, listener):
+    async with FakeCluster() as brokers, running_client(brokers[1].address) as (client, listener):
         await brokers[1].kill()
         await listener.seen("lost", 1, times=2)
         with pytest.raises(RequestTimedOutError, match=r"Metadata was not answered within .*Connection refused"):
@@ -101,7 +101,7 @@ async def test_a_request_that_finds_no_broker_says_why() -> None:
 
 
 async def test_a_request_fails_with_its_connection() -> None:
-    async with FakeBrokers() as brokers, running_client(brokers[1].address) as (client, _):
+    async with FakeCluster() as brokers, running_client(brokers[1].address) as (client, _):
         brokers.fault(ListOffsetsRequest, drop="after")
         with pytest.raises(BrokerConnectionError) as caught:
             await client.request(ListOffsetsRequest())
@@ -109,7 +109,7 @@ async def test_a_request_fails_with_its_connection() -> None:
 
 
 async def test_a_request_that_a_broker_lacks_is_refused() -> None:
-    async with FakeBrokers() as brokers:
+    async with FakeCluster() as brokers:
         del brokers[1].versions[CreateTopicsRequest]
         async with running_client(brokers[1].address) as (client, _):
             with pytest.raises(UnsupportedVersionError):
@@ -117,7 +117,7 @@ async def test_a_request_that_a_broker_lacks_is_refused() -> None:
 
 
 async def test_each_broker_is_spoken_to_in_its_own_versions() -> None:
-    async with FakeBrokers(2) as brokers:
+    async with FakeCluster(2) as brokers:
         brokers[1].versions[ListOffsetsRequest] = (1, 5)
         async with running_client(*brokers.addresses) as (client, _):
             for node_id in (1, 2):
@@ -129,7 +129,7 @@ async def test_each_broker_is_spoken_to_in_its_own_versions() -> None:
 
 
 async def test_brokers_are_connected_side_by_side() -> None:
-    async with FakeBrokers(3) as brokers, running_client(brokers[1].address) as (client, _):
+    async with FakeCluster(3) as brokers, running_client(brokers[1].address) as (client, _):
         held = brokers.fault(ApiVersionsRequest, node=2, hold=True)
         slow = asyncio.create_task(client.request(NOTHING, node_id=2))
         await held.reached.wait()
@@ -144,7 +144,7 @@ async def test_brokers_are_connected_side_by_side() -> None:
 
 async def test_a_throttled_broker_is_left_alone_until_the_time_has_passed() -> None:
     clock = Clock()
-    async with FakeBrokers() as brokers, running_client(brokers[1].address, clock=clock) as (client, listener):
+    async with FakeCluster() as brokers, running_client(brokers[1].address, clock=clock) as (client, listener):
         brokers.fault(MetadataRequest, throttle_ms=10_000)
         await client.request(NOTHING)
         waiting = asyncio.create_task(client.request(NOTHING))
@@ -157,7 +157,7 @@ async def test_a_throttled_broker_is_left_alone_until_the_time_has_passed() -> N
 
 
 async def test_data_is_told_after_the_answers() -> None:
-    async with FakeBrokers() as brokers, running_client(brokers[1].address) as (client, listener):
+    async with FakeCluster() as brokers, running_client(brokers[1].address) as (client, listener):
         link = client.link(1)
         assert link is not None
         assert link.connection is not None
@@ -173,7 +173,7 @@ async def test_data_is_told_after_the_answers() -> None:
 async def test_idle_connections_are_closed() -> None:
     clock = Clock()
     async with (
-        FakeBrokers(2) as brokers,
+        FakeCluster(2) as brokers,
         running_client(brokers[1].address, clock=clock, connections_max_idle_s=100.0) as (client, listener),
     ):
         clock.advance(101.0)
@@ -187,7 +187,7 @@ async def test_a_listener_may_leave_out_what_does_not_concern_it() -> None:
     class Indifferent(ClientListener):
         pass
 
-    async with FakeBrokers() as brokers:
+    async with FakeCluster() as brokers:
         loop = asyncio.get_running_loop()
         quiet = Indifferent()
         client = new_client(brokers[1].address, clock=loop.time, listener=quiet)
@@ -205,7 +205,7 @@ async def test_a_listener_may_leave_out_what_does_not_concern_it() -> None:
 
 
 async def test_closing_fails_what_waits_and_what_is_outstanding() -> None:
-    async with FakeBrokers() as brokers, running_client(brokers[1].address) as (client, listener):
+    async with FakeCluster() as brokers, running_client(brokers[1].address) as (client, listener):
         brokers.fault(ListOffsetsRequest, silent=True)
         outstanding = asyncio.create_task(client.request(ListOffsetsRequest()))
         while not brokers.seen_of(ListOffsetsRequest):
@@ -221,7 +221,7 @@ async def test_closing_fails_what_waits_and_what_is_outstanding() -> None:
 
 
 async def test_closing_wakes_who_waits_for_a_broker() -> None:
-    async with FakeBrokers() as brokers, running_client(brokers[1].address) as (client, listener):
+    async with FakeCluster() as brokers, running_client(brokers[1].address) as (client, listener):
         await brokers[1].kill()
         await listener.seen("lost", 1)
         waiting = asyncio.create_task(client.request(NOTHING))
@@ -232,7 +232,7 @@ async def test_closing_wakes_who_waits_for_a_broker() -> None:
 
 
 async def test_closing_is_bounded_and_may_be_cancelled() -> None:
-    async with FakeBrokers() as brokers, running_client(brokers[1].address) as (client, _):
+    async with FakeCluster() as brokers, running_client(brokers[1].address) as (client, _):
         held = brokers.fault(ListOffsetsRequest, hold=True)
         waiting = asyncio.create_task(client.request(ListOffsetsRequest()))
         await held.reached.wait()
@@ -254,7 +254,7 @@ async def test_closing_is_bounded_and_may_be_cancelled() -> None:
 
 @pytest.mark.parametrize("stage", ["connecting", "negotiating"])
 async def test_closing_in_the_middle_of_a_connection_attempt(stage: str) -> None:
-    async with FakeBrokers(2) as brokers, running_client(brokers[1].address) as (client, _):
+    async with FakeCluster(2) as brokers, running_client(brokers[1].address) as (client, _):
         held = brokers.fault(ApiVersionsRequest, hold=True)
         link = client.link(2)
         assert link is not None
@@ -273,7 +273,7 @@ async def test_a_bug_in_a_background_task_reaches_the_listener_and_all_who_ask()
         def metadata_changed(self, update: MetadataUpdate) -> None:
             raise ValueError("bug")
 
-    async with FakeBrokers() as brokers:
+    async with FakeCluster() as brokers:
         listener = Broken()
         client = new_client(brokers[1].address, clock=Clock(), listener=listener)
         client.keep_running()
@@ -291,7 +291,7 @@ async def test_a_bug_in_a_listener_costs_the_connection_and_is_heard() -> None:
         def link_data(self, link: BrokerLink) -> None:
             raise ValueError("bug")
 
-    async with FakeBrokers() as brokers:
+    async with FakeCluster() as brokers:
         listener = Broken()
         client = new_client(brokers[1].address, clock=Clock(), listener=listener)
         await client.start(5.0)
@@ -304,7 +304,7 @@ async def test_a_bug_in_a_listener_costs_the_connection_and_is_heard() -> None:
 
 
 async def test_a_bug_in_polling_reaches_the_listener() -> None:
-    async with FakeBrokers() as brokers, running_client(brokers[1].address) as (client, listener):
+    async with FakeCluster() as brokers, running_client(brokers[1].address) as (client, listener):
 
         def broken(now: float) -> float:
             raise ValueError("bug")
@@ -318,7 +318,7 @@ async def test_a_bug_in_polling_reaches_the_listener() -> None:
 
 
 async def test_an_error_code_is_not_a_bug() -> None:
-    async with FakeBrokers() as brokers:
+    async with FakeCluster() as brokers:
         brokers.fault(ApiVersionsRequest, error=ErrorCode.INVALID_REQUEST, times=2)
         async with running_client(brokers[1].address, reconnect_backoff=Backoff(0.001, 0.001)) as (client, _):
             assert client.link(1) is not None

@@ -22,8 +22,9 @@ from aioprod.messages import (
 )
 from aioprod.net import refresh, transport
 from aioprod.net.settings import Address
+from aioprod.testing import FakeCluster
+from aioprod.testing.fake.broker import ACCEPT_TURNS
 from tests.support.clients import Clock, Listener, new_client, running_client
-from tests.support.fake_broker import ACCEPT_TURNS, FakeBrokers
 from tests.support.producers import left_over
 
 NOTHING = MetadataRequest(topics=())
@@ -80,7 +81,7 @@ async def fail_to_start(*addresses: Address, timeout_s: float, clock: Clock | No
 
 
 async def test_start_learns_the_brokers() -> None:
-    async with FakeBrokers(3) as brokers, running_client(brokers[2].address) as (client, listener):
+    async with FakeCluster(3) as brokers, running_client(brokers[2].address) as (client, listener):
         assert sorted(node.id for node in client.metadata.cluster.nodes) == [1, 2, 3]
         assert client.metadata.cluster.cluster_id == "fake-cluster"
         assert listener.events == [("ready", 2), ("metadata", None)]
@@ -89,7 +90,7 @@ async def test_start_learns_the_brokers() -> None:
 
 
 async def test_the_connection_to_a_bootstrap_server_serves_its_broker() -> None:
-    async with FakeBrokers(2) as brokers, running_client(brokers[2].address) as (client, _):
+    async with FakeCluster(2) as brokers, running_client(brokers[2].address) as (client, _):
         link = client.link(2)
         assert link is not None
         assert link.ensure(client._clock())
@@ -106,7 +107,7 @@ async def test_a_dead_address_among_three_does_not_hold_up_the_others() -> None:
         for one in crowd:
             one.setblocking(False)
             one.connect_ex(full.getsockname())
-        async with FakeBrokers() as brokers:
+        async with FakeCluster() as brokers:
             addresses = (full.getsockname(), dead_address(), brokers[1].address)
             async with asyncio.timeout(3.0), running_client(*addresses) as (client, listener):
                 assert [node.id for node in client.metadata.cluster.nodes] == [1]
@@ -163,7 +164,7 @@ async def test_peers_that_are_no_brokers_are_told_as_such_at_once(answer: bytes,
 
 async def test_a_peer_that_is_no_broker_does_not_hide_one_that_is() -> None:
     web_server = peer_that(b"HTTP/1.1 400 Bad Request\r\n\r\n")
-    async with FakeBrokers() as brokers, web_server as web, running_client(web, brokers[1].address) as (client, _):
+    async with FakeCluster() as brokers, web_server as web, running_client(web, brokers[1].address) as (client, _):
         assert len(client.metadata.cluster.nodes) == 1
 
 
@@ -183,7 +184,7 @@ async def test_a_silent_peer_is_given_up_after_the_request_time_out() -> None:
 
 
 async def test_brokers_that_are_too_old_are_told_as_such_at_once() -> None:
-    async with FakeBrokers() as brokers:
+    async with FakeCluster() as brokers:
         del brokers[1].versions[MetadataRequest]
         error = await fail_to_start(brokers[1].address, timeout_s=60.0)
     assert isinstance(error, UnsupportedVersionError)
@@ -191,7 +192,7 @@ async def test_brokers_that_are_too_old_are_told_as_such_at_once() -> None:
 
 
 async def test_a_broker_that_answers_nonsense_is_named_once() -> None:
-    async with FakeBrokers() as brokers:
+    async with FakeCluster() as brokers:
         brokers.fault(MetadataRequest, times=None, edit=lambda answer: ProduceResponse())
         error = await fail_to_start(brokers[1].address, timeout_s=60.0)
     assert isinstance(error, ProtocolError)
@@ -201,7 +202,7 @@ async def test_a_broker_that_answers_nonsense_is_named_once() -> None:
 
 
 async def test_brokers_that_are_starting_are_named_with_what_they_say() -> None:
-    async with FakeBrokers() as brokers:
+    async with FakeCluster() as brokers:
         brokers.state.nodes.clear()
         error = await fail_to_start(brokers[1].address, timeout_s=0.2)
     assert isinstance(error, MetadataTimeoutError)

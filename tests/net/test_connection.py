@@ -17,16 +17,16 @@ from aioprod.messages import (
     MetadataResponse,
     ProduceRequest,
 )
+from aioprod.testing import FakeCluster
 from aioprod.wire.buffer import Buffer
 from aioprod.wire.codec import decode, encode
 from tests.support.connections import ALL, connected, parts_of
-from tests.support.fake_broker import FakeBrokers
 
 # -- start-up --------------------------------------------------------------------------------------------------------
 
 
 async def test_negotiates_before_it_is_ready() -> None:
-    async with FakeBrokers() as brokers, connected(brokers) as (connection, owner, _):
+    async with FakeCluster() as brokers, connected(brokers) as (connection, owner, _):
         assert owner.events == ["made", "ready"]
         assert connection.versions.pick(MetadataRequest) == MetadataRequest.VERSIONS[1]
         assert connection.in_flight == 0
@@ -39,7 +39,7 @@ async def test_negotiates_before_it_is_ready() -> None:
 
 @pytest.mark.parametrize("lists_itself", [True, False])
 async def test_negotiates_with_an_older_broker(lists_itself: bool) -> None:
-    async with FakeBrokers() as brokers:
+    async with FakeCluster() as brokers:
         brokers[1].versions[ApiVersionsRequest] = (0, 2)
         brokers[1].lists_itself = lists_itself
         async with connected(brokers) as (connection, _, _):
@@ -48,7 +48,7 @@ async def test_negotiates_with_an_older_broker(lists_itself: bool) -> None:
 
 
 async def test_versions_are_those_of_the_broker() -> None:
-    async with FakeBrokers() as brokers:
+    async with FakeCluster() as brokers:
         brokers[1].versions[MetadataRequest] = (1, 7)
         del brokers[1].versions[InitProducerIdRequest]
         async with connected(brokers) as (connection, _, _):
@@ -62,7 +62,7 @@ async def test_versions_are_those_of_the_broker() -> None:
 
 
 async def test_answers_are_decoded() -> None:
-    async with FakeBrokers() as brokers, connected(brokers) as (connection, owner, _):
+    async with FakeCluster() as brokers, connected(brokers) as (connection, owner, _):
         future = connection.request(ALL)
         assert connection.in_flight == 1
         answer = await future
@@ -73,7 +73,7 @@ async def test_answers_are_decoded() -> None:
 
 
 async def test_requests_are_pipelined_and_answered_in_order() -> None:
-    async with FakeBrokers() as brokers, connected(brokers) as (connection, _, _):
+    async with FakeCluster() as brokers, connected(brokers) as (connection, _, _):
         held = brokers.fault(MetadataRequest, hold=True)
         done: list[int] = []
         futures = [connection.request(ALL) for _ in range(5)]
@@ -87,7 +87,7 @@ async def test_requests_are_pipelined_and_answered_in_order() -> None:
 
 
 async def test_parts_are_one_request_and_its_body_comes_back_raw() -> None:
-    async with FakeBrokers() as brokers, connected(brokers) as (connection, owner, _):
+    async with FakeCluster() as brokers, connected(brokers) as (connection, owner, _):
         got: asyncio.Future[tuple[bytes, list[str]]] = asyncio.get_running_loop().create_future()
 
         def complete(body: Buffer | None, error: AioprodError | None) -> None:
@@ -102,7 +102,7 @@ async def test_parts_are_one_request_and_its_body_comes_back_raw() -> None:
 
 
 async def test_a_request_without_an_answer_is_written_from_a_copy() -> None:
-    async with FakeBrokers() as brokers, connected(brokers) as (connection, _, _):
+    async with FakeCluster() as brokers, connected(brokers) as (connection, _, _):
         api_key, version, flexible, (head, tail), size = parts_of(ProduceRequest(acks=0, timeout_ms=1234), 9)
         reused = bytearray(tail)
         called: list[object] = []
@@ -117,7 +117,7 @@ async def test_a_request_without_an_answer_is_written_from_a_copy() -> None:
 
 
 async def test_a_cancelled_future_drops_only_its_own_answer() -> None:
-    async with FakeBrokers() as brokers, connected(brokers) as (connection, owner, _):
+    async with FakeCluster() as brokers, connected(brokers) as (connection, owner, _):
         held = brokers.fault(MetadataRequest, hold=True)
         first, second = connection.request(ALL), connection.request(ALL)
         await held.reached.wait()
@@ -128,7 +128,7 @@ async def test_a_cancelled_future_drops_only_its_own_answer() -> None:
 
 
 async def test_pauses_while_the_peer_does_not_read() -> None:
-    async with FakeBrokers() as brokers, connected(brokers) as (connection, owner, _):
+    async with FakeCluster() as brokers, connected(brokers) as (connection, owner, _):
         held = brokers.fault(ListOffsetsRequest, hold=True)
         waiting = connection.request(ListOffsetsRequest())
         await held.reached.wait()
@@ -146,7 +146,7 @@ async def test_pauses_while_the_peer_does_not_read() -> None:
 
 @pytest.mark.parametrize(("version", "throttled"), [(5, False), (6, True)])
 async def test_a_throttle_in_an_answer_is_noted(version: int, throttled: bool) -> None:
-    async with FakeBrokers() as brokers:
+    async with FakeCluster() as brokers:
         brokers[1].versions[MetadataRequest] = (0, version)
         brokers.fault(MetadataRequest, throttle_ms=60_000)
         async with connected(brokers) as (connection, owner, clock):
@@ -159,6 +159,6 @@ async def test_a_throttle_in_an_answer_is_noted(version: int, throttled: bool) -
 
 
 async def test_a_name_may_change() -> None:
-    async with FakeBrokers() as brokers, connected(brokers) as (connection, _, _):
+    async with FakeCluster() as brokers, connected(brokers) as (connection, _, _):
         connection.rename(7, "Broker 7 at home")
         assert (connection.node_id, connection.peer) == (7, "Broker 7 at home")

@@ -19,14 +19,14 @@ from aioprod.messages import (
     ProduceResponse,
 )
 from aioprod.net.connection import BrokerConnection
+from aioprod.testing import FakeCluster
 from aioprod.wire.buffer import Buffer
 from tests.support.clients import Clock
 from tests.support.connections import ALL, Owner, connected, parts_of
-from tests.support.fake_broker import FakeBrokers
 
 
 async def test_outstanding_requests_fail_only_when_the_transport_is_gone() -> None:
-    async with FakeBrokers() as brokers, connected(brokers) as (connection, owner, _):
+    async with FakeCluster() as brokers, connected(brokers) as (connection, owner, _):
         held = brokers.fault(MetadataRequest, hold=True)
         order: list[str] = []
         connection.send_parts(*parts_of(ALL, 9), lambda body, error: order.append(str(error)))
@@ -48,7 +48,7 @@ async def test_outstanding_requests_fail_only_when_the_transport_is_gone() -> No
 
 
 async def test_nothing_is_written_once_the_broker_has_closed_its_side() -> None:
-    async with FakeBrokers() as brokers, connected(brokers) as (connection, owner, _):
+    async with FakeCluster() as brokers, connected(brokers) as (connection, owner, _):
         held = brokers.fault(MetadataRequest, hold=True)
         future = connection.request(ALL)
         await held.reached.wait()
@@ -62,7 +62,7 @@ async def test_nothing_is_written_once_the_broker_has_closed_its_side() -> None:
 
 
 async def test_an_overdue_answer_ends_the_connection() -> None:
-    async with FakeBrokers() as brokers, connected(brokers) as (connection, owner, clock):
+    async with FakeCluster() as brokers, connected(brokers) as (connection, owner, clock):
         brokers.fault(MetadataRequest, silent=True)
         slow = connection.request(ALL)
         quick = connection.request(ListOffsetsRequest(), timeout_s=2.0)
@@ -88,7 +88,7 @@ async def test_an_overdue_answer_ends_the_connection() -> None:
 async def test_what_a_peer_does_wrong_fails_all_that_is_outstanding(
     fault: dict[str, Any], kind: type[AioprodError], message: str
 ) -> None:
-    async with FakeBrokers() as brokers, connected(brokers) as (connection, owner, _):
+    async with FakeCluster() as brokers, connected(brokers) as (connection, owner, _):
         brokers.fault(MetadataRequest, **fault)
         futures = [connection.request(ALL), connection.request(ALL)]
         for future in futures:
@@ -100,7 +100,7 @@ async def test_what_a_peer_does_wrong_fails_all_that_is_outstanding(
 
 
 async def test_each_who_waits_has_an_error_of_its_own() -> None:
-    async with FakeBrokers() as brokers, connected(brokers) as (connection, _, _):
+    async with FakeCluster() as brokers, connected(brokers) as (connection, _, _):
         brokers.fault(MetadataRequest, silent=True)
         futures = [connection.request(ALL), connection.request(ALL)]
         connection.abort(BrokerConnectionError("enough"))
@@ -110,7 +110,7 @@ async def test_each_who_waits_has_an_error_of_its_own() -> None:
 
 
 async def test_an_answer_that_can_not_be_decoded_ends_the_connection() -> None:
-    async with FakeBrokers() as brokers, connected(brokers) as (connection, owner, _):
+    async with FakeCluster() as brokers, connected(brokers) as (connection, owner, _):
         brokers.fault(MetadataRequest, edit=lambda answer: ProduceResponse())
         with pytest.raises(ProtocolError, match="Broker 1 broke the protocol: This is no MetadataResponse"):
             await connection.request(ALL)
@@ -119,7 +119,7 @@ async def test_an_answer_that_can_not_be_decoded_ends_the_connection() -> None:
 
 
 async def test_a_bug_in_a_callback_is_reported_and_ends_the_connection() -> None:
-    async with FakeBrokers() as brokers, connected(brokers) as (connection, owner, _):
+    async with FakeCluster() as brokers, connected(brokers) as (connection, owner, _):
 
         def broken(body: Buffer | None, error: AioprodError | None) -> None:
             raise ValueError("bug")
@@ -132,7 +132,7 @@ async def test_a_bug_in_a_callback_is_reported_and_ends_the_connection() -> None
 
 
 async def test_a_bug_in_a_listener_is_reported_and_ends_the_connection() -> None:
-    async with FakeBrokers() as brokers, connected(brokers) as (connection, owner, _):
+    async with FakeCluster() as brokers, connected(brokers) as (connection, owner, _):
         owner.bug = ValueError("bug")
         await connection.request(ALL)
         await owner.lost.wait()
@@ -141,7 +141,7 @@ async def test_a_bug_in_a_listener_is_reported_and_ends_the_connection() -> None
 
 
 async def test_a_bug_in_one_callback_does_not_keep_the_end_from_the_others() -> None:
-    async with FakeBrokers() as brokers, connected(brokers) as (connection, owner, _):
+    async with FakeCluster() as brokers, connected(brokers) as (connection, owner, _):
         brokers.fault(MetadataRequest, silent=True)
         told: list[AioprodError | None] = []
 
@@ -157,7 +157,7 @@ async def test_a_bug_in_one_callback_does_not_keep_the_end_from_the_others() -> 
 
 
 async def test_a_callback_may_end_the_connection() -> None:
-    async with FakeBrokers() as brokers, connected(brokers) as (connection, owner, _):
+    async with FakeCluster() as brokers, connected(brokers) as (connection, owner, _):
         told: list[str] = []
         held = brokers.fault(MetadataRequest, hold=True)
         connection.send_parts(*parts_of(ALL, 9), lambda body, error: connection.abort(BrokerConnectionError("no more")))
@@ -171,7 +171,7 @@ async def test_a_callback_may_end_the_connection() -> None:
 
 
 async def test_closing_writes_out_what_was_taken() -> None:
-    async with FakeBrokers() as brokers, connected(brokers) as (connection, owner, _):
+    async with FakeCluster() as brokers, connected(brokers) as (connection, owner, _):
         connection.send_parts(*parts_of(ProduceRequest(acks=0), 9), lambda *given: None, expect_response=False)
         future = connection.request(ALL)
         await connection.close()
@@ -185,7 +185,7 @@ async def test_closing_writes_out_what_was_taken() -> None:
 
 
 async def test_closing_does_not_wait_for_a_peer_that_does_not_read() -> None:
-    async with FakeBrokers() as brokers, connected(brokers) as (connection, owner, _):
+    async with FakeCluster() as brokers, connected(brokers) as (connection, owner, _):
         held = brokers.fault(MetadataRequest, hold=True)
         waiting = connection.request(ALL)
         await held.reached.wait()

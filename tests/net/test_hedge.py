@@ -10,8 +10,8 @@ from aioprod.errors import ErrorCode
 from aioprod.messages import MetadataRequest, MetadataResponse
 from aioprod.net import Client
 from aioprod.net.refresh import HEDGE_S
+from aioprod.testing import FakeCluster
 from tests.support.clients import Clock, Listener, running_client
-from tests.support.fake_broker import FakeBrokers
 from tests.support.metadata_answers import names
 from tests.support.producers import until
 
@@ -27,7 +27,7 @@ async def connect(client: Client, listener: Listener, *node_ids: int) -> None:
             await listener.seen("ready", node_id)
 
 
-def asked(brokers: FakeBrokers) -> list[tuple[int, list[str | None]]]:
+def asked(brokers: FakeCluster) -> list[tuple[int, list[str | None]]]:
     """Who was asked for which topics, in order."""
     return [(one.node, names(one.message)) for one in brokers.seen if isinstance(one.message, MetadataRequest)]
 
@@ -51,7 +51,7 @@ async def settle() -> None:
 async def test_another_broker_is_asked_long_before_the_request_times_out(connected: bool) -> None:
     clock = Clock()
     async with (
-        FakeBrokers(2) as brokers,
+        FakeCluster(2) as brokers,
         running_client(brokers[1].address, clock=clock, request_timeout_s=LONG_S) as (client, listener),
     ):
         brokers.create_topic("a")
@@ -76,7 +76,7 @@ async def test_another_broker_is_asked_long_before_the_request_times_out(connect
 async def test_a_broker_is_not_asked_again_before_it_has_answered() -> None:
     clock = Clock()
     async with (
-        FakeBrokers() as brokers,
+        FakeCluster() as brokers,
         running_client(brokers[1].address, clock=clock, request_timeout_s=LONG_S) as (client, _),
     ):
         brokers.create_topic("a")
@@ -96,7 +96,7 @@ async def test_a_broker_is_not_asked_again_before_it_has_answered() -> None:
 async def test_each_further_broker_is_asked_after_twice_the_time() -> None:
     clock = Clock()
     async with (
-        FakeBrokers(3) as brokers,
+        FakeCluster(3) as brokers,
         running_client(brokers[1].address, clock=clock, request_timeout_s=LONG_S) as (client, listener),
     ):
         await connect(client, listener, 1, 2, 3)
@@ -121,7 +121,7 @@ async def test_each_further_broker_is_asked_after_twice_the_time() -> None:
 async def test_the_late_answer_is_taken_too() -> None:
     clock = Clock()
     async with (
-        FakeBrokers(2) as brokers,
+        FakeCluster(2) as brokers,
         running_client(brokers[1].address, clock=clock, request_timeout_s=LONG_S) as (client, listener),
     ):
         brokers.create_topic("a")
@@ -143,7 +143,7 @@ async def test_the_late_answer_is_taken_too() -> None:
 async def test_a_broker_that_fails_after_another_was_asked_changes_nothing(refuses: bool) -> None:
     clock = Clock()
     async with (
-        FakeBrokers(2) as brokers,
+        FakeCluster(2) as brokers,
         running_client(brokers[1].address, clock=clock, request_timeout_s=LONG_S) as (client, listener),
     ):
         brokers.create_topic("a")
@@ -170,7 +170,7 @@ async def test_a_broker_that_fails_after_another_was_asked_changes_nothing(refus
 
 async def test_brokers_that_answer_nothing_are_given_up_on_time() -> None:
     clock = Clock()
-    async with FakeBrokers() as gateway, FakeBrokers() as brokers:
+    async with FakeCluster() as gateway, FakeCluster() as brokers:
         gateway.state.nodes[1] = brokers[1].address
         async with running_client(
             gateway[1].address, clock=clock, rebootstrap_trigger_s=5.0, request_timeout_s=LONG_S

@@ -13,8 +13,8 @@ from aioprod.net.links import Links
 from aioprod.net.pool import LinkEvents, LinkState, Surroundings
 from aioprod.net.settings import ClientSettings
 from aioprod.net.tasks import Supervisor
+from aioprod.testing import FakeCluster
 from tests.support.clients import FAST, Clock
-from tests.support.fake_broker import FakeBrokers
 
 ALL = MetadataRequest(topics=None)
 
@@ -63,7 +63,7 @@ class Bench:
         return sorted(link.node.id for link in self.links)
 
 
-def nodes_of(brokers: FakeBrokers, *node_ids: int) -> list[Node]:
+def nodes_of(brokers: FakeCluster, *node_ids: int) -> list[Node]:
     return [Node(node_id, *brokers[node_id].address) for node_id in node_ids or brokers.brokers]
 
 
@@ -77,7 +77,7 @@ async def test_bootstrap_servers_give_way_to_brokers() -> None:
 
 
 async def test_the_broker_behind_a_bootstrap_address_keeps_the_connection() -> None:
-    async with FakeBrokers(2) as brokers:
+    async with FakeCluster(2) as brokers:
         b = Bench()
         b.links.set_bootstrap([brokers[2].address, brokers[1].address])
         await b.ready(-1)
@@ -110,7 +110,7 @@ async def test_links_follow_the_metadata() -> None:
 
 
 async def test_a_vanished_broker_is_kept_until_its_connection_is_gone() -> None:
-    async with FakeBrokers(2) as brokers:
+    async with FakeCluster(2) as brokers:
         b = Bench()
         b.links.set_nodes(nodes_of(brokers))
         await b.ready(2)
@@ -145,7 +145,7 @@ async def test_bootstrap_servers_that_are_known_brokers_are_not_added() -> None:
 
 
 async def test_giving_up_drops_all_connections() -> None:
-    async with FakeBrokers(2) as brokers:
+    async with FakeCluster(2) as brokers:
         b = Bench()
         b.links.set_nodes(nodes_of(brokers))
         await b.ready(1)
@@ -170,7 +170,7 @@ async def test_giving_up_drops_all_connections() -> None:
 
 
 async def test_the_least_loaded_is_ready_and_has_the_fewest_requests_in_flight() -> None:
-    async with FakeBrokers(3) as brokers:
+    async with FakeCluster(3) as brokers:
         b = Bench()
         b.links.set_nodes(nodes_of(brokers))
         assert b.links.least_loaded(b.clock()) is None
@@ -191,7 +191,7 @@ async def test_the_least_loaded_is_ready_and_has_the_fewest_requests_in_flight()
 
 
 async def test_the_one_to_avoid_is_taken_when_there_is_no_other() -> None:
-    async with FakeBrokers() as brokers:
+    async with FakeCluster() as brokers:
         b = Bench()
         b.links.set_nodes(nodes_of(brokers))
         await b.ready(1)

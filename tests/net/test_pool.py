@@ -12,14 +12,14 @@ from aioprod.errors import BrokerConnectionError, RequestTimedOutError
 from aioprod.messages import ApiVersionsRequest, MetadataRequest
 from aioprod.net import pool
 from aioprod.net.pool import LinkState
-from tests.support.fake_broker import FakeBrokers
+from aioprod.testing import FakeCluster
 from tests.support.links import ALL, bench, dead_node, node_of
 
 # -- connecting ------------------------------------------------------------------------------------------------------
 
 
 async def test_connects_when_it_is_wanted() -> None:
-    async with FakeBrokers() as brokers, bench(node_of(brokers)) as b:
+    async with FakeCluster() as brokers, bench(node_of(brokers)) as b:
         assert b.link.state is LinkState.IDLE
         assert b.poll() == math.inf
         assert not b.link.ensure(b.clock())
@@ -57,7 +57,7 @@ async def test_backs_off_longer_with_each_failure_and_tries_again_when_it_is_wan
 
 
 async def test_being_ready_forgets_failures() -> None:
-    async with FakeBrokers() as brokers, bench(node_of(brokers)) as b:
+    async with FakeCluster() as brokers, bench(node_of(brokers)) as b:
         brokers.fault(ApiVersionsRequest, drop="before", times=2)
         while not b.events.events.count("ready"):
             b.link.ensure(b.clock())
@@ -78,7 +78,7 @@ async def test_a_connection_that_does_not_come_about_is_given_up(monkeypatch: py
 
 
 async def test_a_peer_that_is_silent_is_given_up() -> None:
-    async with FakeBrokers() as brokers, bench(node_of(brokers)) as b:
+    async with FakeCluster() as brokers, bench(node_of(brokers)) as b:
         fault = brokers.fault(ApiVersionsRequest, silent=True)
         b.link.ensure(b.clock())
         await fault.reached.wait()
@@ -90,7 +90,7 @@ async def test_a_peer_that_is_silent_is_given_up() -> None:
 
 
 async def test_the_broker_may_come_back() -> None:
-    async with FakeBrokers() as brokers, bench(node_of(brokers)) as b:
+    async with FakeCluster() as brokers, bench(node_of(brokers)) as b:
         await b.ready()
         await brokers[1].kill()
         await b.events.seen("lost")
@@ -120,7 +120,7 @@ async def test_a_failure_after_the_connection_was_lost_is_reported_once(monkeypa
 
 
 async def test_a_throttle_holds_requests_back_until_it_ends() -> None:
-    async with FakeBrokers() as brokers, bench(node_of(brokers)) as b:
+    async with FakeCluster() as brokers, bench(node_of(brokers)) as b:
         await b.ready()
         assert b.link.connection is not None
         brokers.fault(MetadataRequest, throttle_ms=5000)
@@ -136,7 +136,7 @@ async def test_a_throttle_holds_requests_back_until_it_ends() -> None:
 
 
 async def test_requests_wait_while_the_transport_is_full() -> None:
-    async with FakeBrokers() as brokers, bench(node_of(brokers)) as b:
+    async with FakeCluster() as brokers, bench(node_of(brokers)) as b:
         await b.ready()
         assert b.link.connection is not None
         b.link.connection.pause_writing()
@@ -148,7 +148,7 @@ async def test_requests_wait_while_the_transport_is_full() -> None:
 
 async def test_an_idle_connection_is_closed_but_not_one_that_waits_for_an_answer() -> None:
     async with (
-        FakeBrokers() as brokers,
+        FakeCluster() as brokers,
         bench(node_of(brokers), connections_max_idle_s=10.0, request_timeout_s=100.0) as b,
     ):
         await b.ready()
@@ -174,7 +174,7 @@ async def test_an_idle_connection_is_closed_but_not_one_that_waits_for_an_answer
 
 
 async def test_a_request_that_is_overdue_costs_the_connection() -> None:
-    async with FakeBrokers() as brokers, bench(node_of(brokers)) as b:
+    async with FakeCluster() as brokers, bench(node_of(brokers)) as b:
         await b.ready()
         assert b.link.connection is not None
         brokers.fault(MetadataRequest, silent=True)
@@ -191,7 +191,7 @@ async def test_a_request_that_is_overdue_costs_the_connection() -> None:
 
 
 async def test_describes_how_it_stands() -> None:
-    async with FakeBrokers() as brokers, bench(node_of(brokers)) as b:
+    async with FakeCluster() as brokers, bench(node_of(brokers)) as b:
         name = f"Broker 1 at {b.link.node.address}"
         assert b.link.describe(b.clock()) == f"{name} is idle"
         held = brokers.fault(ApiVersionsRequest, hold=True)

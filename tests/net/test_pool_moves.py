@@ -9,12 +9,12 @@ from aioprod.core.backoff import Backoff
 from aioprod.errors import BrokerConnectionError
 from aioprod.messages import ApiVersionsRequest, ListOffsetsRequest, MetadataRequest
 from aioprod.net.pool import LinkState
-from tests.support.fake_broker import FakeBrokers
+from aioprod.testing import FakeCluster
 from tests.support.links import ALL, bench, dead_node, node_of
 
 
 async def test_a_broker_that_moved_is_followed_when_nothing_is_outstanding() -> None:
-    async with FakeBrokers(2) as brokers, bench(node_of(brokers)) as b:
+    async with FakeCluster(2) as brokers, bench(node_of(brokers)) as b:
         await b.ready()
         assert b.link.connection is not None
         held = brokers.fault(MetadataRequest, hold=True)
@@ -33,7 +33,7 @@ async def test_a_broker_that_moved_is_followed_when_nothing_is_outstanding() -> 
 
 
 async def test_a_broker_that_moves_while_it_is_being_connected_to_is_followed() -> None:
-    async with FakeBrokers(2) as brokers, bench(node_of(brokers)) as b:
+    async with FakeCluster(2) as brokers, bench(node_of(brokers)) as b:
         b.link.ensure(b.clock())
         b.link.follow(node_of(brokers, broker=2))
         while not b.events.events.count("ready"):
@@ -44,7 +44,7 @@ async def test_a_broker_that_moves_while_it_is_being_connected_to_is_followed() 
 
 
 async def test_a_broker_that_moves_while_its_versions_are_negotiated_is_followed() -> None:
-    async with FakeBrokers(2) as brokers, bench(node_of(brokers)) as b:
+    async with FakeCluster(2) as brokers, bench(node_of(brokers)) as b:
         held = brokers.fault(ApiVersionsRequest, hold=True)
         b.link.ensure(b.clock())
         await held.reached.wait()
@@ -58,7 +58,7 @@ async def test_a_broker_that_moves_while_its_versions_are_negotiated_is_followed
 
 
 async def test_a_broker_that_moved_needs_no_backoff() -> None:
-    async with FakeBrokers() as brokers, bench(dead_node(), reconnect_backoff=Backoff(100.0, 100.0)) as b:
+    async with FakeCluster() as brokers, bench(dead_node(), reconnect_backoff=Backoff(100.0, 100.0)) as b:
         b.link.ensure(b.clock())
         await b.events.seen("lost")
         b.link.follow(node_of(brokers))
@@ -67,7 +67,7 @@ async def test_a_broker_that_moved_needs_no_backoff() -> None:
 
 
 async def test_a_broker_of_the_same_address_keeps_its_connection() -> None:
-    async with FakeBrokers() as brokers, bench(node_of(brokers, node_id=-1)) as b:
+    async with FakeCluster() as brokers, bench(node_of(brokers, node_id=-1)) as b:
         await b.ready()
         assert b.link.is_bootstrap
         assert b.link.peer == b.link.node.address
@@ -78,7 +78,7 @@ async def test_a_broker_of_the_same_address_keeps_its_connection() -> None:
 
 
 async def test_a_retired_link_closes_when_nothing_is_outstanding() -> None:
-    async with FakeBrokers() as brokers, bench(node_of(brokers)) as b:
+    async with FakeCluster() as brokers, bench(node_of(brokers)) as b:
         await b.ready()
         assert b.link.connection is not None
         held = brokers.fault(ListOffsetsRequest, hold=True)
@@ -98,7 +98,7 @@ async def test_a_retired_link_closes_when_nothing_is_outstanding() -> None:
 
 
 async def test_a_link_that_is_retired_with_an_error_closes_at_once() -> None:
-    async with FakeBrokers() as brokers, bench(node_of(brokers)) as b:
+    async with FakeCluster() as brokers, bench(node_of(brokers)) as b:
         await b.ready()
         assert b.link.connection is not None
         brokers.fault(MetadataRequest, silent=True)
@@ -109,7 +109,7 @@ async def test_a_link_that_is_retired_with_an_error_closes_at_once() -> None:
 
 
 async def test_a_link_that_is_retired_while_connecting_ends_its_attempt() -> None:
-    async with FakeBrokers() as brokers, bench(node_of(brokers)) as b:
+    async with FakeCluster() as brokers, bench(node_of(brokers)) as b:
         b.link.ensure(b.clock())
         b.link.retire()
         await asyncio.sleep(0)

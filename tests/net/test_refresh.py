@@ -12,18 +12,18 @@ from aioprod.errors import ErrorCode, MetadataTimeoutError, RequestTimedOutError
 from aioprod.messages import ApiVersionsRequest, MetadataRequest, MetadataResponse
 from aioprod.net import refresh
 from aioprod.net.settings import Address
+from aioprod.testing import FakeCluster
 from aioprod.types import TopicPartition
 from tests.support.clients import Clock, Listener, new_client, running_client
-from tests.support.fake_broker import FakeBrokers
 
 
-def moved_to(brokers: FakeBrokers, node_id: int, address: Address) -> None:
+def moved_to(brokers: FakeCluster, node_id: int, address: Address) -> None:
     """The metadata names another address for a node."""
     brokers.state.nodes[node_id] = address
 
 
 async def test_one_request_at_a_time() -> None:
-    async with FakeBrokers() as brokers, running_client(brokers[1].address) as (client, listener):
+    async with FakeCluster() as brokers, running_client(brokers[1].address) as (client, listener):
         held = brokers.fault(MetadataRequest, hold=True)
         client.metadata.add_topic("a", client.metadata.last_success or 0.0)
         client.wake()
@@ -40,7 +40,7 @@ async def test_one_request_at_a_time() -> None:
 
 
 async def test_many_partitions_follow_a_change_of_brokers_in_several_turns() -> None:
-    async with FakeBrokers(2) as brokers, running_client(*brokers.addresses) as (client, listener):
+    async with FakeCluster(2) as brokers, running_client(*brokers.addresses) as (client, listener):
         metadata = client.metadata
         names = [f"t{number}" for number in range(3)]
         for name in names:
@@ -62,7 +62,7 @@ async def test_many_partitions_follow_a_change_of_brokers_in_several_turns() -> 
 
 async def test_known_brokers_are_asked_again_after_the_maximal_age() -> None:
     clock = Clock()
-    async with FakeBrokers() as brokers, running_client(brokers[1].address, clock=clock) as (client, listener):
+    async with FakeCluster() as brokers, running_client(brokers[1].address, clock=clock) as (client, listener):
         clock.advance(299.0)
         client.wake()
         await client.request(MetadataRequest(topics=()))
@@ -73,7 +73,7 @@ async def test_known_brokers_are_asked_again_after_the_maximal_age() -> None:
 
 
 async def test_another_broker_is_asked_after_a_failure() -> None:
-    async with FakeBrokers(2) as brokers, running_client(*brokers.addresses) as (client, listener):
+    async with FakeCluster(2) as brokers, running_client(*brokers.addresses) as (client, listener):
         for node_id in (1, 2):
             link = client.link(node_id)
             assert link is not None
@@ -91,7 +91,7 @@ async def test_another_broker_is_asked_after_a_failure() -> None:
 
 async def test_a_broker_that_does_not_answer_costs_one_time_out() -> None:
     clock = Clock()
-    async with FakeBrokers(2) as brokers, running_client(*brokers.addresses, clock=clock) as (client, listener):
+    async with FakeCluster(2) as brokers, running_client(*brokers.addresses, clock=clock) as (client, listener):
         fault = brokers.fault(MetadataRequest, silent=True)
         client.metadata.request_update(clock())
         clock.advance(1.0)
@@ -104,7 +104,7 @@ async def test_a_broker_that_does_not_answer_costs_one_time_out() -> None:
 
 
 async def test_brokers_that_vanish_are_left_and_new_ones_found() -> None:
-    async with FakeBrokers(3) as brokers:
+    async with FakeCluster(3) as brokers:
         await brokers[3].kill()
         async with running_client(brokers[1].address) as (client, listener):
             for node_id in (1, 2):
@@ -124,12 +124,12 @@ async def test_brokers_that_vanish_are_left_and_new_ones_found() -> None:
 
 
 async def test_a_broker_that_moved_is_followed() -> None:
-    async with FakeBrokers(2) as brokers, running_client(brokers[1].address) as (client, listener):
+    async with FakeCluster(2) as brokers, running_client(brokers[1].address) as (client, listener):
         link = client.link(2)
         assert link is not None
         link.ensure(client._clock())
         await listener.seen("ready", 2)
-        async with FakeBrokers(1) as elsewhere:
+        async with FakeCluster(1) as elsewhere:
             moved_to(brokers, 2, elsewhere[1].address)
             client.metadata.request_update(client._clock())
             client.wake()
@@ -141,9 +141,9 @@ async def test_a_broker_that_moved_is_followed() -> None:
 
 
 async def test_the_bootstrap_servers_are_asked_when_no_known_broker_is_left() -> None:
-    async with FakeBrokers() as gateway, FakeBrokers() as brokers:
+    async with FakeCluster() as gateway, FakeCluster() as brokers:
         moved_to(gateway, 1, brokers[1].address)
-        async with running_client(gateway[1].address) as (client, listener), FakeBrokers() as successor:
+        async with running_client(gateway[1].address) as (client, listener), FakeCluster() as successor:
             moved_to(gateway, 1, successor[1].address)
             assert (await client.request(MetadataRequest(topics=()))).cluster_id
             await brokers[1].kill()
@@ -155,7 +155,7 @@ async def test_the_bootstrap_servers_are_asked_when_no_known_broker_is_left() ->
 
 
 async def test_without_rebootstrap_the_known_brokers_are_all_there_is() -> None:
-    async with FakeBrokers() as gateway, FakeBrokers() as brokers:
+    async with FakeCluster() as gateway, FakeCluster() as brokers:
         moved_to(gateway, 1, brokers[1].address)
         clock = Clock()
         async with running_client(gateway[1].address, rebootstrap=False, clock=clock) as (client, listener):
@@ -171,7 +171,7 @@ async def test_without_rebootstrap_the_known_brokers_are_all_there_is() -> None:
 
 
 async def test_brokers_that_do_not_describe_the_cluster_for_too_long_are_given_up() -> None:
-    async with FakeBrokers() as gateway, FakeBrokers() as brokers:
+    async with FakeCluster() as gateway, FakeCluster() as brokers:
         moved_to(gateway, 1, brokers[1].address)
         clock = Clock()
         async with running_client(gateway[1].address, clock=clock, rebootstrap_trigger_s=60.0) as (client, listener):
@@ -195,7 +195,7 @@ async def test_brokers_that_do_not_describe_the_cluster_for_too_long_are_given_u
 
 
 async def test_no_patience_at_all_still_gives_each_broker_a_chance() -> None:
-    async with FakeBrokers() as gateway, FakeBrokers() as brokers:
+    async with FakeCluster() as gateway, FakeCluster() as brokers:
         moved_to(gateway, 1, brokers[1].address)
         async with running_client(gateway[1].address, rebootstrap_trigger_s=0.0) as (client, listener):
             for times in (2, 3):
@@ -208,7 +208,7 @@ async def test_no_patience_at_all_still_gives_each_broker_a_chance() -> None:
 
 @pytest.mark.parametrize("rebootstrap", [True, False])
 async def test_a_broker_may_ask_to_bootstrap_again(rebootstrap: bool) -> None:
-    async with FakeBrokers() as gateway, FakeBrokers() as brokers:
+    async with FakeCluster() as gateway, FakeCluster() as brokers:
         moved_to(gateway, 1, brokers[1].address)
         async with running_client(gateway[1].address, rebootstrap=rebootstrap) as (client, listener):
             await client.request(MetadataRequest(topics=()))
@@ -227,7 +227,7 @@ async def test_a_broker_may_ask_to_bootstrap_again(rebootstrap: bool) -> None:
 
 
 async def test_canonical_names_are_looked_up_before_connecting(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with FakeBrokers() as brokers:
+    async with FakeCluster() as brokers:
         asked: list[tuple[Address, ...]] = []
 
         async def canonical(loop: asyncio.AbstractEventLoop, addresses: tuple[Address, ...]) -> tuple[Address, ...]:
@@ -242,7 +242,7 @@ async def test_canonical_names_are_looked_up_before_connecting(monkeypatch: pyte
 
 
 async def test_a_leader_hint_that_names_a_new_broker_makes_a_link() -> None:
-    async with FakeBrokers() as brokers, running_client(brokers[1].address) as (client, listener):
+    async with FakeCluster() as brokers, running_client(brokers[1].address) as (client, listener):
         brokers.create_topic("t")
         client.metadata.add_topic("t", client._clock())
         client.wake()
@@ -255,7 +255,7 @@ async def test_a_leader_hint_that_names_a_new_broker_makes_a_link() -> None:
 
 
 async def test_bootstrap_servers_are_tried_again_and_again() -> None:
-    async with FakeBrokers() as brokers:
+    async with FakeCluster() as brokers:
         brokers.fault(ApiVersionsRequest, drop="before", times=3)
         async with running_client(brokers[1].address) as (client, _):
             assert client.link(1) is not None

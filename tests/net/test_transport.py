@@ -13,7 +13,7 @@ from aioprod.net import transport
 from aioprod.net.addresses import Endpoint
 from aioprod.net.settings import Address, ClientSettings
 from aioprod.net.transport import open_connection
-from tests.support.fake_broker import ACCEPT_TURNS
+from aioprod.testing.fake.broker import ACCEPT_TURNS
 
 SETTINGS = ClientSettings(bootstrap=())
 

@@ -9,7 +9,6 @@ import pytest
 import uvloop
 
 from aioprod.testing import FakeCluster
-from tests.support.fake_broker import FakeBrokers
 
 MARKER_DELAY_S = 0.001
 """As with real brokers the transaction before is not quite over when the next one begins."""
@@ -36,16 +35,16 @@ def pytest_asyncio_loop_factories(
 
 
 @pytest.fixture
-async def brokers() -> AsyncIterator[FakeBrokers]:
+async def brokers() -> AsyncIterator[FakeCluster]:
     """One broker."""
-    async with FakeBrokers(1) as brokers:
+    async with FakeCluster(1) as brokers:
         yield brokers
 
 
 @pytest.fixture
-async def three_brokers() -> AsyncIterator[FakeBrokers]:
+async def three_brokers() -> AsyncIterator[FakeCluster]:
     """A cluster."""
-    async with FakeBrokers(3) as brokers:
+    async with FakeCluster(3) as brokers:
         yield brokers
 
 

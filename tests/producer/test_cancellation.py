@@ -12,7 +12,7 @@ import pytest
 from aioprod import Producer, RecordMetadata
 from aioprod.errors import ErrorCode, RejectedError
 from aioprod.messages import MetadataRequest, ProduceRequest
-from tests.support.fake_broker import FakeBrokers
+from aioprod.testing import FakeCluster
 from tests.support.producers import ErrorLog, Spy, produced, running, turns, until
 
 LINGERING: dict[str, Any] = {"linger_ms": 1_000_000, "adaptive_linger": False}
@@ -39,7 +39,7 @@ async def cancelled(future: asyncio.Future[RecordMetadata]) -> None:
 
 
 @both_styles
-async def test_before_the_drain_the_record_is_gone_and_its_bytes_are_back(brokers: FakeBrokers, start: Start) -> None:
+async def test_before_the_drain_the_record_is_gone_and_its_bytes_are_back(brokers: FakeCluster, start: Start) -> None:
     brokers.create_topic("t")
     spy = Spy()
     async with running(brokers, interceptors=[spy], **LINGERING) as producer:
@@ -57,7 +57,7 @@ async def test_before_the_drain_the_record_is_gone_and_its_bytes_are_back(broker
 
 
 @both_styles
-async def test_a_withdrawn_record_leaves_the_others_of_its_batch(brokers: FakeBrokers, start: Start) -> None:
+async def test_a_withdrawn_record_leaves_the_others_of_its_batch(brokers: FakeCluster, start: Start) -> None:
     topic = brokers.create_topic("t")
     async with running(brokers, **LINGERING) as producer:
         await producer.partitions_for("t")
@@ -78,7 +78,7 @@ async def test_a_withdrawn_record_leaves_the_others_of_its_batch(brokers: FakeBr
     assert report.delivered == 5
 
 
-async def test_all_kinds_of_waiters_share_a_batch_with_withdrawn_records(brokers: FakeBrokers) -> None:
+async def test_all_kinds_of_waiters_share_a_batch_with_withdrawn_records(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t")
     heard: list[int] = []
 
@@ -106,7 +106,7 @@ async def test_all_kinds_of_waiters_share_a_batch_with_withdrawn_records(brokers
 
 
 @both_styles
-async def test_a_parked_record_is_taken_back(brokers: FakeBrokers, start: Start) -> None:
+async def test_a_parked_record_is_taken_back(brokers: FakeCluster, start: Start) -> None:
     topic = brokers.create_topic("t")
     async with running(brokers) as producer:
         held = brokers.fault(MetadataRequest, hold=True)
@@ -125,7 +125,7 @@ async def test_a_parked_record_is_taken_back(brokers: FakeBrokers, start: Start)
 
 
 @both_styles
-async def test_a_record_that_was_parked_before_is_taken_back_too(brokers: FakeBrokers, start: Start) -> None:
+async def test_a_record_that_was_parked_before_is_taken_back_too(brokers: FakeCluster, start: Start) -> None:
     brokers.create_topic("t")
     async with running(brokers, **LINGERING) as producer:
         future = start(producer, b"a")
@@ -138,7 +138,7 @@ async def test_a_record_that_was_parked_before_is_taken_back_too(brokers: FakeBr
 
 
 @both_styles
-async def test_after_the_drain_the_record_goes_on(brokers: FakeBrokers, start: Start) -> None:
+async def test_after_the_drain_the_record_goes_on(brokers: FakeCluster, start: Start) -> None:
     topic = brokers.create_topic("t")
     spy, errors = Spy(), ErrorLog()
     async with running(brokers, interceptors=[spy], on_error=errors) as producer:
@@ -158,7 +158,7 @@ async def test_after_the_drain_the_record_goes_on(brokers: FakeBrokers, start: S
 
 
 @both_styles
-async def test_after_the_drain_a_failure_goes_to_on_error(brokers: FakeBrokers, start: Start) -> None:
+async def test_after_the_drain_a_failure_goes_to_on_error(brokers: FakeCluster, start: Start) -> None:
     brokers.create_topic("t")
     spy, errors = Spy(), ErrorLog()
     async with running(brokers, interceptors=[spy], on_error=errors) as producer:
@@ -176,7 +176,7 @@ async def test_after_the_drain_a_failure_goes_to_on_error(brokers: FakeBrokers, 
 
 
 @both_styles
-async def test_a_record_that_waits_for_its_retry_goes_on(brokers: FakeBrokers, start: Start) -> None:
+async def test_a_record_that_waits_for_its_retry_goes_on(brokers: FakeCluster, start: Start) -> None:
     topic = brokers.create_topic("t")
     async with running(brokers, retry_backoff_ms=200, retry_backoff_max_ms=200) as producer:
         await producer.partitions_for("t")
@@ -190,7 +190,7 @@ async def test_a_record_that_waits_for_its_retry_goes_on(brokers: FakeBrokers, s
 
 
 @pytest.mark.parametrize("code", [ErrorCode.NONE, ErrorCode.INVALID_REQUIRED_ACKS])
-async def test_cancelled_in_the_turn_in_which_the_outcome_came(brokers: FakeBrokers, code: ErrorCode) -> None:
+async def test_cancelled_in_the_turn_in_which_the_outcome_came(brokers: FakeCluster, code: ErrorCode) -> None:
     brokers.create_topic("t")
     errors = ErrorLog()
     async with running(brokers, on_error=errors) as producer:
@@ -215,7 +215,7 @@ async def test_cancelled_in_the_turn_in_which_the_outcome_came(brokers: FakeBrok
     assert tuple(rebuilt.headers or ()) == (("h", b"1"),)
 
 
-async def test_cancelling_a_finished_future_changes_nothing(brokers: FakeBrokers) -> None:
+async def test_cancelling_a_finished_future_changes_nothing(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     async with running(brokers) as producer:
         future = producer.submit("t", b"a")
@@ -224,7 +224,7 @@ async def test_cancelling_a_finished_future_changes_nothing(brokers: FakeBrokers
         assert (await future).offset == 0
 
 
-async def test_a_timeout_around_send_takes_the_record_back(brokers: FakeBrokers) -> None:
+async def test_a_timeout_around_send_takes_the_record_back(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     async with running(brokers, **LINGERING) as producer:
         with pytest.raises(TimeoutError):
@@ -234,7 +234,7 @@ async def test_a_timeout_around_send_takes_the_record_back(brokers: FakeBrokers)
     assert produced(brokers) == []
 
 
-async def test_a_withdrawn_record_of_a_queued_batch(brokers: FakeBrokers) -> None:
+async def test_a_withdrawn_record_of_a_queued_batch(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t")
     async with running(brokers, batch_size=0, linger_ms=0) as producer:
         await producer.partitions_for("t")
@@ -248,7 +248,7 @@ async def test_a_withdrawn_record_of_a_queued_batch(brokers: FakeBrokers) -> Non
     assert [record.value for record in topic.records()] == [b"0", b"1", b"3"]
 
 
-async def test_records_that_were_withdrawn_from_a_batch_that_fails_hear_nothing(brokers: FakeBrokers) -> None:
+async def test_records_that_were_withdrawn_from_a_batch_that_fails_hear_nothing(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     spy, errors = Spy(), ErrorLog()
     async with running(brokers, interceptors=[spy], on_error=errors, **LINGERING) as producer:
@@ -262,7 +262,7 @@ async def test_records_that_were_withdrawn_from_a_batch_that_fails_hear_nothing(
     assert (report.not_sent, len(report.undelivered)) == (2, 2)
 
 
-async def test_a_parked_record_that_was_taken_back_keeps_nothing_alive(brokers: FakeBrokers) -> None:
+async def test_a_parked_record_that_was_taken_back_keeps_nothing_alive(brokers: FakeCluster) -> None:
     value = b"x" * 1000
     async with running(brokers) as producer:
         held = brokers.fault(MetadataRequest, hold=True)

@@ -12,7 +12,7 @@ import pytest
 from aioprod import DeliveryReport
 from aioprod.errors import DeliveryError, ErrorCode, NotSentError, ProducerClosedError, UnknownOutcomeError
 from aioprod.messages import MetadataRequest, ProduceRequest
-from tests.support.fake_broker import FakeBrokers
+from aioprod.testing import FakeCluster
 from tests.support.producers import (
     ErrorLog,
     Outcomes,
@@ -32,7 +32,7 @@ def total(report: DeliveryReport) -> int:
     return report.delivered + report.not_sent + report.unknown + report.rejected
 
 
-async def test_close_delivers_what_was_accepted(brokers: FakeBrokers) -> None:
+async def test_close_delivers_what_was_accepted(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t")
     async with running(brokers, **LINGERING) as producer:
         for n in range(10):
@@ -42,7 +42,7 @@ async def test_close_delivers_what_was_accepted(brokers: FakeBrokers) -> None:
     assert len(topic.records()) == 10
 
 
-async def test_the_report_counts_every_accepted_record_once(brokers: FakeBrokers) -> None:
+async def test_the_report_counts_every_accepted_record_once(brokers: FakeCluster) -> None:
     brokers.create_topic("t", partitions=2)
     async with running(brokers, batch_size=0, retries=0, enable_idempotence=False) as producer:
         await producer.partitions_for("t")
@@ -71,7 +71,7 @@ async def test_the_report_counts_every_accepted_record_once(brokers: FakeBrokers
     assert isinstance(parked.exception(), NotSentError)
 
 
-async def test_close_0_does_not_wait(brokers: FakeBrokers) -> None:
+async def test_close_0_does_not_wait(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     async with running(brokers, **LINGERING) as producer:
         await producer.partitions_for("t")
@@ -84,7 +84,7 @@ async def test_close_0_does_not_wait(brokers: FakeBrokers) -> None:
 
 
 @pytest.mark.parametrize("known", [True, False])
-async def test_close_with_the_broker_gone_takes_no_longer_than_asked(brokers: FakeBrokers, known: bool) -> None:
+async def test_close_with_the_broker_gone_takes_no_longer_than_asked(brokers: FakeCluster, known: bool) -> None:
     brokers.create_topic("t")
     outcomes = Outcomes()
     async with running(brokers, **LINGERING) as producer:
@@ -107,7 +107,7 @@ async def test_close_with_the_broker_gone_takes_no_longer_than_asked(brokers: Fa
         assert "close(timeout=0.2) ended first" in str(report.undelivered[0])
 
 
-async def test_close_with_a_silent_broker(brokers: FakeBrokers) -> None:
+async def test_close_with_a_silent_broker(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     spy, errors = Spy(), ErrorLog()
     async with running(brokers, interceptors=[spy], on_error=errors) as producer:
@@ -124,7 +124,7 @@ async def test_close_with_a_silent_broker(brokers: FakeBrokers) -> None:
     assert spy.closed == 1
 
 
-async def test_close_twice_gives_the_same_report(brokers: FakeBrokers) -> None:
+async def test_close_twice_gives_the_same_report(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     async with running(brokers) as producer:
         producer.send_nowait("t", b"v")
@@ -134,7 +134,7 @@ async def test_close_twice_gives_the_same_report(brokers: FakeBrokers) -> None:
     assert one.delivered == 1
 
 
-async def test_a_cancelled_close_fails_the_rest_at_once(brokers: FakeBrokers) -> None:
+async def test_a_cancelled_close_fails_the_rest_at_once(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     before = asyncio.all_tasks()
     async with running(brokers) as producer:
@@ -156,7 +156,7 @@ async def test_a_cancelled_close_fails_the_rest_at_once(brokers: FakeBrokers) ->
         assert left_over(before) == []
 
 
-async def test_cancelling_one_of_two_closes_leaves_the_other_its_report(brokers: FakeBrokers) -> None:
+async def test_cancelling_one_of_two_closes_leaves_the_other_its_report(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     async with running(brokers) as producer:
         await producer.partitions_for("t")
@@ -175,14 +175,14 @@ async def test_cancelling_one_of_two_closes_leaves_the_other_its_report(brokers:
         future.exception()
 
 
-async def test_close_before_start(brokers: FakeBrokers) -> None:
+async def test_close_before_start(brokers: FakeCluster) -> None:
     producer = new_producer(brokers.bootstrap)
     assert await producer.close() == DeliveryReport()
     assert await producer.close() == DeliveryReport()
     assert brokers.seen == []
 
 
-async def test_nothing_is_taken_while_it_closes(brokers: FakeBrokers) -> None:
+async def test_nothing_is_taken_while_it_closes(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     async with running(brokers) as producer:
         await producer.partitions_for("t")
@@ -203,7 +203,7 @@ async def test_nothing_is_taken_while_it_closes(brokers: FakeBrokers) -> None:
             producer.submit("t", b"v")
 
 
-async def test_close_ends_who_waits_for_a_topic(brokers: FakeBrokers) -> None:
+async def test_close_ends_who_waits_for_a_topic(brokers: FakeCluster) -> None:
     async with running(brokers) as producer:
         silence = brokers.fault(MetadataRequest, hold=True)
         waiting = [
@@ -222,7 +222,7 @@ async def test_close_ends_who_waits_for_a_topic(brokers: FakeBrokers) -> None:
     assert isinstance(refused.__cause__, ProducerClosedError)
 
 
-async def test_close_in_the_midst_of_send_many(brokers: FakeBrokers) -> None:
+async def test_close_in_the_midst_of_send_many(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t")
     errors = ErrorLog()
     release = asyncio.Event()
@@ -249,7 +249,7 @@ async def test_close_in_the_midst_of_send_many(brokers: FakeBrokers) -> None:
     assert errors.calls == []
 
 
-async def test_flushes_end_with_the_close(brokers: FakeBrokers) -> None:
+async def test_flushes_end_with_the_close(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     async with running(brokers) as producer:
         await producer.partitions_for("t")
@@ -263,7 +263,7 @@ async def test_flushes_end_with_the_close(brokers: FakeBrokers) -> None:
         silence.release()
 
 
-async def test_a_send_whose_serializer_outlives_the_producer(brokers: FakeBrokers) -> None:
+async def test_a_send_whose_serializer_outlives_the_producer(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     release = asyncio.Event()
 
@@ -282,7 +282,7 @@ async def test_a_send_whose_serializer_outlives_the_producer(brokers: FakeBroker
                 await sending
 
 
-async def test_what_was_given_to_the_producer_is_closed(brokers: FakeBrokers) -> None:
+async def test_what_was_given_to_the_producer_is_closed(brokers: FakeCluster) -> None:
     closed: list[str] = []
 
     class Part:
@@ -316,7 +316,7 @@ async def test_what_was_given_to_the_producer_is_closed(brokers: FakeBrokers) ->
     assert sorted(closed) == ["interceptor", "key", "partitioner", "reporter", "value"]
 
 
-async def test_no_task_and_no_pending_future_is_left(brokers: FakeBrokers) -> None:
+async def test_no_task_and_no_pending_future_is_left(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
 
     def pending() -> set[int]:
@@ -324,7 +324,7 @@ async def test_no_task_and_no_pending_future_is_left(brokers: FakeBrokers) -> No
         return {id(held) for held in gc.get_objects() if isinstance(held, asyncio.Future) and not held.done()}
 
     before_tasks, before = asyncio.all_tasks(), pending()
-    async with FakeBrokers(2) as others:
+    async with FakeCluster(2) as others:
         others.create_topic("t", partitions=2)
         producer = new_producer(others.bootstrap)
         await producer.start()
@@ -341,7 +341,7 @@ async def test_no_task_and_no_pending_future_is_left(brokers: FakeBrokers) -> No
     assert pending() <= before
 
 
-async def test_a_closed_producer_can_be_asked_for_its_numbers(brokers: FakeBrokers) -> None:
+async def test_a_closed_producer_can_be_asked_for_its_numbers(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     clock = ShiftedClock()
     async with running(brokers, clock=clock) as producer:

@@ -13,9 +13,9 @@ from aioprod.cluster import Cluster
 from aioprod.errors import DeliveryError, ErrorCode, NotSentError, UnknownOutcomeError
 from aioprod.messages import MetadataRequest, ProduceRequest, ProduceResponse
 from aioprod.messages.produce import PartitionProduceResponse, TopicProduceResponse
+from aioprod.testing import FakeCluster
 from aioprod.testing.fake import FakeTopic
 from aioprod.wire.frame import encode_response
-from tests.support.fake_broker import FakeBrokers
 from tests.support.producers import ShiftedClock, pass_time, running, turns, until
 
 NO_REFRESH_SOON: dict[str, Any] = {"retry_backoff_ms": 60_000, "retry_backoff_max_ms": 60_000}
@@ -28,7 +28,7 @@ def values(topic: FakeTopic) -> list[bytes | None]:
 # -- leaders ---------------------------------------------------------------------------------------------------------
 
 
-async def test_a_leader_that_an_answer_names_is_followed_at_once(three_brokers: FakeBrokers) -> None:
+async def test_a_leader_that_an_answer_names_is_followed_at_once(three_brokers: FakeCluster) -> None:
     brokers = three_brokers
     topic = brokers.create_topic("t", partitions=3)
     async with running(brokers, batch_size=0, **NO_REFRESH_SOON) as producer:
@@ -41,9 +41,9 @@ async def test_a_leader_that_an_answer_names_is_followed_at_once(three_brokers: 
     assert values(topic) == [b"%d" % n for n in range(6)]
 
 
-async def test_a_hint_may_name_a_broker_that_was_not_known_before(brokers: FakeBrokers) -> None:
+async def test_a_hint_may_name_a_broker_that_was_not_known_before(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t")
-    async with FakeBrokers(1) as newcomers:
+    async with FakeCluster(1) as newcomers:
         newcomer = newcomers[1]
         async with running(brokers, **NO_REFRESH_SOON) as producer:
             await producer.send("t", b"0")
@@ -56,7 +56,7 @@ async def test_a_hint_may_name_a_broker_that_was_not_known_before(brokers: FakeB
     assert values(topic) == [b"0", b"1"]
 
 
-async def test_a_hint_at_an_older_leader_changes_nothing(three_brokers: FakeBrokers) -> None:
+async def test_a_hint_at_an_older_leader_changes_nothing(three_brokers: FakeCluster) -> None:
     brokers = three_brokers
     topic = brokers.create_topic("t", partitions=3)
     async with running(brokers) as producer:
@@ -72,12 +72,12 @@ async def test_a_hint_at_an_older_leader_changes_nothing(three_brokers: FakeBrok
 # -- topics that are made anew ---------------------------------------------------------------------------------------
 
 
-def make_anew(brokers: FakeBrokers, name: str, partitions: int = 1) -> FakeTopic:
+def make_anew(brokers: FakeCluster, name: str, partitions: int = 1) -> FakeTopic:
     del brokers.state.topics[name]
     return brokers.create_topic(name, partitions)
 
 
-async def test_what_was_sent_to_the_old_topic_does_not_follow_to_the_new_one(brokers: FakeBrokers) -> None:
+async def test_what_was_sent_to_the_old_topic_does_not_follow_to_the_new_one(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     async with running(brokers) as producer:
         await producer.send("t", b"1")
@@ -91,7 +91,7 @@ async def test_what_was_sent_to_the_old_topic_does_not_follow_to_the_new_one(bro
     assert values(new) == [b"3"]
 
 
-async def test_a_batch_that_backs_off_fails_when_its_topic_turns_out_to_be_another(brokers: FakeBrokers) -> None:
+async def test_a_batch_that_backs_off_fails_when_its_topic_turns_out_to_be_another(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     clock = ShiftedClock()
     async with running(brokers, clock=clock, metadata_max_age_ms=1000) as producer:
@@ -110,7 +110,7 @@ async def test_a_batch_that_backs_off_fails_when_its_topic_turns_out_to_be_anoth
 
 
 @pytest.mark.parametrize("answered", [True, False])
-async def test_what_is_in_flight_when_its_topic_is_made_anew(three_brokers: FakeBrokers, answered: bool) -> None:
+async def test_what_is_in_flight_when_its_topic_is_made_anew(three_brokers: FakeCluster, answered: bool) -> None:
     brokers = three_brokers
     old = brokers.create_topic("t")
     clock = ShiftedClock()
@@ -142,7 +142,7 @@ async def test_what_is_in_flight_when_its_topic_is_made_anew(three_brokers: Fake
     assert values(new) == [], "it was not sent again"
 
 
-async def test_what_waited_for_the_old_topic_does_not_follow_either(brokers: FakeBrokers) -> None:
+async def test_what_waited_for_the_old_topic_does_not_follow_either(brokers: FakeCluster) -> None:
     brokers.create_topic("t", partitions=2)
     brokers.state.move_leader(TopicPartition("t", 1), None)
     clock = ShiftedClock()
@@ -157,7 +157,7 @@ async def test_what_waited_for_the_old_topic_does_not_follow_either(brokers: Fak
     assert values(new) == [b"2"]
 
 
-async def test_a_topic_with_waiting_records_is_not_forgotten(brokers: FakeBrokers) -> None:
+async def test_a_topic_with_waiting_records_is_not_forgotten(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t")
     clock = ShiftedClock()
     options: dict[str, Any] = {
@@ -186,7 +186,7 @@ async def test_a_topic_with_waiting_records_is_not_forgotten(brokers: FakeBroker
 # -- brokers that stall ----------------------------------------------------------------------------------------------
 
 
-async def test_records_without_key_avoid_a_broker_that_takes_nothing(three_brokers: FakeBrokers) -> None:
+async def test_records_without_key_avoid_a_broker_that_takes_nothing(three_brokers: FakeCluster) -> None:
     brokers = three_brokers
     topic = brokers.create_topic("t", partitions=3)
     clock = ShiftedClock()
@@ -212,7 +212,7 @@ async def test_records_without_key_avoid_a_broker_that_takes_nothing(three_broke
 
 
 async def test_a_broker_that_stalled_with_nothing_left_to_send_is_not_avoided_for_ever(
-    three_brokers: FakeBrokers,
+    three_brokers: FakeCluster,
 ) -> None:
     brokers = three_brokers
     brokers.create_topic("t", partitions=3)
@@ -229,7 +229,7 @@ async def test_a_broker_that_stalled_with_nothing_left_to_send_is_not_avoided_fo
         assert partitions == {0, 1, 2}
 
 
-async def test_the_deadline_holds_while_the_broker_throttles(brokers: FakeBrokers) -> None:
+async def test_the_deadline_holds_while_the_broker_throttles(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     async with running(brokers) as producer:
         brokers.fault(ProduceRequest, throttle_ms=600_000)
@@ -242,7 +242,7 @@ async def test_the_deadline_holds_while_the_broker_throttles(brokers: FakeBroker
                 await producer.send("t", b"1")
 
 
-async def test_a_record_for_a_broker_whose_idle_connection_was_cut(three_brokers: FakeBrokers) -> None:
+async def test_a_record_for_a_broker_whose_idle_connection_was_cut(three_brokers: FakeCluster) -> None:
     brokers = three_brokers
     brokers.create_topic("t", partitions=3)
     async with running(brokers, reconnect_backoff_ms=50, reconnect_backoff_max_ms=50) as producer:

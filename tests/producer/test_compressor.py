@@ -13,8 +13,8 @@ from aioprod.messages import ProduceRequest
 from aioprod.producer.compressor import INLINE_S, THREADS_MAX, Compressor
 from aioprod.records.builder import HEADER, PREFIX, RecordBatchBuilder
 from aioprod.records.compression import Compression, inline_size
+from aioprod.testing import FakeCluster
 from tests.support.codec_gate import codec_gate
-from tests.support.fake_broker import FakeBrokers
 from tests.support.producers import ShiftedClock, pass_time, produced, running, turns, until
 
 OPTIONS: dict[str, Any] = {
@@ -34,7 +34,7 @@ def large(text: bytes) -> bytes:
     return (text + b" ") * (2 * INLINE // (len(text) + 1))
 
 
-def sent(brokers: FakeBrokers) -> list[bytes]:
+def sent(brokers: FakeCluster) -> list[bytes]:
     """The first two bytes of each value, request after request."""
     return [(value or b"")[:2] for request in produced(brokers) for _, _, values in request for value in values]
 
@@ -45,7 +45,7 @@ async def settled(producer: Producer) -> None:
 
 
 async def test_what_is_small_is_compressed_on_the_loop_and_what_is_large_by_a_thread(
-    brokers: FakeBrokers, monkeypatch: pytest.MonkeyPatch
+    brokers: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     brokers.create_topic("t")
     with codec_gate(monkeypatch) as gate:
@@ -59,7 +59,7 @@ async def test_what_is_small_is_compressed_on_the_loop_and_what_is_large_by_a_th
 
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
-async def test_every_codec_in_threads(brokers: FakeBrokers, codec: str) -> None:
+async def test_every_codec_in_threads(brokers: FakeCluster, codec: str) -> None:
     topic = brokers.create_topic("t", partitions=2)
     values = [b"%d " % n * 100 for n in range(2000)]
     options = OPTIONS | {"compression_type": codec, "batch_size": 100_000}
@@ -72,7 +72,7 @@ async def test_every_codec_in_threads(brokers: FakeBrokers, codec: str) -> None:
     assert [record.value for record in topic.partitions[1].records()] == values
 
 
-async def test_nothing_of_its_partition_overtakes_it(brokers: FakeBrokers, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_nothing_of_its_partition_overtakes_it(brokers: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     topic = brokers.create_topic("t", partitions=2)
     with codec_gate(monkeypatch) as gate:
         async with running(brokers, **OPTIONS) as producer:
@@ -89,7 +89,7 @@ async def test_nothing_of_its_partition_overtakes_it(brokers: FakeBrokers, monke
     assert [record.value for record in topic.partitions[0].records()] == values
 
 
-async def test_there_is_a_limit_of_threads(brokers: FakeBrokers, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_there_is_a_limit_of_threads(brokers: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     brokers.create_topic("t")
     monkeypatch.setattr("os.cpu_count", lambda: 64)
     with codec_gate(monkeypatch) as gate:
@@ -102,7 +102,7 @@ async def test_there_is_a_limit_of_threads(brokers: FakeBrokers, monkeypatch: py
     assert gate.active_max == THREADS_MAX
 
 
-async def test_a_retry_does_not_compress_again(brokers: FakeBrokers, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_retry_does_not_compress_again(brokers: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     brokers.create_topic("t")
     with codec_gate(monkeypatch) as gate:
         gate.open()
@@ -115,7 +115,7 @@ async def test_a_retry_does_not_compress_again(brokers: FakeBrokers, monkeypatch
 
 
 async def test_the_halves_of_a_batch_are_compressed_by_threads_too(
-    brokers: FakeBrokers, monkeypatch: pytest.MonkeyPatch
+    brokers: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic = brokers.create_topic("t")
     values = [large(b"%02d" % n) for n in range(8)]
@@ -137,7 +137,7 @@ async def test_the_halves_of_a_batch_are_compressed_by_threads_too(
 
 
 async def test_the_deadline_passes_and_the_buffer_stays_with_the_thread(
-    brokers: FakeBrokers, monkeypatch: pytest.MonkeyPatch
+    brokers: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     brokers.create_topic("t")
     clock = ShiftedClock()
@@ -161,7 +161,7 @@ async def test_the_deadline_passes_and_the_buffer_stays_with_the_thread(
     assert sent(brokers) == [b"af"]
 
 
-async def test_records_that_are_withdrawn_are_not_sent(brokers: FakeBrokers, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_records_that_are_withdrawn_are_not_sent(brokers: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     topic = brokers.create_topic("t")
     values = [large(b"%02d" % n) for n in range(4)]
     options = OPTIONS | {"batch_size": 10 * len(values[0]), "linger_ms": 1_000_000, "adaptive_linger": False}
@@ -180,7 +180,7 @@ async def test_records_that_are_withdrawn_are_not_sent(brokers: FakeBrokers, mon
     assert len(produced(brokers)) == 1
 
 
-async def test_all_of_a_batch_is_withdrawn(brokers: FakeBrokers, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_all_of_a_batch_is_withdrawn(brokers: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     brokers.create_topic("t")
     with codec_gate(monkeypatch) as gate:
         async with running(brokers, **OPTIONS) as producer:
@@ -195,7 +195,7 @@ async def test_all_of_a_batch_is_withdrawn(brokers: FakeBrokers, monkeypatch: py
     assert sent(brokers) == [b"01", b"02"]
 
 
-async def test_flush_and_close_wait_for_it(brokers: FakeBrokers, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_flush_and_close_wait_for_it(brokers: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     topic = brokers.create_topic("t")
     with codec_gate(monkeypatch) as gate:
         async with running(brokers, **OPTIONS) as producer:
@@ -215,7 +215,7 @@ async def test_flush_and_close_wait_for_it(brokers: FakeBrokers, monkeypatch: py
 
 
 async def test_close_does_not_wait_for_it_longer_than_it_may(
-    brokers: FakeBrokers, monkeypatch: pytest.MonkeyPatch
+    brokers: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     brokers.create_topic("t")
     with codec_gate(monkeypatch) as gate:
@@ -232,7 +232,7 @@ async def test_close_does_not_wait_for_it_longer_than_it_may(
     assert sent(brokers) == []
 
 
-async def test_the_connection_is_lost(brokers: FakeBrokers, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_connection_is_lost(brokers: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     brokers.create_topic("t")
     with codec_gate(monkeypatch) as gate:
         async with running(brokers, **OPTIONS) as producer:
@@ -247,7 +247,7 @@ async def test_the_connection_is_lost(brokers: FakeBrokers, monkeypatch: pytest.
     assert sent(brokers) == [b"00", b"01"]
 
 
-async def test_the_leader_moves(three_brokers: FakeBrokers, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_leader_moves(three_brokers: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     brokers = three_brokers
     brokers.create_topic("t")
     clock = ShiftedClock()
@@ -270,7 +270,7 @@ async def test_the_leader_moves(three_brokers: FakeBrokers, monkeypatch: pytest.
     assert len(brokers.seen_of(ProduceRequest, node=2)) == 2
 
 
-async def test_the_topic_is_made_anew(brokers: FakeBrokers, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_topic_is_made_anew(brokers: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     brokers.create_topic("t")
     clock = ShiftedClock()
     with codec_gate(monkeypatch) as gate:
@@ -289,7 +289,7 @@ async def test_the_topic_is_made_anew(brokers: FakeBrokers, monkeypatch: pytest.
     assert sent(brokers) == [b"00", b"02"]
 
 
-async def test_the_producer_fails(brokers: FakeBrokers, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_producer_fails(brokers: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     brokers.create_topic("t")
     with codec_gate(monkeypatch) as gate:
         async with running(brokers, **OPTIONS) as producer:
@@ -306,7 +306,7 @@ async def test_the_producer_fails(brokers: FakeBrokers, monkeypatch: pytest.Monk
     assert sent(brokers) == []
 
 
-async def test_the_codec_fails_in_a_thread(brokers: FakeBrokers, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_codec_fails_in_a_thread(brokers: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     brokers.create_topic("t")
     with codec_gate(monkeypatch) as gate:
         gate.open()
@@ -323,7 +323,7 @@ async def test_the_codec_fails_in_a_thread(brokers: FakeBrokers, monkeypatch: py
     assert sent(brokers) == [b"01"]
 
 
-async def test_the_codec_fails_on_the_loop(brokers: FakeBrokers, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_codec_fails_on_the_loop(brokers: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     brokers.create_topic("t")
     with codec_gate(monkeypatch) as gate:
         async with running(brokers, **OPTIONS) as producer:

@@ -12,7 +12,7 @@ import pytest
 from aioprod import Producer
 from aioprod.errors import BufferFullError, NotSentError, ProducerClosedError, UnknownOutcomeError
 from aioprod.messages import MetadataRequest, ProduceRequest
-from tests.support.fake_broker import FakeBrokers
+from aioprod.testing import FakeCluster
 from tests.support.producers import ErrorLog, Outcomes, left_over, new_producer, running, turns, until
 
 LINGERING: dict[str, Any] = {"linger_ms": 1_000_000, "adaptive_linger": False, "delivery_timeout_ms": 2_000_000}
@@ -39,7 +39,7 @@ async def all_closed(producer: Producer, cause: BaseException) -> None:
 
 
 async def test_everybody_who_waits_gets_the_cause(
-    brokers: FakeBrokers, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    brokers: FakeCluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     brokers.create_topic("t", partitions=2)
     outcomes, errors = Outcomes(), ErrorLog()
@@ -111,7 +111,7 @@ async def test_everybody_who_waits_gets_the_cause(
     assert [record for record in caplog.records if record.levelno == logging.ERROR and "has failed" in record.message]
 
 
-async def test_a_failure_in_the_drain(brokers: FakeBrokers, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_failure_in_the_drain(brokers: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     brokers.create_topic("t")
     async with running(brokers) as producer:
         await producer.send("t", b"v")
@@ -122,7 +122,7 @@ async def test_a_failure_in_the_drain(brokers: FakeBrokers, monkeypatch: pytest.
         await all_closed(producer, producer._engine.guard.cause)
 
 
-async def test_a_failure_while_a_request_is_made(brokers: FakeBrokers, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_failure_while_a_request_is_made(brokers: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     brokers.create_topic("t")
     async with running(brokers) as producer:
         await producer.send("t", b"v")
@@ -132,7 +132,7 @@ async def test_a_failure_while_a_request_is_made(brokers: FakeBrokers, monkeypat
         assert producer.buffered == (0, 0)
 
 
-async def test_a_failure_while_an_answer_is_read(brokers: FakeBrokers, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_failure_while_an_answer_is_read(brokers: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     brokers.create_topic("t")
     async with running(brokers) as producer:
         await producer.partitions_for("t")
@@ -143,7 +143,7 @@ async def test_a_failure_while_an_answer_is_read(brokers: FakeBrokers, monkeypat
         await all_closed(producer, producer._engine.guard.cause or BugError())
 
 
-async def test_a_task_of_the_client_dies(brokers: FakeBrokers, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_task_of_the_client_dies(brokers: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     brokers.create_topic("t")
     async with running(brokers) as producer:
         await producer.send("t", b"v")
@@ -155,7 +155,7 @@ async def test_a_task_of_the_client_dies(brokers: FakeBrokers, monkeypatch: pyte
         assert isinstance(producer._engine.guard.cause, BugError)
 
 
-async def test_only_the_first_failure_counts(brokers: FakeBrokers) -> None:
+async def test_only_the_first_failure_counts(brokers: FakeCluster) -> None:
     async with running(brokers) as producer:
         first = BugError("first, on purpose")
         producer._engine.fail(first)
@@ -163,7 +163,7 @@ async def test_only_the_first_failure_counts(brokers: FakeBrokers) -> None:
         assert producer._engine.guard.cause is first
 
 
-async def test_the_sender_is_cancelled_by_somebody_else(brokers: FakeBrokers) -> None:
+async def test_the_sender_is_cancelled_by_somebody_else(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     async with running(brokers, **LINGERING) as producer:
         await producer.partitions_for("t")
@@ -182,7 +182,7 @@ def test_a_loop_that_ends_before_the_producer_was_closed(caplog: pytest.LogCaptu
     outcomes = Outcomes()
 
     async def main() -> None:
-        async with FakeBrokers(1) as brokers:
+        async with FakeCluster(1) as brokers:
             brokers.create_topic("t")
             producer = new_producer(brokers.bootstrap, **LINGERING)
             await producer.start()
@@ -194,7 +194,7 @@ def test_a_loop_that_ends_before_the_producer_was_closed(caplog: pytest.LogCaptu
     assert "before the producer was closed" in caplog.text
 
 
-async def test_close_after_a_failure_leaves_nothing(brokers: FakeBrokers) -> None:
+async def test_close_after_a_failure_leaves_nothing(brokers: FakeCluster) -> None:
     before = asyncio.all_tasks()
     async with running(brokers) as producer:
         producer._engine.fail(BugError("on purpose"))

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from aioprod import Producer, ProducerRecord, RecordMetadata, TopicPartition
-from tests.support.fake_broker import FakeBrokers
+from aioprod.testing import FakeCluster
 from tests.support.producers import Outcomes, left_over, new_producer, running
 
 
-async def test_send_returns_where_the_record_is(brokers: FakeBrokers) -> None:
+async def test_send_returns_where_the_record_is(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("orders", partitions=3)
     async with running(brokers) as producer:
         first = await producer.send("orders", b"value", key=b"42", partition=2, timestamp=1234)
@@ -28,7 +28,7 @@ async def test_send_returns_where_the_record_is(brokers: FakeBrokers) -> None:
     assert stored[1].headers == (("a", b"1"), ("b", None))
 
 
-async def test_submit_gives_a_future_for_each_record(brokers: FakeBrokers) -> None:
+async def test_submit_gives_a_future_for_each_record(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("orders")
     async with running(brokers) as producer:
         futures = [producer.submit("orders", b"%d" % n) for n in range(5)]
@@ -39,7 +39,7 @@ async def test_submit_gives_a_future_for_each_record(brokers: FakeBrokers) -> No
     assert [record.value for record in topic.records()] == [b"0", b"1", b"2", b"3", b"4"]
 
 
-async def test_send_nowait_calls_back(brokers: FakeBrokers) -> None:
+async def test_send_nowait_calls_back(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("orders")
     outcomes = Outcomes()
     async with running(brokers) as producer:
@@ -51,7 +51,7 @@ async def test_send_nowait_calls_back(brokers: FakeBrokers) -> None:
     assert [record.value for record in topic.records()] == [b"a", b"b", b"c"]
 
 
-async def test_send_many_has_one_result(brokers: FakeBrokers) -> None:
+async def test_send_many_has_one_result(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("orders")
     async with running(brokers) as producer:
         result = await producer.send_many("orders", (b"%d" % n for n in range(1200)))
@@ -62,7 +62,7 @@ async def test_send_many_has_one_result(brokers: FakeBrokers) -> None:
 
 
 @pytest.mark.parametrize("style", ["send", "submit", "send_nowait"])
-async def test_a_producer_record_can_be_given_instead(brokers: FakeBrokers, style: str) -> None:
+async def test_a_producer_record_can_be_given_instead(brokers: FakeCluster, style: str) -> None:
     topic = brokers.create_topic("orders", partitions=2)
     record = ProducerRecord("orders", b"v", key=b"k", partition=1, headers=[("h", b"x")], timestamp=77)
     async with running(brokers) as producer:
@@ -73,7 +73,7 @@ async def test_a_producer_record_can_be_given_instead(brokers: FakeBrokers, styl
     assert (stored.key, stored.value, stored.headers, stored.timestamp) == (b"k", b"v", (("h", b"x"),), 77)
 
 
-async def test_bytes_like_values_and_aware_datetimes_are_taken(brokers: FakeBrokers) -> None:
+async def test_bytes_like_values_and_aware_datetimes_are_taken(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("orders")
     when = datetime.datetime(2024, 5, 6, 7, 8, 9, 123000, tzinfo=datetime.UTC)
     value = bytearray(b"value")
@@ -86,7 +86,7 @@ async def test_bytes_like_values_and_aware_datetimes_are_taken(brokers: FakeBrok
     assert metadata.timestamp == stored.timestamp == round(when.timestamp() * 1000)
 
 
-async def test_concurrent_senders_share_requests(brokers: FakeBrokers) -> None:
+async def test_concurrent_senders_share_requests(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("orders")
     async with running(brokers) as producer:
         results = await asyncio.gather(*(producer.send("orders", b"%d" % n) for n in range(200)))
@@ -95,7 +95,7 @@ async def test_concurrent_senders_share_requests(brokers: FakeBrokers) -> None:
     assert len(topic.partitions[0].log) < 10
 
 
-async def test_the_context_manager_delivers_what_was_accepted(brokers: FakeBrokers) -> None:
+async def test_the_context_manager_delivers_what_was_accepted(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("orders")
     before = asyncio.all_tasks()
 
@@ -110,7 +110,7 @@ async def test_the_context_manager_delivers_what_was_accepted(brokers: FakeBroke
     assert left_over(before) == []
 
 
-async def test_several_producers_live_side_by_side(brokers: FakeBrokers) -> None:
+async def test_several_producers_live_side_by_side(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("orders")
     async with running(brokers) as one, running(brokers, client_id="two") as two:
         assert (await one.send("orders", b"1")).offset == 0
@@ -120,7 +120,7 @@ async def test_several_producers_live_side_by_side(brokers: FakeBrokers) -> None
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-async def test_every_codec_arrives(brokers: FakeBrokers, codec: str) -> None:
+async def test_every_codec_arrives(brokers: FakeCluster, codec: str) -> None:
     topic = brokers.create_topic("orders")
     async with running(brokers, compression_type=codec) as producer:
         await producer.send_many("orders", [b"much the same " * 20] * 50)
@@ -128,7 +128,7 @@ async def test_every_codec_arrives(brokers: FakeBrokers, codec: str) -> None:
     assert [record.value for record in topic.records()] == [b"much the same " * 20] * 50
 
 
-async def test_the_future_of_a_submit_can_be_awaited_by_many(brokers: FakeBrokers) -> None:
+async def test_the_future_of_a_submit_can_be_awaited_by_many(brokers: FakeCluster) -> None:
     brokers.create_topic("orders")
     async with running(brokers) as producer:
         future = producer.submit("orders", b"a")

@@ -20,8 +20,8 @@ from aioprod.errors import (
     UnknownOutcomeError,
 )
 from aioprod.messages import ApiVersionsRequest, MetadataRequest, ProduceRequest
+from aioprod.testing import FakeCluster
 from tests.support.codec_gate import codec_gate
-from tests.support.fake_broker import FakeBrokers
 from tests.support.producers import ErrorLog, ShiftedClock, Spy, pass_time, running, turns, until
 
 OPTIONS: dict[str, Any] = {"delivery_timeout_ms": 60_000, "request_timeout_ms": 50_000, "linger_ms": 0}
@@ -34,7 +34,7 @@ async def expire(future: asyncio.Future[Any]) -> DeliveryError:
     return raised.value
 
 
-async def test_while_it_lingers(brokers: FakeBrokers) -> None:
+async def test_while_it_lingers(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     clock = ShiftedClock()
     options = {**OPTIONS, "adaptive_linger": False, "linger_ms": 10_000}
@@ -49,7 +49,7 @@ async def test_while_it_lingers(brokers: FakeBrokers) -> None:
     assert error.attempts == 0
 
 
-async def test_while_the_broker_can_not_be_reached(brokers: FakeBrokers) -> None:
+async def test_while_the_broker_can_not_be_reached(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     clock = ShiftedClock()
     errors, spy = ErrorLog(), Spy()
@@ -74,7 +74,7 @@ async def test_while_the_broker_can_not_be_reached(brokers: FakeBrokers) -> None
     assert len(spy.acknowledged) == 3
 
 
-async def test_while_the_partition_has_no_leader(brokers: FakeBrokers) -> None:
+async def test_while_the_partition_has_no_leader(brokers: FakeCluster) -> None:
     brokers.create_topic("t", partitions=2)
     brokers.state.move_leader(TopicPartition("t", 1), None)
     clock = ShiftedClock()
@@ -89,7 +89,7 @@ async def test_while_the_partition_has_no_leader(brokers: FakeBrokers) -> None:
     assert error.partition == 1
 
 
-async def test_while_it_is_in_flight(brokers: FakeBrokers) -> None:
+async def test_while_it_is_in_flight(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     clock = ShiftedClock()
     async with running(brokers, clock=clock, **OPTIONS) as producer:
@@ -109,7 +109,7 @@ async def test_while_it_is_in_flight(brokers: FakeBrokers) -> None:
     assert error.attempts == 1
 
 
-async def test_an_answer_that_comes_after_the_deadline_is_too_late(brokers: FakeBrokers) -> None:
+async def test_an_answer_that_comes_after_the_deadline_is_too_late(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t")
     clock = ShiftedClock()
     async with running(brokers, clock=clock, **OPTIONS) as producer:
@@ -135,7 +135,7 @@ async def test_an_answer_that_comes_after_the_deadline_is_too_late(brokers: Fake
     assert (report.delivered, report.unknown) == (1, 1)
 
 
-async def test_while_it_waits_behind_others(brokers: FakeBrokers) -> None:
+async def test_while_it_waits_behind_others(brokers: FakeCluster) -> None:
     brokers.create_topic("t", partitions=2)
     clock = ShiftedClock()
     options = {**OPTIONS, "max_in_flight_requests_per_connection": 1}
@@ -157,7 +157,7 @@ async def test_while_it_waits_behind_others(brokers: FakeBrokers) -> None:
     assert "It waited behind earlier records. 1 batch is on the way to broker 1, which has owed an answer" in str(error)
 
 
-async def test_while_it_backs_off(brokers: FakeBrokers) -> None:
+async def test_while_it_backs_off(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     clock = ShiftedClock()
     options = {**OPTIONS, "retry_backoff_ms": 40_000, "retry_backoff_max_ms": 40_000}
@@ -173,7 +173,7 @@ async def test_while_it_backs_off(brokers: FakeBrokers) -> None:
     assert "Last: Broker 1 answered NOT_ENOUGH_REPLICAS" in str(error)
 
 
-async def test_while_its_topic_is_not_known(brokers: FakeBrokers) -> None:
+async def test_while_its_topic_is_not_known(brokers: FakeCluster) -> None:
     clock = ShiftedClock()
     errors = ErrorLog()
     async with running(brokers, clock=clock, max_block_ms=500_000, on_error=errors, **OPTIONS) as producer:
@@ -193,7 +193,7 @@ async def test_while_its_topic_is_not_known(brokers: FakeBrokers) -> None:
     assert errors.values == [b"w"]
 
 
-async def test_the_time_in_which_it_was_parked_counts(brokers: FakeBrokers) -> None:
+async def test_the_time_in_which_it_was_parked_counts(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     clock = ShiftedClock()
     async with running(brokers, clock=clock, max_block_ms=500_000, **OPTIONS) as producer:
@@ -212,7 +212,7 @@ async def test_the_time_in_which_it_was_parked_counts(brokers: FakeBrokers) -> N
     assert raised.value.age_s >= 60.0
 
 
-async def test_while_the_broker_is_being_connected_to(brokers: FakeBrokers) -> None:
+async def test_while_the_broker_is_being_connected_to(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     clock = ShiftedClock()
     async with running(brokers, clock=clock, **OPTIONS) as producer:
@@ -231,7 +231,7 @@ async def test_while_the_broker_is_being_connected_to(brokers: FakeBrokers) -> N
     assert isinstance(error.__cause__, BrokerConnectionError)
 
 
-async def test_while_the_broker_throttles(brokers: FakeBrokers) -> None:
+async def test_while_the_broker_throttles(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     clock = ShiftedClock()
     async with running(brokers, clock=clock, **OPTIONS) as producer:
@@ -246,7 +246,7 @@ async def test_while_the_broker_throttles(brokers: FakeBrokers) -> None:
     assert re.search(r"Broker 1 at .* throttles this client for another (38|39)\.\d s\.", str(error))
 
 
-async def test_while_it_is_being_compressed(brokers: FakeBrokers, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_while_it_is_being_compressed(brokers: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     brokers.create_topic("t")
     clock = ShiftedClock()
     options: dict[str, Any] = {**OPTIONS, "compression_type": "gzip", "batch_size": 10**6, "buffer_memory": 10**8}
@@ -265,7 +265,7 @@ async def test_while_it_is_being_compressed(brokers: FakeBrokers, monkeypatch: p
     assert re.search(r"A thread compresses its first batch of 9000\d\d bytes \(gzip\)\.", str(error))
 
 
-async def test_while_the_broker_has_as_many_requests_as_it_may(brokers: FakeBrokers) -> None:
+async def test_while_the_broker_has_as_many_requests_as_it_may(brokers: FakeCluster) -> None:
     brokers.create_topic("t", partitions=2)
     clock = ShiftedClock()
     options: dict[str, Any] = {**OPTIONS, "max_in_flight_requests_per_connection": 1}
@@ -284,7 +284,7 @@ async def test_while_the_broker_has_as_many_requests_as_it_may(brokers: FakeBrok
     assert re.search(r"Broker 1 at .* has 1 request to answer, the oldest for 6\d", str(error))
 
 
-async def test_while_it_backs_off_from_a_broker_that_is_gone(brokers: FakeBrokers) -> None:
+async def test_while_it_backs_off_from_a_broker_that_is_gone(brokers: FakeCluster) -> None:
     """Both what it was told last and how it stands now are said."""
     brokers.create_topic("t")
     clock = ShiftedClock()
@@ -302,7 +302,7 @@ async def test_while_it_backs_off_from_a_broker_that_is_gone(brokers: FakeBroker
     assert error.__cause__ is not None
 
 
-async def test_the_others_go_on_when_one_expires(brokers: FakeBrokers) -> None:
+async def test_the_others_go_on_when_one_expires(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t", partitions=2)
     brokers.state.move_leader(TopicPartition("t", 1), None)
     clock = ShiftedClock()

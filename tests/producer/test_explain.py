@@ -15,7 +15,6 @@ from aioprod.errors import ErrorCode, UsageError
 from aioprod.messages import AddPartitionsToTxnRequest, ApiVersionsRequest, MetadataRequest, ProduceRequest
 from aioprod.testing import FakeCluster
 from tests.support.codec_gate import codec_gate
-from tests.support.fake_broker import FakeBrokers
 from tests.support.producers import ShiftedClock, new_producer, pass_time, running, turns, until
 from tests.support.transactions import state_of, transacting
 
@@ -37,7 +36,7 @@ def check(text: str, *parts: str) -> None:
     assert not re.search(r"\.\.|  |\binf\b|\bnan\b|None", text), text
 
 
-async def test_nothing_is_held(brokers: FakeBrokers) -> None:
+async def test_nothing_is_held(brokers: FakeCluster) -> None:
     brokers.create_topic("t", partitions=2)
     async with running(brokers) as producer:
         check(producer.explain("t", 0), "^Nothing is held for t-0: topic 't' is not in use by this producer\\.$")
@@ -47,7 +46,7 @@ async def test_nothing_is_held(brokers: FakeBrokers) -> None:
         check(producer.explain("t", -1), "no partition -1")
 
 
-async def test_where_it_can_not_be_asked(brokers: FakeBrokers) -> None:
+async def test_where_it_can_not_be_asked(brokers: FakeCluster) -> None:
     producer = new_producer(brokers.bootstrap)
     with pytest.raises(UsageError, match="not started"):
         producer.explain("t", 0)
@@ -59,7 +58,7 @@ async def test_where_it_can_not_be_asked(brokers: FakeBrokers) -> None:
         producer.explain("t", 0)
 
 
-async def test_while_the_producer_closes(brokers: FakeBrokers) -> None:
+async def test_while_the_producer_closes(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     async with running(brokers) as producer:
         held = brokers.fault(ProduceRequest, hold=True)
@@ -74,7 +73,7 @@ async def test_while_the_producer_closes(brokers: FakeBrokers) -> None:
 # -- topics ----------------------------------------------------------------------------------------------------------
 
 
-async def test_the_topic_is_not_known_and_no_answer_comes(brokers: FakeBrokers) -> None:
+async def test_the_topic_is_not_known_and_no_answer_comes(brokers: FakeCluster) -> None:
     clock = ShiftedClock()
     async with running(brokers, clock=clock) as producer:
         silence = brokers.fault(MetadataRequest, hold=True)
@@ -94,7 +93,7 @@ async def test_the_topic_is_not_known_and_no_answer_comes(brokers: FakeBrokers) 
             await future
 
 
-async def test_the_brokers_say_that_the_topic_does_not_exist(brokers: FakeBrokers) -> None:
+async def test_the_brokers_say_that_the_topic_does_not_exist(brokers: FakeCluster) -> None:
     brokers.state.auto_create = False
     async with running(brokers, retry_backoff_ms=300, retry_backoff_max_ms=300) as producer:
         future = producer.submit("t", b"v")
@@ -106,7 +105,7 @@ async def test_the_brokers_say_that_the_topic_does_not_exist(brokers: FakeBroker
         await future
 
 
-async def test_the_question_for_the_topic_failed(brokers: FakeBrokers) -> None:
+async def test_the_question_for_the_topic_failed(brokers: FakeCluster) -> None:
     async with running(brokers, **SLOW) as producer:
         brokers.fault(MetadataRequest, drop="before")
         producer.send_nowait("t", b"v")
@@ -121,7 +120,7 @@ async def test_the_question_for_the_topic_failed(brokers: FakeBrokers) -> None:
 # -- brokers ---------------------------------------------------------------------------------------------------------
 
 
-async def test_there_is_no_leader(brokers: FakeBrokers) -> None:
+async def test_there_is_no_leader(brokers: FakeCluster) -> None:
     brokers.create_topic("t", partitions=2)
     brokers.state.move_leader(TopicPartition("t", 1), None)
     async with running(brokers, **SLOW) as producer:
@@ -141,7 +140,7 @@ async def test_there_is_no_leader(brokers: FakeBrokers) -> None:
         future.cancel()
 
 
-async def test_the_broker_can_not_be_reached(brokers: FakeBrokers) -> None:
+async def test_the_broker_can_not_be_reached(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     options: dict[str, Any] = {"reconnect_backoff_ms": 600_000, "reconnect_backoff_max_ms": 600_000}
     async with running(brokers, **options) as producer:
@@ -160,7 +159,7 @@ async def test_the_broker_can_not_be_reached(brokers: FakeBrokers) -> None:
             future.cancel()
 
 
-async def test_the_broker_is_being_connected_to(brokers: FakeBrokers) -> None:
+async def test_the_broker_is_being_connected_to(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     clock = ShiftedClock()
     async with running(brokers, clock=clock) as producer:
@@ -178,7 +177,7 @@ async def test_the_broker_is_being_connected_to(brokers: FakeBrokers) -> None:
         await future
 
 
-async def test_the_broker_throttles(brokers: FakeBrokers) -> None:
+async def test_the_broker_throttles(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     clock = ShiftedClock()
     async with running(brokers, clock=clock) as producer:
@@ -192,7 +191,7 @@ async def test_the_broker_throttles(brokers: FakeBrokers) -> None:
         await future
 
 
-async def test_the_leader_is_not_one_of_the_brokers_any_more(three_brokers: FakeBrokers) -> None:
+async def test_the_leader_is_not_one_of_the_brokers_any_more(three_brokers: FakeCluster) -> None:
     brokers = three_brokers
     brokers.create_topic("t", partitions=3)
     async with running(brokers, **SLOW) as producer:
@@ -204,7 +203,7 @@ async def test_the_leader_is_not_one_of_the_brokers_any_more(three_brokers: Fake
         future.cancel()
 
 
-async def test_the_broker_has_as_many_requests_as_it_may(brokers: FakeBrokers) -> None:
+async def test_the_broker_has_as_many_requests_as_it_may(brokers: FakeCluster) -> None:
     brokers.create_topic("t", partitions=3)
     clock = ShiftedClock()
     options: dict[str, Any] = {"max_in_flight_requests_per_connection": 2, "batch_size": 0}
@@ -228,7 +227,7 @@ async def test_the_broker_has_as_many_requests_as_it_may(brokers: FakeBrokers) -
             await future
 
 
-async def test_the_socket_is_full(brokers: FakeBrokers) -> None:
+async def test_the_socket_is_full(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     async with running(brokers) as producer:
         await producer.send("t", b"0")
@@ -250,7 +249,7 @@ async def test_the_socket_is_full(brokers: FakeBrokers) -> None:
 # -- batches ---------------------------------------------------------------------------------------------------------
 
 
-async def test_batches_are_on_the_way_and_others_behind_them(brokers: FakeBrokers) -> None:
+async def test_batches_are_on_the_way_and_others_behind_them(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     clock = ShiftedClock()
     async with running(brokers, clock=clock, batch_size=0) as producer:
@@ -270,7 +269,7 @@ async def test_batches_are_on_the_way_and_others_behind_them(brokers: FakeBroker
             await future
 
 
-async def test_a_batch_waits_for_its_retry(brokers: FakeBrokers) -> None:
+async def test_a_batch_waits_for_its_retry(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     async with running(brokers, **SLOW) as producer:
         await producer.partitions_for("t")
@@ -285,7 +284,7 @@ async def test_a_batch_waits_for_its_retry(brokers: FakeBrokers) -> None:
         await producer.close(0)
 
 
-async def test_a_batch_is_on_the_way_again(brokers: FakeBrokers) -> None:
+async def test_a_batch_is_on_the_way_again(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     async with running(brokers, batch_size=0) as producer:
         await producer.partitions_for("t")
@@ -301,7 +300,7 @@ async def test_a_batch_is_on_the_way_again(brokers: FakeBrokers) -> None:
             await future
 
 
-async def test_a_batch_is_being_compressed(brokers: FakeBrokers, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_batch_is_being_compressed(brokers: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     brokers.create_topic("t")
     async with running(brokers, compression_type="gzip", batch_size=10**6, buffer_memory=10**8) as producer:
         await producer.partitions_for("t")
@@ -322,7 +321,7 @@ async def producer_flushes(producer: Producer) -> None:
 
 
 @pytest.mark.parametrize("adaptive", [True, False])
-async def test_a_batch_lingers(brokers: FakeBrokers, adaptive: bool) -> None:
+async def test_a_batch_lingers(brokers: FakeCluster, adaptive: bool) -> None:
     brokers.create_topic("t", partitions=2)
     options: dict[str, Any] = {"linger_ms": 50_000, "adaptive_linger": adaptive, "delivery_timeout_ms": 900_000}
     async with running(brokers, **options) as producer:
@@ -339,7 +338,7 @@ async def test_a_batch_lingers(brokers: FakeBrokers, adaptive: bool) -> None:
         await future
 
 
-async def test_a_batch_leaves_in_this_turn(brokers: FakeBrokers) -> None:
+async def test_a_batch_leaves_in_this_turn(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     async with running(brokers, linger_ms=0) as producer:
         await producer.partitions_for("t")
@@ -348,7 +347,7 @@ async def test_a_batch_leaves_in_this_turn(brokers: FakeBrokers) -> None:
         await future
 
 
-async def test_the_time_of_what_is_on_the_way_is_over(brokers: FakeBrokers) -> None:
+async def test_the_time_of_what_is_on_the_way_is_over(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     clock = ShiftedClock()
     options: dict[str, Any] = {"delivery_timeout_ms": 60_000, "request_timeout_ms": 60_000, "linger_ms": 0}
@@ -374,7 +373,7 @@ async def test_the_time_of_what_is_on_the_way_is_over(brokers: FakeBrokers) -> N
         await future
 
 
-async def test_numbers_before_and_after_a_hole(brokers: FakeBrokers) -> None:
+async def test_numbers_before_and_after_a_hole(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     async with running(brokers, **SLOW) as producer:
         await producer.partitions_for("t")
@@ -401,7 +400,7 @@ async def test_numbers_before_and_after_a_hole(brokers: FakeBrokers) -> None:
         await later
 
 
-async def test_memory_is_used_up(brokers: FakeBrokers) -> None:
+async def test_memory_is_used_up(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     async with running(brokers, buffer_memory=40_000, batch_size=1000) as producer:
         await producer.partitions_for("t")

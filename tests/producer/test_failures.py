@@ -25,7 +25,7 @@ from aioprod.errors import (
 )
 from aioprod.messages import ProduceRequest, ProduceResponse
 from aioprod.messages.produce import BatchIndexAndErrorMessage, PartitionProduceResponse
-from tests.support.fake_broker import FakeBrokers
+from aioprod.testing import FakeCluster
 from tests.support.producers import Outcomes, ShiftedClock, Spy, pass_time, produced, running, until
 
 LINGERING: dict[str, Any] = {"linger_ms": 1_000_000, "adaptive_linger": False}
@@ -49,7 +49,7 @@ async def failed(producer: Producer, value: bytes = b"v") -> DeliveryError:
     return raised.value
 
 
-async def test_a_broker_refuses(brokers: FakeBrokers) -> None:
+async def test_a_broker_refuses(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     clock = ShiftedClock()
     async with running(brokers, clock=clock) as producer:
@@ -69,14 +69,14 @@ async def test_a_broker_refuses(brokers: FakeBrokers) -> None:
     assert str(error).startswith("1 record of t-0 was not delivered: Broker 1 answered POLICY_VIOLATION for t-0.")
 
 
-async def test_what_the_broker_said_is_in_the_message(brokers: FakeBrokers) -> None:
+async def test_what_the_broker_said_is_in_the_message(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     async with running(brokers) as producer:
         brokers.fault(ProduceRequest, error=ErrorCode.POLICY_VIOLATION, edit=edited(error_message="too purple."))
         assert "answered POLICY_VIOLATION for t-0: too purple." in str(await failed(producer))
 
 
-async def test_a_code_that_nobody_knows_yet_is_final(brokers: FakeBrokers) -> None:
+async def test_a_code_that_nobody_knows_yet_is_final(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     async with running(brokers) as producer:
         brokers.fault(ProduceRequest, edit=edited(error_code=3456))
@@ -86,7 +86,7 @@ async def test_a_code_that_nobody_knows_yet_is_final(brokers: FakeBrokers) -> No
     assert "3456" in str(error)
 
 
-async def test_no_permission_to_write(brokers: FakeBrokers) -> None:
+async def test_no_permission_to_write(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     async with running(brokers) as producer:
         brokers.fault(ProduceRequest, error=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
@@ -98,7 +98,7 @@ async def test_no_permission_to_write(brokers: FakeBrokers) -> None:
     assert "ACL" in error.hint
 
 
-async def test_a_single_record_too_large_for_the_topic(brokers: FakeBrokers) -> None:
+async def test_a_single_record_too_large_for_the_topic(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     brokers.state.message_max_bytes = 500
     async with running(brokers) as producer:
@@ -121,7 +121,7 @@ async def test_a_single_record_too_large_for_the_topic(brokers: FakeBrokers) -> 
     ],
 )
 async def test_the_family_says_whether_it_may_be_stored(
-    brokers: FakeBrokers, code: ErrorCode, family: type[DeliveryError]
+    brokers: FakeCluster, code: ErrorCode, family: type[DeliveryError]
 ) -> None:
     brokers.create_topic("t")
     async with running(brokers, retries=0, acks=1) as producer:
@@ -133,7 +133,7 @@ async def test_the_family_says_whether_it_may_be_stored(
 
 
 @pytest.mark.parametrize("retries", [0, 1, 3])
-async def test_retries_are_counted(brokers: FakeBrokers, retries: int) -> None:
+async def test_retries_are_counted(brokers: FakeCluster, retries: int) -> None:
     topic = brokers.create_topic("t")
     async with running(brokers, retries=retries, enable_idempotence=False) as producer:
         brokers.fault(ProduceRequest, error=ErrorCode.NOT_ENOUGH_REPLICAS, times=retries)
@@ -146,7 +146,7 @@ async def test_retries_are_counted(brokers: FakeBrokers, retries: int) -> None:
     assert len(topic.records()) == 1
 
 
-async def test_the_connection_is_lost_and_no_retry_is_left(brokers: FakeBrokers) -> None:
+async def test_the_connection_is_lost_and_no_retry_is_left(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     async with running(brokers, retries=1, enable_idempotence=False) as producer:
         brokers.fault(ProduceRequest, drop="before", times=2)
@@ -158,7 +158,7 @@ async def test_the_connection_is_lost_and_no_retry_is_left(brokers: FakeBrokers)
     assert "duplicates" in (error.hint or "")
 
 
-async def test_a_broker_that_does_not_answer_in_time(brokers: FakeBrokers) -> None:
+async def test_a_broker_that_does_not_answer_in_time(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     clock = ShiftedClock()
     options: dict[str, Any] = {"retries": 0, "request_timeout_ms": 10_000}
@@ -173,7 +173,7 @@ async def test_a_broker_that_does_not_answer_in_time(brokers: FakeBrokers) -> No
     assert isinstance(error.__cause__, RequestTimedOutError)
 
 
-async def test_an_answer_that_can_not_be_read(brokers: FakeBrokers) -> None:
+async def test_an_answer_that_can_not_be_read(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     async with running(brokers, retries=0) as producer:
         await producer.partitions_for("t")
@@ -190,7 +190,7 @@ async def test_an_answer_that_can_not_be_read(brokers: FakeBrokers) -> None:
         assert (await producer.send("t", b"next")).partition == 0
 
 
-async def test_duplicate_sequence_counts_as_delivered(brokers: FakeBrokers) -> None:
+async def test_duplicate_sequence_counts_as_delivered(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     spy = Spy()
     async with running(brokers, interceptors=[spy]) as producer:
@@ -203,7 +203,7 @@ async def test_duplicate_sequence_counts_as_delivered(brokers: FakeBrokers) -> N
     assert [error for _, error in spy.acknowledged] == [None, None, None]
 
 
-async def test_the_broker_s_time_where_the_topic_wants_it(brokers: FakeBrokers) -> None:
+async def test_the_broker_s_time_where_the_topic_wants_it(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     async with running(brokers) as producer:
         brokers.fault(ProduceRequest, edit=edited(log_append_time_ms=123_456_789))
@@ -211,7 +211,7 @@ async def test_the_broker_s_time_where_the_topic_wants_it(brokers: FakeBrokers) 
         assert (await producer.send("t", b"v", timestamp=5)).timestamp == 5
 
 
-async def test_a_record_that_is_to_blame_has_its_own_reason_and_the_others_arrive(brokers: FakeBrokers) -> None:
+async def test_a_record_that_is_to_blame_has_its_own_reason_and_the_others_arrive(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t")
     outcomes = Outcomes()
     errors = (
@@ -244,7 +244,7 @@ async def test_a_record_that_is_to_blame_has_its_own_reason_and_the_others_arriv
     assert (report.delivered, report.rejected) == (6, 2)
 
 
-async def test_a_batch_that_may_be_stored_is_not_sent_again_without_those_to_blame(brokers: FakeBrokers) -> None:
+async def test_a_batch_that_may_be_stored_is_not_sent_again_without_those_to_blame(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     errors = (BatchIndexAndErrorMessage(batch_index=1, batch_index_error_message="it has no key."),)
     async with running(brokers, **LINGERING) as producer:
@@ -260,7 +260,7 @@ async def test_a_batch_that_may_be_stored_is_not_sent_again_without_those_to_bla
                 await future
 
 
-async def test_when_all_records_are_to_blame_none_is_sent_again(brokers: FakeBrokers) -> None:
+async def test_when_all_records_are_to_blame_none_is_sent_again(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     errors = tuple(
         BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=f"reason {index}.") for index in (1, 0)
@@ -276,7 +276,7 @@ async def test_when_all_records_are_to_blame_none_is_sent_again(brokers: FakeBro
     assert len(produced(brokers)) == 1
 
 
-async def test_invalid_record_without_culprits_fails_the_batch(brokers: FakeBrokers) -> None:
+async def test_invalid_record_without_culprits_fails_the_batch(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     async with running(brokers) as producer:
         brokers.fault(ProduceRequest, error=ErrorCode.INVALID_RECORD)
@@ -285,7 +285,7 @@ async def test_invalid_record_without_culprits_fails_the_batch(brokers: FakeBrok
     assert "INVALID_RECORD" in str(error)
 
 
-async def test_one_partition_of_a_request_fails_alone(brokers: FakeBrokers) -> None:
+async def test_one_partition_of_a_request_fails_alone(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t", partitions=3)
     async with running(brokers, **LINGERING) as producer:
         await producer.partitions_for("t")
@@ -296,7 +296,7 @@ async def test_one_partition_of_a_request_fails_alone(brokers: FakeBrokers) -> N
     assert [record.value for record in topic.records()] == [b"0", b"2"]
 
 
-async def test_a_record_that_no_attempt_was_made_for_was_not_sent(brokers: FakeBrokers) -> None:
+async def test_a_record_that_no_attempt_was_made_for_was_not_sent(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     async with running(brokers, **LINGERING) as producer:
         await producer.partitions_for("t")
@@ -309,7 +309,7 @@ async def test_a_record_that_no_attempt_was_made_for_was_not_sent(brokers: FakeB
     assert "can be sent again" in (error.hint or "")
 
 
-async def test_a_broker_that_is_too_old_for_us(brokers: FakeBrokers) -> None:
+async def test_a_broker_that_is_too_old_for_us(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     brokers[1].versions[ProduceRequest] = (0, 2)
     async with running(brokers) as producer:

@@ -10,13 +10,13 @@ import pytest
 from aioprod import TopicPartition
 from aioprod.errors import AioprodError, ErrorCode, FlushTimeoutError
 from aioprod.messages import MetadataRequest, ProduceRequest
-from tests.support.fake_broker import FakeBrokers
+from aioprod.testing import FakeCluster
 from tests.support.producers import Outcomes, produced, running, turns
 
 LINGERING: dict[str, Any] = {"linger_ms": 1_000_000, "adaptive_linger": False, "delivery_timeout_ms": 2_000_000}
 
 
-async def test_flush_cuts_the_linger(three_brokers: FakeBrokers) -> None:
+async def test_flush_cuts_the_linger(three_brokers: FakeCluster) -> None:
     topic = three_brokers.create_topic("t", partitions=3)
     async with running(three_brokers, **LINGERING) as producer:
         await producer.partitions_for("t")
@@ -27,7 +27,7 @@ async def test_flush_cuts_the_linger(three_brokers: FakeBrokers) -> None:
     assert len(topic.records()) == 3
 
 
-async def test_flush_cuts_the_linger_of_what_was_parked(brokers: FakeBrokers) -> None:
+async def test_flush_cuts_the_linger_of_what_was_parked(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     async with running(brokers, **LINGERING) as producer:
         future = producer.submit("t", b"v")
@@ -36,7 +36,7 @@ async def test_flush_cuts_the_linger_of_what_was_parked(brokers: FakeBrokers) ->
         assert future.done()
 
 
-async def test_flush_cuts_the_linger_of_what_waits_behind_a_batch_in_flight(brokers: FakeBrokers) -> None:
+async def test_flush_cuts_the_linger_of_what_waits_behind_a_batch_in_flight(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t")
     async with running(brokers, **LINGERING) as producer:
         await producer.partitions_for("t")
@@ -54,7 +54,7 @@ async def test_flush_cuts_the_linger_of_what_waits_behind_a_batch_in_flight(brok
     assert [record.value for record in topic.records()] == [b"0", b"1"]
 
 
-async def test_flush_waits_only_for_what_was_accepted_before(brokers: FakeBrokers) -> None:
+async def test_flush_waits_only_for_what_was_accepted_before(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     async with running(brokers, **LINGERING) as producer:
         await producer.partitions_for("t")
@@ -71,14 +71,14 @@ async def test_flush_waits_only_for_what_was_accepted_before(brokers: FakeBroker
         assert len(produced(brokers)) == 1, "the linger of what came later is not cut"
 
 
-async def test_flush_of_nothing_returns_at_once(brokers: FakeBrokers) -> None:
+async def test_flush_of_nothing_returns_at_once(brokers: FakeCluster) -> None:
     async with running(brokers) as producer:
         await producer.flush()
         await producer.flush(timeout=0)
         assert producer.buffered == (0, 0)
 
 
-async def test_when_flush_returns_everybody_has_been_told(brokers: FakeBrokers) -> None:
+async def test_when_flush_returns_everybody_has_been_told(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     outcomes = Outcomes()
     async with running(brokers) as producer:
@@ -89,7 +89,7 @@ async def test_when_flush_returns_everybody_has_been_told(brokers: FakeBrokers) 
         assert producer.buffered == (0, 0)
 
 
-async def test_flush_waits_for_outcomes_that_are_decided_but_not_told_yet(brokers: FakeBrokers) -> None:
+async def test_flush_waits_for_outcomes_that_are_decided_but_not_told_yet(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     outcomes = Outcomes()
     flushes: list[asyncio.Task[None]] = []
@@ -106,7 +106,7 @@ async def test_flush_waits_for_outcomes_that_are_decided_but_not_told_yet(broker
         assert len(outcomes.calls) == 1500
 
 
-async def test_flush_does_not_raise_what_the_records_failed_with(brokers: FakeBrokers) -> None:
+async def test_flush_does_not_raise_what_the_records_failed_with(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     async with running(brokers, **LINGERING) as producer:
         await producer.partitions_for("t")
@@ -116,7 +116,7 @@ async def test_flush_does_not_raise_what_the_records_failed_with(brokers: FakeBr
         assert future.exception() is not None
 
 
-async def test_flush_waits_through_retries(brokers: FakeBrokers) -> None:
+async def test_flush_waits_through_retries(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t")
     async with running(brokers, **LINGERING) as producer:
         await producer.partitions_for("t")
@@ -126,7 +126,7 @@ async def test_flush_waits_through_retries(brokers: FakeBrokers) -> None:
         assert len(topic.records()) == 1
 
 
-async def test_a_flush_that_takes_too_long_says_how_many_remain(brokers: FakeBrokers) -> None:
+async def test_a_flush_that_takes_too_long_says_how_many_remain(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t", partitions=2)
     async with running(brokers, **LINGERING) as producer:
         await producer.partitions_for("t")
@@ -151,7 +151,7 @@ async def test_a_flush_that_takes_too_long_says_how_many_remain(brokers: FakeBro
     assert len(brokers.state.topics["unknown"].records()) == 1
 
 
-async def test_remaining_counts_only_what_the_flush_waits_for(brokers: FakeBrokers) -> None:
+async def test_remaining_counts_only_what_the_flush_waits_for(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     async with running(brokers, **LINGERING) as producer:
         await producer.partitions_for("t")
@@ -167,7 +167,7 @@ async def test_remaining_counts_only_what_the_flush_waits_for(brokers: FakeBroke
         silence.release()
 
 
-async def test_a_cancelled_flush_disturbs_nothing(brokers: FakeBrokers) -> None:
+async def test_a_cancelled_flush_disturbs_nothing(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     async with running(brokers, **LINGERING) as producer:
         await producer.partitions_for("t")
@@ -182,7 +182,7 @@ async def test_a_cancelled_flush_disturbs_nothing(brokers: FakeBrokers) -> None:
         assert (await future).offset == 0
 
 
-async def test_withdrawing_the_last_record_ends_the_flush(brokers: FakeBrokers) -> None:
+async def test_withdrawing_the_last_record_ends_the_flush(brokers: FakeCluster) -> None:
     brokers.create_topic("t", partitions=2)
     brokers.state.move_leader(TopicPartition("t", 1), None)
     async with running(brokers, **LINGERING) as producer:

@@ -22,7 +22,7 @@ from aioprod.errors import (
 from aioprod.messages import MetadataRequest
 from aioprod.producer.guard import Guard, State
 from aioprod.producer.guard import _after_fork as after_fork_in_child
-from tests.support.fake_broker import FakeBrokers
+from aioprod.testing import FakeCluster
 from tests.support.producers import Spy, left_over, new_producer, running, turns
 
 PLAIN_CALLS: list[Callable[[Producer], object]] = [
@@ -52,7 +52,7 @@ async def refusals(producer: Producer, kind: type[AioprodError] = UsageError) ->
     return said
 
 
-async def test_before_start(brokers: FakeBrokers) -> None:
+async def test_before_start(brokers: FakeCluster) -> None:
     every: list[dict[str, Any]] = [{}, {"value_serializer": str.encode}]
     for options in every:
         (said,) = await refusals(new_producer(brokers.bootstrap, **options))
@@ -60,13 +60,13 @@ async def test_before_start(brokers: FakeBrokers) -> None:
         assert "async with" in said
 
 
-async def test_after_close(brokers: FakeBrokers) -> None:
+async def test_after_close(brokers: FakeCluster) -> None:
     async with running(brokers) as producer:
         pass
     assert await refusals(producer, ProducerClosedError) == {"The producer is closed and takes no more records."}
 
 
-async def test_started_twice(brokers: FakeBrokers) -> None:
+async def test_started_twice(brokers: FakeCluster) -> None:
     async with running(brokers) as producer:
         with pytest.raises(UsageError, match="started before and is running"):
             await producer.start()
@@ -75,7 +75,7 @@ async def test_started_twice(brokers: FakeBrokers) -> None:
             await producer.start()
 
 
-async def test_used_while_it_starts(brokers: FakeBrokers) -> None:
+async def test_used_while_it_starts(brokers: FakeCluster) -> None:
     held = brokers.fault(MetadataRequest, hold=True)
     producer = new_producer(brokers.bootstrap)
     starting = asyncio.create_task(producer.start())
@@ -108,7 +108,7 @@ def from_another_loop(work: Callable[[], Awaitable[Any]]) -> Any:
     return outcome[0]
 
 
-async def test_from_another_event_loop(brokers: FakeBrokers) -> None:
+async def test_from_another_event_loop(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     async with running(brokers) as producer:
         (said,) = from_another_loop(lambda: refusals(producer))
@@ -119,7 +119,7 @@ async def test_from_another_event_loop(brokers: FakeBrokers) -> None:
         assert (await producer.send("t", b"v")).offset == 0
 
 
-async def test_from_a_thread_without_event_loop(brokers: FakeBrokers) -> None:
+async def test_from_a_thread_without_event_loop(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     async with running(brokers) as producer:
         for call in PLAIN_CALLS:
@@ -129,7 +129,7 @@ async def test_from_a_thread_without_event_loop(brokers: FakeBrokers) -> None:
         assert producer.buffered == (0, 0)
 
 
-async def test_run_coroutine_threadsafe_is_the_way(brokers: FakeBrokers) -> None:
+async def test_run_coroutine_threadsafe_is_the_way(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     async with running(brokers) as producer:
         loop = asyncio.get_running_loop()
@@ -140,7 +140,7 @@ async def test_run_coroutine_threadsafe_is_the_way(brokers: FakeBrokers) -> None
         assert await asyncio.to_thread(send) == 0
 
 
-async def test_a_closed_producer_in_another_loop(brokers: FakeBrokers) -> None:
+async def test_a_closed_producer_in_another_loop(brokers: FakeCluster) -> None:
     async with running(brokers) as producer:
         pass
     assert isinstance(from_another_loop(producer.start), UsageError)
@@ -166,7 +166,7 @@ def in_a_forked_child(work: Callable[[], str]) -> str:
     return said
 
 
-async def test_in_a_forked_process(brokers: FakeBrokers) -> None:
+async def test_in_a_forked_process(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t")
     unstarted = new_producer(brokers.bootstrap)
 
@@ -240,7 +240,7 @@ async def test_a_peer_that_is_no_broker() -> None:
     await turns()
 
 
-async def test_a_cancelled_start_leaves_nothing_behind(brokers: FakeBrokers) -> None:
+async def test_a_cancelled_start_leaves_nothing_behind(brokers: FakeCluster) -> None:
     before = asyncio.all_tasks()
     held = brokers.fault(MetadataRequest, hold=True)
     producer = new_producer(brokers.bootstrap)
@@ -255,7 +255,7 @@ async def test_a_cancelled_start_leaves_nothing_behind(brokers: FakeBrokers) -> 
 
 
 @pytest.mark.parametrize("reachable", [True, False])
-async def test_a_close_while_it_starts_ends_the_start(brokers: FakeBrokers, reachable: bool) -> None:
+async def test_a_close_while_it_starts_ends_the_start(brokers: FakeCluster, reachable: bool) -> None:
     before = asyncio.all_tasks()
     held = brokers.fault(MetadataRequest, hold=True)
     producer = new_producer(brokers.bootstrap if reachable else "127.0.0.1:1")
@@ -279,7 +279,7 @@ async def test_a_close_before_the_start_closes_what_was_given() -> None:
     assert spy.closed == 1
 
 
-async def test_after_fork_marks_every_producer_that_lives(brokers: FakeBrokers) -> None:
+async def test_after_fork_marks_every_producer_that_lives(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     async with running(brokers) as producer:
         guard = producer._engine.guard

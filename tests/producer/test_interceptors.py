@@ -13,7 +13,7 @@ from aioprod import ProducerConfig, ProducerRecord, RecordMetadata
 from aioprod.errors import AioprodError, BufferFullError, ErrorCode, InvalidRecordError, RejectedError
 from aioprod.interceptors import ProducerInterceptor
 from aioprod.messages import ProduceRequest
-from tests.support.fake_broker import FakeBrokers
+from aioprod.testing import FakeCluster
 from tests.support.producers import Spy, new_producer, running, until
 
 LINGERING: dict[str, Any] = {"linger_ms": 1_000_000, "adaptive_linger": False}
@@ -31,7 +31,7 @@ class Stamp:
         return record
 
 
-async def test_interceptors_change_records_in_order(brokers: FakeBrokers) -> None:
+async def test_interceptors_change_records_in_order(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t")
     async with running(
         brokers, interceptors=[Stamp(b"1"), Stamp(b"2")], value_serializer=lambda v: v + b"!"
@@ -44,7 +44,7 @@ async def test_interceptors_change_records_in_order(brokers: FakeBrokers) -> Non
     assert topic.records()[0].headers == (("stamp", b"1"), ("stamp", b"2"))
 
 
-async def test_an_interceptor_may_send_a_record_elsewhere(brokers: FakeBrokers) -> None:
+async def test_an_interceptor_may_send_a_record_elsewhere(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     other = brokers.create_topic("other", partitions=3)
 
@@ -58,7 +58,7 @@ async def test_an_interceptor_may_send_a_record_elsewhere(brokers: FakeBrokers) 
     assert other.partitions[2].records()[0].key == b"k"
 
 
-async def test_every_accepted_record_is_acknowledged_once_before_its_sender_hears(brokers: FakeBrokers) -> None:
+async def test_every_accepted_record_is_acknowledged_once_before_its_sender_hears(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     heard: list[str] = []
 
@@ -88,7 +88,7 @@ async def test_every_accepted_record_is_acknowledged_once_before_its_sender_hear
     assert heard.index("future 1") > heard.index("interceptor 1")
 
 
-async def test_a_failure_names_topic_and_partition(brokers: FakeBrokers) -> None:
+async def test_a_failure_names_topic_and_partition(brokers: FakeCluster) -> None:
     brokers.create_topic("t", partitions=2)
     spy = Spy()
     async with running(brokers, interceptors=[spy]) as producer:
@@ -101,7 +101,7 @@ async def test_a_failure_names_topic_and_partition(brokers: FakeBrokers) -> None
     assert (metadata.topic, metadata.partition, metadata.offset) == ("t", 1, -1)
 
 
-async def test_records_that_were_refused_are_heard_of(brokers: FakeBrokers) -> None:
+async def test_records_that_were_refused_are_heard_of(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     spy = Spy()
     options: dict[str, Any] = {"buffer_memory": 2000, "batch_size": 2000, "max_request_size": 2000, **LINGERING}
@@ -124,7 +124,7 @@ async def test_records_that_were_refused_are_heard_of(brokers: FakeBrokers) -> N
     ]
 
 
-async def test_a_send_that_waits_for_room_is_acknowledged_once(brokers: FakeBrokers) -> None:
+async def test_a_send_that_waits_for_room_is_acknowledged_once(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     spy = Spy()
     options: dict[str, Any] = {"buffer_memory": 2000, "batch_size": 2000, "max_request_size": 2000, **LINGERING}
@@ -138,7 +138,7 @@ async def test_a_send_that_waits_for_room_is_acknowledged_once(brokers: FakeBrok
     assert [error for _, error in spy.acknowledged] == [None, None]
 
 
-async def test_an_interceptor_class_is_configured_and_closed(brokers: FakeBrokers) -> None:
+async def test_an_interceptor_class_is_configured_and_closed(brokers: FakeCluster) -> None:
     seen: list[object] = []
 
     class Configured(ProducerInterceptor):
@@ -168,7 +168,7 @@ class Fixed:
         return chosen
 
 
-async def test_a_partitioner_sees_serialized_keys_and_values(brokers: FakeBrokers) -> None:
+async def test_a_partitioner_sees_serialized_keys_and_values(brokers: FakeCluster) -> None:
     brokers.create_topic("t", partitions=4)
     fixed = Fixed(3)
     async with running(brokers, partitioner=fixed, key_serializer="string", value_serializer="string") as producer:
@@ -179,7 +179,7 @@ async def test_a_partitioner_sees_serialized_keys_and_values(brokers: FakeBroker
 
 
 @pytest.mark.parametrize("answer", [4, -1, "0", None, LookupError("no idea")])
-async def test_a_partitioner_that_makes_no_sense(brokers: FakeBrokers, answer: Any) -> None:
+async def test_a_partitioner_that_makes_no_sense(brokers: FakeCluster, answer: Any) -> None:
     brokers.create_topic("t", partitions=4)
     async with running(brokers, partitioner=Fixed(answer)) as producer:
         await producer.partitions_for("t")
@@ -198,7 +198,7 @@ class FailsOnNewBatch(Fixed):
 
 
 @pytest.mark.parametrize("known", [True, False])
-async def test_a_partitioner_that_fails_for_a_new_batch(brokers: FakeBrokers, known: bool) -> None:
+async def test_a_partitioner_that_fails_for_a_new_batch(brokers: FakeCluster, known: bool) -> None:
     brokers.create_topic("t")
     async with running(brokers, partitioner=FailsOnNewBatch(0)) as producer:
         if known:
@@ -210,7 +210,7 @@ async def test_a_partitioner_that_fails_for_a_new_batch(brokers: FakeBrokers, kn
         assert producer.buffered == (0, 0)
 
 
-async def test_partitioners_by_name(brokers: FakeBrokers) -> None:
+async def test_partitioners_by_name(brokers: FakeCluster) -> None:
     brokers.create_topic("t", partitions=3)
     async with running(brokers, partitioner="round_robin") as producer:
         partitions = [(await producer.send("t", b"v")).partition for _ in range(6)]
@@ -231,7 +231,7 @@ class Reporter:
             raise RuntimeError("reporter is broken")
 
 
-async def test_metric_reporters_get_all_metrics(brokers: FakeBrokers, caplog: pytest.LogCaptureFixture) -> None:
+async def test_metric_reporters_get_all_metrics(brokers: FakeCluster, caplog: pytest.LogCaptureFixture) -> None:
     broken, working = Reporter(broken=True), Reporter()
     options: dict[str, Any] = {"metric_reporters": [broken, working], "metrics_sample_window_ms": 1}
     async with running(brokers, **options) as producer:

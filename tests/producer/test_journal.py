@@ -11,7 +11,7 @@ from aioprod import TopicPartition
 from aioprod.errors import ErrorCode
 from aioprod.messages import MetadataRequest, ProduceRequest
 from aioprod.producer.journal import LINES_MAX, WINDOW_S
-from tests.support.fake_broker import FakeBrokers
+from aioprod.testing import FakeCluster
 from tests.support.producers import ShiftedClock, pass_time, running, turns, until
 
 LOGGER = "aioprod.producer"
@@ -29,7 +29,7 @@ def lines(caplog: pytest.LogCaptureFixture, level: int, part: str) -> list[str]:
 
 
 async def test_a_partition_that_does_not_move_is_warned_of_with_the_reason(
-    brokers: FakeBrokers, caplog: pytest.LogCaptureFixture
+    brokers: FakeCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     brokers.create_topic("t", partitions=2)
     brokers.state.move_leader(TopicPartition("t", 1), None)
@@ -54,7 +54,7 @@ async def test_a_partition_that_does_not_move_is_warned_of_with_the_reason(
             await future
 
 
-async def test_a_partition_that_moves_is_not_warned_of(brokers: FakeBrokers, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_partition_that_moves_is_not_warned_of(brokers: FakeCluster, caplog: pytest.LogCaptureFixture) -> None:
     brokers.create_topic("t")
     clock = ShiftedClock()
     async with running(brokers, clock=clock, **PATIENT) as producer:
@@ -74,7 +74,7 @@ async def test_a_partition_that_moves_is_not_warned_of(brokers: FakeBrokers, cap
     assert warnings(caplog) == []
 
 
-async def test_of_many_that_do_not_move_some_are_named(brokers: FakeBrokers, caplog: pytest.LogCaptureFixture) -> None:
+async def test_of_many_that_do_not_move_some_are_named(brokers: FakeCluster, caplog: pytest.LogCaptureFixture) -> None:
     brokers.create_topic("t", partitions=30)
     clock = ShiftedClock()
     async with running(brokers, clock=clock, **PATIENT) as producer:
@@ -93,7 +93,7 @@ async def test_of_many_that_do_not_move_some_are_named(brokers: FakeBrokers, cap
 
 
 async def test_records_whose_topic_stays_unknown_are_warned_of(
-    brokers: FakeBrokers, caplog: pytest.LogCaptureFixture
+    brokers: FakeCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     clock = ShiftedClock()
     async with running(brokers, clock=clock, **PATIENT) as producer:
@@ -111,7 +111,7 @@ async def test_records_whose_topic_stays_unknown_are_warned_of(
         await future
 
 
-async def test_retries_are_told_a_few_times(brokers: FakeBrokers, caplog: pytest.LogCaptureFixture) -> None:
+async def test_retries_are_told_a_few_times(brokers: FakeCluster, caplog: pytest.LogCaptureFixture) -> None:
     brokers.create_topic("t")
     caplog.set_level(logging.DEBUG, LOGGER)
     clock = ShiftedClock()
@@ -131,7 +131,7 @@ async def test_retries_are_told_a_few_times(brokers: FakeBrokers, caplog: pytest
         assert len(lines(caplog, logging.INFO, "goes again")) == LINES_MAX + 1
 
 
-async def test_leaders_that_move_are_told(three_brokers: FakeBrokers, caplog: pytest.LogCaptureFixture) -> None:
+async def test_leaders_that_move_are_told(three_brokers: FakeCluster, caplog: pytest.LogCaptureFixture) -> None:
     brokers = three_brokers
     brokers.create_topic("t", partitions=20)
     caplog.set_level(logging.DEBUG, LOGGER)
@@ -159,7 +159,7 @@ async def test_leaders_that_move_are_told(three_brokers: FakeBrokers, caplog: py
         assert moved >= 13
 
 
-async def test_new_epochs_are_told(brokers: FakeBrokers, caplog: pytest.LogCaptureFixture) -> None:
+async def test_new_epochs_are_told(brokers: FakeCluster, caplog: pytest.LogCaptureFixture) -> None:
     brokers.create_topic("t")
     caplog.set_level(logging.INFO, LOGGER)
     async with running(brokers) as producer:
@@ -172,7 +172,7 @@ async def test_new_epochs_are_told(brokers: FakeBrokers, caplog: pytest.LogCaptu
 
 
 async def test_nothing_is_worked_out_for_a_log_that_nobody_reads(
-    brokers: FakeBrokers, caplog: pytest.LogCaptureFixture
+    brokers: FakeCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     brokers.create_topic("t")
     caplog.set_level(logging.WARNING, LOGGER)

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from aioprod.messages import ProduceRequest
-from tests.support.fake_broker import FakeBrokers
+from aioprod.testing import FakeCluster
 from tests.support.producers import ShiftedClock, pass_time, produced, running, turns, until
 
 FIXED: dict[str, Any] = {"adaptive_linger": False}
 
 
-async def test_an_idle_connection_sends_at_once(brokers: FakeBrokers) -> None:
+async def test_an_idle_connection_sends_at_once(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t", partitions=2)
     async with running(brokers, linger_ms=1_000_000, delivery_timeout_ms=2_000_000) as producer:
         await producer.partitions_for("t")
@@ -25,7 +25,7 @@ async def test_an_idle_connection_sends_at_once(brokers: FakeBrokers) -> None:
     assert len(produced(brokers)) == 10
 
 
-async def test_what_is_submitted_in_one_turn_shares_a_request(brokers: FakeBrokers) -> None:
+async def test_what_is_submitted_in_one_turn_shares_a_request(brokers: FakeCluster) -> None:
     brokers.create_topic("t", partitions=2)
     async with running(brokers) as producer:
         await producer.partitions_for("t")
@@ -39,7 +39,7 @@ async def test_what_is_submitted_in_one_turn_shares_a_request(brokers: FakeBroke
     ]
 
 
-async def test_small_batches_wait_for_an_outstanding_request_and_share_the_next(brokers: FakeBrokers) -> None:
+async def test_small_batches_wait_for_an_outstanding_request_and_share_the_next(brokers: FakeCluster) -> None:
     brokers.create_topic("t", partitions=3)
     async with running(brokers, linger_ms=1_000_000, delivery_timeout_ms=2_000_000) as producer:
         await producer.partitions_for("t")
@@ -59,7 +59,7 @@ async def test_small_batches_wait_for_an_outstanding_request_and_share_the_next(
     assert sorted(values for _, _, values in second) == [[b"0", b"3"], [b"1", b"4"], [b"2", b"5"]]
 
 
-async def test_a_full_batch_waits_for_nobody(brokers: FakeBrokers) -> None:
+async def test_a_full_batch_waits_for_nobody(brokers: FakeCluster) -> None:
     brokers.create_topic("t", partitions=3)
     options: dict[str, Any] = {"linger_ms": 1_000_000, "delivery_timeout_ms": 2_000_000, "batch_size": 200}
     async with running(brokers, **options) as producer:
@@ -73,7 +73,7 @@ async def test_a_full_batch_waits_for_nobody(brokers: FakeBrokers) -> None:
         assert [(await future).partition for future in (first, full)] == [0, 1]
 
 
-async def test_linger_ms_is_the_upper_bound_beside_an_outstanding_request(brokers: FakeBrokers) -> None:
+async def test_linger_ms_is_the_upper_bound_beside_an_outstanding_request(brokers: FakeCluster) -> None:
     brokers.create_topic("t", partitions=3)
     clock = ShiftedClock()
     async with running(brokers, clock=clock, linger_ms=10_000) as producer:
@@ -92,7 +92,7 @@ async def test_linger_ms_is_the_upper_bound_beside_an_outstanding_request(broker
             await future
 
 
-async def test_a_timer_ends_the_linger(brokers: FakeBrokers) -> None:
+async def test_a_timer_ends_the_linger(brokers: FakeCluster) -> None:
     brokers.create_topic("t", partitions=2)
     async with running(brokers, linger_ms=20) as producer:
         await producer.partitions_for("t")
@@ -105,7 +105,7 @@ async def test_a_timer_ends_the_linger(brokers: FakeBrokers) -> None:
         assert [(await future).partition for future in futures] == [0, 1]
 
 
-async def test_a_fixed_linger_waits_on_an_idle_connection_too(brokers: FakeBrokers) -> None:
+async def test_a_fixed_linger_waits_on_an_idle_connection_too(brokers: FakeCluster) -> None:
     brokers.create_topic("t", partitions=2)
     clock = ShiftedClock()
     async with running(brokers, clock=clock, linger_ms=10_000, **FIXED) as producer:
@@ -125,7 +125,7 @@ async def test_a_fixed_linger_waits_on_an_idle_connection_too(brokers: FakeBroke
     assert [[values for _, _, values in request] for request in produced(brokers)] == [[[b"0", b"1"]], [[b"2"]]]
 
 
-async def test_a_fixed_linger_by_the_timer(brokers: FakeBrokers) -> None:
+async def test_a_fixed_linger_by_the_timer(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     async with running(brokers, linger_ms=30, **FIXED) as producer:
         futures = [producer.submit("t", b"%d" % n) for n in range(3)]
@@ -137,7 +137,7 @@ async def test_a_fixed_linger_by_the_timer(brokers: FakeBrokers) -> None:
     assert [len(request[0][2]) for request in produced(brokers)] == [3, 1]
 
 
-async def test_a_fixed_linger_of_0_waits_for_nothing(brokers: FakeBrokers) -> None:
+async def test_a_fixed_linger_of_0_waits_for_nothing(brokers: FakeCluster) -> None:
     brokers.create_topic("t", partitions=3)
     async with running(brokers, linger_ms=0, **FIXED) as producer:
         await producer.partitions_for("t")
@@ -151,7 +151,7 @@ async def test_a_fixed_linger_of_0_waits_for_nothing(brokers: FakeBrokers) -> No
 
 
 @pytest.mark.parametrize("adaptive", [True, False])
-async def test_close_cuts_every_linger(brokers: FakeBrokers, adaptive: bool) -> None:
+async def test_close_cuts_every_linger(brokers: FakeCluster, adaptive: bool) -> None:
     topic = brokers.create_topic("t", partitions=2)
     options: dict[str, Any] = {"linger_ms": 1_000_000, "delivery_timeout_ms": 2_000_000, "adaptive_linger": adaptive}
     async with running(brokers, **options) as producer:
@@ -164,7 +164,7 @@ async def test_close_cuts_every_linger(brokers: FakeBrokers, adaptive: bool) -> 
     assert len(topic.records()) == 4
 
 
-async def test_a_partition_that_was_muted_lingers_no_longer_than_its_own_time(brokers: FakeBrokers) -> None:
+async def test_a_partition_that_was_muted_lingers_no_longer_than_its_own_time(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     clock = ShiftedClock()
     async with running(brokers, clock=clock, linger_ms=10_000, **FIXED) as producer:

@@ -19,14 +19,14 @@ from aioprod.errors import (
 )
 from aioprod.messages import MetadataRequest, ProduceRequest
 from aioprod.producer.room import Room
-from tests.support.fake_broker import FakeBrokers, Fault
+from aioprod.testing.fake import FakeCluster, Fault
 from tests.support.producers import Outcomes, ShiftedClock, Spy, pass_time, produced, running, turns, until
 
 SMALL: dict[str, Any] = {"buffer_memory": 4096, "batch_size": 1024, "max_request_size": 4096}
 KILOBYTE = b"x" * 1000
 
 
-async def fill(brokers: FakeBrokers, producer: Producer, value: bytes = KILOBYTE) -> Fault:
+async def fill(brokers: FakeCluster, producer: Producer, value: bytes = KILOBYTE) -> Fault:
     """Take all the room there is, with the broker holding its first answer."""
     await producer.partitions_for("t")
     hold = brokers.fault(ProduceRequest, hold=True)
@@ -39,7 +39,7 @@ async def fill(brokers: FakeBrokers, producer: Producer, value: bytes = KILOBYTE
     return hold
 
 
-async def test_submit_and_send_nowait_refuse_when_the_buffer_is_full(brokers: FakeBrokers) -> None:
+async def test_submit_and_send_nowait_refuse_when_the_buffer_is_full(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t")
     outcomes = Outcomes()
     async with running(brokers, **SMALL) as producer:
@@ -57,7 +57,7 @@ async def test_submit_and_send_nowait_refuse_when_the_buffer_is_full(brokers: Fa
     assert len(topic.records()) == 5
 
 
-async def test_send_waits_for_room_and_nobody_overtakes(brokers: FakeBrokers) -> None:
+async def test_send_waits_for_room_and_nobody_overtakes(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t")
     async with running(brokers, **SMALL) as producer:
         hold = await fill(brokers, producer)
@@ -71,7 +71,7 @@ async def test_send_waits_for_room_and_nobody_overtakes(brokers: FakeBrokers) ->
     assert [(record.value or b"")[:1] for record in topic.records()][4:] == [b"%d" % n for n in range(6)]
 
 
-async def test_a_large_record_is_not_starved_by_small_ones(brokers: FakeBrokers) -> None:
+async def test_a_large_record_is_not_starved_by_small_ones(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     finished: list[str] = []
     async with running(brokers, **SMALL) as producer:
@@ -91,7 +91,7 @@ async def test_a_large_record_is_not_starved_by_small_ones(brokers: FakeBrokers)
     assert finished[0] == "large"
 
 
-async def test_send_gives_up_after_max_block_ms(brokers: FakeBrokers) -> None:
+async def test_send_gives_up_after_max_block_ms(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     spy = Spy()
     async with running(brokers, **SMALL, interceptors=[spy]) as producer:
@@ -106,7 +106,7 @@ async def test_send_gives_up_after_max_block_ms(brokers: FakeBrokers) -> None:
         await producer.flush()
 
 
-async def test_max_block_ms_of_0_does_not_wait(brokers: FakeBrokers) -> None:
+async def test_max_block_ms_of_0_does_not_wait(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     async with running(brokers, **SMALL) as producer:
         hold = await fill(brokers, producer)
@@ -116,7 +116,7 @@ async def test_max_block_ms_of_0_does_not_wait(brokers: FakeBrokers) -> None:
         hold.release()
 
 
-async def test_a_cancelled_waiter_lets_the_next_one_in(brokers: FakeBrokers) -> None:
+async def test_a_cancelled_waiter_lets_the_next_one_in(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t")
     async with running(brokers, **SMALL) as producer:
         hold = await fill(brokers, producer)
@@ -134,7 +134,7 @@ async def test_a_cancelled_waiter_lets_the_next_one_in(brokers: FakeBrokers) -> 
     assert [(record.value or b"")[:1] for record in topic.records()][4:] == [b"2"]
 
 
-async def test_waiting_for_room_cuts_the_linger(brokers: FakeBrokers) -> None:
+async def test_waiting_for_room_cuts_the_linger(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     async with running(brokers, linger_ms=1_000_000, adaptive_linger=False, buffer_memory=4096) as producer:
         await producer.partitions_for("t")
@@ -150,7 +150,7 @@ async def test_waiting_for_room_cuts_the_linger(brokers: FakeBrokers) -> None:
     assert [len(request[0][2]) for request in produced(brokers)] == [2, 1]
 
 
-async def test_drain_cuts_the_linger_too(brokers: FakeBrokers) -> None:
+async def test_drain_cuts_the_linger_too(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     async with running(brokers, linger_ms=1_000_000, adaptive_linger=False, buffer_memory=4096) as producer:
         await producer.partitions_for("t")
@@ -172,7 +172,7 @@ async def test_drain_cuts_the_linger_too(brokers: FakeBrokers) -> None:
         assert producer.buffered.bytes <= 2048
 
 
-async def test_drain_with_room_only_lets_the_loop_run(brokers: FakeBrokers) -> None:
+async def test_drain_with_room_only_lets_the_loop_run(brokers: FakeCluster) -> None:
     ran: list[int] = []
     async with running(brokers) as producer:
         asyncio.get_running_loop().call_soon(ran.append, 1)
@@ -180,7 +180,7 @@ async def test_drain_with_room_only_lets_the_loop_run(brokers: FakeBrokers) -> N
     assert ran == [1]
 
 
-async def test_a_cancelled_drain_disturbs_nobody(brokers: FakeBrokers) -> None:
+async def test_a_cancelled_drain_disturbs_nobody(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     async with running(brokers, **SMALL) as producer:
         hold = await fill(brokers, producer)
@@ -192,7 +192,7 @@ async def test_a_cancelled_drain_disturbs_nobody(brokers: FakeBrokers) -> None:
         assert drains[0].cancelled()
 
 
-async def test_a_tight_loop_with_drain_sends_everything_in_order(brokers: FakeBrokers) -> None:
+async def test_a_tight_loop_with_drain_sends_everything_in_order(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t")
     async with running(brokers, **SMALL) as producer:
         for n in range(500):
@@ -205,7 +205,7 @@ async def test_a_tight_loop_with_drain_sends_everything_in_order(brokers: FakeBr
     assert [record.value for record in topic.records()] == [b"%d" % n for n in range(500)]
 
 
-async def test_send_many_is_not_starved_by_senders_in_line(brokers: FakeBrokers) -> None:
+async def test_send_many_is_not_starved_by_senders_in_line(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     sent = 0
     async with running(brokers, **SMALL) as producer:
@@ -228,7 +228,7 @@ async def test_send_many_is_not_starved_by_senders_in_line(brokers: FakeBrokers)
     assert before_it_ended < 1000
 
 
-async def test_drain_lets_the_loop_run_and_waits_until_the_refused_record_fits(brokers: FakeBrokers) -> None:
+async def test_drain_lets_the_loop_run_and_waits_until_the_refused_record_fits(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t")
     options: dict[str, Any] = {"buffer_memory": 10_000, "batch_size": 10_000, "max_request_size": 10_000}
     async with running(brokers, **options) as producer:
@@ -246,7 +246,7 @@ async def test_drain_lets_the_loop_run_and_waits_until_the_refused_record_fits(b
     assert len(topic.records()) == 4
 
 
-async def test_drain_returns_while_others_keep_the_line_full(brokers: FakeBrokers) -> None:
+async def test_drain_returns_while_others_keep_the_line_full(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     sent = 0
     async with running(brokers, **SMALL) as producer:
@@ -268,7 +268,7 @@ async def test_drain_returns_while_others_keep_the_line_full(brokers: FakeBroker
     assert before_it_returned < 1000
 
 
-async def test_nobody_overtakes_a_record_that_was_just_granted_its_room(brokers: FakeBrokers) -> None:
+async def test_nobody_overtakes_a_record_that_was_just_granted_its_room(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t")
     async with running(brokers, **SMALL) as producer:
         hold = await fill(brokers, producer)
@@ -292,7 +292,7 @@ async def test_nobody_overtakes_a_record_that_was_just_granted_its_room(brokers:
     assert stored.index(b"first") < stored.index(b"late")
 
 
-async def test_max_block_ms_bounds_both_waits_of_send_together(brokers: FakeBrokers) -> None:
+async def test_max_block_ms_bounds_both_waits_of_send_together(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     clock = ShiftedClock()
     async with running(brokers, clock=clock, max_block_ms=60_000, **SMALL) as producer:
@@ -309,7 +309,7 @@ async def test_max_block_ms_bounds_both_waits_of_send_together(brokers: FakeBrok
                 await sending
 
 
-async def test_a_record_larger_than_the_buffer_or_a_request_is_refused(brokers: FakeBrokers) -> None:
+async def test_a_record_larger_than_the_buffer_or_a_request_is_refused(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     spy = Spy()
     async with running(brokers, buffer_memory=10_000, max_request_size=5000, interceptors=[spy]) as producer:
@@ -325,7 +325,7 @@ async def test_a_record_larger_than_the_buffer_or_a_request_is_refused(brokers: 
             producer.send_nowait("t", b"x" * 2000)
 
 
-async def test_close_refuses_who_waits_for_room(brokers: FakeBrokers) -> None:
+async def test_close_refuses_who_waits_for_room(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     async with running(brokers, **SMALL) as producer:
         hold = await fill(brokers, producer)
@@ -340,7 +340,7 @@ async def test_close_refuses_who_waits_for_room(brokers: FakeBrokers) -> None:
         assert (await closing).delivered == 4
 
 
-async def test_records_of_unknown_topics_count_too(brokers: FakeBrokers) -> None:
+async def test_records_of_unknown_topics_count_too(brokers: FakeCluster) -> None:
     async with running(brokers, **SMALL) as producer:
         for _ in range(4):
             producer.send_nowait("t", b"x" * 900)

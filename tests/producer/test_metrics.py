@@ -13,7 +13,7 @@ from aioprod.errors import ErrorCode, RejectedError
 from aioprod.messages import ProduceRequest
 from aioprod.producer.settings import UNLIMITED, accumulator_settings, sender_settings
 from aioprod.records.compression import Compression
-from tests.support.fake_broker import FakeBrokers
+from aioprod.testing import FakeCluster
 from tests.support.producers import ShiftedClock, new_producer, running, until
 
 NAMES = {
@@ -54,7 +54,7 @@ async def test_before_start_all_are_there_and_nothing_happened() -> None:
     assert set(metrics.values()) == {0}
 
 
-async def test_the_values_after_some_traffic(brokers: FakeBrokers) -> None:
+async def test_the_values_after_some_traffic(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     clock = ShiftedClock()
     async with running(brokers, clock=clock, buffer_memory=100_000, enable_idempotence=False) as producer:
@@ -92,7 +92,7 @@ async def test_the_values_after_some_traffic(brokers: FakeBrokers) -> None:
     assert metrics["waiting_senders"] == 0
 
 
-async def test_connections_are_counted(three_brokers: FakeBrokers) -> None:
+async def test_connections_are_counted(three_brokers: FakeCluster) -> None:
     three_brokers.create_topic("t", partitions=3)
     async with running(three_brokers) as producer:
         for n in range(3):
@@ -107,7 +107,7 @@ async def test_connections_are_counted(three_brokers: FakeBrokers) -> None:
     assert producer.metrics()["connection_close_total"] == 4
 
 
-async def test_waiting_senders_are_counted(brokers: FakeBrokers) -> None:
+async def test_waiting_senders_are_counted(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     async with running(brokers, buffer_memory=2000, batch_size=2000, max_request_size=2000) as producer:
         await producer.partitions_for("t")
@@ -120,7 +120,7 @@ async def test_waiting_senders_are_counted(brokers: FakeBrokers) -> None:
         assert producer.metrics()["waiting_senders"] == 0
 
 
-async def test_how_long_the_loop_was_held(brokers: FakeBrokers) -> None:
+async def test_how_long_the_loop_was_held(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     clock = ShiftedClock()
 

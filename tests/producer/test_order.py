@@ -10,8 +10,8 @@ import pytest
 from aioprod import TopicPartition
 from aioprod.errors import ErrorCode
 from aioprod.messages import MetadataRequest, ProduceRequest, ProduceResponse
+from aioprod.testing import FakeCluster
 from aioprod.testing.fake import FakeTopic
-from tests.support.fake_broker import FakeBrokers
 from tests.support.producers import produced, running, turns, until
 
 ONE_BATCH_IN_FLIGHT: dict[str, Any] = {}
@@ -45,7 +45,7 @@ def in_words(fault: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize("fault", REFUSALS + CUTS, ids=in_words)
-async def test_a_retry_keeps_the_order(brokers: FakeBrokers, fault: dict[str, Any]) -> None:
+async def test_a_retry_keeps_the_order(brokers: FakeCluster, fault: dict[str, Any]) -> None:
     topic = brokers.create_topic("t")
     async with running(brokers, batch_size=0) as producer:
         await producer.send("t", b"0")
@@ -58,7 +58,7 @@ async def test_a_retry_keeps_the_order(brokers: FakeBrokers, fault: dict[str, An
 
 @pytest.mark.parametrize("fault", CUTS, ids=in_words)
 async def test_a_cut_connection_keeps_the_order_of_what_was_pipelined(
-    brokers: FakeBrokers, fault: dict[str, Any]
+    brokers: FakeCluster, fault: dict[str, Any]
 ) -> None:
     topic = brokers.create_topic("t")
     async with running(brokers, batch_size=0, **PIPELINED) as producer:
@@ -69,7 +69,7 @@ async def test_a_cut_connection_keeps_the_order_of_what_was_pipelined(
 
 
 @pytest.mark.parametrize("fault", REFUSALS, ids=in_words)
-async def test_only_what_was_pipelined_already_overtakes_a_retry(brokers: FakeBrokers, fault: dict[str, Any]) -> None:
+async def test_only_what_was_pipelined_already_overtakes_a_retry(brokers: FakeCluster, fault: dict[str, Any]) -> None:
     topic = brokers.create_topic("t")
     options: dict[str, Any] = {"batch_size": 0, "linger_ms": 0, "max_in_flight_requests_per_connection": 3}
     async with running(brokers, **PIPELINED, **options) as producer:
@@ -84,7 +84,7 @@ async def test_only_what_was_pipelined_already_overtakes_a_retry(brokers: FakeBr
 
 
 @modes
-async def test_a_lost_answer_may_duplicate_but_not_reorder(brokers: FakeBrokers, mode: dict[str, Any]) -> None:
+async def test_a_lost_answer_may_duplicate_but_not_reorder(brokers: FakeCluster, mode: dict[str, Any]) -> None:
     topic = brokers.create_topic("t")
     async with running(brokers, batch_size=0, **mode) as producer:
         await producer.send("t", b"0")
@@ -94,7 +94,7 @@ async def test_a_lost_answer_may_duplicate_but_not_reorder(brokers: FakeBrokers,
     assert [value for place, value in enumerate(stored) if value not in stored[:place]] == list(range(20))
 
 
-async def test_many_faults_in_a_row_keep_the_order(brokers: FakeBrokers) -> None:
+async def test_many_faults_in_a_row_keep_the_order(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t", partitions=2)
     async with running(brokers, batch_size=0) as producer:
         for error in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS):
@@ -110,7 +110,7 @@ async def test_many_faults_in_a_row_keep_the_order(brokers: FakeBrokers) -> None
     assert values(topic, 1) == list(range(1, 60, 2))
 
 
-async def test_idempotence_has_one_batch_of_a_partition_in_flight(brokers: FakeBrokers) -> None:
+async def test_idempotence_has_one_batch_of_a_partition_in_flight(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t", partitions=2)
     async with running(brokers, batch_size=0, linger_ms=0) as producer:
         await producer.partitions_for("t")
@@ -127,7 +127,7 @@ async def test_idempotence_has_one_batch_of_a_partition_in_flight(brokers: FakeB
     assert values(topic, 0) == [0, 2, 4]
 
 
-async def test_without_idempotence_batches_are_pipelined(brokers: FakeBrokers) -> None:
+async def test_without_idempotence_batches_are_pipelined(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t")
     options: dict[str, Any] = {"batch_size": 0, "linger_ms": 0, "max_in_flight_requests_per_connection": 3}
     async with running(brokers, **PIPELINED, **options) as producer:
@@ -144,7 +144,7 @@ async def test_without_idempotence_batches_are_pipelined(brokers: FakeBrokers) -
     assert values(topic) == list(range(10))
 
 
-async def test_a_pipelined_partition_is_muted_while_a_retry_is_pending(brokers: FakeBrokers) -> None:
+async def test_a_pipelined_partition_is_muted_while_a_retry_is_pending(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t", partitions=2)
     options: dict[str, Any] = {"batch_size": 0, "linger_ms": 0}
     async with running(brokers, **PIPELINED, **options) as producer:
@@ -167,7 +167,7 @@ async def test_a_pipelined_partition_is_muted_while_a_retry_is_pending(brokers: 
     assert values(topic, 0) == [0, 1, 2, 3]
 
 
-async def test_a_failed_batch_is_not_the_end_of_the_others(brokers: FakeBrokers) -> None:
+async def test_a_failed_batch_is_not_the_end_of_the_others(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t")
     async with running(brokers, batch_size=0) as producer:
         await producer.partitions_for("t")
@@ -180,7 +180,7 @@ async def test_a_failed_batch_is_not_the_end_of_the_others(brokers: FakeBrokers)
     assert values(topic) == [0, 2, 3, 4]
 
 
-async def test_the_leader_moves_while_records_are_on_their_way(three_brokers: FakeBrokers) -> None:
+async def test_the_leader_moves_while_records_are_on_their_way(three_brokers: FakeCluster) -> None:
     brokers = three_brokers
     topic = brokers.create_topic("t", partitions=3)
     tp = TopicPartition("t", 0)
@@ -198,7 +198,7 @@ async def test_the_leader_moves_while_records_are_on_their_way(three_brokers: Fa
     assert values(topic) == [0, *range(10), *range(10), *range(10)]
 
 
-async def test_a_partition_without_leader_waits_for_one(three_brokers: FakeBrokers) -> None:
+async def test_a_partition_without_leader_waits_for_one(three_brokers: FakeCluster) -> None:
     brokers = three_brokers
     topic = brokers.create_topic("t", partitions=3)
     async with running(brokers) as producer:
@@ -215,7 +215,7 @@ async def test_a_partition_without_leader_waits_for_one(three_brokers: FakeBroke
 
 
 @modes
-async def test_a_broker_restarts(brokers: FakeBrokers, mode: dict[str, Any]) -> None:
+async def test_a_broker_restarts(brokers: FakeCluster, mode: dict[str, Any]) -> None:
     topic = brokers.create_topic("t")
     async with running(brokers, batch_size=0, **mode) as producer:
         await producer.send("t", b"0")
@@ -233,7 +233,7 @@ async def test_a_broker_restarts(brokers: FakeBrokers, mode: dict[str, Any]) -> 
     assert values(topic) == list(range(20))
 
 
-async def test_a_dead_broker_delays_no_other(three_brokers: FakeBrokers) -> None:
+async def test_a_dead_broker_delays_no_other(three_brokers: FakeCluster) -> None:
     brokers = three_brokers
     topic = brokers.create_topic("t", partitions=3)
     async with running(brokers, close_s=0) as producer:
@@ -249,7 +249,7 @@ async def test_a_dead_broker_delays_no_other(three_brokers: FakeBrokers) -> None
     assert values(topic) == list(range(5))
 
 
-async def test_an_answer_that_leaves_a_batch_out_counts_as_lost(brokers: FakeBrokers) -> None:
+async def test_an_answer_that_leaves_a_batch_out_counts_as_lost(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t", partitions=2)
 
     def without_partition_1(answer: ProduceResponse) -> ProduceResponse:
@@ -267,7 +267,7 @@ async def test_an_answer_that_leaves_a_batch_out_counts_as_lost(brokers: FakeBro
 
 
 async def test_with_one_request_in_flight_a_new_leader_gets_nothing_before_the_old_one_has_answered(
-    three_brokers: FakeBrokers,
+    three_brokers: FakeCluster,
 ) -> None:
     brokers = three_brokers
     topic = brokers.create_topic("t")

@@ -13,7 +13,7 @@ from aioprod import Producer, ProducerRecord
 from aioprod.errors import AioprodError, ConfigError, InvalidRecordError, SerializationError, UsageError
 from aioprod.messages import ProduceRequest
 from aioprod.producer.preparation import as_bytes, partition_index, timestamp_ms
-from tests.support.fake_broker import FakeBrokers
+from aioprod.testing import FakeCluster
 from tests.support.producers import Spy, running
 
 BAD: list[tuple[dict[str, Any], type[AioprodError], str]] = [
@@ -49,7 +49,7 @@ BAD: list[tuple[dict[str, Any], type[AioprodError], str]] = [
 @pytest.mark.parametrize("interceptors", [(), (Spy(),)], ids=["plain", "intercepted"])
 @pytest.mark.parametrize(("record", "kind", "said"), BAD, ids=[str(record) for record, _, _ in BAD])
 async def test_bad_input_is_refused_before_anything_is_sent(
-    brokers: FakeBrokers, interceptors: Any, record: dict[str, Any], kind: type[AioprodError], said: str
+    brokers: FakeCluster, interceptors: Any, record: dict[str, Any], kind: type[AioprodError], said: str
 ) -> None:
     topic = brokers.create_topic("t")
     record = {"value": b"v", **record}
@@ -66,7 +66,7 @@ async def test_bad_input_is_refused_before_anything_is_sent(
     assert len(brokers.seen_of(ProduceRequest)) == 1
 
 
-async def test_a_producer_record_takes_nothing_beside_it(brokers: FakeBrokers) -> None:
+async def test_a_producer_record_takes_nothing_beside_it(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     record = ProducerRecord("t", b"v")
     others: list[dict[str, Any]] = [{"value": b"w"}, {"key": b"k"}, {"partition": 0}, {"headers": []}, {"timestamp": 1}]
@@ -79,7 +79,7 @@ async def test_a_producer_record_takes_nothing_beside_it(brokers: FakeBrokers) -
         assert (await producer.send(record)).offset == 0
 
 
-async def test_a_topic_may_be_of_a_subclass_of_str(brokers: FakeBrokers) -> None:
+async def test_a_topic_may_be_of_a_subclass_of_str(brokers: FakeCluster) -> None:
     class Topics(enum.StrEnum):
         ORDERS = "orders"
 
@@ -91,7 +91,7 @@ async def test_a_topic_may_be_of_a_subclass_of_str(brokers: FakeBrokers) -> None
     assert len(topic.records()) == 2
 
 
-async def test_serializers_make_bytes_of_keys_and_values(brokers: FakeBrokers) -> None:
+async def test_serializers_make_bytes_of_keys_and_values(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t")
     async with running(brokers, key_serializer="string", value_serializer="json") as producer:
         metadata = await producer.send("t", {"a": 1}, key="ü")
@@ -106,7 +106,7 @@ async def test_serializers_make_bytes_of_keys_and_values(brokers: FakeBrokers) -
     assert (metadata.serialized_key_size, metadata.serialized_value_size) == (2, 7)
 
 
-async def test_a_serializer_may_add_headers(brokers: FakeBrokers) -> None:
+async def test_a_serializer_may_add_headers(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t")
     given = [("a", b"1")]
 
@@ -124,7 +124,7 @@ async def test_a_serializer_may_add_headers(brokers: FakeBrokers) -> None:
     assert given == [("a", b"1")], "the caller's own list stays as it is"
 
 
-async def test_a_serializer_that_fails(brokers: FakeBrokers) -> None:
+async def test_a_serializer_that_fails(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     spy = Spy()
     async with running(brokers, value_serializer=str.encode, interceptors=[spy]) as producer:
@@ -142,7 +142,7 @@ async def test_a_serializer_that_fails(brokers: FakeBrokers) -> None:
     ]
 
 
-async def test_a_serializer_that_is_awaited(brokers: FakeBrokers) -> None:
+async def test_a_serializer_that_is_awaited(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t")
 
     async def serialize(value: str) -> bytes | None:
@@ -172,7 +172,7 @@ async def test_a_serializer_that_is_awaited(brokers: FakeBrokers) -> None:
     ]
 
 
-async def test_a_function_that_returns_an_awaitable_is_refused_by_submit_too(brokers: FakeBrokers) -> None:
+async def test_a_function_that_returns_an_awaitable_is_refused_by_submit_too(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     loop = asyncio.get_running_loop()
 
@@ -187,7 +187,7 @@ async def test_a_function_that_returns_an_awaitable_is_refused_by_submit_too(bro
             producer.submit("t", "v")
 
 
-async def test_a_cancelled_send_whose_serializer_is_awaited_was_never_accepted(brokers: FakeBrokers) -> None:
+async def test_a_cancelled_send_whose_serializer_is_awaited_was_never_accepted(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
 
     async def serialize(value: str) -> bytes:
@@ -218,7 +218,7 @@ def test_bad_options_are_refused_when_the_producer_is_made() -> None:
         Producer()
 
 
-async def test_timeouts_and_callbacks_that_are_none(brokers: FakeBrokers) -> None:
+async def test_timeouts_and_callbacks_that_are_none(brokers: FakeCluster) -> None:
     async def callback(metadata: Any, error: Any) -> None:
         """Nobody would await it."""
 

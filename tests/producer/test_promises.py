@@ -9,8 +9,8 @@ import pytest
 
 from aioprod.errors import UnknownOutcomeError
 from aioprod.messages import ProduceRequest
+from aioprod.testing import FakeCluster
 from aioprod.testing.fake import FakeTopic
-from tests.support.fake_broker import FakeBrokers
 from tests.support.producers import ShiftedClock, pass_time, running, until
 
 SMALL_BATCHES: dict[str, Any] = {"batch_size": 0, "linger_ms": 0}
@@ -32,7 +32,7 @@ LOST_ANSWERS: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("fault", LOST_ANSWERS, ids=lambda fault: " ".join(str(part) for part in fault.values()))
 @pytest.mark.parametrize("times", [1, 3])
-async def test_a_lost_answer_stores_nothing_twice(brokers: FakeBrokers, fault: dict[str, Any], times: int) -> None:
+async def test_a_lost_answer_stores_nothing_twice(brokers: FakeCluster, fault: dict[str, Any], times: int) -> None:
     topic = brokers.create_topic("t")
     async with running(brokers, **SMALL_BATCHES) as producer:
         await producer.send("t", b"first")
@@ -46,7 +46,7 @@ async def test_a_lost_answer_stores_nothing_twice(brokers: FakeBrokers, fault: d
 
 
 @pytest.mark.parametrize("seed", range(8))
-async def test_garbage_in_place_of_answers_costs_no_record(three_brokers: FakeBrokers, seed: int) -> None:
+async def test_garbage_in_place_of_answers_costs_no_record(three_brokers: FakeCluster, seed: int) -> None:
     brokers, random = three_brokers, Random(seed)
     topic = brokers.create_topic("t", partitions=3)
     async with running(brokers, **SMALL_BATCHES) as producer:
@@ -61,7 +61,7 @@ async def test_garbage_in_place_of_answers_costs_no_record(three_brokers: FakeBr
     assert sorted(int(value or b"-1") for value in values(topic) if value != b"first") == list(range(60))
 
 
-async def test_sending_again_after_an_unknown_outcome_may_store_it_twice(brokers: FakeBrokers) -> None:
+async def test_sending_again_after_an_unknown_outcome_may_store_it_twice(brokers: FakeCluster) -> None:
     topic, clock = brokers.create_topic("t"), ShiftedClock()
     async with running(brokers, clock=clock) as producer:
         lost = brokers.fault(ProduceRequest, silent=True)
@@ -75,7 +75,7 @@ async def test_sending_again_after_an_unknown_outcome_may_store_it_twice(brokers
     assert values(topic) == [b"once?", b"once?"]
 
 
-async def test_another_producer_is_another_sender(brokers: FakeBrokers) -> None:
+async def test_another_producer_is_another_sender(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t")
     for _ in range(2):
         async with running(brokers) as producer:
@@ -83,7 +83,7 @@ async def test_another_producer_is_another_sender(brokers: FakeBrokers) -> None:
     assert values(topic) == [b"the same", b"the same"]
 
 
-async def test_a_retry_at_a_broker_that_has_forgotten_the_producer_may_be_stored_twice(brokers: FakeBrokers) -> None:
+async def test_a_retry_at_a_broker_that_has_forgotten_the_producer_may_be_stored_twice(brokers: FakeCluster) -> None:
     """A broker forgets a producer that was silent for `producer.id.expiration.ms`, a day, and then takes any number."""
     topic = brokers.create_topic("t")
     async with running(brokers) as producer:
@@ -99,7 +99,7 @@ async def test_a_retry_at_a_broker_that_has_forgotten_the_producer_may_be_stored
     assert values(topic) == [b"once?", b"once?", b"next"]
 
 
-async def test_without_idempotence_a_lost_answer_may_store_a_batch_twice(brokers: FakeBrokers) -> None:
+async def test_without_idempotence_a_lost_answer_may_store_a_batch_twice(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t")
     async with running(brokers, enable_idempotence=False) as producer:
         brokers.fault(ProduceRequest, drop="after")
@@ -107,7 +107,7 @@ async def test_without_idempotence_a_lost_answer_may_store_a_batch_twice(brokers
     assert values(topic) == [b"once?", b"once?"]
 
 
-async def test_without_retries_nothing_is_sent_twice(brokers: FakeBrokers) -> None:
+async def test_without_retries_nothing_is_sent_twice(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t")
     async with running(brokers, retries=0) as producer:
         brokers.fault(ProduceRequest, drop="after")

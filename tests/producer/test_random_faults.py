@@ -21,7 +21,7 @@ from aioprod.errors import (
     UnknownOutcomeError,
 )
 from aioprod.messages import MetadataRequest, ProduceRequest
-from tests.support.fake_broker import FakeBrokers
+from aioprod.testing import FakeCluster
 from tests.support.producers import Spy, running
 
 PARTITIONS = 4
@@ -55,7 +55,7 @@ class Told:
 class Run:
     """One run: senders of every style, and a gremlin."""
 
-    def __init__(self, brokers: FakeBrokers, producer: Producer, random: Random) -> None:
+    def __init__(self, brokers: FakeCluster, producer: Producer, random: Random) -> None:
         self.brokers = brokers
         self.producer = producer
         self.random = random
@@ -133,7 +133,7 @@ class Run:
                     self.brokers.fault(MetadataRequest, drop=drop)
 
 
-def check(run: Run, brokers: FakeBrokers, accepted: list[bytes] | None) -> None:
+def check(run: Run, brokers: FakeCluster, accepted: list[bytes] | None) -> None:
     """The log agrees with what the senders heard, and with the order in which records were `accepted`."""
     place = {value: number for number, value in enumerate(accepted or ())}
     for index, partition in enumerate(brokers.state.topics["t"].partitions):
@@ -155,7 +155,7 @@ def check(run: Run, brokers: FakeBrokers, accepted: list[bytes] | None) -> None:
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("idempotence", [True, False], ids=["one batch", "pipelined"])
 async def test_the_log_agrees_with_what_the_senders_heard(
-    three_brokers: FakeBrokers, seed: int, idempotence: bool
+    three_brokers: FakeCluster, seed: int, idempotence: bool
 ) -> None:
     brokers = three_brokers
     brokers.create_topic("t", partitions=PARTITIONS)

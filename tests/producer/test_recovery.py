@@ -11,14 +11,14 @@ from aioprod import Producer
 from aioprod.errors import ErrorCode, MetadataTimeoutError
 from aioprod.messages import MetadataRequest, MetadataResponse
 from aioprod.net.refresh import HEDGE_S
-from tests.support.fake_broker import FakeBrokers
+from aioprod.testing import FakeCluster
 from tests.support.producers import ShiftedClock, pass_time, running, turns, until
 
 PATIENT: dict[str, Any] = {"request_timeout_ms": 600_000, "delivery_timeout_ms": 700_000, "max_block_ms": 600_000}
 """Nothing times out within a test."""
 
 
-async def test_a_new_topic_does_not_wait_for_a_frozen_broker(three_brokers: FakeBrokers) -> None:
+async def test_a_new_topic_does_not_wait_for_a_frozen_broker(three_brokers: FakeCluster) -> None:
     brokers = three_brokers
     brokers.create_topic("t", partitions=3)
     clock = ShiftedClock()
@@ -35,7 +35,7 @@ async def test_a_new_topic_does_not_wait_for_a_frozen_broker(three_brokers: Fake
         frozen.release()
 
 
-async def sends_to(producer: Producer, brokers: FakeBrokers, value: bytes) -> bool:
+async def sends_to(producer: Producer, brokers: FakeCluster, value: bytes) -> bool:
     """Whether a record arrives there."""
     async with asyncio.timeout(10):
         await producer.send("t", value)
@@ -44,7 +44,7 @@ async def sends_to(producer: Producer, brokers: FakeBrokers, value: bytes) -> bo
 
 @pytest.mark.parametrize("told", [True, False], ids=["error 129", "all gone"])
 async def test_a_cluster_that_moved_is_found_by_its_bootstrap_servers(told: bool) -> None:
-    async with FakeBrokers(1) as gateway, FakeBrokers(1) as old, FakeBrokers(1) as new:
+    async with FakeCluster(1) as gateway, FakeCluster(1) as old, FakeCluster(1) as new:
         for brokers in (gateway, old, new):
             brokers.create_topic("t")
         clock = ShiftedClock()
@@ -65,7 +65,7 @@ async def test_a_cluster_that_moved_is_found_by_its_bootstrap_servers(told: bool
 
 
 async def test_without_rebootstrap_the_known_brokers_are_waited_for() -> None:
-    async with FakeBrokers(1) as gateway, FakeBrokers(1) as old:
+    async with FakeCluster(1) as gateway, FakeCluster(1) as old:
         for brokers in (gateway, old):
             brokers.create_topic("t")
         gateway.state.nodes[1] = old[1].address

@@ -10,11 +10,11 @@ import pytest
 from aioprod.errors import ErrorCode
 from aioprod.messages import ProduceRequest
 from aioprod.records.compression import Compression
-from tests.support.fake_broker import FakeBrokers
+from aioprod.testing import FakeCluster
 from tests.support.producers import Outcomes, ShiftedClock, pass_time, produced, running, turns, until
 
 
-async def test_a_request_stays_below_max_request_size(brokers: FakeBrokers) -> None:
+async def test_a_request_stays_below_max_request_size(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t", partitions=10)
     async with running(brokers, max_request_size=3000, batch_size=1000) as producer:
         await producer.partitions_for("t")
@@ -30,7 +30,7 @@ async def test_a_request_stays_below_max_request_size(brokers: FakeBrokers) -> N
     assert len(sizes) == 4
 
 
-async def test_partitions_of_several_topics_share_a_request(brokers: FakeBrokers) -> None:
+async def test_partitions_of_several_topics_share_a_request(brokers: FakeCluster) -> None:
     for name in ("a", "b", "c"):
         brokers.create_topic(name, partitions=2)
     async with running(brokers) as producer:
@@ -44,7 +44,7 @@ async def test_partitions_of_several_topics_share_a_request(brokers: FakeBrokers
 
 
 @pytest.mark.parametrize("limit", [1, 2, 5])
-async def test_max_in_flight(brokers: FakeBrokers, limit: int) -> None:
+async def test_max_in_flight(brokers: FakeCluster, limit: int) -> None:
     brokers.create_topic("t", partitions=10)
     options: dict[str, Any] = {"max_in_flight_requests_per_connection": limit, "linger_ms": 0}
     async with running(brokers, **options) as producer:
@@ -62,7 +62,7 @@ async def test_max_in_flight(brokers: FakeBrokers, limit: int) -> None:
 
 
 @pytest.mark.parametrize(("acks", "wire"), [("all", -1), (1, 1), ("-1", -1)])
-async def test_acks(brokers: FakeBrokers, acks: Any, wire: int) -> None:
+async def test_acks(brokers: FakeCluster, acks: Any, wire: int) -> None:
     brokers.create_topic("t")
     async with running(brokers, acks=acks, request_timeout_ms=12_345) as producer:
         assert (await producer.send("t", b"v")).offset == 0
@@ -70,7 +70,7 @@ async def test_acks(brokers: FakeBrokers, acks: Any, wire: int) -> None:
     assert (request.acks, request.timeout_ms) == (wire, 12_345)
 
 
-async def test_acks_0_knows_no_offsets(brokers: FakeBrokers) -> None:
+async def test_acks_0_knows_no_offsets(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t")
     outcomes = Outcomes()
     async with running(brokers, acks=0) as producer:
@@ -88,7 +88,7 @@ async def test_acks_0_knows_no_offsets(brokers: FakeBrokers) -> None:
     assert [request.acks for request in brokers.seen_of(ProduceRequest)] == [0] * len(produced(brokers))
 
 
-async def test_acks_0_while_the_broker_is_down(brokers: FakeBrokers) -> None:
+async def test_acks_0_while_the_broker_is_down(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t")
     async with running(brokers, acks=0) as producer:
         await producer.send("t", b"0")
@@ -104,7 +104,7 @@ async def test_acks_0_while_the_broker_is_down(brokers: FakeBrokers) -> None:
 
 
 @pytest.mark.parametrize("version", range(3, 14))
-async def test_every_version_of_produce(brokers: FakeBrokers, version: int) -> None:
+async def test_every_version_of_produce(brokers: FakeCluster, version: int) -> None:
     topic = brokers.create_topic("t", partitions=2)
     brokers[1].versions[ProduceRequest] = (0, version)
     codec = "zstd" if version >= 7 else "gzip"
@@ -117,7 +117,7 @@ async def test_every_version_of_produce(brokers: FakeBrokers, version: int) -> N
     assert {batch.codec for batch in topic.partitions[1].batches()} == {int(Compression.of(codec))}
 
 
-async def test_without_topic_ids_the_names_are_sent(brokers: FakeBrokers) -> None:
+async def test_without_topic_ids_the_names_are_sent(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t")
     topic.id = topic.id.__class__(int=0)
     async with running(brokers) as producer:
@@ -126,7 +126,7 @@ async def test_without_topic_ids_the_names_are_sent(brokers: FakeBrokers) -> Non
     assert version < 13
 
 
-async def test_a_broker_that_throttles_is_left_alone_for_that_time(brokers: FakeBrokers) -> None:
+async def test_a_broker_that_throttles_is_left_alone_for_that_time(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     clock = ShiftedClock()
     async with running(brokers, clock=clock) as producer:
@@ -144,7 +144,7 @@ async def test_a_broker_that_throttles_is_left_alone_for_that_time(brokers: Fake
         assert producer.metrics()["produce_throttle_time_max"] == 5000
 
 
-async def test_old_brokers_throttle_by_themselves(brokers: FakeBrokers) -> None:
+async def test_old_brokers_throttle_by_themselves(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     brokers[1].versions[ProduceRequest] = (0, 5)
     async with running(brokers) as producer:
@@ -153,7 +153,7 @@ async def test_old_brokers_throttle_by_themselves(brokers: FakeBrokers) -> None:
         assert (await producer.send("t", b"1")).offset == 1
 
 
-async def test_a_request_that_is_larger_than_the_socket_takes_at_once(brokers: FakeBrokers) -> None:
+async def test_a_request_that_is_larger_than_the_socket_takes_at_once(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t", partitions=4)
     options: dict[str, Any] = {"batch_size": 900_000, "linger_ms": 0, "send_buffer_bytes": 4096}
     async with running(brokers, **options) as producer:
@@ -169,7 +169,7 @@ async def test_a_request_that_is_larger_than_the_socket_takes_at_once(brokers: F
     assert [record.value for record in topic.records()] == [b"%d" % n * 500_000 for n in range(4)]
 
 
-async def test_a_broker_that_is_not_in_the_metadata_any_more(three_brokers: FakeBrokers) -> None:
+async def test_a_broker_that_is_not_in_the_metadata_any_more(three_brokers: FakeCluster) -> None:
     brokers = three_brokers
     topic = brokers.create_topic("t", partitions=3)
     async with running(brokers) as producer:
@@ -183,7 +183,7 @@ async def test_a_broker_that_is_not_in_the_metadata_any_more(three_brokers: Fake
     assert [record.value for record in topic.partitions[2].records()] == [b"0", b"1"]
 
 
-async def test_a_sent_batch_is_encoded_once(brokers: FakeBrokers) -> None:
+async def test_a_sent_batch_is_encoded_once(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     async with running(brokers, compression_type="gzip") as producer:
         brokers.fault(ProduceRequest, error=ErrorCode.NOT_ENOUGH_REPLICAS, times=2)

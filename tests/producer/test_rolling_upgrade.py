@@ -12,7 +12,7 @@ from aioprod.errors import ErrorCode
 from aioprod.messages import MetadataRequest, ProduceRequest
 from aioprod.messages.produce import PartitionProduceData
 from aioprod.messages.registry import AnyRequest
-from tests.support.fake_broker import FakeBrokers
+from aioprod.testing import FakeCluster
 from tests.support.producers import ShiftedClock, pass_time, running, until
 
 OLD, NEW = 1, 2
@@ -20,17 +20,17 @@ NO_TOPIC_IDS, WITH_TOPIC_IDS = 9, 12
 """Metadata before and after topics have ids."""
 
 
-def speak(brokers: FakeBrokers, node_id: int, kind: type[AnyRequest], version: int) -> None:
+def speak(brokers: FakeCluster, node_id: int, kind: type[AnyRequest], version: int) -> None:
     """A broker that knows this version at most."""
     brokers[node_id].versions[kind] = (0, version)
 
 
-def versions_of(brokers: FakeBrokers, kind: type[AnyRequest], node_id: int | None = None) -> list[int]:
+def versions_of(brokers: FakeCluster, kind: type[AnyRequest], node_id: int | None = None) -> list[int]:
     """The versions in which brokers were asked, in order."""
     return [one.header.version for one in brokers.seen if isinstance(one.message, kind) and node_id in (None, one.node)]
 
 
-def sent(brokers: FakeBrokers) -> list[PartitionProduceData]:
+def sent(brokers: FakeCluster) -> list[PartitionProduceData]:
     """Each partition of each Produce request, in order."""
     return [
         data
@@ -46,7 +46,7 @@ def sent(brokers: FakeBrokers) -> list[PartitionProduceData]:
 async def test_a_retried_batch_speaks_the_version_of_its_next_broker(
     before: int, after: int, apart: bool, codec: str
 ) -> None:
-    async with FakeBrokers(2) as brokers:
+    async with FakeCluster(2) as brokers:
         topic = brokers.create_topic("t")
         speak(brokers, OLD, ProduceRequest, before)
         speak(brokers, NEW, ProduceRequest, after)
@@ -71,7 +71,7 @@ async def test_a_retried_batch_speaks_the_version_of_its_next_broker(
         assert [record.value for record in topic.records()] == [b"much the same %d" % n for n in range(50)]
 
 
-async def test_partitions_of_one_topic_on_brokers_of_different_versions(three_brokers: FakeBrokers) -> None:
+async def test_partitions_of_one_topic_on_brokers_of_different_versions(three_brokers: FakeCluster) -> None:
     brokers = three_brokers
     brokers.create_topic("t", partitions=3)
     for node_id, version in ((1, 13), (2, 11), (3, 7)):
@@ -82,7 +82,7 @@ async def test_partitions_of_one_topic_on_brokers_of_different_versions(three_br
     assert [versions_of(brokers, ProduceRequest, node_id) for node_id in (1, 2, 3)] == [[13], [11], [7]]
 
 
-async def test_a_broker_that_comes_back_with_other_versions(brokers: FakeBrokers) -> None:
+async def test_a_broker_that_comes_back_with_other_versions(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t")
     async with running(brokers) as producer:
         await producer.partitions_for("t")
@@ -98,7 +98,7 @@ async def test_a_broker_that_comes_back_with_other_versions(brokers: FakeBrokers
     assert [record.value for record in topic.records()] == [b"9", b"13", b"7", b"12"]
 
 
-async def test_what_was_in_flight_when_the_broker_went_down_for_its_upgrade(brokers: FakeBrokers) -> None:
+async def test_what_was_in_flight_when_the_broker_went_down_for_its_upgrade(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t")
     speak(brokers, 1, ProduceRequest, 7)
     async with running(brokers, batch_size=0) as producer:
@@ -115,7 +115,7 @@ async def test_what_was_in_flight_when_the_broker_went_down_for_its_upgrade(brok
     assert [record.value for record in topic.records()] == [b"0", b"1", b"2", b"3", b"4"]
 
 
-async def test_topics_get_their_ids_with_the_upgrade(brokers: FakeBrokers) -> None:
+async def test_topics_get_their_ids_with_the_upgrade(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t")
     speak(brokers, 1, MetadataRequest, NO_TOPIC_IDS)
     clock = ShiftedClock()
@@ -133,7 +133,7 @@ async def test_topics_get_their_ids_with_the_upgrade(brokers: FakeBrokers) -> No
         assert versions_of(brokers, ProduceRequest)[-1] == 13
 
 
-async def test_metadata_of_old_and_new_brokers_in_turn(brokers: FakeBrokers) -> None:
+async def test_metadata_of_old_and_new_brokers_in_turn(brokers: FakeCluster) -> None:
     """An answer without ids and epochs does not undo what a newer broker told."""
     topic = brokers.create_topic("t")
     clock = ShiftedClock()

@@ -27,9 +27,9 @@ from aioprod.errors import (
 )
 from aioprod.messages import ProduceRequest
 from aioprod.routing.hashes import murmur2_partition
+from aioprod.testing import FakeCluster
 from aioprod.testing.fake import FakeTopic
 from tests.support.arrow import BYTES_TYPES, TEXT_TYPES, HandMade, OnlyArray, OnlyStream, column
-from tests.support.fake_broker import FakeBrokers
 from tests.support.producers import ErrorLog, Spy, running, turns, until
 
 SMALL: dict[str, Any] = {"buffer_memory": 4096, "batch_size": 1024, "max_request_size": 4096}
@@ -69,7 +69,7 @@ def faults(failures: tuple[tuple[int, Exception], ...]) -> list[tuple[int, type[
     ],
     ids=["batch", "array", "stream", "table", "chunks", "reader", "struct", "capsule", "capsules"],
 )
-async def test_any_object_with_arrow_data_will_do(brokers: FakeBrokers, wrap: Any) -> None:
+async def test_any_object_with_arrow_data_will_do(brokers: FakeCluster, wrap: Any) -> None:
     topic = brokers.create_topic("t", partitions=2)
     async with running(brokers) as producer:
         data = wrap(rows(value=[b"a", None, b"c"], key=["x", None, "y"], partition=[1, 1, 1]))
@@ -81,14 +81,14 @@ async def test_any_object_with_arrow_data_will_do(brokers: FakeBrokers, wrap: An
 @pytest.mark.parametrize(
     "data", [rows(value=pa.array([], pa.binary())), pa.table({"value": pa.array([], pa.string())})]
 )
-async def test_nothing_to_send(brokers: FakeBrokers, data: Any) -> None:
+async def test_nothing_to_send(brokers: FakeCluster, data: Any) -> None:
     brokers.create_topic("t")
     async with running(brokers) as producer:
         result = await producer.send_arrow(data, topic="t")
     assert (result.count, result.offsets, result.failures) == (0, {}, ())
 
 
-async def test_a_column_of_nulls_is_as_good_as_none_and_as_values_it_makes_tombstones(brokers: FakeBrokers) -> None:
+async def test_a_column_of_nulls_is_as_good_as_none_and_as_values_it_makes_tombstones(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t")
     none = pa.nulls(2)
     async with running(brokers) as producer:
@@ -108,7 +108,7 @@ class KeyLengths:
         return len(key or b"") % 3
 
 
-async def test_a_partitioner_of_ones_own(brokers: FakeBrokers) -> None:
+async def test_a_partitioner_of_ones_own(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t", partitions=3)
     keys = [None, b"a", b"bb", b"?", b"ccc", b"dddd"]
     async with running(brokers, partitioner=KeyLengths()) as producer:
@@ -121,7 +121,7 @@ async def test_a_partitioner_of_ones_own(brokers: FakeBrokers) -> None:
     assert faults(result.failures) == [(3, InvalidRecordError)]
 
 
-async def test_serializers_are_not_asked(brokers: FakeBrokers) -> None:
+async def test_serializers_are_not_asked(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t")
 
     def never(_: object) -> bytes:
@@ -205,7 +205,7 @@ def test_the_same_rows_as_send_would_send(
     sent = sent[slice(*bounds)]
 
     async def both() -> None:
-        async with FakeBrokers(1) as brokers:
+        async with FakeCluster(1) as brokers:
             ours, theirs = brokers.create_topic("arrow", partitions=3), brokers.create_topic("send", partitions=3)
             async with running(brokers, batch_size=batch_size) as producer:
                 result = await producer.send_arrow(table, topic="arrow")
@@ -223,7 +223,7 @@ def test_the_same_rows_as_send_would_send(
 
 
 @pytest.mark.parametrize("kind", TEXT_TYPES)
-async def test_text_goes_as_utf_8_and_keys_go_where_java_sends_them(brokers: FakeBrokers, kind: str) -> None:
+async def test_text_goes_as_utf_8_and_keys_go_where_java_sends_them(brokers: FakeCluster, kind: str) -> None:
     topic = brokers.create_topic("t", partitions=5)
     words = ["", "ä", "kafka", "ein längeres Wort", "giberish123456789"] * 20
     async with running(brokers) as producer:
@@ -235,7 +235,7 @@ async def test_text_goes_as_utf_8_and_keys_go_where_java_sends_them(brokers: Fak
         assert [record.value for record in partition.records()] == expected
 
 
-async def test_rows_without_key_stay_together_in_batches(brokers: FakeBrokers) -> None:
+async def test_rows_without_key_stay_together_in_batches(brokers: FakeCluster) -> None:
     brokers.create_topic("t", partitions=4)
     async with running(brokers, batch_size=1000) as producer:
         result = await producer.send_arrow(rows(value=[b"x" * 20] * 500, key=pa.nulls(500, pa.string())), topic="t")
@@ -244,7 +244,7 @@ async def test_rows_without_key_stay_together_in_batches(brokers: FakeBrokers) -
     assert sum(len(topic.partition_data) for request in requests for topic in request.topic_data) < 40
 
 
-async def test_times_are_utc_and_cut_to_milliseconds(brokers: FakeBrokers) -> None:
+async def test_times_are_utc_and_cut_to_milliseconds(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t")
     moment = datetime.datetime(2024, 7, 1, 12, 0, 0, 999_999)
     async with running(brokers) as producer:
@@ -259,7 +259,7 @@ async def test_times_are_utc_and_cut_to_milliseconds(brokers: FakeBrokers) -> No
 
 
 @pytest.mark.parametrize("kind", TEXT_TYPES)
-async def test_a_topic_for_each_row(brokers: FakeBrokers, kind: str) -> None:
+async def test_a_topic_for_each_row(brokers: FakeCluster, kind: str) -> None:
     names = ["a", "b", "long-name-of-a-topic", "a", "b"] * 30
     topics = {name: brokers.create_topic(name) for name in set(names)}
     batch = rows(value=[b"%d" % n for n in range(150)], topic=column(names, TEXT_TYPES[kind]))
@@ -272,7 +272,7 @@ async def test_a_topic_for_each_row(brokers: FakeBrokers, kind: str) -> None:
         assert result.offsets[TopicPartition(name, 0)] == (range(len(expected)),)
 
 
-async def test_more_topics_than_there_are_places_for(brokers: FakeBrokers) -> None:
+async def test_more_topics_than_there_are_places_for(brokers: FakeCluster) -> None:
     topics = [brokers.create_topic(f"topic-{n}") for n in range(300)]
     names = [f"topic-{n % 300}" for n in range(900)]
     async with running(brokers) as producer:
@@ -282,7 +282,7 @@ async def test_more_topics_than_there_are_places_for(brokers: FakeBrokers) -> No
 
 
 async def test_a_topic_that_no_record_can_go_to_fails_its_own_rows_only(
-    brokers: FakeBrokers, monkeypatch: pytest.MonkeyPatch
+    brokers: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("aioprod.cluster.refusals.UNKNOWN_S", 0.0)
     brokers.state.auto_create = False
@@ -300,7 +300,7 @@ async def test_a_topic_that_no_record_can_go_to_fails_its_own_rows_only(
     assert result.failures[0][1] is not result.failures[3][1]
 
 
-async def test_failed_rows_of_several_topics_are_named(brokers: FakeBrokers) -> None:
+async def test_failed_rows_of_several_topics_are_named(brokers: FakeCluster) -> None:
     brokers.create_topic("a", partitions=2)
     brokers.create_topic("b", partitions=2)
 
@@ -345,7 +345,7 @@ async def test_failed_rows_of_several_topics_are_named(brokers: FakeBrokers) -> 
     ],
 )  # fmt: skip
 async def test_what_is_wrong_with_the_call_raises_before_anything_is_sent(
-    brokers: FakeBrokers, data: Any, topic: Any, said: str
+    brokers: FakeCluster, data: Any, topic: Any, said: str
 ) -> None:
     brokers.create_topic("t")
     async with running(brokers) as producer:
@@ -354,7 +354,7 @@ async def test_what_is_wrong_with_the_call_raises_before_anything_is_sent(
     assert brokers.seen_of(ProduceRequest) == []
 
 
-async def test_a_producer_that_is_not_running(brokers: FakeBrokers) -> None:
+async def test_a_producer_that_is_not_running(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     async with running(brokers) as producer:
         pass
@@ -362,7 +362,7 @@ async def test_a_producer_that_is_not_running(brokers: FakeBrokers) -> None:
         await producer.send_arrow(rows(value=["a"]), topic="t")
 
 
-async def test_rows_that_are_null_as_a_whole(brokers: FakeBrokers) -> None:
+async def test_rows_that_are_null_as_a_whole(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     data = pa.array([{"value": "a"}, None], pa.struct({"value": pa.string()}))
     async with running(brokers) as producer:
@@ -370,7 +370,7 @@ async def test_rows_that_are_null_as_a_whole(brokers: FakeBrokers) -> None:
             await producer.send_arrow(data, topic="t")
 
 
-async def test_a_stream_that_fails_raises_and_what_came_before_goes_on(brokers: FakeBrokers) -> None:
+async def test_a_stream_that_fails_raises_and_what_came_before_goes_on(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t")
 
     def batches() -> Iterator[pa.RecordBatch]:
@@ -388,7 +388,7 @@ async def test_a_stream_that_fails_raises_and_what_came_before_goes_on(brokers: 
 # --- what is wrong with single rows
 
 
-async def test_faults_of_single_rows_don_t_stop_the_others(brokers: FakeBrokers) -> None:
+async def test_faults_of_single_rows_don_t_stop_the_others(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t", partitions=2)
     big = b"x" * 5000
     data = rows(
@@ -417,7 +417,7 @@ async def test_faults_of_single_rows_don_t_stop_the_others(brokers: FakeBrokers)
     assert values(topic) == [b"0", b"7"]
 
 
-async def test_headers_without_a_name(brokers: FakeBrokers) -> None:
+async def test_headers_without_a_name(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t")
     headers = pa.array([[{"name": "a", "value": None}, {"name": None, "value": b"1"}], [None], []], pa.list_(PAIR))
     async with running(brokers) as producer:
@@ -427,7 +427,7 @@ async def test_headers_without_a_name(brokers: FakeBrokers) -> None:
     assert values(topic) == [b"2"]
 
 
-async def test_many_headers_and_large_ones(brokers: FakeBrokers) -> None:
+async def test_many_headers_and_large_ones(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t")
     given_headers = [[(f"name {n}", b"v" * 50 * n) for n in range(count)] for count in (0, 1, 30, 3)]
     async with running(brokers) as producer:
@@ -438,7 +438,7 @@ async def test_many_headers_and_large_ones(brokers: FakeBrokers) -> None:
 # --- waiting
 
 
-async def test_rows_wait_for_room(brokers: FakeBrokers) -> None:
+async def test_rows_wait_for_room(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t", partitions=3)
     sent = [b"%d" % n * 40 for n in range(500)]
     async with running(brokers, **SMALL) as producer:
@@ -447,7 +447,7 @@ async def test_rows_wait_for_room(brokers: FakeBrokers) -> None:
     assert sorted(value or b"" for value in values(topic)) == sorted(sent)
 
 
-async def test_rows_of_several_topics_wait_for_room(brokers: FakeBrokers) -> None:
+async def test_rows_of_several_topics_wait_for_room(brokers: FakeCluster) -> None:
     topics = [brokers.create_topic(name) for name in "ab"]
     sent = [b"%d" % n * 40 for n in range(300)]
     async with running(brokers, **SMALL) as producer:
@@ -456,7 +456,7 @@ async def test_rows_of_several_topics_wait_for_room(brokers: FakeBrokers) -> Non
     assert values(topics[0]) == sent[::3]
 
 
-async def test_no_room_in_time_raises_and_what_was_handed_over_goes_on(brokers: FakeBrokers) -> None:
+async def test_no_room_in_time_raises_and_what_was_handed_over_goes_on(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t")
     hold = brokers.fault(ProduceRequest, hold=True)
     async with running(brokers, max_block_ms=50, **SMALL) as producer:
@@ -466,7 +466,7 @@ async def test_no_room_in_time_raises_and_what_was_handed_over_goes_on(brokers: 
     assert 20 < len(values(topic)) < 40
 
 
-async def test_a_cancelled_call_stops_and_what_was_handed_over_goes_on(brokers: FakeBrokers) -> None:
+async def test_a_cancelled_call_stops_and_what_was_handed_over_goes_on(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t")
     hold = brokers.fault(ProduceRequest, hold=True)
     errors = ErrorLog()
@@ -481,7 +481,7 @@ async def test_a_cancelled_call_stops_and_what_was_handed_over_goes_on(brokers: 
     assert errors.calls == []
 
 
-async def test_a_call_that_is_cancelled_while_its_stream_is_read(brokers: FakeBrokers) -> None:
+async def test_a_call_that_is_cancelled_while_its_stream_is_read(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t")
     made = HandMade(*[rows(value=[b"%d" % n]) for n in range(3)])
     async with running(brokers) as producer:
@@ -495,7 +495,7 @@ async def test_a_call_that_is_cancelled_while_its_stream_is_read(brokers: FakeBr
     assert made.released == made.given
 
 
-async def test_a_call_releases_every_array_of_its_stream(brokers: FakeBrokers) -> None:
+async def test_a_call_releases_every_array_of_its_stream(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     made = HandMade(*[rows(value=[b"%d" % n]) for n in range(10)])
     async with running(brokers) as producer:
@@ -503,7 +503,7 @@ async def test_a_call_releases_every_array_of_its_stream(brokers: FakeBrokers) -
     assert (result.count, made.given, made.released) == (10, 10, 10)
 
 
-async def test_the_loop_turns_between_bad_rows(brokers: FakeBrokers) -> None:
+async def test_the_loop_turns_between_bad_rows(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     beats = 0
 
@@ -521,7 +521,7 @@ async def test_the_loop_turns_between_bad_rows(brokers: FakeBrokers) -> None:
     assert beats > 9
 
 
-async def test_the_order_of_calls_is_the_order_of_records(brokers: FakeBrokers) -> None:
+async def test_the_order_of_calls_is_the_order_of_records(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t")
     async with running(brokers) as producer:
         await producer.partitions_for("t")
@@ -560,7 +560,7 @@ async def send_intercepted(producer: Producer, with_topics: bool) -> Any:
 
 
 @pytest.mark.parametrize("with_topics", [False, True])
-async def test_interceptors_see_and_change_each_row(brokers: FakeBrokers, with_topics: bool) -> None:
+async def test_interceptors_see_and_change_each_row(brokers: FakeCluster, with_topics: bool) -> None:
     t, u = brokers.create_topic("t"), brokers.create_topic("u")
     spy = Renaming()
     async with running(brokers, interceptors=[spy]) as producer:
@@ -579,7 +579,7 @@ async def test_interceptors_see_and_change_each_row(brokers: FakeBrokers, with_t
 
 
 async def test_interceptors_hear_of_rows_that_no_record_can_be_made_of(
-    brokers: FakeBrokers, monkeypatch: pytest.MonkeyPatch
+    brokers: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("aioprod.cluster.refusals.UNKNOWN_S", 0.0)
     brokers.state.auto_create = False

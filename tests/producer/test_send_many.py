@@ -21,8 +21,8 @@ from aioprod.errors import (
     SerializationError,
 )
 from aioprod.messages import MetadataRequest, ProduceRequest
+from aioprod.testing import FakeCluster
 from aioprod.testing.fake import FakeTopic
-from tests.support.fake_broker import FakeBrokers
 from tests.support.producers import ErrorLog, Spy, running, turns, until
 
 SMALL: dict[str, Any] = {"buffer_memory": 4096, "batch_size": 1024, "max_request_size": 4096}
@@ -49,7 +49,7 @@ async def one_by_one(items: list[Any]) -> AsyncIterator[Any]:
     ],
     ids=["list", "tuple", "dict", "iterator", "generator"],
 )
-async def test_any_iterable_will_do(brokers: FakeBrokers, given: Any) -> None:
+async def test_any_iterable_will_do(brokers: FakeCluster, given: Any) -> None:
     topic = brokers.create_topic("t")
     async with running(brokers) as producer:
         result = await producer.send_many("t", given)
@@ -57,7 +57,7 @@ async def test_any_iterable_will_do(brokers: FakeBrokers, given: Any) -> None:
     assert values(topic) == [b"a", b"b"]
 
 
-async def test_an_async_iterable_will_do_too(brokers: FakeBrokers) -> None:
+async def test_an_async_iterable_will_do_too(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t")
     async with running(brokers) as producer:
         result = await producer.send_many("t", one_by_one([b"%d" % n for n in range(50)]))
@@ -66,14 +66,14 @@ async def test_an_async_iterable_will_do_too(brokers: FakeBrokers) -> None:
 
 
 @pytest.mark.parametrize("given", [[], (), one_by_one([])])
-async def test_nothing_to_send(brokers: FakeBrokers, given: Any) -> None:
+async def test_nothing_to_send(brokers: FakeCluster, given: Any) -> None:
     brokers.create_topic("t")
     async with running(brokers) as producer:
         result = await producer.send_many("t", given)
     assert (result.count, result.offsets, result.failures) == (0, {}, ())
 
 
-async def test_keys_headers_and_timestamps_for_each_value(brokers: FakeBrokers) -> None:
+async def test_keys_headers_and_timestamps_for_each_value(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t", partitions=3)
     when = datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC)
     async with running(brokers) as producer:
@@ -92,7 +92,7 @@ async def test_keys_headers_and_timestamps_for_each_value(brokers: FakeBrokers) 
     assert [record.timestamp for record in stored] == [5, round(when.timestamp() * 1000), 7]
 
 
-async def test_headers_and_timestamp_for_all(brokers: FakeBrokers) -> None:
+async def test_headers_and_timestamp_for_all(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t")
     async with running(brokers) as producer:
         await producer.send_many("t", [b"0", b"1"], headers=[("h", b"x"), ("i", None)], timestamps=9)
@@ -101,7 +101,7 @@ async def test_headers_and_timestamp_for_all(brokers: FakeBrokers) -> None:
     assert [record.timestamp for record in topic.records()] == [9, 9, 86_400_000]
 
 
-async def test_generators_of_keys_and_headers(brokers: FakeBrokers) -> None:
+async def test_generators_of_keys_and_headers(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t", partitions=4)
 
     def keys() -> Iterator[bytes]:
@@ -151,7 +151,7 @@ async def test_generators_of_keys_and_headers(brokers: FakeBrokers) -> None:
     ],
     ids=str,
 )
-async def test_what_concerns_the_call_raises(brokers: FakeBrokers, options: dict[str, Any], said: str) -> None:
+async def test_what_concerns_the_call_raises(brokers: FakeCluster, options: dict[str, Any], said: str) -> None:
     brokers.create_topic("t")
     async with running(brokers) as producer:
         with pytest.raises(InvalidRecordError, match=said):
@@ -159,7 +159,7 @@ async def test_what_concerns_the_call_raises(brokers: FakeBrokers, options: dict
 
 
 @pytest.mark.parametrize("given", [b"abc", "abc", bytearray(b"x"), memoryview(b"x"), 5, None])
-async def test_values_that_are_no_iterable_of_values(brokers: FakeBrokers, given: Any) -> None:
+async def test_values_that_are_no_iterable_of_values(brokers: FakeCluster, given: Any) -> None:
     brokers.create_topic("t")
     async with running(brokers) as producer:
         with pytest.raises(InvalidRecordError, match="give an iterable of values"):
@@ -167,7 +167,7 @@ async def test_values_that_are_no_iterable_of_values(brokers: FakeBrokers, given
     assert brokers.seen_of(ProduceRequest) == []
 
 
-async def test_faults_of_single_records_have_their_index(brokers: FakeBrokers) -> None:
+async def test_faults_of_single_records_have_their_index(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t")
     spy = Spy()
     given: list[Any] = [b"0", "no bytes", b"2", b"x" * 6000, b"4", None]
@@ -184,7 +184,7 @@ async def test_faults_of_single_records_have_their_index(brokers: FakeBrokers) -
     assert len(spy.acknowledged) == 6
 
 
-async def test_a_batch_in_the_middle_fails(brokers: FakeBrokers) -> None:
+async def test_a_batch_in_the_middle_fails(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t", partitions=2)
     async with running(brokers, batch_size=200, linger_ms=0) as producer:
         brokers.fault(ProduceRequest, error=ErrorCode.POLICY_VIOLATION, partition=TopicPartition("t", 0), times=2)
@@ -200,7 +200,7 @@ async def test_a_batch_in_the_middle_fails(brokers: FakeBrokers) -> None:
     assert sum(len(offsets) for ranges in result.offsets.values() for offsets in ranges) == len(arrived)
 
 
-async def test_offsets_of_others_in_between_leave_gaps(brokers: FakeBrokers) -> None:
+async def test_offsets_of_others_in_between_leave_gaps(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     more = asyncio.Event()
 
@@ -220,7 +220,7 @@ async def test_offsets_of_others_in_between_leave_gaps(brokers: FakeBrokers) -> 
     assert result.offsets == {TopicPartition("t", 0): (range(2), range(3, 4))}
 
 
-async def test_two_calls_at_once_keep_their_records_apart(brokers: FakeBrokers) -> None:
+async def test_two_calls_at_once_keep_their_records_apart(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t")
     async with running(brokers) as producer:
         results = await asyncio.gather(
@@ -234,7 +234,7 @@ async def test_two_calls_at_once_keep_their_records_apart(brokers: FakeBrokers) 
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])
-async def test_a_tiny_buffer_slows_the_call_down(brokers: FakeBrokers, asynchronous: bool) -> None:
+async def test_a_tiny_buffer_slows_the_call_down(brokers: FakeCluster, asynchronous: bool) -> None:
     topic = brokers.create_topic("t")
     given = [b"%d " % n + b"x" * 500 for n in range(60)]
     async with running(brokers, **SMALL) as producer:
@@ -243,7 +243,7 @@ async def test_a_tiny_buffer_slows_the_call_down(brokers: FakeBrokers, asynchron
     assert values(topic) == given
 
 
-async def test_a_buffer_that_stays_full(brokers: FakeBrokers) -> None:
+async def test_a_buffer_that_stays_full(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     errors = ErrorLog()
     async with running(brokers, on_error=errors, **SMALL) as producer:
@@ -257,7 +257,7 @@ async def test_a_buffer_that_stays_full(brokers: FakeBrokers) -> None:
     assert errors.calls == []
 
 
-async def test_a_cancelled_call_stops_and_what_it_had_given_goes_on(brokers: FakeBrokers) -> None:
+async def test_a_cancelled_call_stops_and_what_it_had_given_goes_on(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t")
     spy = Spy()
     async with running(brokers, interceptors=[spy], **SMALL) as producer:
@@ -276,7 +276,7 @@ async def test_a_cancelled_call_stops_and_what_it_had_given_goes_on(brokers: Fak
     assert len(topic.records()) == accepted == len(spy.acknowledged)
 
 
-async def test_an_iterable_that_fails_ends_the_call_with_its_error(brokers: FakeBrokers) -> None:
+async def test_an_iterable_that_fails_ends_the_call_with_its_error(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t")
 
     def broken() -> Iterator[bytes]:
@@ -292,7 +292,7 @@ async def test_an_iterable_that_fails_ends_the_call_with_its_error(brokers: Fake
     assert values(topic)[-1] == b"2"
 
 
-async def test_serializers_that_are_awaited(brokers: FakeBrokers) -> None:
+async def test_serializers_that_are_awaited(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t")
 
     async def serialize(value: int) -> bytes:
@@ -310,7 +310,7 @@ async def test_serializers_that_are_awaited(brokers: FakeBrokers) -> None:
     assert [record.key for record in topic.records()] == [b"10", b"11", b"12", b"14", b"15"]
 
 
-async def test_a_topic_that_is_forgotten_in_between_is_asked_for_again(brokers: FakeBrokers) -> None:
+async def test_a_topic_that_is_forgotten_in_between_is_asked_for_again(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t")
     more = asyncio.Event()
 
@@ -333,7 +333,7 @@ async def test_a_topic_that_is_forgotten_in_between_is_asked_for_again(brokers: 
     assert result.offsets == {TopicPartition("t", 0): (range(2),)}
 
 
-async def test_close_0_fails_what_is_under_way(brokers: FakeBrokers) -> None:
+async def test_close_0_fails_what_is_under_way(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     async with running(brokers) as producer:
         await producer.partitions_for("t")
@@ -350,7 +350,7 @@ async def test_close_0_fails_what_is_under_way(brokers: FakeBrokers) -> None:
     assert len(report.undelivered) == 2
 
 
-async def test_acks_0_has_no_offsets(brokers: FakeBrokers) -> None:
+async def test_acks_0_has_no_offsets(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t")
     async with running(brokers, acks=0) as producer:
         result = await producer.send_many("t", [b"0", b"1"])

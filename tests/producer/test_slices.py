@@ -20,12 +20,12 @@ from aioprod.producer.outcome import FAILED_PER_TURN
 from aioprod.producer.results import Delivery
 from aioprod.producer.settings import sender_settings
 from aioprod.records.compression import Compression, inline_size
+from aioprod.testing import FakeCluster
 from tests.support.accumulators import Harness
-from tests.support.fake_broker import FakeBrokers
 from tests.support.producers import ShiftedClock, new_producer, pass_time, produced, running, turns
 
 
-async def test_batches_that_expire_together_are_failed_some_in_each_turn(brokers: FakeBrokers) -> None:
+async def test_batches_that_expire_together_are_failed_some_in_each_turn(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     clock = ShiftedClock()
     options: dict[str, Any] = {"batch_size": 0, "delivery_timeout_ms": 60_000, "request_timeout_ms": 50_000}
@@ -44,7 +44,7 @@ async def test_batches_that_expire_together_are_failed_some_in_each_turn(brokers
         await brokers[1].start()
 
 
-async def test_what_is_compressed_on_the_loop_is_spread_over_requests_and_turns(brokers: FakeBrokers) -> None:
+async def test_what_is_compressed_on_the_loop_is_spread_over_requests_and_turns(brokers: FakeCluster) -> None:
     size = inline_size(Compression.GZIP, 9, INLINE_S)
     brokers.create_topic("t", partitions=3 * RAW_BATCHES)
     options: dict[str, Any] = {"compression_type": "gzip", "compression_gzip_level": 9, "batch_size": size}
@@ -102,7 +102,7 @@ def test_brokers_take_turns_of_the_loop() -> None:
 
 
 @pytest.mark.parametrize("by", ["close", "failure"])
-async def test_what_is_given_up_is_failed_some_in_each_turn(brokers: FakeBrokers, by: str) -> None:
+async def test_what_is_given_up_is_failed_some_in_each_turn(brokers: FakeCluster, by: str) -> None:
     brokers.create_topic("t")
     count = 3 * FAILED_PER_TURN - 1
     async with running(brokers, batch_size=0) as producer:
@@ -122,7 +122,7 @@ async def test_what_is_given_up_is_failed_some_in_each_turn(brokers: FakeBrokers
         assert (await closing).not_sent == count
 
 
-async def test_a_close_that_is_cancelled_meanwhile_fails_the_rest_at_once(brokers: FakeBrokers) -> None:
+async def test_a_close_that_is_cancelled_meanwhile_fails_the_rest_at_once(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     count = 5 * FAILED_PER_TURN
     producer = new_producer(brokers.bootstrap, batch_size=0)

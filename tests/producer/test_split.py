@@ -11,13 +11,13 @@ from aioprod import TopicPartition
 from aioprod.errors import DeliveryError, ErrorCode, RejectedError
 from aioprod.messages import ProduceRequest
 from aioprod.records.compression import Compression
-from tests.support.fake_broker import FakeBrokers
+from aioprod.testing import FakeCluster
 from tests.support.producers import ErrorLog, Outcomes, produced, running, turns, until
 
 LINGERING: dict[str, Any] = {"linger_ms": 1_000_000, "adaptive_linger": False}
 
 
-async def test_all_kinds_of_waiters_keep_their_records(brokers: FakeBrokers) -> None:
+async def test_all_kinds_of_waiters_keep_their_records(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t")
     brokers.state.message_max_bytes = 400
     outcomes = Outcomes()
@@ -40,7 +40,7 @@ async def test_all_kinds_of_waiters_keep_their_records(brokers: FakeBrokers) -> 
     assert report.delivered == 40
 
 
-async def test_flush_waits_for_the_parts(brokers: FakeBrokers) -> None:
+async def test_flush_waits_for_the_parts(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t")
     async with running(brokers, **LINGERING) as producer:
         await producer.partitions_for("t")
@@ -58,7 +58,7 @@ async def test_flush_waits_for_the_parts(brokers: FakeBrokers) -> None:
     assert [record.value for record in topic.records()] == [b"%d" % n for n in range(10)]
 
 
-async def test_later_batches_do_not_overtake_the_parts(brokers: FakeBrokers) -> None:
+async def test_later_batches_do_not_overtake_the_parts(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t")
     async with running(brokers, batch_size=300, linger_ms=0) as producer:
         await producer.partitions_for("t")
@@ -71,7 +71,7 @@ async def test_later_batches_do_not_overtake_the_parts(brokers: FakeBrokers) -> 
     assert [int(record.value or b"") for record in topic.records()] == list(range(30))
 
 
-async def test_one_record_that_is_too_large_fails_alone(brokers: FakeBrokers) -> None:
+async def test_one_record_that_is_too_large_fails_alone(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t")
     brokers.state.message_max_bytes = 500
     async with running(brokers, **LINGERING) as producer:
@@ -86,7 +86,7 @@ async def test_one_record_that_is_too_large_fails_alone(brokers: FakeBrokers) ->
     assert len(topic.records()) == 7
 
 
-async def test_a_split_run_that_fails_in_part_names_the_right_records(brokers: FakeBrokers) -> None:
+async def test_a_split_run_that_fails_in_part_names_the_right_records(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t", partitions=2)
     brokers.state.message_max_bytes = 500
     values = [b"x" * (600 if n in (3, 8) else 20) for n in range(12)]
@@ -104,7 +104,7 @@ async def test_a_split_run_that_fails_in_part_names_the_right_records(brokers: F
 
 
 @pytest.mark.parametrize("codec", ["gzip", "zstd"])
-async def test_parts_of_a_compressed_batch(brokers: FakeBrokers, codec: str) -> None:
+async def test_parts_of_a_compressed_batch(brokers: FakeCluster, codec: str) -> None:
     topic = brokers.create_topic("t")
     async with running(brokers, compression_type=codec, **LINGERING) as producer:
         await producer.partitions_for("t")
@@ -117,7 +117,7 @@ async def test_parts_of_a_compressed_batch(brokers: FakeBrokers, codec: str) -> 
     assert {batch.codec for batch in topic.partitions[0].batches()} == {int(Compression.of(codec))}
 
 
-async def test_a_withdrawn_record_stays_away_from_the_parts(brokers: FakeBrokers) -> None:
+async def test_a_withdrawn_record_stays_away_from_the_parts(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t")
     async with running(brokers, **LINGERING) as producer:
         await producer.partitions_for("t")
@@ -130,7 +130,7 @@ async def test_a_withdrawn_record_stays_away_from_the_parts(brokers: FakeBrokers
     assert len(produced(brokers)[0][0][2]) == 5
 
 
-async def test_a_cancelled_waiter_of_a_part(brokers: FakeBrokers) -> None:
+async def test_a_cancelled_waiter_of_a_part(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t")
     errors = ErrorLog()
     async with running(brokers, on_error=errors, **LINGERING) as producer:
@@ -150,7 +150,7 @@ async def test_a_cancelled_waiter_of_a_part(brokers: FakeBrokers) -> None:
     assert (topic.records()[-1].value) == b"3", "it was sent once before, so it went on"
 
 
-async def test_close_while_the_parts_are_on_their_way(brokers: FakeBrokers) -> None:
+async def test_close_while_the_parts_are_on_their_way(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     async with running(brokers, **LINGERING) as producer:
         await producer.partitions_for("t")

@@ -7,11 +7,11 @@ import asyncio
 import pytest
 
 from aioprod.messages import MetadataRequest, ProduceRequest
-from tests.support.fake_broker import FakeBrokers
+from aioprod.testing import FakeCluster
 from tests.support.producers import ShiftedClock, pass_time, running, turns, until
 
 
-async def test_the_other_brokers_go_on(three_brokers: FakeBrokers) -> None:
+async def test_the_other_brokers_go_on(three_brokers: FakeCluster) -> None:
     brokers = three_brokers
     brokers.create_topic("t", partitions=3)
     clock = ShiftedClock()
@@ -35,7 +35,7 @@ async def test_the_other_brokers_go_on(three_brokers: FakeBrokers) -> None:
         assert (await waiting).offset == 2
 
 
-async def test_a_throttle_in_any_answer_counts(brokers: FakeBrokers) -> None:
+async def test_a_throttle_in_any_answer_counts(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     brokers.create_topic("another")
     clock = ShiftedClock()
@@ -53,7 +53,7 @@ async def test_a_throttle_in_any_answer_counts(brokers: FakeBrokers) -> None:
         assert (await waiting).offset == 1
 
 
-async def test_what_is_in_flight_is_answered_meanwhile(brokers: FakeBrokers) -> None:
+async def test_what_is_in_flight_is_answered_meanwhile(brokers: FakeCluster) -> None:
     brokers.create_topic("t", partitions=2)
     clock = ShiftedClock()
     async with running(brokers, clock=clock, batch_size=0) as producer:
@@ -78,7 +78,7 @@ async def test_what_is_in_flight_is_answered_meanwhile(brokers: FakeBrokers) -> 
 
 
 @pytest.mark.parametrize("version", range(3, 14))
-async def test_which_versions_leave_the_waiting_to_us(brokers: FakeBrokers, version: int) -> None:
+async def test_which_versions_leave_the_waiting_to_us(brokers: FakeCluster, version: int) -> None:
     brokers.create_topic("t")
     brokers[1].versions[ProduceRequest] = (0, version)
     clock = ShiftedClock()
@@ -94,7 +94,7 @@ async def test_which_versions_leave_the_waiting_to_us(brokers: FakeBrokers, vers
             assert (await waiting).offset == 1
 
 
-async def test_a_new_connection_is_not_throttled(brokers: FakeBrokers) -> None:
+async def test_a_new_connection_is_not_throttled(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     async with running(brokers, delivery_timeout_ms=10**7) as producer:
         brokers.fault(ProduceRequest, throttle_ms=3_600_000)

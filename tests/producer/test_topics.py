@@ -21,11 +21,11 @@ from aioprod.errors import (
     UnknownTopicError,
 )
 from aioprod.messages import MetadataRequest
-from tests.support.fake_broker import FakeBrokers
+from aioprod.testing import FakeCluster
 from tests.support.producers import ErrorLog, Outcomes, ShiftedClock, Spy, pass_time, produced, running, turns, until
 
 
-async def test_records_of_an_unknown_topic_are_parked_and_released_in_order(brokers: FakeBrokers) -> None:
+async def test_records_of_an_unknown_topic_are_parked_and_released_in_order(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t")
     async with running(brokers) as producer:
         held = brokers.fault(MetadataRequest, hold=True)
@@ -44,7 +44,7 @@ async def test_records_of_an_unknown_topic_are_parked_and_released_in_order(brok
     assert [record.value for record in topic.records()] == [b"%d" % n for n in range(5)]
 
 
-async def test_more_parked_records_than_one_turn_moves_stay_in_order(brokers: FakeBrokers) -> None:
+async def test_more_parked_records_than_one_turn_moves_stay_in_order(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t", partitions=2)
     async with running(brokers) as producer:
         held = brokers.fault(MetadataRequest, hold=True)
@@ -60,13 +60,13 @@ async def test_more_parked_records_than_one_turn_moves_stay_in_order(brokers: Fa
     assert [record.value for record in topic.partitions[1].records()] == [b"%d" % n for n in range(1, 4500, 2)]
 
 
-async def test_a_topic_that_the_broker_creates_is_waited_for(brokers: FakeBrokers) -> None:
+async def test_a_topic_that_the_broker_creates_is_waited_for(brokers: FakeCluster) -> None:
     async with running(brokers) as producer:
         assert (await producer.send("fresh", b"v")).offset == 0
     assert [record.value for record in brokers.state.topics["fresh"].records()] == [b"v"]
 
 
-async def test_several_new_topics_share_a_metadata_request(brokers: FakeBrokers) -> None:
+async def test_several_new_topics_share_a_metadata_request(brokers: FakeCluster) -> None:
     names = [f"t{n}" for n in range(5)]
     for name in names:
         brokers.create_topic(name)
@@ -80,14 +80,14 @@ async def test_several_new_topics_share_a_metadata_request(brokers: FakeBrokers)
     assert len([topics for topics in asked if topics]) == 1
 
 
-async def missing_topic(brokers: FakeBrokers, producer: Producer, clock: ShiftedClock) -> None:
+async def missing_topic(brokers: FakeCluster, producer: Producer, clock: ShiftedClock) -> None:
     """Let the brokers say often and long enough that a topic does not exist."""
     asked = len(brokers.seen_of(MetadataRequest))
     await until(lambda: len(brokers.seen_of(MetadataRequest)) > asked + 4)
     pass_time(producer, clock, 3.0)
 
 
-async def test_send_to_a_topic_that_does_not_exist_fails_with_the_reason(brokers: FakeBrokers) -> None:
+async def test_send_to_a_topic_that_does_not_exist_fails_with_the_reason(brokers: FakeCluster) -> None:
     brokers.state.auto_create = False
     clock = ShiftedClock()
     async with running(brokers, clock=clock) as producer:
@@ -102,7 +102,7 @@ async def test_send_to_a_topic_that_does_not_exist_fails_with_the_reason(brokers
         assert (await producer.send("absent", b"v")).offset == 0
 
 
-async def test_submit_to_a_topic_that_does_not_exist_was_not_sent(brokers: FakeBrokers) -> None:
+async def test_submit_to_a_topic_that_does_not_exist_was_not_sent(brokers: FakeCluster) -> None:
     brokers.state.auto_create = False
     clock = ShiftedClock()
     outcomes = Outcomes()
@@ -131,7 +131,7 @@ async def test_submit_to_a_topic_that_does_not_exist_was_not_sent(brokers: FakeB
     ],
 )
 async def test_a_topic_that_the_cluster_refuses(
-    brokers: FakeBrokers, code: ErrorCode, expected: type[AioprodError]
+    brokers: FakeCluster, code: ErrorCode, expected: type[AioprodError]
 ) -> None:
     async with running(brokers) as producer:
         brokers.fault(MetadataRequest, error=code, times=4)
@@ -148,7 +148,7 @@ async def test_a_topic_that_the_cluster_refuses(
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a b", "x" * 250, "ü"])
-async def test_a_name_that_no_topic_can_have_is_refused_at_once(brokers: FakeBrokers, name: str) -> None:
+async def test_a_name_that_no_topic_can_have_is_refused_at_once(brokers: FakeCluster, name: str) -> None:
     async with running(brokers) as producer:
         for call in (producer.submit, producer.send_nowait):
             with pytest.raises(InvalidTopicError):
@@ -163,7 +163,7 @@ async def test_a_name_that_no_topic_can_have_is_refused_at_once(brokers: FakeBro
 
 
 @pytest.mark.parametrize("name", [7, None, b"t", ["t"]])
-async def test_a_topic_that_is_no_str_is_refused_at_once(brokers: FakeBrokers, name: Any) -> None:
+async def test_a_topic_that_is_no_str_is_refused_at_once(brokers: FakeCluster, name: Any) -> None:
     async with running(brokers) as producer:
         for call in (producer.submit, producer.send_nowait):
             with pytest.raises(InvalidRecordError, match="str"):
@@ -176,7 +176,7 @@ async def test_a_topic_that_is_no_str_is_refused_at_once(brokers: FakeBrokers, n
             await producer.partitions_for(name)
 
 
-async def test_metadata_that_does_not_come_ends_send_after_max_block_ms(brokers: FakeBrokers) -> None:
+async def test_metadata_that_does_not_come_ends_send_after_max_block_ms(brokers: FakeCluster) -> None:
     clock = ShiftedClock()
     errors = ErrorLog()
     async with running(brokers, clock=clock, max_block_ms=30_000, on_error=errors) as producer:
@@ -206,7 +206,7 @@ async def test_metadata_that_does_not_come_ends_send_after_max_block_ms(brokers:
     assert (tuple(record.headers or ()), record.timestamp) == ((("h", b"1"),), 5)
 
 
-async def test_partitions_for_waits_no_longer_than_max_block_ms(brokers: FakeBrokers) -> None:
+async def test_partitions_for_waits_no_longer_than_max_block_ms(brokers: FakeCluster) -> None:
     async with running(brokers) as producer:
         producer._engine.max_block_s = 0.05
         silence = brokers.fault(MetadataRequest, hold=True)
@@ -217,7 +217,7 @@ async def test_partitions_for_waits_no_longer_than_max_block_ms(brokers: FakeBro
         silence.release()
 
 
-async def test_the_error_says_what_the_brokers_said_of_the_topic(brokers: FakeBrokers) -> None:
+async def test_the_error_says_what_the_brokers_said_of_the_topic(brokers: FakeCluster) -> None:
     clock = ShiftedClock()
     async with running(brokers, clock=clock) as producer:
         brokers.fault(MetadataRequest, error=ErrorCode.LEADER_NOT_AVAILABLE, times=None)
@@ -229,7 +229,7 @@ async def test_the_error_says_what_the_brokers_said_of_the_topic(brokers: FakeBr
             await future
 
 
-async def test_a_parked_record_for_a_partition_that_does_not_exist(brokers: FakeBrokers) -> None:
+async def test_a_parked_record_for_a_partition_that_does_not_exist(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t", partitions=2)
     outcomes = Outcomes()
     async with running(brokers) as producer:
@@ -251,7 +251,7 @@ async def test_a_parked_record_for_a_partition_that_does_not_exist(brokers: Fake
     assert len(topic.records()) == 1
 
 
-async def test_interceptors_hear_of_parked_records_that_fail(brokers: FakeBrokers) -> None:
+async def test_interceptors_hear_of_parked_records_that_fail(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     spy = Spy()
     async with running(brokers, interceptors=[spy]) as producer:
@@ -270,7 +270,7 @@ async def test_interceptors_hear_of_parked_records_that_fail(brokers: FakeBroker
     assert isinstance(spy.acknowledged[1][1], NotSentError)
 
 
-async def test_every_parked_send_gets_its_own_exception(brokers: FakeBrokers) -> None:
+async def test_every_parked_send_gets_its_own_exception(brokers: FakeCluster) -> None:
     async with running(brokers) as producer:
         brokers.fault(MetadataRequest, error=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         results = await asyncio.gather(*(producer.send("t", b"v") for _ in range(3)), return_exceptions=True)
@@ -278,7 +278,7 @@ async def test_every_parked_send_gets_its_own_exception(brokers: FakeBrokers) ->
     assert len({id(result) for result in results}) == 3
 
 
-async def test_partitions_for_tells_leaders_and_replicas(three_brokers: FakeBrokers) -> None:
+async def test_partitions_for_tells_leaders_and_replicas(three_brokers: FakeCluster) -> None:
     three_brokers.create_topic("t", partitions=4)
     async with running(three_brokers) as producer:
         infos = await producer.partitions_for("t")
@@ -287,7 +287,7 @@ async def test_partitions_for_tells_leaders_and_replicas(three_brokers: FakeBrok
     assert {node.id for node in infos[0].replicas} == {1, 2, 3}
 
 
-async def test_metadata_listeners_hear_each_snapshot(brokers: FakeBrokers, caplog: pytest.LogCaptureFixture) -> None:
+async def test_metadata_listeners_hear_each_snapshot(brokers: FakeCluster, caplog: pytest.LogCaptureFixture) -> None:
     brokers.create_topic("t")
     heard: list[Cluster] = []
 
@@ -303,7 +303,7 @@ async def test_metadata_listeners_hear_each_snapshot(brokers: FakeBrokers, caplo
     assert [record.levelno for record in caplog.records if "listener" in record.message] == [logging.ERROR]
 
 
-async def test_cancelling_who_waits_for_a_topic_leaves_the_others(brokers: FakeBrokers) -> None:
+async def test_cancelling_who_waits_for_a_topic_leaves_the_others(brokers: FakeCluster) -> None:
     brokers.create_topic("t", partitions=2)
     async with running(brokers) as producer:
         held = brokers.fault(MetadataRequest, hold=True)
@@ -318,7 +318,7 @@ async def test_cancelling_who_waits_for_a_topic_leaves_the_others(brokers: FakeB
     assert produced(brokers) == []
 
 
-async def test_partitions_that_are_added_are_used(brokers: FakeBrokers) -> None:
+async def test_partitions_that_are_added_are_used(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t")
     clock = ShiftedClock()
     async with running(brokers, clock=clock, metadata_max_age_ms=1000) as producer:
@@ -333,7 +333,7 @@ async def test_partitions_that_are_added_are_used(brokers: FakeBrokers) -> None:
         assert (await producer.send("t", b"1", partition=1)).offset == 0
 
 
-async def test_a_topic_that_is_idle_is_forgotten_and_asked_for_again(brokers: FakeBrokers) -> None:
+async def test_a_topic_that_is_idle_is_forgotten_and_asked_for_again(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     clock = ShiftedClock()
     async with running(brokers, clock=clock, metadata_max_age_ms=1000, metadata_max_idle_ms=5000) as producer:

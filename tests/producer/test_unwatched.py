@@ -14,7 +14,7 @@ from aioprod import ProducerRecord, RecordMetadata
 from aioprod.errors import AioprodError, DeliveryError, ErrorCode, RejectedError
 from aioprod.messages import ProduceRequest, ProduceResponse
 from aioprod.messages.produce import BatchIndexAndErrorMessage
-from tests.support.fake_broker import FakeBrokers
+from aioprod.testing import FakeCluster
 from tests.support.producers import ErrorLog, Outcomes, ShiftedClock, Spy, pass_time, running, turns, until
 
 LINGERING: dict[str, Any] = {"linger_ms": 1_000_000, "adaptive_linger": False}
@@ -25,7 +25,7 @@ def warnings_of(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.name.startswith("aioprod")]
 
 
-async def test_send_nowait_without_callback(brokers: FakeBrokers) -> None:
+async def test_send_nowait_without_callback(brokers: FakeCluster) -> None:
     brokers.create_topic("t", partitions=2)
     errors = ErrorLog()
     async with running(brokers, on_error=errors, **LINGERING) as producer:
@@ -42,7 +42,7 @@ async def test_send_nowait_without_callback(brokers: FakeBrokers) -> None:
     assert (second.value, second.key, second.timestamp) == (None, None, 6)
 
 
-async def test_what_somebody_waits_for_does_not_go_to_on_error(brokers: FakeBrokers) -> None:
+async def test_what_somebody_waits_for_does_not_go_to_on_error(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     errors, outcomes = ErrorLog(), Outcomes()
     async with running(brokers, on_error=errors, **LINGERING) as producer:
@@ -62,7 +62,7 @@ async def test_what_somebody_waits_for_does_not_go_to_on_error(brokers: FakeBrok
     assert errors.calls == []
 
 
-async def test_a_dropped_submit_future_is_reported_soon(brokers: FakeBrokers) -> None:
+async def test_a_dropped_submit_future_is_reported_soon(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     errors = ErrorLog()
     clock = ShiftedClock()
@@ -79,7 +79,7 @@ async def test_a_dropped_submit_future_is_reported_soon(brokers: FakeBrokers) ->
     assert (record.value, record.key, tuple(record.headers or ())) == (b"dropped", b"k", (("h", b"1"),))
 
 
-async def test_a_future_that_is_held_is_not_reported_before_the_end(brokers: FakeBrokers) -> None:
+async def test_a_future_that_is_held_is_not_reported_before_the_end(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     errors = ErrorLog()
     clock = ShiftedClock()
@@ -99,7 +99,7 @@ async def test_a_future_that_is_held_is_not_reported_before_the_end(brokers: Fak
     assert isinstance(held.exception(), RejectedError)
 
 
-async def test_a_future_that_is_dropped_late_is_reported_too(brokers: FakeBrokers) -> None:
+async def test_a_future_that_is_dropped_late_is_reported_too(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     errors = ErrorLog()
     clock = ShiftedClock()
@@ -119,7 +119,7 @@ async def test_a_future_that_is_dropped_late_is_reported_too(brokers: FakeBroker
     assert errors.values == [b"late"]
 
 
-async def test_asyncio_has_nothing_to_complain_of(brokers: FakeBrokers, caplog: pytest.LogCaptureFixture) -> None:
+async def test_asyncio_has_nothing_to_complain_of(brokers: FakeCluster, caplog: pytest.LogCaptureFixture) -> None:
     brokers.create_topic("t")
     complaints: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda loop, context: complaints.append(context))
@@ -134,7 +134,7 @@ async def test_asyncio_has_nothing_to_complain_of(brokers: FakeBrokers, caplog: 
     assert warnings_of(caplog) == []
 
 
-async def test_a_cancelled_send_many_has_its_failures_reported(brokers: FakeBrokers) -> None:
+async def test_a_cancelled_send_many_has_its_failures_reported(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     errors, spy = ErrorLog(), Spy()
     async with running(brokers, on_error=errors, interceptors=[spy], **LINGERING) as producer:
@@ -154,7 +154,7 @@ async def test_a_cancelled_send_many_has_its_failures_reported(brokers: FakeBrok
 
 
 async def test_the_default_is_one_warning_per_failed_batch(
-    brokers: FakeBrokers, caplog: pytest.LogCaptureFixture
+    brokers: FakeCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     brokers.create_topic("t", partitions=2)
     async with running(brokers, **LINGERING) as producer:
@@ -170,7 +170,7 @@ async def test_the_default_is_one_warning_per_failed_batch(
 
 
 async def test_by_default_dropped_futures_are_counted_in_one_warning(
-    brokers: FakeBrokers, caplog: pytest.LogCaptureFixture
+    brokers: FakeCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     brokers.create_topic("t")
     async with running(brokers, **LINGERING) as producer:
@@ -184,7 +184,7 @@ async def test_by_default_dropped_futures_are_counted_in_one_warning(
 
 
 async def test_a_cancelled_send_that_fails_is_logged_by_default(
-    brokers: FakeBrokers, caplog: pytest.LogCaptureFixture
+    brokers: FakeCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     brokers.create_topic("t")
     async with running(brokers) as producer:
@@ -227,7 +227,7 @@ class Broken:
 
 @pytest.mark.parametrize("code", [ErrorCode.NONE, ErrorCode.INVALID_REQUIRED_ACKS])
 async def test_failing_callbacks_are_logged_and_break_nothing(
-    brokers: FakeBrokers, caplog: pytest.LogCaptureFixture, code: ErrorCode
+    brokers: FakeCluster, caplog: pytest.LogCaptureFixture, code: ErrorCode
 ) -> None:
     brokers.create_topic("t")
     callback, on_error, interceptor = Broken(), Broken(), Broken()
@@ -260,7 +260,7 @@ class Cancelling(Broken):
 
 @pytest.mark.parametrize("code", [ErrorCode.NONE, ErrorCode.INVALID_REQUIRED_ACKS])
 async def test_a_callback_that_lets_a_cancellation_through_breaks_nothing_either(
-    brokers: FakeBrokers, code: ErrorCode
+    brokers: FakeCluster, code: ErrorCode
 ) -> None:
     brokers.create_topic("t")
     callback, on_error, interceptor = Cancelling(), Cancelling(), Cancelling()
@@ -279,7 +279,7 @@ async def test_a_callback_that_lets_a_cancellation_through_breaks_nothing_either
 
 
 async def test_record_errors_of_records_that_nobody_waits_for(
-    brokers: FakeBrokers, caplog: pytest.LogCaptureFixture
+    brokers: FakeCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     topic = brokers.create_topic("t")
 
@@ -301,7 +301,7 @@ async def test_record_errors_of_records_that_nobody_waits_for(
     assert "INVALID_RECORD" in message
 
 
-async def test_on_error_may_use_the_producer(brokers: FakeBrokers) -> None:
+async def test_on_error_may_use_the_producer(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t", partitions=2)
     heard: list[AioprodError] = []
 
@@ -318,7 +318,7 @@ async def test_on_error_may_use_the_producer(brokers: FakeBrokers) -> None:
     assert [(record.key, record.value) for record in topic.records()] == [(b"k", b"a")]
 
 
-async def test_every_record_gets_its_own_exception(brokers: FakeBrokers) -> None:
+async def test_every_record_gets_its_own_exception(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     outcomes = Outcomes()
     async with running(brokers, **LINGERING) as producer:

@@ -8,8 +8,8 @@ import pytest
 from aioprod.errors import BrokerError, ConfigError, ErrorCode, InvalidTopicError
 from aioprod.messages import ListOffsetsRequest, ListOffsetsResponse
 from aioprod.reader.bounds import Selection
+from aioprod.testing import FakeCluster
 from aioprod.types import TopicPartition
-from tests.support.fake_broker import FakeBrokers
 from tests.support.sessions import running_session
 from tests.support.stored_batches import fill
 
@@ -49,7 +49,7 @@ def test_the_name_of_the_topic_is_checked() -> None:
 
 
 async def test_offsets_by_partition() -> None:
-    async with FakeBrokers(2) as brokers, running_session(brokers) as session:
+    async with FakeCluster(2) as brokers, running_session(brokers) as session:
         for index, partition in enumerate(brokers.create_topic("t", 3).partitions):
             fill(partition, 10 * index)
 
@@ -80,7 +80,7 @@ async def test_a_start_after_the_last_stable_offset_may_be_in_the_log() -> None:
         (row,) = topic.partitions
         return type(answer)(topics=(type(topic)(name="t", partitions=(type(row)(partition_index=0, offset=3),)),))
 
-    async with FakeBrokers() as brokers, running_session(brokers) as session:
+    async with FakeCluster() as brokers, running_session(brokers) as session:
         fill(brokers.create_topic("t").partitions[0], 10)
         await session.partitions("t")
         for start in (8, 11):

@@ -19,9 +19,9 @@ from aioprod.messages import ListOffsetsRequest, ListOffsetsResponse, MetadataRe
 from aioprod.messages.list_offsets import ListOffsetsPartition, ListOffsetsTopic
 from aioprod.reader.leaders import LeaderRequests, Wanted
 from aioprod.reader.session import Session
+from aioprod.testing import FakeCluster
 from aioprod.types import TopicPartition
 from tests.support.clients import Clock
-from tests.support.fake_broker import FakeBrokers
 from tests.support.sessions import running_session
 
 TOPIC = "orders"
@@ -81,20 +81,20 @@ async def finish(leaders: Leaders) -> list[list[int]]:
 
 
 async def test_each_leader_is_asked_once_for_all_of_its_partitions() -> None:
-    async with FakeBrokers(2) as brokers, running_session(brokers) as session:
+    async with FakeCluster(2) as brokers, running_session(brokers) as session:
         brokers.create_topic(TOPIC, 5)
         leaders, _ = await errands_for(session)
         assert sorted(await finish(leaders)) == [[0, 2, 4], [1, 3]]
 
 
 async def test_nothing_wanted_asks_nobody() -> None:
-    async with FakeBrokers() as brokers, running_session(brokers) as session:
+    async with FakeCluster() as brokers, running_session(brokers) as session:
         assert await LeaderRequests(session, TOPIC, [], request, purpose="looked at").next() is None
         assert not brokers.seen_of(ListOffsetsRequest)
 
 
 async def test_a_broker_is_asked_again_only_by_the_next_call() -> None:
-    async with FakeBrokers() as brokers, running_session(brokers) as session:
+    async with FakeCluster() as brokers, running_session(brokers) as session:
         brokers.create_topic(TOPIC, 2)
         leaders, _ = await errands_for(session)
         async with leaders:
@@ -104,7 +104,7 @@ async def test_a_broker_is_asked_again_only_by_the_next_call() -> None:
 
 
 async def test_no_broker_starves_another() -> None:
-    async with FakeBrokers(2) as brokers, running_session(brokers) as session:
+    async with FakeCluster(2) as brokers, running_session(brokers) as session:
         brokers.create_topic(TOPIC, 2)
         leaders, _ = await errands_for(session)
         async with leaders:
@@ -132,7 +132,7 @@ class HastyClock:
 async def test_a_backoff_may_end_at_any_moment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("aioprod.reader.leaders._DOUBT_S", 3600.0)
     for backoff_s in (0.0005, 0.0015, 0.0025, 0.0035, 0.0045):
-        async with FakeBrokers() as brokers, running_session(brokers, clock=HastyClock()) as session:
+        async with FakeCluster() as brokers, running_session(brokers, clock=HastyClock()) as session:
             monkeypatch.setattr(session, "backoff_s", lambda failures, wait_s=backoff_s: wait_s)
             brokers.create_topic(TOPIC)
             brokers.fault(ListOffsetsRequest, error=ErrorCode.REQUEST_TIMED_OUT)
@@ -145,7 +145,7 @@ async def test_a_backoff_may_end_at_any_moment(monkeypatch: pytest.MonkeyPatch) 
     "code", [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.KAFKA_STORAGE_ERROR]
 )
 async def test_an_error_that_may_pass_is_tried_again(code: ErrorCode) -> None:
-    async with FakeBrokers() as brokers, running_session(brokers) as session:
+    async with FakeCluster() as brokers, running_session(brokers) as session:
         brokers.create_topic(TOPIC, 2)
         brokers.fault(ListOffsetsRequest, times=3, error=code, partition=TopicPartition(TOPIC, 1))
         leaders, errands = await errands_for(session)
@@ -162,7 +162,7 @@ async def test_an_error_that_may_pass_is_tried_again(code: ErrorCode) -> None:
     ],
 )
 async def test_an_error_that_stays_is_raised(code: ErrorCode | int, kind: type[AioprodError]) -> None:
-    async with FakeBrokers() as brokers, running_session(brokers) as session:
+    async with FakeCluster() as brokers, running_session(brokers) as session:
         brokers.create_topic(TOPIC)
         leaders, errands = await errands_for(session)
         with pytest.raises(kind, match="Partition 0 of topic 'orders' could not be looked at: the broker answered"):
@@ -170,7 +170,7 @@ async def test_an_error_that_stays_is_raised(code: ErrorCode | int, kind: type[A
 
 
 async def test_it_follows_a_leader_that_moves() -> None:
-    async with FakeBrokers(2) as brokers, running_session(brokers) as session:
+    async with FakeCluster(2) as brokers, running_session(brokers) as session:
         brokers.create_topic(TOPIC, 2)
         leaders, _ = await errands_for(session)
         brokers.state.move_leader(TopicPartition(TOPIC, 0), 2)
@@ -179,7 +179,7 @@ async def test_it_follows_a_leader_that_moves() -> None:
 
 
 async def test_it_waits_for_a_leader() -> None:
-    async with FakeBrokers() as brokers, running_session(brokers) as session:
+    async with FakeCluster() as brokers, running_session(brokers) as session:
         brokers.create_topic(TOPIC)
         brokers.state.move_leader(TopicPartition(TOPIC, 0), None)
         leaders, _ = await errands_for(session)
@@ -190,7 +190,7 @@ async def test_it_waits_for_a_leader() -> None:
 
 
 async def test_a_lost_connection_is_made_again() -> None:
-    async with FakeBrokers() as brokers, running_session(brokers) as session:
+    async with FakeCluster() as brokers, running_session(brokers) as session:
         brokers.create_topic(TOPIC)
         brokers.fault(ListOffsetsRequest, drop="before")
         brokers.fault(ListOffsetsRequest, drop="after")
@@ -200,7 +200,7 @@ async def test_a_lost_connection_is_made_again() -> None:
 
 @pytest.mark.parametrize("silent", [True, False])
 async def test_a_broker_that_hangs_is_left_when_others_lead(monkeypatch: pytest.MonkeyPatch, silent: bool) -> None:
-    async with FakeBrokers(2) as brokers, running_session(brokers) as session:
+    async with FakeCluster(2) as brokers, running_session(brokers) as session:
         brokers.create_topic(TOPIC, 2)
         held = brokers.fault(ListOffsetsRequest, node=1, hold=True)
         leaders, _ = await errands_for(session)
@@ -217,7 +217,7 @@ async def test_a_broker_that_hangs_is_left_when_others_lead(monkeypatch: pytest.
 
 
 async def test_it_gives_up_when_nobody_gets_on() -> None:
-    async with FakeBrokers() as brokers, running_session(brokers) as session:
+    async with FakeCluster() as brokers, running_session(brokers) as session:
         brokers.create_topic(TOPIC, 6)
         for index in (0, 5):
             brokers.state.move_leader(TopicPartition(TOPIC, index), None)
@@ -236,7 +236,7 @@ async def test_it_gives_up_when_nobody_gets_on() -> None:
 
 
 async def test_it_gives_up_on_a_broker_that_never_answers() -> None:
-    async with FakeBrokers() as brokers, running_session(brokers) as session:
+    async with FakeCluster() as brokers, running_session(brokers) as session:
         brokers.create_topic(TOPIC)
         held = brokers.fault(ListOffsetsRequest, hold=True)
         leaders, _ = await errands_for(session)
@@ -249,7 +249,7 @@ async def test_it_gives_up_on_a_broker_that_never_answers() -> None:
 
 async def test_time_that_others_take_does_not_count() -> None:
     clock = Clock()
-    async with FakeBrokers() as brokers, running_session(brokers, clock=clock) as session:
+    async with FakeCluster() as brokers, running_session(brokers, clock=clock) as session:
         brokers.create_topic(TOPIC)
         brokers.fault(ListOffsetsRequest, times=1, error=ErrorCode.REQUEST_TIMED_OUT)
         leaders, errands = await errands_for(session)
@@ -262,7 +262,7 @@ async def test_time_that_others_take_does_not_count() -> None:
 
 
 async def test_an_answer_that_leaves_a_partition_out_is_of_no_use() -> None:
-    async with FakeBrokers() as brokers, running_session(brokers) as session:
+    async with FakeCluster() as brokers, running_session(brokers) as session:
         brokers.create_topic(TOPIC)
         leaders, (one,) = await errands_for(session)
         leaders.left_out(one)
@@ -272,7 +272,7 @@ async def test_an_answer_that_leaves_a_partition_out_is_of_no_use() -> None:
 
 
 async def test_a_topic_that_is_deleted() -> None:
-    async with FakeBrokers() as brokers, running_session(brokers) as session:
+    async with FakeCluster() as brokers, running_session(brokers) as session:
         brokers.create_topic(TOPIC)
         leaders, _ = await errands_for(session)
         del brokers.state.topics[TOPIC]
@@ -281,7 +281,7 @@ async def test_a_topic_that_is_deleted() -> None:
 
 
 async def test_what_no_retry_helps_is_raised() -> None:
-    async with FakeBrokers() as brokers, running_session(brokers) as session:
+    async with FakeCluster() as brokers, running_session(brokers) as session:
         brokers.create_topic(TOPIC)
         brokers.fault(ListOffsetsRequest, reply=b"\x7f\xff\xff\xff")
         leaders, _ = await errands_for(session)
@@ -290,7 +290,7 @@ async def test_what_no_retry_helps_is_raised() -> None:
 
 
 async def test_a_topic_that_was_forgotten_is_wanted_again() -> None:
-    async with FakeBrokers() as brokers, running_session(brokers) as session:
+    async with FakeCluster() as brokers, running_session(brokers) as session:
         brokers.create_topic(TOPIC)
         leaders, _ = await errands_for(session)
         session.client.metadata.forget_topic(TOPIC)
@@ -298,7 +298,7 @@ async def test_a_topic_that_was_forgotten_is_wanted_again() -> None:
 
 
 async def test_no_task_is_left() -> None:
-    async with FakeBrokers() as brokers, running_session(brokers) as session:
+    async with FakeCluster() as brokers, running_session(brokers) as session:
         brokers.create_topic(TOPIC)
         held = brokers.fault(ListOffsetsRequest, hold=True)
         leaders, _ = await errands_for(session)
@@ -313,7 +313,7 @@ async def test_no_task_is_left() -> None:
 
 
 async def test_metadata_errors_are_no_reason_to_stop_while_leaders_are_known() -> None:
-    async with FakeBrokers() as brokers, running_session(brokers) as session:
+    async with FakeCluster() as brokers, running_session(brokers) as session:
         brokers.create_topic(TOPIC)
         leaders, _ = await errands_for(session)
         brokers.fault(MetadataRequest, times=2, error=ErrorCode.LEADER_NOT_AVAILABLE)

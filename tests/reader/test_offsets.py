@@ -8,8 +8,8 @@ import pytest
 from aioprod.errors import ConfigError, ErrorCode, UnknownTopicError
 from aioprod.messages import ListOffsetsRequest, ListOffsetsResponse
 from aioprod.reader.offsets import EARLIEST, LATEST, look_up, timestamp_of, topic_offsets
+from aioprod.testing import FakeCluster
 from aioprod.types import TopicPartition
-from tests.support.fake_broker import FakeBrokers
 from tests.support.sessions import running_session
 from tests.support.stored_batches import fill
 
@@ -42,7 +42,7 @@ def test_what_it_can_not_be(at: object, complaint: str) -> None:
 
 
 async def test_start_end_and_times_of_a_topic() -> None:
-    async with FakeBrokers(2) as brokers, running_session(brokers) as session:
+    async with FakeCluster(2) as brokers, running_session(brokers) as session:
         topic = brokers.create_topic("orders", 3)
         for index, partition in enumerate(topic.partitions):
             fill(partition, 10 * index)
@@ -62,7 +62,7 @@ async def test_start_end_and_times_of_a_topic() -> None:
 
 @pytest.mark.parametrize(("isolation", "level"), [("read_uncommitted", 0), ("read_committed", 1)])
 async def test_the_request(isolation: str, level: int) -> None:
-    async with FakeBrokers() as brokers, running_session(brokers, request_timeout_ms=1234) as session:
+    async with FakeCluster() as brokers, running_session(brokers, request_timeout_ms=1234) as session:
         brokers.create_topic("orders")
         brokers.state.move_leader(TopicPartition("orders", 0), 1)
         await topic_offsets(session, "orders", "latest", isolation)
@@ -76,7 +76,7 @@ async def test_errors_and_gaps_in_answers_are_asked_about_again() -> None:
     def nothing(answer: Any) -> ListOffsetsResponse:
         return ListOffsetsResponse()
 
-    async with FakeBrokers() as brokers, running_session(brokers) as session:
+    async with FakeCluster() as brokers, running_session(brokers) as session:
         fill(brokers.create_topic("orders").partitions[0], 3)
         brokers.fault(ListOffsetsRequest, edit=nothing)
         brokers.fault(ListOffsetsRequest, error=ErrorCode.OFFSET_NOT_AVAILABLE)

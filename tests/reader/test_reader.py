@@ -11,9 +11,9 @@ import pytest
 from aioprod.messages import FetchRequest, FetchResponse, ListOffsetsRequest, MetadataRequest
 from aioprod.reader import read
 from aioprod.records import Compression
+from aioprod.testing import FakeCluster
 from aioprod.types import ConsumedRecord, TopicPartition
 from aioprod.wire.schema import ZERO_UUID
-from tests.support.fake_broker import FakeBrokers
 from tests.support.sessions import FAST, collect, new_reader, offsets_of, tasks_beside
 from tests.support.stored_batches import fill, store, stored_batch
 
@@ -24,7 +24,7 @@ TOPIC = "orders"
 
 
 async def test_a_topic_is_read_to_its_end() -> None:
-    async with FakeBrokers(2) as brokers:
+    async with FakeCluster(2) as brokers:
         topic = brokers.create_topic(TOPIC, 5)
         for index, partition in enumerate(topic.partitions):
             fill(partition, 30 * index, batch_records=5)
@@ -38,14 +38,14 @@ async def test_a_topic_is_read_to_its_end() -> None:
 
 
 async def test_an_empty_topic() -> None:
-    async with FakeBrokers() as brokers:
+    async with FakeCluster() as brokers:
         brokers.create_topic(TOPIC, 3)
         assert await collect(read(TOPIC, bootstrap_servers=brokers.bootstrap)) == []
         assert not brokers.seen_of(FetchRequest)
 
 
 async def test_small_answers_let_no_partition_starve() -> None:
-    async with FakeBrokers() as brokers, new_reader(brokers, max_partition_fetch_bytes=1) as reader:
+    async with FakeCluster() as brokers, new_reader(brokers, max_partition_fetch_bytes=1) as reader:
         for partition in brokers.create_topic(TOPIC, 3).partitions:
             fill(partition, 20)
         found = await collect(reader.read(TOPIC))
@@ -60,7 +60,7 @@ async def test_an_answer_without_room_for_all() -> None:
         rows = (first, *(replace(row, records=b"") for row in others))
         return replace(answer, responses=(replace(topic, partitions=rows),))
 
-    async with FakeBrokers() as brokers, new_reader(brokers, max_partition_fetch_bytes=1) as reader:
+    async with FakeCluster() as brokers, new_reader(brokers, max_partition_fetch_bytes=1) as reader:
         for partition in brokers.create_topic(TOPIC, 3).partitions:
             fill(partition, 5)
         brokers.fault(FetchRequest, times=None, edit=first_only)
@@ -70,7 +70,7 @@ async def test_an_answer_without_room_for_all() -> None:
 
 
 async def test_from_here_to_there() -> None:
-    async with FakeBrokers() as brokers, new_reader(brokers) as reader:
+    async with FakeCluster() as brokers, new_reader(brokers) as reader:
         for partition in brokers.create_topic(TOPIC, 2).partitions:
             fill(partition, 20, batch_records=10)
         found = await collect(reader.read(TOPIC, start={0: 17}, end={TopicPartition(TOPIC, 1): 12}))
@@ -84,7 +84,7 @@ async def test_from_here_to_there() -> None:
 
 
 async def test_the_end_is_taken_once() -> None:
-    async with FakeBrokers() as brokers, new_reader(brokers, max_partition_fetch_bytes=1) as reader:
+    async with FakeCluster() as brokers, new_reader(brokers, max_partition_fetch_bytes=1) as reader:
         topic = brokers.create_topic(TOPIC)
         fill(topic.partitions[0], 3)
         records = reader.read(TOPIC)
@@ -95,7 +95,7 @@ async def test_the_end_is_taken_once() -> None:
 
 @pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
 async def test_the_isolation_is_asked_for(isolation: str) -> None:
-    async with FakeBrokers() as brokers, new_reader(brokers, isolation=isolation) as reader:
+    async with FakeCluster() as brokers, new_reader(brokers, isolation=isolation) as reader:
         fill(brokers.create_topic(TOPIC).partitions[0], 3)
         assert len(await collect(reader.read(TOPIC))) == 3
         asked = [*brokers.seen_of(ListOffsetsRequest), *brokers.seen_of(FetchRequest)]
@@ -104,7 +104,7 @@ async def test_the_isolation_is_asked_for(isolation: str) -> None:
 
 @pytest.mark.parametrize("versions", [(4, 4), (4, 12), (4, 13), (4, 18)])
 async def test_old_and_new_brokers(versions: tuple[int, int]) -> None:
-    async with FakeBrokers() as brokers:
+    async with FakeCluster() as brokers:
         brokers[1].versions[FetchRequest] = versions
         fill(brokers.create_topic(TOPIC).partitions[0], 3)
         assert offsets_of(await collect(read(TOPIC, bootstrap_servers=brokers.bootstrap))) == [0, 1, 2]
@@ -112,7 +112,7 @@ async def test_old_and_new_brokers(versions: tuple[int, int]) -> None:
 
 
 async def test_a_topic_without_id() -> None:
-    async with FakeBrokers() as brokers, new_reader(brokers) as reader:
+    async with FakeCluster() as brokers, new_reader(brokers) as reader:
         topic = brokers.create_topic(TOPIC)
         topic.id = ZERO_UUID
         fill(topic.partitions[0], 3)
@@ -121,7 +121,7 @@ async def test_a_topic_without_id() -> None:
 
 
 async def test_batches_are_given_as_they_are() -> None:
-    async with FakeBrokers() as brokers, new_reader(brokers) as reader:
+    async with FakeCluster() as brokers, new_reader(brokers) as reader:
         fill(brokers.create_topic(TOPIC).partitions[0], 20, batch_records=10)
         found = [fetched async for fetched in reader.batches(TOPIC, start={0: 5}, end={0: 12})]
         assert [(one.tp, one.batch.base_offset, one.batch.count, one.start, one.end) for one in found] == [
@@ -133,7 +133,7 @@ async def test_batches_are_given_as_they_are() -> None:
 
 async def test_the_loop_gets_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("aioprod.reader.reader._SLICE_S", 0.0)
-    async with FakeBrokers() as brokers, new_reader(brokers) as reader:
+    async with FakeCluster() as brokers, new_reader(brokers) as reader:
         fill(brokers.create_topic(TOPIC).partitions[0], 50, batch_records=50)
         turns = 0
 
@@ -151,7 +151,7 @@ async def test_the_loop_gets_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_large_batches() -> None:
-    async with FakeBrokers() as brokers, new_reader(brokers) as reader:
+    async with FakeCluster() as brokers, new_reader(brokers) as reader:
         values = [bytes(range(256)) * 2000, b"b"]
         store(brokers.create_topic(TOPIC).partitions[0], stored_batch(values, codec=Compression.GZIP))
         assert [record.value async for record in reader.read(TOPIC)] == values

@@ -16,8 +16,8 @@ from aioprod.errors import (
     UnknownTopicError,
 )
 from aioprod.messages import FetchRequest, FetchResponse, ListOffsetsRequest
+from aioprod.testing import FakeCluster
 from aioprod.types import TopicPartition
-from tests.support.fake_broker import FakeBrokers
 from tests.support.sessions import collect, new_reader, offsets_of
 from tests.support.stored_batches import fill, store, stored_batch
 
@@ -25,7 +25,7 @@ TOPIC = "orders"
 
 
 async def test_a_leader_that_moves_and_a_connection_that_breaks() -> None:
-    async with FakeBrokers(3) as brokers, new_reader(brokers, max_partition_fetch_bytes=1) as reader:
+    async with FakeCluster(3) as brokers, new_reader(brokers, max_partition_fetch_bytes=1) as reader:
         for partition in brokers.create_topic(TOPIC, 6).partitions:
             fill(partition, 20)
         brokers.fault(FetchRequest, node=1, drop="after", times=2)
@@ -40,7 +40,7 @@ async def test_a_leader_that_moves_and_a_connection_that_breaks() -> None:
 
 
 async def test_a_broker_that_dies_and_comes_back() -> None:
-    async with FakeBrokers() as brokers, new_reader(brokers, max_partition_fetch_bytes=1) as reader:
+    async with FakeCluster() as brokers, new_reader(brokers, max_partition_fetch_bytes=1) as reader:
         fill(brokers.create_topic(TOPIC).partitions[0], 20)
         async with aclosing(reader.read(TOPIC)) as records:
             found = [await anext(records) for _ in range(5)]
@@ -53,7 +53,7 @@ async def test_a_broker_that_dies_and_comes_back() -> None:
 
 
 async def test_a_broker_that_stays_away() -> None:
-    async with FakeBrokers() as brokers, new_reader(brokers, max_partition_fetch_bytes=1) as reader:
+    async with FakeCluster() as brokers, new_reader(brokers, max_partition_fetch_bytes=1) as reader:
         fill(brokers.create_topic(TOPIC).partitions[0], 20)
         async with aclosing(reader.read(TOPIC)) as records:
             await anext(records)
@@ -69,7 +69,7 @@ async def test_a_broker_that_has_nothing_though_it_should() -> None:
         rows = tuple(replace(row, records=None, high_watermark=1) for row in topic.partitions)
         return replace(answer, responses=(replace(topic, partitions=rows),))
 
-    async with FakeBrokers() as brokers, new_reader(brokers) as reader:
+    async with FakeCluster() as brokers, new_reader(brokers) as reader:
         fill(brokers.create_topic(TOPIC).partitions[0], 2)
         brokers.fault(FetchRequest, times=2, edit=nothing)
         assert offsets_of(await collect(reader.read(TOPIC))) == [0, 1]
@@ -86,7 +86,7 @@ async def test_an_offset_that_is_not_in_the_log(offset: int, says_why: bool) -> 
         rows = tuple(replace(row, offset=5) for row in answer.topics[0].partitions)
         return replace(answer, topics=(replace(answer.topics[0], partitions=rows),))
 
-    async with FakeBrokers() as brokers, new_reader(brokers) as reader:
+    async with FakeCluster() as brokers, new_reader(brokers) as reader:
         fill(brokers.create_topic(TOPIC, 2).partitions[1], 10)
         brokers.fault(FetchRequest, error=ErrorCode.OFFSET_OUT_OF_RANGE)
         async with aclosing(reader.read(TOPIC, start={1: offset})) as records:
@@ -102,7 +102,7 @@ async def test_an_offset_that_is_not_in_the_log(offset: int, says_why: bool) -> 
 
 
 async def test_a_topic_that_is_replaced_or_deleted() -> None:
-    async with FakeBrokers() as brokers, new_reader(brokers, max_partition_fetch_bytes=1) as reader:
+    async with FakeCluster() as brokers, new_reader(brokers, max_partition_fetch_bytes=1) as reader:
         fill(brokers.create_topic(TOPIC).partitions[0], 5)
         records = reader.read(TOPIC)
         await anext(records)
@@ -119,7 +119,7 @@ async def test_a_topic_that_is_replaced_or_deleted() -> None:
 async def test_corrupt_batches_are_told() -> None:
     batch = bytearray(stored_batch([b"value"]))
     batch[-3] ^= 1
-    async with FakeBrokers() as brokers, new_reader(brokers) as reader:
+    async with FakeCluster() as brokers, new_reader(brokers) as reader:
         partition = brokers.create_topic(TOPIC).partitions[0]
         fill(partition, 1)
 
@@ -136,7 +136,7 @@ async def test_corrupt_batches_are_told() -> None:
 async def test_an_answer_over_the_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("aioprod.reader.reader.FRAME_SIZE_MAX", 5000)
     monkeypatch.setattr("aioprod.reader.reader._ANSWER_OVERHEAD", 1000)
-    async with FakeBrokers() as brokers:
+    async with FakeCluster() as brokers:
         store(brokers.create_topic(TOPIC).partitions[0], stored_batch([bytes(6000)]))
         async with new_reader(brokers, fetch_max_bytes=6000) as reader:
             assert len(await collect(reader.read(TOPIC))) == 1

@@ -19,7 +19,7 @@ from aioprod.errors import (
 from aioprod.messages import FetchRequest
 from aioprod.reader import Reader, ReaderConfig, read
 from aioprod.serializers import StringDeserializer
-from tests.support.fake_broker import FakeBrokers
+from aioprod.testing import FakeCluster
 from tests.support.sessions import FAST, collect, new_reader, tasks_beside
 from tests.support.stored_batches import fill, store, stored_batch
 
@@ -63,14 +63,14 @@ async def awaited(data: bytes) -> str:
 )
 async def test_deserializers(key_deserializer: Any, value_deserializer: Any, key: object, value: object) -> None:
     options = {"key_deserializer": key_deserializer, "value_deserializer": value_deserializer}
-    async with FakeBrokers() as brokers, new_reader(brokers, **options) as reader:
+    async with FakeCluster() as brokers, new_reader(brokers, **options) as reader:
         store(brokers.create_topic(TOPIC).partitions[0], stored_batch([b"[7]", None], key=b"7"))
         assert [(record.key, record.value) async for record in reader.read(TOPIC)] == [(key, value), (key, None)]
 
 
 async def test_a_deserializer_is_configured_and_closed() -> None:
     upper = Upper()
-    async with FakeBrokers() as brokers:
+    async with FakeCluster() as brokers:
         store(brokers.create_topic(TOPIC).partitions[0], stored_batch([b"v"]))
         options: dict[str, Any] = {"value_deserializer": upper, "client_id": "me"}
         records = read(TOPIC, bootstrap_servers=brokers.bootstrap, **options)
@@ -79,7 +79,7 @@ async def test_a_deserializer_is_configured_and_closed() -> None:
 
 
 async def test_a_record_that_can_not_be_deserialized() -> None:
-    async with FakeBrokers() as brokers, new_reader(brokers, value_deserializer=json.loads) as reader:
+    async with FakeCluster() as brokers, new_reader(brokers, value_deserializer=json.loads) as reader:
         store(brokers.create_topic(TOPIC).partitions[0], stored_batch([b"1", b"x"]))
         records = reader.read(TOPIC)
         assert (await anext(records)).value == 1
@@ -120,7 +120,7 @@ def test_a_config_object_is_taken() -> None:
 
 
 async def test_a_partition_that_does_not_exist() -> None:
-    async with FakeBrokers() as brokers, new_reader(brokers) as reader:
+    async with FakeCluster() as brokers, new_reader(brokers) as reader:
         brokers.create_topic(TOPIC)
         with pytest.raises(ConfigError, match="partitions names partition 1: topic 'orders' has 0 to 0"):
             await collect(reader.read(TOPIC, partitions=[1]))
@@ -129,7 +129,7 @@ async def test_a_partition_that_does_not_exist() -> None:
 
 
 async def test_an_unreachable_cluster() -> None:
-    async with FakeBrokers() as brokers:
+    async with FakeCluster() as brokers:
         servers = brokers.bootstrap
     before = asyncio.all_tasks()
     with pytest.raises(MetadataTimeoutError, match=servers):
@@ -138,7 +138,7 @@ async def test_an_unreachable_cluster() -> None:
 
 
 async def test_an_iterator_that_is_closed_early_leaves_nothing() -> None:
-    async with FakeBrokers(3) as brokers:
+    async with FakeCluster(3) as brokers:
         for partition in brokers.create_topic(TOPIC, 6).partitions:
             fill(partition, 20)
         held = brokers.fault(FetchRequest, node=2, hold=True)
@@ -158,7 +158,7 @@ async def test_an_iterator_that_is_closed_early_leaves_nothing() -> None:
 
 
 async def test_an_iterator_that_is_cancelled_leaves_nothing() -> None:
-    async with FakeBrokers() as brokers:
+    async with FakeCluster() as brokers:
         fill(brokers.create_topic(TOPIC).partitions[0], 20)
         held = brokers.fault(FetchRequest, hold=True)
         before = asyncio.all_tasks()
@@ -172,7 +172,7 @@ async def test_an_iterator_that_is_cancelled_leaves_nothing() -> None:
 
 
 async def test_a_reader_is_used_while_it_is_open() -> None:
-    async with FakeBrokers() as brokers:
+    async with FakeCluster() as brokers:
         fill(brokers.create_topic(TOPIC).partitions[0], 20)
         reader = new_reader(brokers, max_partition_fetch_bytes=1)
         with pytest.raises(UsageError, match="This reader is not started"):
@@ -187,7 +187,7 @@ async def test_a_reader_is_used_while_it_is_open() -> None:
 
 
 async def test_one_reader_reads_several_topics_at_once() -> None:
-    async with FakeBrokers(2) as brokers, new_reader(brokers, max_partition_fetch_bytes=1) as reader:
+    async with FakeCluster(2) as brokers, new_reader(brokers, max_partition_fetch_bytes=1) as reader:
         for name in ("a", "b"):
             for partition in brokers.create_topic(name, 3).partitions:
                 fill(partition, 10)

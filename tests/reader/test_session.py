@@ -18,13 +18,13 @@ from aioprod.errors import (
 )
 from aioprod.messages import ApiVersionsRequest, MetadataRequest
 from aioprod.reader.session import check_topic_name
+from aioprod.testing import FakeCluster
 from aioprod.types import TopicPartition
-from tests.support.fake_broker import FakeBrokers
 from tests.support.sessions import new_session, running_session
 
 
 async def test_it_lives_once() -> None:
-    async with FakeBrokers() as brokers:
+    async with FakeCluster() as brokers:
         session = new_session(brokers)
         with pytest.raises(UsageError, match="This reader is not started"):
             _ = session.client
@@ -38,20 +38,20 @@ async def test_it_lives_once() -> None:
 
 
 async def test_a_start_that_fails_leaves_nothing() -> None:
-    async with FakeBrokers() as brokers:
+    async with FakeCluster() as brokers:
         brokers.fault(ApiVersionsRequest, times=None, silent=True)
         before = asyncio.all_tasks()
         with pytest.raises(MetadataTimeoutError, match="described the cluster"):
             await new_session(brokers, default_api_timeout_ms=20).start()
         assert not [task for task in asyncio.all_tasks() - before if "FakeBroker" not in repr(task)]
-    async with FakeBrokers() as brokers:
+    async with FakeCluster() as brokers:
         brokers.fault(ApiVersionsRequest, times=None, reply=b"HTTP/1.1 400 Bad Request")
         with pytest.raises(ProtocolError, match="HTTP"):
             await new_session(brokers).start()
 
 
 async def test_another_loop_is_refused() -> None:
-    async with FakeBrokers() as brokers, running_session(brokers) as session:
+    async with FakeCluster() as brokers, running_session(brokers) as session:
 
         async def use() -> None:
             with pytest.raises(UsageError, match="another event loop"):
@@ -68,7 +68,7 @@ def test_names_that_no_topic_has() -> None:
 
 
 async def test_partitions_are_asked_for_each_time() -> None:
-    async with FakeBrokers(2) as brokers, running_session(brokers) as session:
+    async with FakeCluster(2) as brokers, running_session(brokers) as session:
         topic = brokers.create_topic("orders", 2)
         assert [info.partition for info in await session.partitions("orders")] == [0, 1]
         topic.partitions.append(topic.partitions[0])
@@ -77,14 +77,14 @@ async def test_partitions_are_asked_for_each_time() -> None:
 
 
 async def test_a_topic_may_be_unknown_for_a_moment() -> None:
-    async with FakeBrokers() as brokers, running_session(brokers) as session:
+    async with FakeCluster() as brokers, running_session(brokers) as session:
         brokers.create_topic("orders")
         brokers.fault(MetadataRequest, times=UNKNOWN_ATTEMPTS - 1, error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         assert len(await session.partitions("orders")) == 1
 
 
 async def test_topics_that_can_not_be_described() -> None:
-    async with FakeBrokers() as brokers, running_session(brokers) as session:
+    async with FakeCluster() as brokers, running_session(brokers) as session:
         with pytest.raises(UnknownTopicError, match="Topic 'orders' does not exist"):
             await session.partitions("orders")
         assert "orders" not in session.client.metadata.wanted
@@ -100,7 +100,7 @@ async def test_topics_that_can_not_be_described() -> None:
 
 
 async def test_a_cluster_that_says_nothing_useful() -> None:
-    async with FakeBrokers() as brokers, running_session(brokers) as session:
+    async with FakeCluster() as brokers, running_session(brokers) as session:
         session.timeout_s = 0.05
         brokers.create_topic("orders")
         brokers.fault(MetadataRequest, times=None, error=ErrorCode.LEADER_NOT_AVAILABLE)
@@ -109,7 +109,7 @@ async def test_a_cluster_that_says_nothing_useful() -> None:
 
 
 async def test_waiting_for_leaders() -> None:
-    async with FakeBrokers() as brokers, running_session(brokers) as session:
+    async with FakeCluster() as brokers, running_session(brokers) as session:
         topic = brokers.create_topic("orders", 2)
         brokers.fault(MetadataRequest, times=UNKNOWN_ATTEMPTS + 3, error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         await session.wait_for_leaders("orders", session.clock() + 30)
@@ -123,7 +123,7 @@ async def test_waiting_for_leaders() -> None:
 
 
 async def test_who_waits_hears_of_a_close_and_of_a_failure() -> None:
-    async with FakeBrokers() as brokers:
+    async with FakeCluster() as brokers:
         session = new_session(brokers)
         await session.start()
         waiting = asyncio.ensure_future(session.change(30.0))
@@ -141,7 +141,7 @@ async def test_who_waits_hears_of_a_close_and_of_a_failure() -> None:
 
 
 async def test_a_change_is_news_or_what_else_is_waited_for() -> None:
-    async with FakeBrokers() as brokers, running_session(brokers) as session:
+    async with FakeCluster() as brokers, running_session(brokers) as session:
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         done.set_result(None)
         await session.change(float("inf"), [done])

@@ -13,9 +13,9 @@ from aioprod.messages import MetadataRequest
 from aioprod.net.connection import BrokerConnection, ConnectionOwner
 from aioprod.net.settings import ClientSettings
 from aioprod.net.transport import open_connection
+from aioprod.testing import FakeCluster
 from aioprod.wire.codec import encode
 from tests.support.clients import Clock
-from tests.support.fake_broker import FakeBrokers
 
 ALL = MetadataRequest(topics=None)
 SETTINGS = ClientSettings(bootstrap=())
@@ -73,7 +73,7 @@ async def connect(address: tuple[str, int], clock: Clock, owner: Owner) -> Broke
 
 
 @contextlib.asynccontextmanager
-async def connected(brokers: FakeBrokers) -> AsyncIterator[tuple[BrokerConnection, Owner, Clock]]:
+async def connected(brokers: FakeCluster) -> AsyncIterator[tuple[BrokerConnection, Owner, Clock]]:
     owner, clock = Owner(), Clock()
     connection = await connect(brokers[1].address, clock, owner)
     await owner.ready.wait()

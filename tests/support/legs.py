@@ -23,7 +23,6 @@ __all__ = ["Leg", "legs", "same"]
 LEFT_OUT = ("aioprod.testing.plugin", "aioprod.config.__main__")
 SUPPORT = (
     "tests.support.accumulators",
-    "tests.support.fake_broker",
     "tests.support.messages",
     "tests.support.producers",
     "tests.support.sequence_model",

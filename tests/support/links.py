@@ -15,8 +15,8 @@ from aioprod.messages import MetadataRequest
 from aioprod.net.pool import BrokerLink, LinkEvents, Surroundings
 from aioprod.net.settings import ClientSettings
 from aioprod.net.tasks import Supervisor
+from aioprod.testing import FakeCluster
 from tests.support.clients import FAST, Clock
-from tests.support.fake_broker import FakeBrokers
 
 ALL = MetadataRequest(topics=None)
 
@@ -97,7 +97,7 @@ async def bench(node: Node, **options: Any) -> AsyncIterator[Bench]:
     assert not made.events.failures
 
 
-def node_of(brokers: FakeBrokers, broker: int = 1, node_id: int = 1) -> Node:
+def node_of(brokers: FakeCluster, broker: int = 1, node_id: int = 1) -> Node:
     return Node(node_id, *brokers[broker].address)
 
 

@@ -13,7 +13,7 @@ from aioprod.errors import AioprodError
 from aioprod.messages import ProduceRequest
 from aioprod.producer.clock import Clock
 from aioprod.records.parser import parse_batches
-from tests.support.fake_broker import FakeBrokers
+from aioprod.testing import FakeCluster
 
 PATIENCE_S = 20.0
 """After this long a test that waits for something has failed; none depends on how long anything takes."""
@@ -47,7 +47,7 @@ def new_producer(bootstrap: str | None, *, clock: ShiftedClock | None = None, **
 
 @contextlib.asynccontextmanager
 async def running(
-    brokers: FakeBrokers, *, clock: ShiftedClock | None = None, close_s: float | None = 5.0, **options: Any
+    brokers: FakeCluster, *, clock: ShiftedClock | None = None, close_s: float | None = 5.0, **options: Any
 ) -> AsyncIterator[Producer]:
     """A started producer; it is closed within `close_s` seconds at the end, and may leave no task and nothing held."""
     before = asyncio.all_tasks()
@@ -85,7 +85,7 @@ async def turns(count: int = 20) -> None:
         await asyncio.sleep(0)
 
 
-def produced(brokers: FakeBrokers) -> list[list[tuple[str, int, list[bytes | None]]]]:
+def produced(brokers: FakeCluster) -> list[list[tuple[str, int, list[bytes | None]]]]:
     """What each Produce request carried: topic (empty where the request has its id only), partition and values."""
     return [
         [

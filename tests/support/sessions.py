@@ -10,20 +10,20 @@ from typing import Any, Final
 from aioprod.reader import Reader
 from aioprod.reader.session import Session
 from aioprod.reader.settings import SessionConfig
+from aioprod.testing import FakeCluster
 from aioprod.types import ConsumedRecord
-from tests.support.fake_broker import FakeBrokers
 
 FAST: Final[dict[str, Any]] = {"retry_backoff_ms": 1, "retry_backoff_max_ms": 10, "reconnect_backoff_ms": 1}
 
 
-def new_session(brokers: FakeBrokers, **options: Any) -> Session:
+def new_session(brokers: FakeCluster, **options: Any) -> Session:
     """A session that is not started."""
     return Session(SessionConfig.from_options(bootstrap_servers=brokers.bootstrap, **{**FAST, **options}), "reader")
 
 
 @asynccontextmanager
 async def running_session(
-    brokers: FakeBrokers, *, clock: Callable[[], float] | None = None, **options: Any
+    brokers: FakeCluster, *, clock: Callable[[], float] | None = None, **options: Any
 ) -> AsyncIterator[Session]:
     """A started session, closed at the end of the block."""
     session = new_session(brokers, **options)
@@ -35,7 +35,7 @@ async def running_session(
         await session.close()
 
 
-def new_reader(brokers: FakeBrokers, **options: Any) -> Reader:
+def new_reader(brokers: FakeCluster, **options: Any) -> Reader:
     """A reader that is not started."""
     return Reader(brokers.bootstrap, **{**FAST, **options})
 
