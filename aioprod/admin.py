@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
-from types import TracebackType
-from typing import Any, Final, NamedTuple, Self, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from aioprod.cluster import PartitionInfo
 from aioprod.errors import AioprodError, BrokerConnectionError, ErrorCode, ProtocolError, RequestTimedOutError
@@ -21,7 +20,7 @@ from aioprod.messages.create_topics import CreatableTopic, CreatableTopicConfig,
 from aioprod.messages.delete_topics import DeletableTopicResult
 from aioprod.reader.offsets import At, topic_offsets
 from aioprod.reader.refusals import UNKNOWN_TOPIC_CODES, refusal
-from aioprod.reader.session import Session, check_topic_name
+from aioprod.reader.session import Session, SessionUser, check_topic_name
 from aioprod.reader.settings import SessionConfig
 from aioprod.types import TopicPartition
 from aioprod.wire.schema import Request, Response
@@ -48,7 +47,7 @@ class DeleteByName(DeleteTopicsRequest):
     VERSIONS = (1, 5)
 
 
-class Admin:
+class Admin(SessionUser):
     """Looks after topics from one event loop; use it as `async with Admin("host:9092") as admin`.
 
     `options` are fields of `SessionConfig` (Java's names in snake_case); they win over those of `config`. Raises
@@ -68,25 +67,6 @@ class Admin:
             options["bootstrap_servers"] = bootstrap_servers
         self.config = SessionConfig.from_options(**options) if config is None else config.replace(**options)
         self._session = Session(self.config, "admin client")
-
-    # --- life
-
-    async def start(self) -> None:
-        """Connect to the cluster; raises what `Session.start` raises."""
-        await self._session.start()
-
-    async def close(self) -> None:
-        """Close all connections."""
-        await self._session.close()
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
 
     # --- topics
 

@@ -3,16 +3,16 @@ cimport cython
 from aioprod.core.accumulator cimport Accumulator
 from aioprod.core.batch cimport Batch
 from aioprod.core.partition cimport BrokerQueue, Partition
-from aioprod.core.sequences cimport Sequences
 
 
 @cython.locals(
     partition=Partition, batch=Batch, open_batch=Batch, batches=list, size=Py_ssize_t, raw=Py_ssize_t, _=Py_ssize_t,
-    sequences=Sequences,
 )
 cpdef list drain(
     Accumulator accumulator, BrokerQueue queue, double now, Py_ssize_t size_max, Py_ssize_t raw_max, bint unfinished
 )
+
+cdef bint may_send(Accumulator accumulator, Partition partition, double now) except -1
 
 cdef bint is_prepared(Accumulator accumulator, Batch batch) except -1
 

@@ -28,11 +28,9 @@ def drain(
     queue.round += 1
     batches: list[Batch] = []
     size = raw = 0
-    sequences = accumulator.sequences
     for _ in range(len(queue.ready)):
         partition = queue.ready[0]
-        if partition.muted(now) or (sequences is not None and not sequences.admits(partition)):
-            # What it had on the wire failed after it was listed, or the transaction does not have it yet.
+        if not may_send(accumulator, partition, now):
             queue.ready.popleft()
             partition.listed = False
             continue
@@ -52,7 +50,7 @@ def drain(
         open_batch = partition.open
         if partition.round == queue.round or open_batch is None:
             continue
-        if partition.muted(now) or (sequences is not None and not sequences.admits(partition)):
+        if not may_send(accumulator, partition, now):
             queue.unfinished.pop(partition)
             continue
         size += open_batch.builder.size
@@ -66,6 +64,12 @@ def drain(
             size -= open_batch.builder.size
             raw -= open_batch.builder.size
     return batches
+
+
+def may_send(accumulator: Accumulator, partition: Partition, now: float) -> bool:
+    """Whether a partition that was listed may still send: not if what it had on the wire failed since, or if the
+    transaction does not have it yet."""
+    return not partition.muted(now) and (accumulator.sequences is None or accumulator.sequences.admits(partition))
 
 
 def is_prepared(accumulator: Accumulator, batch: Batch) -> bool:

@@ -15,11 +15,11 @@ from aioprod.core.batch import Batch
 if TYPE_CHECKING:
     from aioprod.core.partition import Topic
 
-__all__ = ["FIRST_FLEXIBLE", "FIRST_IMPLICIT", "FIRST_WITH_TOPIC_IDS", "encode_produce", "topic_key"]
+__all__ = ["FIRST_FLEXIBLE", "FIRST_THAT_JOINS", "FIRST_WITH_TOPIC_IDS", "encode_produce", "topic_key"]
 
 FIRST_FLEXIBLE = 9
 FIRST_WITH_TOPIC_IDS = 13
-FIRST_IMPLICIT = 12
+FIRST_THAT_JOINS = 12
 ACKS_AND_TIMEOUT = struct.Struct(">hi")
 
 

@@ -153,23 +153,17 @@ class Engine:
             room_freed=self.room.freed,
             watch_unseen=self._sender.watch_unseen,
         )
-
-        def backoff(step: int) -> float:
-            return client_settings.retry_backoff.delay_s(step, self.random)
-
         self.outcomes = Outcomes(
             settings,
             accumulator=self.accumulator,
             delivery=self.delivery,
             meters=self.meters,
             explainer=Explainer(settings, accumulator=self.accumulator, client=self.client, clock=self.clock),
-            backoff=backoff,
+            backoff=self.client.backoff_s,
             wake=self._sender.wake,
         )
         if config.enable_idempotence and not settings.transactional:
-            self._identity = IdentityKeeper(
-                self.client, self.accumulator, loop=loop, clock=self.clock, backoff=backoff, on_failure=self.fail
-            )
+            self._identity = IdentityKeeper(self.client, self.accumulator, loop=loop, on_failure=self.fail)
         self.topics = Topics(
             self.accumulator,
             self.delivery,

@@ -35,7 +35,7 @@ TIMEOUT_WITHOUT_TRANSACTIONS_MS = 2**31 - 1
 class IdentityKeeper:
     """Asks for the producer id at the start, and for another one when the epochs of that are used up.
 
-    `backoff` maps the number of failed attempts to seconds; `on_failure` is called with what nobody expected.
+    `on_failure` is called with what nobody expected.
     """
 
     def __init__(
@@ -44,15 +44,11 @@ class IdentityKeeper:
         accumulator: Accumulator,
         *,
         loop: asyncio.AbstractEventLoop,
-        clock: Callable[[], float],
-        backoff: Callable[[int], float],
         on_failure: Callable[[BaseException], None],
     ) -> None:
         self._client = client
         self._accumulator = accumulator
         self._loop = loop
-        self._clock = clock
-        self._backoff = backoff
         self._on_failure = on_failure
         self._renewal: asyncio.Task[None] | None = None
         assert accumulator.sequences is not None
@@ -88,7 +84,7 @@ class IdentityKeeper:
                     raise
                 heard(error)
             attempts += 1
-            await asyncio.sleep(self._backoff(attempts - 1))
+            await asyncio.sleep(self._client.backoff_s(attempts - 1))
 
     async def _ask(self) -> None:
         message = InitProducerIdRequest(
@@ -109,7 +105,7 @@ class IdentityKeeper:
         if code != ErrorCode.NONE:
             name = code.name if isinstance(code, ErrorCode) else str(code)
             raise BrokerError(f"A broker answered {name} when asked for a producer id.", code=code, hint=OFF)
-        adopt(self._accumulator, answer.producer_id, answer.producer_epoch, self._clock())
+        adopt(self._accumulator, answer.producer_id, answer.producer_epoch, self._client.now())
 
     def _renew(self) -> None:
         """The epochs are used up: partitions wait for another id, their records for no longer than their deadline."""

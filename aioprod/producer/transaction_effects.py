@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from aioprod.core.accumulator import Accumulator
 from aioprod.core.lifecycle import adopt, go_on
 from aioprod.core.partition import Partition
-from aioprod.core.produce import FIRST_IMPLICIT
+from aioprod.core.produce import FIRST_THAT_JOINS
 from aioprod.core.sequences import Sequences
 from aioprod.errors import AioprodError
 from aioprod.messages import ProduceRequest
@@ -64,7 +64,7 @@ class Effects:
     def begin(self, implicit: bool) -> None:
         """Another transaction begins: each partition has to join it, `implicit` by its first Produce request."""
         self.outcomes.given_up = None
-        self.sender.limit_produce(ProduceRequest.VERSIONS[1] if implicit else FIRST_IMPLICIT - 1)
+        self.sender.limit_produce(ProduceRequest.VERSIONS[1] if implicit else FIRST_THAT_JOINS - 1)
         self.sequences.transaction += 1
         self.guard.era += 1
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from random import Random
-from types import TracebackType
-from typing import Any, NoReturn, Self
+from typing import Any, NoReturn
 
 from aioprod.core.transaction_codes import Meaning
 from aioprod.errors import (
@@ -27,7 +26,7 @@ from aioprod.producer.participation import FIRST_IMPLICIT
 from aioprod.producer.session_settings import TransactionSessionConfig
 from aioprod.producer.standing import Standing, standing_of
 from aioprod.reader.group_offsets import stable_offsets
-from aioprod.reader.session import Session
+from aioprod.reader.session import Session, SessionUser
 from aioprod.types import OffsetAndMetadata, TopicPartition
 
 __all__ = ["TransactionSession"]
@@ -43,7 +42,7 @@ _LOST = frozenset(
 """Codes that brokers give to a transaction that has timed out as well as to one that somebody took over."""
 
 
-class TransactionSession:
+class TransactionSession(SessionUser):
     """Begins, and ends, transactions in which other processes produce; low-level, see docs/transaction-session.md.
 
         async with TransactionSession("host:9092", transactional_id="load-7") as session:
@@ -84,7 +83,7 @@ class TransactionSession:
 
     async def start(self) -> None:
         """Connect to the cluster; raises MetadataTimeoutError when no bootstrap server answers."""
-        await self._session.start()
+        await super().start()
         client = self._session.client
         random = Random()  # noqa: S311  # for jitter
         self._coordination = Coordination(client, self._id, self.config.transaction_timeout_ms, random)
@@ -92,16 +91,7 @@ class TransactionSession:
 
     async def close(self) -> None:
         """Close all connections. An open transaction stays open: it ends by its time-out, or by the next `begin`."""
-        await self._session.close()
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
+        await super().close()
 
     @property
     def handle(self) -> TransactionHandle | None:

@@ -6,8 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import replace
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from aioprod.config import instantiate
 from aioprod.errors import BrokerError, ConfigError, ErrorCode, SerializationError
@@ -16,7 +15,7 @@ from aioprod.reader.bounds import Bound, Selection
 from aioprod.reader.fetching import FetchedBatch, Fetching, Position, unpacked
 from aioprod.reader.leaders import LeaderRequests
 from aioprod.reader.offsets import EARLIEST, LATEST, At, look_up, topic_offsets
-from aioprod.reader.session import Session
+from aioprod.reader.session import Session, SessionUser
 from aioprod.reader.settings import ISOLATION_LEVELS, ReaderConfig
 from aioprod.serializers import Deserializer
 from aioprod.types import ConsumedRecord, TopicPartition
@@ -31,7 +30,7 @@ _SLICE_S: Final = 0.005
 """After so long without a turn the event loop gets one: decoding records does not wait for anything by itself."""
 
 
-class Reader:
+class Reader(SessionUser):
     """Reads topics from one event loop; use it as `async with Reader("host:9092") as reader`.
 
     `options` are fields of `ReaderConfig` (Java's names in snake_case); they win over those of `config`. `isolation`
@@ -68,25 +67,12 @@ class Reader:
 
     # --- life
 
-    async def start(self) -> None:
-        """Connect to the cluster; raises what `Session.start` raises."""
-        await self._session.start()
-
     async def close(self) -> None:
         """Close all connections; iterators that are not at their end raise UsageError from then on."""
-        await self._session.close()
+        await super().close()
         for deserializer in (self._key_deserializer, self._value_deserializer):
             if deserializer is not None:
                 deserializer.close()
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
 
     # --- reading
 

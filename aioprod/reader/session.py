@@ -7,7 +7,8 @@ import math
 import time
 from collections.abc import Callable, Iterable
 from random import Random
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 from aioprod.cluster import Metadata, MetadataUpdate, PartitionInfo
 from aioprod.cluster.names import topic_name_error
@@ -21,7 +22,7 @@ from aioprod.errors import (
 from aioprod.net import BrokerLink, Client, ClientListener, ClientSettings
 from aioprod.reader.settings import SessionConfig
 
-__all__ = ["Session", "check_topic_name"]
+__all__ = ["Session", "SessionUser", "check_topic_name"]
 
 
 def check_topic_name(topic: object) -> None:
@@ -183,3 +184,26 @@ class Session(ClientListener):
         if left_s <= 0.0:
             raise MetadataTimeoutError(f"No broker could {doing} topic {topic!r} in time: {self.client.describe()}.")
         await self.change(left_s)
+
+
+class SessionUser:
+    """Whoever asks a cluster through a `Session`: an async context manager that starts and closes it."""
+
+    _session: Session
+
+    async def start(self) -> None:
+        """Connect to the cluster; raises what `Session.start` raises."""
+        await self._session.start()
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._session.close()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()

@@ -306,4 +306,7 @@ def test_a_partition_is_held_until_the_transaction_has_it() -> None:
 def test_random_faults(seed: int) -> None:
     random = Random(seed)
     options = {"in_flight_max": random.choice((1, 2, 5)), "epoch": random.choice((0, EPOCH_MAX - 1))}
-    random_run(random, 200, retries=random.choice((0, 3, 1000)), sequence=random.choice((0, 2**31 - 50)), **options)
+    model = random_run(
+        random, 200, retries=random.choice((0, 3, 1000)), sequence=random.choice((0, 2**31 - 50)), **options
+    )
+    assert len(model.told.delivered) + len(model.told.failed) == model.sent

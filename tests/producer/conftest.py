@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Callable, Mapping
 
 import pytest
@@ -48,28 +49,31 @@ async def three_brokers() -> AsyncIterator[FakeCluster]:
         yield brokers
 
 
+@contextlib.asynccontextmanager
+async def transactional(brokers: int, version: int) -> AsyncIterator[FakeCluster]:
+    """Brokers of a transaction version that take a moment to write markers, and a topic "t" of three partitions."""
+    async with FakeCluster(brokers, transaction_version=version) as cluster:
+        cluster.create_topic("t", 3)
+        cluster.state.transactions.marker_delay_s = MARKER_DELAY_S
+        yield cluster
+
+
 @pytest.fixture(params=[2, 1], ids=["implicit", "explicit"])
 async def cluster(request: pytest.FixtureRequest) -> AsyncIterator[FakeCluster]:
     """Three brokers and a topic "t" of three partitions."""
-    async with FakeCluster(3, transaction_version=request.param) as cluster:
-        cluster.create_topic("t", 3)
-        cluster.state.transactions.marker_delay_s = MARKER_DELAY_S
+    async with transactional(3, request.param) as cluster:
         yield cluster
 
 
 @pytest.fixture
 async def implicit() -> AsyncIterator[FakeCluster]:
     """One broker of transaction version 2."""
-    async with FakeCluster(transaction_version=2) as cluster:
-        cluster.create_topic("t", 3)
-        cluster.state.transactions.marker_delay_s = MARKER_DELAY_S
+    async with transactional(1, 2) as cluster:
         yield cluster
 
 
 @pytest.fixture
 async def explicit() -> AsyncIterator[FakeCluster]:
     """One broker of transaction version 1."""
-    async with FakeCluster(transaction_version=1) as cluster:
-        cluster.create_topic("t", 3)
-        cluster.state.transactions.marker_delay_s = MARKER_DELAY_S
+    async with transactional(1, 1) as cluster:
         yield cluster

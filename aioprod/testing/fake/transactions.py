@@ -150,6 +150,14 @@ class Transactions(dict[str, Transaction]):
             return False
         return True
 
+    def _owned(self, transactional_id: str, producer_id: int, epoch: int) -> tuple[Transaction | None, ErrorCode]:
+        """The transaction of that owner, None with the reason when it is not the owner's or not at rest."""
+        one = self.get(transactional_id)
+        if one is None:
+            return None, ErrorCode.INVALID_PRODUCER_ID_MAPPING
+        refusal = one.refusal(producer_id, epoch)
+        return (one if refusal == ErrorCode.NONE else None), refusal
+
     # -- what belongs to a transaction -------------------------------------------------------------------------------
 
     def add(
@@ -162,11 +170,8 @@ class Transactions(dict[str, Transaction]):
         groups: Iterable[str] = (),
     ) -> Outcome:
         """Add partitions, and groups that offsets will be committed for; the first begin the transaction."""
-        one = self.get(transactional_id)
+        one, refusal = self._owned(transactional_id, producer_id, epoch)
         if one is None:
-            return Outcome(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-        refusal = one.refusal(producer_id, epoch)
-        if refusal != ErrorCode.NONE:
             return Outcome(refusal)
         if one.state is not State.ONGOING:
             one.state = State.ONGOING
@@ -186,11 +191,8 @@ class Transactions(dict[str, Transaction]):
         groups: Iterable[str] = (),
     ) -> Outcome:
         """Whether partitions and groups were added to the transaction."""
-        one = self.get(transactional_id)
-        if one is None:
-            return Outcome(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-        refusal = one.refusal(producer_id, epoch)
-        if refusal == ErrorCode.NONE and not (one.partitions.issuperset(partitions) and one.groups.issuperset(groups)):
+        one, refusal = self._owned(transactional_id, producer_id, epoch)
+        if one is not None and not (one.partitions.issuperset(partitions) and one.groups.issuperset(groups)):
             refusal = ErrorCode.TRANSACTION_ABORTABLE
         return Outcome(refusal)
 
