@@ -1,0 +1,1 @@
+"""The data pipeline on Spark: sink, source, exactly-once delivery, and the jobs load, audit and plan."""
