@@ -23,6 +23,7 @@ AioprodError
 │   └── CorruptRecordError        a record batch is malformed or its checksum is wrong
 ├── UnsupportedVersionError       the broker and aioprod share no version of a request
 ├── BrokerError                   a broker answered with an error code
+├── UndeliveredRowsError          rows of a Spark job could not be delivered
 └── DeliveryError                 an accepted record did not arrive; always one of the three:
     ├── NotSentError              it never left this process: safe to send again
     ├── UnknownOutcomeError       it was sent and the answer was lost: it may be stored
@@ -61,6 +62,7 @@ __all__ = [
     "SerializationError",
     "TransactionAbortedError",
     "TransactionUnknownError",
+    "UndeliveredRowsError",
     "UnknownOutcomeError",
     "UnknownTopicError",
     "UnsupportedVersionError",
@@ -212,6 +214,10 @@ class BrokerError(AioprodError):
     def __init__(self, message: str, *, code: ErrorCode | int, hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
         self.code = code
+
+
+class UndeliveredRowsError(AioprodError):
+    """Rows of a Spark job could not be delivered; the message names the first of them."""
 
 
 class DeliveryError(AioprodError):

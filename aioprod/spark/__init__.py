@@ -1,1 +1,25 @@
-"""The data pipeline on Spark: sink, source, exactly-once delivery, and the jobs load, audit and plan."""
+"""The data pipeline on Spark: sink, source, exactly-once delivery, and the jobs load, audit and plan.
+
+    df.write.format("aioprod").option("kafka.bootstrap.servers", "host:9092").option("topic", "t").mode("append").save()
+
+Names are imported when they are used: most programs need few of them, and some of them much.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from aioprod.spark.datasource import AioprodSource, each_batch
+
+__all__ = ["AioprodSource", "each_batch"]
+
+_HOMES: Final = {"AioprodSource": "datasource", "each_batch": "datasource"}
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{home}"), name)

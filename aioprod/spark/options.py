@@ -1,0 +1,144 @@
+"""What users write as options: Spark's own, and settings of Kafka clients behind `kafka.`."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Self
+
+from aioprod.config import ClientConfig, ProducerConfig
+from aioprod.config._base import settings_of
+from aioprod.errors import ConfigError
+from aioprod.reader.settings import SessionConfig
+
+__all__ = ["AT_LEAST_ONCE", "EXACTLY_ONCE", "KafkaSettings", "SinkOptions", "divided", "truth"]
+
+_PREFIX: Final = "kafka."
+AT_LEAST_ONCE: Final = "at-least-once"
+EXACTLY_ONCE: Final = "exactly-once"
+
+_SPARK_ADDS: Final = frozenset({"checkpointlocation", "queryname"})
+"""Options of Spark itself, which it hands on to every data source."""
+
+_NOT_HERE: Final = {
+    "key.serializer": "columns are bytes or text already.",
+    "value.serializer": "columns are bytes or text already.",
+    "interceptor.classes": "rows go from Spark to Kafka as whole columns.",
+    "enable.idempotence": "it is always on.",
+    "transactional.id": 'write with option("delivery", "exactly-once") and option("transactional.id", ...).',
+}
+"""Producer settings that make no sense in a sink, with the reason that the user is told."""
+
+
+class KafkaSettings(Mapping[str, str]):
+    """Settings of a Kafka client by their Java names. Shows the names only: a value may be a secret."""
+
+    def __init__(self, settings: Mapping[str, str]) -> None:
+        self._settings = dict(settings)
+        if not self._settings.get("bootstrap.servers"):
+            raise ConfigError(
+                "The option kafka.bootstrap.servers is missing.", hint='Give it, as in "broker-1:9092,broker-2:9092".'
+            )
+
+    def __getitem__(self, name: str) -> str:
+        return self._settings[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._settings)
+
+    def __len__(self) -> int:
+        return len(self._settings)
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self._settings.items()))
+
+    def __repr__(self) -> str:
+        return f"KafkaSettings({', '.join(self._settings)})"
+
+    def producer(self) -> dict[str, Any]:
+        """As options of a Producer; raises ConfigError for what can't be used."""
+        for name, reason in _NOT_HERE.items():
+            if name in self:
+                raise ConfigError(f"The option kafka.{name} can't be set: {reason}")
+        config = ProducerConfig.from_dict(self)
+        return {name: getattr(config, name) for name in config.explicit}
+
+    def session(self) -> SessionConfig:
+        """The part of a producer's settings that a look at the cluster needs."""
+        known = settings_of(ClientConfig)
+        return SessionConfig.from_dict({name: value for name, value in self.items() if name.replace(".", "_") in known})
+
+
+def divided(given: Mapping[str, str], known: Collection[str]) -> tuple[dict[str, str], KafkaSettings]:
+    """The options of a data source, by their names in lower case, and the settings of Kafka among them.
+
+    Spark takes the case from all names. `known` are the source's own, as users write them. Raises ConfigError for
+    one that is not known, which suggests the nearest, and where kafka.bootstrap.servers is missing.
+    """
+    spelling = {name.lower(): name for name in known}
+    own: dict[str, str] = {}
+    kafka: dict[str, str] = {}
+    for name, value in given.items():
+        lower = name.lower()
+        if lower.startswith(_PREFIX):
+            kafka[lower.removeprefix(_PREFIX)] = value
+        elif lower in spelling:
+            own[lower] = value
+        elif lower not in _SPARK_ADDS:
+            raise ConfigError(f"{name!r} is not an option of aioprod.", hint=_suggestion(lower, known))
+    return own, KafkaSettings(kafka)
+
+
+def _suggestion(name: str, known: Iterable[str]) -> str:
+    settings = (_PREFIX + setting.replace("_", ".") for setting in settings_of(ProducerConfig))
+    names = {option.lower(): option for option in (*known, *settings)}
+    near = difflib.get_close_matches(name, names, n=1)
+    if near:
+        return f"Did you mean {names[near[0]]!r}?"
+    return "docs/spark.md lists the options; settings of Kafka begin with 'kafka.'."
+
+
+def truth(name: str, value: str) -> bool:
+    """An option that is true or false; raises ConfigError for another value."""
+    if value.lower() not in ("true", "false"):
+        raise ConfigError(f"The option {name} is {value!r}: it must be true or false.")
+    return value.lower() == "true"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkOptions:
+    """How rows are to be written. `topic` None: each row names its own, in a column.
+
+    `own` holds the options that only exactly-once delivery has, by their names in lower case. Raises ConfigError.
+    """
+
+    kafka: KafkaSettings
+    topic: str | None = None
+    include_headers: bool = True
+    delivery: str = AT_LEAST_ONCE
+    own: tuple[tuple[str, str], ...] = ()
+
+    KNOWN = ("topic", "includeHeaders", "delivery")
+    EXACTLY_ONCE = ("transactional.id", "marker.topic", "run.id", "whenMarkerIsMissing")
+
+    @classmethod
+    def from_spark(cls, given: Mapping[str, str]) -> Self:
+        """Of the options that a user gave to `df.write` or `df.writeStream`; raises ConfigError."""
+        own, kafka = divided(given, (*cls.KNOWN, *cls.EXACTLY_ONCE))
+        delivery = own.get("delivery", AT_LEAST_ONCE)
+        if delivery not in (AT_LEAST_ONCE, EXACTLY_ONCE):
+            raise ConfigError(f"The option delivery is {delivery!r}: it must be {AT_LEAST_ONCE} or {EXACTLY_ONCE}.")
+        once = [name for name in cls.EXACTLY_ONCE if name.lower() in own]
+        if once and delivery == AT_LEAST_ONCE:
+            raise ConfigError(
+                f"The option {once[0]} belongs to exactly-once delivery.", hint=f"delivery={EXACTLY_ONCE}"
+            )
+        kafka.producer()
+        return cls(
+            kafka=kafka,
+            topic=own.get("topic"),
+            include_headers=truth("includeHeaders", own.get("includeheaders", "true")),
+            delivery=delivery,
+            own=tuple((name.lower(), own[name.lower()]) for name in once),
+        )
