@@ -12,10 +12,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from aioprod.spark.datasource import AioprodSource, each_batch
+    from aioprod.spark.once import Transactions, exactly_once
 
-__all__ = ["AioprodSource", "each_batch"]
+__all__ = ["AioprodSource", "Transactions", "each_batch", "exactly_once"]
 
-_HOMES: Final = {"AioprodSource": "datasource", "each_batch": "datasource"}
+_HOMES: Final = {
+    "AioprodSource": "datasource",
+    "Transactions": "once",
+    "each_batch": "datasource",
+    "exactly_once": "once",
+}
 
 
 def __getattr__(name: str) -> Any:
