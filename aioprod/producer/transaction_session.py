@@ -124,6 +124,19 @@ class TransactionSession(SessionUser):
             )
             return self._handle
 
+    def resume(self, handle: TransactionHandle) -> None:
+        """Go on with a transaction that another session of this transactional id has begun, in whatever process.
+
+        That one must not end it as well: what it hears is then no more than a guess. No broker is asked. Raises
+        UsageError for the handle of another transactional id.
+        """
+        if handle.transactional_id != self._id:
+            raise UsageError(
+                f"A transaction of {handle.transactional_id!r} can't be ended by a session of {self._id!r}."
+            )
+        self._handle = handle
+        self._commit_tried = False
+
     async def send_offsets(self, offsets: Offsets, group: str | GroupMetadata) -> None:
         """Commit a group's offsets together with the transaction.
 

@@ -93,7 +93,7 @@ def divided(given: Mapping[str, str], known: Collection[str]) -> tuple[dict[str,
 def _suggestion(name: str, known: Iterable[str]) -> str:
     settings = (_PREFIX + setting.replace("_", ".") for setting in settings_of(ProducerConfig))
     names = {option.lower(): option for option in (*known, *settings)}
-    near = difflib.get_close_matches(name, names, n=1) or difflib.get_close_matches(_PREFIX + name, names, n=1)
+    near = difflib.get_close_matches(name, names, n=1)
     if near:
         return f"Did you mean {names[near[0]]!r}?"
     return "docs/spark.md lists the options; settings of Kafka begin with 'kafka.'."

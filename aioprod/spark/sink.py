@@ -11,7 +11,7 @@ from pyspark.sql import datasource
 from pyspark.sql.types import StructType
 
 from aioprod.admin import Admin
-from aioprod.errors import AioprodError, ConfigError, UsageError
+from aioprod.errors import ConfigError, UsageError
 from aioprod.spark import worker
 from aioprod.spark.columns import SinkColumns, sink_columns
 from aioprod.spark.options import SinkOptions
@@ -46,7 +46,8 @@ class Sink:
         picked = map(self.columns.pick, batches)
         try:
             return Delivered(written(result for _, result in sent(producer, picked, topic=self.options.topic)))
-        except AioprodError:
+        except BaseException:
+            # Whatever it was: what is left of this task's rows is nobody's any more.
             worker.forget(producer)
             raise
 

@@ -11,16 +11,26 @@ import asyncio
 import logging
 import os
 import threading
-from collections.abc import Coroutine, Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable, Coroutine, Hashable, Mapping
+from typing import Any, Protocol, TypeVar
 
 from aioprod.errors import AioprodError
 from aioprod.producer import Producer
 
-__all__ = ["forget", "producer", "run"]
+__all__ = ["connected", "forget", "producer", "run", "stop"]
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
+
+
+class Client(Protocol):
+    """What is kept connected: a producer, a reader."""
+
+    async def start(self) -> None: ...
+    async def close(self) -> object: ...
+
+
+C = TypeVar("C", bound=Client)
 
 
 class _Worker:
@@ -28,9 +38,10 @@ class _Worker:
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.producers: dict[frozenset[tuple[str, Any]], Producer] = {}
+        self.clients: dict[Hashable, Any] = {}
         self.loop = asyncio.new_event_loop()
-        threading.Thread(target=self.loop.run_forever, name="aioprod.spark", daemon=True).start()
+        self.thread = threading.Thread(target=self.loop.run_forever, name="aioprod.spark", daemon=True)
+        self.thread.start()
 
 
 _lock = threading.Lock()
@@ -65,29 +76,54 @@ def run(work: Coroutine[Any, Any, T]) -> T:
         raise
 
 
+def connected(key: Hashable, make: Callable[[], C]) -> C:
+    """The client of this process that was started under `key`, by the first who asked; raises what its start raises."""
+    here = _here()
+    with here.lock:
+        if key not in here.clients:
+            client = make()
+            run(client.start())
+            here.clients[key] = client
+        found: C = here.clients[key]
+        return found
+
+
 def producer(options: Mapping[str, Any]) -> Producer:
     """The connected producer of this process with these options of `Producer`; raises what its `start` raises."""
-    here = _here()
-    key = frozenset(options.items())
-    with here.lock:
-        if key not in here.producers:
-            here.producers[key] = run(_started(options))
-        return here.producers[key]
+    return connected((Producer, *sorted(options.items())), lambda: Producer(**options))
 
 
-async def _started(options: Mapping[str, Any]) -> Producer:
-    made = Producer(**options)
-    await made.start()
-    return made
-
-
-def forget(old: Producer) -> None:
-    """Close a producer that failed, with all that is left in it: the next task gets another one."""
+def forget(client: Client) -> None:
+    """Close a client that failed, with all that is left in it: the next task gets another one."""
     here = _here()
     with here.lock:
-        for key in [key for key, value in here.producers.items() if value is old]:
-            del here.producers[key]
+        for key in [key for key, value in here.clients.items() if value is client]:
+            del here.clients[key]
     try:
-        run(old.close(0))
+        run(_closed(client))
     except AioprodError as error:
-        log.debug("A producer that had failed did not close: %s", error)
+        log.debug("A client that had failed did not close: %s", error)
+
+
+async def _closed(client: Client) -> None:
+    """Wait for nothing: no task leaves records behind that anybody still counts on."""
+    await (client.close(0) if isinstance(client, Producer) else client.close())
+
+
+def stop() -> None:
+    """Close all clients and end the loop; whoever needs them again gets others."""
+    global _worker
+    with _lock:
+        here, _worker = _worker, None
+    if here is None:
+        return
+
+    async def end() -> None:
+        for client in here.clients.values():
+            await _closed(client)
+        await here.loop.shutdown_default_executor()
+
+    asyncio.run_coroutine_threadsafe(end(), here.loop).result()
+    here.loop.call_soon_threadsafe(here.loop.stop)
+    here.thread.join()
+    here.loop.close()
