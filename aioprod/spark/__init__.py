@@ -12,10 +12,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from aioprod.spark.datasource import AioprodSource, each_batch
+    from aioprod.spark.partitioning import co_partitioned, partition_of, with_partition
 
-__all__ = ["AioprodSource", "each_batch"]
+__all__ = ["AioprodSource", "co_partitioned", "each_batch", "partition_of", "with_partition"]
 
-_HOMES: Final = {"AioprodSource": "datasource", "each_batch": "datasource"}
+_HOMES: Final = {
+    "AioprodSource": "datasource",
+    "co_partitioned": "partitioning",
+    "each_batch": "datasource",
+    "partition_of": "partitioning",
+    "with_partition": "partitioning",
+}
 
 
 def __getattr__(name: str) -> Any:
