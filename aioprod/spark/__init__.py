@@ -12,14 +12,25 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from aioprod.spark.datasource import AioprodSource, each_batch
+    from aioprod.spark.once import Transactions, exactly_once
     from aioprod.spark.partitioning import co_partitioned, partition_of, with_partition
 
-__all__ = ["AioprodSource", "co_partitioned", "each_batch", "partition_of", "with_partition"]
+__all__ = [
+    "AioprodSource",
+    "Transactions",
+    "co_partitioned",
+    "each_batch",
+    "exactly_once",
+    "partition_of",
+    "with_partition",
+]
 
 _HOMES: Final = {
     "AioprodSource": "datasource",
+    "Transactions": "once",
     "co_partitioned": "partitioning",
     "each_batch": "datasource",
+    "exactly_once": "once",
     "partition_of": "partitioning",
     "with_partition": "partitioning",
 }
