@@ -13,14 +13,26 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from aioprod.spark.datasource import AioprodSource, each_batch
     from aioprod.spark.once import Transactions, exactly_once
+    from aioprod.spark.partitioning import co_partitioned, partition_of, with_partition
 
-__all__ = ["AioprodSource", "Transactions", "each_batch", "exactly_once"]
+__all__ = [
+    "AioprodSource",
+    "Transactions",
+    "co_partitioned",
+    "each_batch",
+    "exactly_once",
+    "partition_of",
+    "with_partition",
+]
 
 _HOMES: Final = {
     "AioprodSource": "datasource",
     "Transactions": "once",
+    "co_partitioned": "partitioning",
     "each_batch": "datasource",
     "exactly_once": "once",
+    "partition_of": "partitioning",
+    "with_partition": "partitioning",
 }
 
 
