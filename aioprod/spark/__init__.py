@@ -12,10 +12,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from aioprod.spark.datasource import AioprodSource, each_batch
+    from aioprod.spark.planning.job import plan
+    from aioprod.spark.planning.measures import PlanReport
 
-__all__ = ["AioprodSource", "each_batch"]
+__all__ = ["AioprodSource", "PlanReport", "each_batch", "plan"]
 
-_HOMES: Final = {"AioprodSource": "datasource", "each_batch": "datasource"}
+_HOMES: Final = {
+    "AioprodSource": "datasource",
+    "PlanReport": "planning.measures",
+    "each_batch": "datasource",
+    "plan": "planning.job",
+}
 
 
 def __getattr__(name: str) -> Any:
