@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from aioprod.spark.datasource import AioprodSource, each_batch
+    from aioprod.spark.loading import load
 
-__all__ = ["AioprodSource", "each_batch"]
+__all__ = ["AioprodSource", "each_batch", "load"]
 
-_HOMES: Final = {"AioprodSource": "datasource", "each_batch": "datasource"}
+_HOMES: Final = {"AioprodSource": "datasource", "each_batch": "datasource", "load": "loading"}
 
 
 def __getattr__(name: str) -> Any:
