@@ -11,12 +11,22 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from aioprod.spark.auditing import audit
     from aioprod.spark.datasource import AioprodSource, each_batch
     from aioprod.spark.loading import load
+    from aioprod.spark.partitioning import co_partitioned, partition_of, with_partition
 
-__all__ = ["AioprodSource", "each_batch", "load"]
+__all__ = ["AioprodSource", "audit", "co_partitioned", "each_batch", "load", "partition_of", "with_partition"]
 
-_HOMES: Final = {"AioprodSource": "datasource", "each_batch": "datasource", "load": "loading"}
+_HOMES: Final = {
+    "AioprodSource": "datasource",
+    "audit": "auditing",
+    "co_partitioned": "partitioning",
+    "each_batch": "datasource",
+    "load": "loading",
+    "partition_of": "partitioning",
+    "with_partition": "partitioning",
+}
 
 
 def __getattr__(name: str) -> Any:

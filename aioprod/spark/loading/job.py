@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from aioprod.config import ProducerConfig
 from aioprod.errors import ConfigError, UsageError
+from aioprod.routing.columns import rule_of
 from aioprod.spark.digest import Digest, total
 from aioprod.spark.folder import Folder, folder_at
 from aioprod.spark.loading.amounts import bytes_s
@@ -61,7 +62,9 @@ def load(
     `value`, `key` (string or binary), `timestamp` and those of `headers` (by header name; or one for the whole array)
     are Spark SQL expressions or Columns of `df`; `order_by` sorts the rows of each partition within a chunk. `rate` is
     for all tasks together, in bytes per second or as "50MB/s". `chunks`: how many; sets of input files where there are
-    as many, else parts by a hash of the record, each of which computes all of the input. None: by size.
+    as many, else parts by a hash of the record, each of which computes all of the input. None: by size. Rows go to the
+    partitions where aioprod's producer sends them with `partitioner`; where no row has a key, murmur2 and crc32 spread
+    them too.
 
     `run_id` names the run (None: one is made). A run that was interrupted, however and wherever, goes on with
     `resume=True` and the same arguments: chunks that are committed are skipped. Another plan (expressions, partitioner,
@@ -136,6 +139,16 @@ def _checked_run_id(run_id: object) -> str:
             f"The run id {run_id!r} can't be used: it must be 1 to 200 letters, digits, dots, underscores and hyphens."
         )
     return run_id
+
+
+_SPREADING: Final = {"murmur2": "default", "crc32": "crc32_random"}
+"""Who hashes a missing key as empty, and who places keys alike but spreads rows without one."""
+
+
+def _checked_partitioner(name: str, key: object) -> str:
+    """The partitioner to use; where no row has a key, one that does not send all of them to one partition."""
+    rule_of(name)
+    return _SPREADING.get(name, name) if key is None else name
 
 
 def _dry(records: DataFrame, run_id: str, plan: Plan, settings: OnceSettings) -> LoadReport:
