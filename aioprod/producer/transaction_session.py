@@ -16,16 +16,17 @@ from aioprod.errors import (
     RequestTimedOutError,
     TransactionAbortedError,
     TransactionUnknownError,
+    UnsupportedVersionError,
     UsageError,
 )
-from aioprod.messages import DescribeTransactionsRequest, DescribeTransactionsResponse
+from aioprod.messages import DescribeTransactionsRequest, DescribeTransactionsResponse, OffsetFetchRequest
 from aioprod.net import Coordinator
 from aioprod.producer.coordination import Coordination, GroupMetadata, Offsets, ProducerIdentity, Refused
 from aioprod.producer.handle import TransactionHandle
 from aioprod.producer.participation import FIRST_IMPLICIT
 from aioprod.producer.session_settings import TransactionSessionConfig
 from aioprod.producer.standing import Standing, standing_of
-from aioprod.reader.group_offsets import stable_offsets
+from aioprod.reader.group_offsets import FIRST_STABLE, stable_offsets
 from aioprod.reader.session import Session, SessionUser
 from aioprod.types import OffsetAndMetadata, TopicPartition
 
@@ -92,6 +93,14 @@ class TransactionSession(SessionUser):
     async def close(self) -> None:
         """Close all connections. An open transaction stays open: it ends by its time-out, or by the next `begin`."""
         await super().close()
+
+    def check_brokers(self) -> None:
+        """Raise UnsupportedVersionError for brokers that can't do all of this: 2.5 is the first version that can."""
+        if not self._session.client.speaks(OffsetFetchRequest, at_least=FIRST_STABLE):
+            raise UnsupportedVersionError(
+                "The brokers are too old for transactions whose outcome has to be known for certain.",
+                hint="They have to be Kafka 2.5 or later; 4.0 or later is best.",
+            )
 
     @property
     def handle(self) -> TransactionHandle | None:

@@ -14,15 +14,28 @@ if TYPE_CHECKING:
     from aioprod.spark.auditing import audit
     from aioprod.spark.datasource import AioprodSource, each_batch
     from aioprod.spark.loading import load
+    from aioprod.spark.once import Transactions, exactly_once
     from aioprod.spark.partitioning import co_partitioned, partition_of, with_partition
 
-__all__ = ["AioprodSource", "audit", "co_partitioned", "each_batch", "load", "partition_of", "with_partition"]
+__all__ = [
+    "AioprodSource",
+    "Transactions",
+    "audit",
+    "co_partitioned",
+    "each_batch",
+    "exactly_once",
+    "load",
+    "partition_of",
+    "with_partition",
+]
 
 _HOMES: Final = {
     "AioprodSource": "datasource",
+    "Transactions": "once",
     "audit": "auditing",
     "co_partitioned": "partitioning",
     "each_batch": "datasource",
+    "exactly_once": "once",
     "load": "loading",
     "partition_of": "partitioning",
     "with_partition": "partitioning",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from aioprod.spark.once.query import exactly_once
 from aioprod.spark.once.transaction import Transactions
 
-__all__ = ["Transactions"]
+__all__ = ["Transactions", "exactly_once"]

@@ -140,8 +140,8 @@ class Attempts:
 
     def _too_slow(self, step: int) -> TransactionAbortedError:
         return TransactionAbortedError(
-            f"Step {step} of {self._steps.id!r} took longer than transaction.timeout.ms={self._steps.timeout_ms} twice: "
-            "brokers aborted it.",
+            f"Step {step} of {self._steps.id!r} took longer than transaction.timeout.ms={self._steps.timeout_ms} twice:"
+            " brokers aborted it.",
             hint="Give it less to do (maxOffsetsPerTrigger, more chunks), or raise transaction_timeout_ms, and "
             "transaction.max.timeout.ms of the brokers (15 minutes if not set) where that is lower.",
         )

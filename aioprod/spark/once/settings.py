@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
+from aioprod.config import ProducerConfig
 from aioprod.config._base import settings_of
 from aioprod.errors import ConfigError
 from aioprod.producer.session_settings import TransactionSessionConfig
@@ -66,7 +67,7 @@ class OnceSettings:
             attempts=attempts,
             default_api_timeout_ms=default_api_timeout_ms,
         )
-        settings.kafka.producer()
+        ProducerConfig.from_options(**settings.kafka.producer() | {"transactional_id": transactional_id})
         settings.session()
         return settings
 

@@ -71,9 +71,11 @@ class Steps:
         self.took_ms: dict[str, float] = {}
 
     async def start(self) -> None:
-        """Connect; raises MetadataTimeoutError when no bootstrap server answers, UnknownTopicError for the marker's."""
+        """Connect; raises MetadataTimeoutError when no bootstrap server answers, UnknownTopicError for the marker's,
+        UnsupportedVersionError for brokers before 2.5."""
         await self._session.start()
         try:
+            self._session.check_brokers()
             await self._admin.start()
             await self.partition_count(self._marker.topic)
         except BaseException:
@@ -104,12 +106,17 @@ class Steps:
         `begin` goes on. Raises UsageError for a marker that forbids the step, and what `TransactionSession.begin` and
         `committed_offsets` raise.
         """
+        handle, found = await self.begin_unseen()
+        return Begun(handle, decide(found, step, self._owner, self._policy, self.id))
+
+    async def begin_unseen(self) -> tuple[TransactionHandle, OffsetAndMetadata | None]:
+        """The same where it is not known yet for which step: the transaction, and the marker as it is."""
         started = self._clock()
         handle = await self._session.begin()
         self._began_s = self._note("init", started)
         found = await self._found()
         self._note("fetch", self._began_s)
-        return Begun(handle, decide(found, step, self._owner, self._policy, self.id))
+        return handle, found
 
     async def commit(self, step: int) -> None:
         """Commit the transaction and the marker in it; raises what `send_offsets` and `commit` of a session raise."""

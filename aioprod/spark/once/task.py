@@ -5,34 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from aioprod.errors import AioprodError, UsageError
 from aioprod.producer import Producer, TransactionHandle
 from aioprod.spark import worker
 from aioprod.spark.columns import SinkColumns
 from aioprod.spark.once.failures import refused_for_good
+from aioprod.spark.once.reports import Report, batch_of
 from aioprod.spark.options import KafkaSettings
 from aioprod.spark.rows import sent
-from aioprod.spark.written import Written, written
+from aioprod.spark.written import written
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from aioprod.types import SendResult
 
-__all__ = ["HASH", "RECEIPTS", "REPORTS", "Report", "TaskIdentity", "WriteTask", "participating", "reports_of"]
+__all__ = ["HASH", "TaskIdentity", "WriteTask", "barrier_task", "participating", "refuse_repetition"]
 
 HASH: Final = "aioprod_hash"
 """The column of a row's hash, where receipts are wanted."""
-
-REPORTS: Final = (
-    "task int, tasks int, attempt long, rows long, topic string, partition int, count long, first long, last long"
-)
-"""The columns of what a task returns: a row for each partition, or one without a topic if it had no rows at all."""
-
-RECEIPTS: Final = "partition int, offset long, key binary, hash long, bytes int, attempt long"
-"""The columns of a receipt, a row for each record: `bytes` of key and value, `attempt` the task attempt's id."""
 
 
 class TaskIdentity(NamedTuple):
@@ -44,16 +37,6 @@ class TaskIdentity(NamedTuple):
     """Unique among all tasks of the session."""
     tries: int
     """How often this task was tried before, in the same stage."""
-
-
-class Report(NamedTuple):
-    """What one task says that it has done."""
-
-    task: int
-    tasks: int
-    attempt: int
-    rows: int
-    written: tuple[Written, ...]
 
 
 @contextmanager
@@ -90,7 +73,7 @@ class WriteTask:
         identity = barrier_task()
         try:
             if self.hash_at is None:
-                yield _batch(REPORTS, _rows_of(self.write(identity, batches)))
+                yield batch_of(self.write(identity, batches))
             else:
                 yield from self.receipts(identity, batches)
         except AioprodError as error:
@@ -137,30 +120,3 @@ def barrier_task() -> TaskIdentity:
     return TaskIdentity(
         context.partitionId(), len(context.getTaskInfos()), context.taskAttemptId(), context.attemptNumber()
     )
-
-
-def _rows_of(report: Report) -> list[tuple[Any, ...]]:
-    head = report[:4]
-    return [(*head, one.topic, one.partition, one.count, one.first, one.last) for one in report.written] or [
-        (*head, None, None, None, None, None)
-    ]
-
-
-def reports_of(rows: Iterable[Any]) -> list[Report]:
-    """The same on the driver: rows of `REPORTS` as they were collected."""
-    heads: dict[tuple[int, int, int, int], list[Written]] = {}
-    for row in rows:
-        parts = heads.setdefault((row[0], row[1], row[2], row[3]), [])
-        if row[4] is not None:
-            parts.append(Written(*row[4:9]))
-    return [Report(*head, tuple(parts)) for head, parts in heads.items()]
-
-
-def _batch(columns: str, rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
-    """Rows as Arrow data, of just the types that were declared: Spark does not check them."""
-    import pyarrow as pa
-
-    types = {"int": pa.int32(), "long": pa.int64(), "string": pa.string(), "binary": pa.binary()}
-    schema = pa.schema([(name, types[kind]) for name, kind in (column.split() for column in columns.split(", "))])
-    arrays = [pa.array(column, field.type) for column, field in zip(zip(*rows, strict=True), schema, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)

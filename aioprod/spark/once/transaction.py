@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -14,16 +14,17 @@ from aioprod.spark import worker
 from aioprod.spark.columns import sink_columns
 from aioprod.spark.once.attempts import Attempts, Tally
 from aioprod.spark.once.marker import check_owner
+from aioprod.spark.once.reports import RECEIPTS, REPORTS, Report, disjoint, reports_of
 from aioprod.spark.once.settings import OnceSettings
 from aioprod.spark.once.slots import check_session, slots_of
 from aioprod.spark.once.steps import Steps
-from aioprod.spark.once.task import HASH, RECEIPTS, REPORTS, Report, WriteTask, reports_of
+from aioprod.spark.once.task import HASH, WriteTask
 from aioprod.spark.written import Written
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["Transactions", "disjoint"]
+__all__ = ["Transactions"]
 
 
 class Transactions:
@@ -219,27 +220,3 @@ def _with_hash(rows: DataFrame) -> DataFrame:
     names = {name.lower() for name in rows.columns}
     key = functions.col("key") if "key" in names else functions.lit(None).cast("binary")
     return rows.withColumn(HASH, functions.xxhash64(key, functions.col("value")))
-
-
-def disjoint(reports: Iterable[Report], *, are_tasks: bool = True) -> tuple[Written, ...]:
-    """What all tasks have written, by topic and partition; brokers would commit as well what is not right.
-
-    Raises UsageError where two tasks wrote to one partition (what the second one wrote was taken for a repetition of
-    the first one's), where a task is missing, and where one has read more rows than were stored.
-    """
-    reports = list(reports)
-    owners: dict[tuple[str, int], Written] = {}
-    for report in reports:
-        stored = sum(one.count for one in report.written)
-        if stored != report.rows:
-            raise UsageError(f"Task {report.task} read {report.rows} rows, of which {stored} were stored.")
-        for one in report.written:
-            if owners.setdefault((one.topic, one.partition), one) is not one:
-                raise UsageError(
-                    f"Two tasks wrote to {one.topic}-{one.partition} in one transaction: rows may be lost in it.",
-                    hint="Rows of one partition have to be in one task: aioprod.spark.partitioning.co_partitioned.",
-                )
-    tasks = {report.task for report in reports}
-    if are_tasks and reports and tasks != set(range(reports[0].tasks)):
-        raise UsageError(f"Of {reports[0].tasks} tasks only {len(tasks)} said what they wrote.")
-    return tuple(owners[place] for place in sorted(owners))
