@@ -19,6 +19,8 @@ __all__ = [
     "pairs_column",
     "timestamp_column",
     "type_name",
+    "whole_bytes_column",
+    "whole_number_column",
 ]
 
 INTEGERS = {"c": (1, False), "C": (1, True), "s": (2, False), "S": (2, True)} | {
@@ -147,6 +149,18 @@ def pairs_column(field: Field, array: ArrowArray, index: int) -> PairsColumn:
         _bytes(fields[name], names, first_name, pairs.length),
         _bytes(fields[value], values, first_value, pairs.length),
     )
+
+
+def whole_bytes_column(field: Field, array: ArrowArray) -> BytesColumn:
+    """A view of an array that is no part of a struct, whose type `is_bytes`."""
+    _check(array.length >= 0 and array.offset >= 0)
+    return _bytes(field, array, array.offset, array.length)
+
+
+def whole_number_column(field: Field, array: ArrowArray) -> NumberColumn:
+    """A view of an array that is no part of a struct, of an integer type."""
+    _check(array.length >= 0 and array.offset >= 0)
+    return _numbers(field.format, array, array.offset, array.length)
 
 
 def _child(array: ArrowArray, index: int) -> tuple[ArrowArray, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from aioprod.routing.columns import HASH_PARTITIONERS, Partitions, partitions_of
 from aioprod.routing.partitioners import (
     ClassicPartitioner,
     Crc32Partitioner,
@@ -17,6 +18,7 @@ from aioprod.routing.partitioners import (
 )
 
 __all__ = [
+    "HASH_PARTITIONERS",
     "ClassicPartitioner",
     "Crc32Partitioner",
     "Crc32RandomPartitioner",
@@ -26,6 +28,8 @@ __all__ = [
     "Murmur2RandomPartitioner",
     "Murmur3Partitioner",
     "Partitioner",
+    "Partitions",
     "RoundRobinPartitioner",
     "UniformStickyPartitioner",
+    "partitions_of",
 ]

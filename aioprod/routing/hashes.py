@@ -14,7 +14,9 @@ import mmh3
 from aioprod.wire.buffer import Buffer
 
 __all__ = [
+    "HASHES",
     "crc32",
+    "crc32_of",
     "crc32_partition",
     "fnv1a",
     "fnv1a_of",
@@ -23,8 +25,39 @@ __all__ = [
     "murmur2_of",
     "murmur2_partition",
     "murmur3",
+    "murmur3_of",
     "murmur3_partition",
+    "partition_of",
 ]
+
+HASHES = ("murmur2", "crc32", "fnv1a", "murmur3")
+"""`partition_of` and `folded` are told one by its place here."""
+
+MURMUR2, CRC32, FNV1A, MURMUR3 = range(4)
+
+
+def partition_of(kind: int, data: Buffer, start: int, size: int, count: int) -> int:
+    """Index of the partition of a key of `size` bytes at `data[start:]`."""
+    if kind == MURMUR2:
+        hashed = murmur2_of(data, start, size)
+    elif kind == CRC32:
+        hashed = crc32_of(data, start, size)
+    elif kind == FNV1A:
+        hashed = fnv1a_of(data, start, size)
+    else:
+        hashed = murmur3_of(data, start, size)
+    return folded(kind, hashed) % count
+
+
+def folded(kind: int, hashed: int) -> int:
+    """What clients count modulo the partitions: the unsigned hash, its absolute value, or it without its sign bit."""
+    mask = 0xFFFFFFFF
+    positive = 0x7FFFFFFF
+    if kind == CRC32:
+        return hashed
+    if kind == FNV1A:
+        return hashed if hashed <= positive else (hashed ^ mask) + 1
+    return hashed & positive
 
 
 def murmur2(data: bytes) -> int:
@@ -76,27 +109,85 @@ def crc32(data: bytes) -> int:
     return zlib.crc32(data)
 
 
+def _crc32_tables() -> list[int]:
+    """Four times 256 numbers: what a byte does to the checksum, and what it does one, two and three bytes later."""
+    tables = []
+    for byte in range(256):
+        value = byte
+        for _ in range(8):
+            value = value >> 1 ^ 0xEDB88320 if value & 1 else value >> 1
+        tables.append(value)
+    for at in range(3 * 256):
+        tables.append(tables[at] >> 8 ^ tables[tables[at] & 255])
+    return tables
+
+
+CRC32_TABLES = _crc32_tables()
+
+
+def crc32_of(data: Buffer, start: int, size: int) -> int:
+    """The same of `size` bytes from `data[start:]`: zlib's own takes an object for each key."""
+    mask = 0xFFFFFFFF
+    whole = start + size - (size & 3)
+    hashed = mask
+    for at in range(start, whole, 4):
+        word = hashed ^ (data[at] | data[at + 1] << 8 | data[at + 2] << 16 | data[at + 3] << 24)
+        hashed = CRC32_TABLES[768 + (word & 255)] ^ CRC32_TABLES[512 + (word >> 8 & 255)]
+        hashed ^= CRC32_TABLES[256 + (word >> 16 & 255)] ^ CRC32_TABLES[word >> 24]
+    for at in range(whole, start + size):
+        hashed = CRC32_TABLES[(hashed ^ data[at]) & 255] ^ hashed >> 8
+    return hashed ^ mask
+
+
 def murmur3(data: bytes) -> int:
     """MurmurHash3 (x86, 32 bit) with seed 0."""
     return mmh3.mmh3_32_uintdigest(data, 0)
 
 
+def murmur3_of(data: Buffer, start: int, size: int) -> int:
+    """The same of `size` bytes from `data[start:]`: mmh3's own takes an object for each key."""
+    mask = 0xFFFFFFFF
+    before = 0xCC9E2D51
+    after = 0x1B873593
+    added = 0xE6546B64
+    first = 0x85EBCA6B
+    second = 0xC2B2AE35
+    rest = size & 3
+    whole = start + size - rest
+    hashed = 0
+    for at in range(start, whole, 4):
+        word = (data[at] | data[at + 1] << 8 | data[at + 2] << 16 | data[at + 3] << 24) * before & mask
+        hashed ^= (word << 15 & mask | word >> 17) * after & mask
+        hashed = ((hashed << 13 & mask | hashed >> 19) * 5 + added) & mask
+    if rest:
+        word = data[whole]
+        if rest >= 2:
+            word |= data[whole + 1] << 8
+        if rest == 3:
+            word |= data[whole + 2] << 16
+        word = word * before & mask
+        hashed ^= (word << 15 & mask | word >> 17) * after & mask
+    hashed ^= size
+    hashed = (hashed ^ hashed >> 16) * first & mask
+    hashed = (hashed ^ hashed >> 13) * second & mask
+    return hashed ^ hashed >> 16
+
+
 def murmur2_partition(key: bytes, count: int) -> int:
     """Java's own: the hash without its sign bit. librdkafka's `murmur2` is the same."""
-    return (murmur2(key) & 0x7FFFFFFF) % count
+    return folded(MURMUR2, murmur2(key)) % count
 
 
 def crc32_partition(key: bytes, count: int) -> int:
     """librdkafka's `consistent`: the unsigned hash."""
-    return zlib.crc32(key) % count
+    return folded(CRC32, crc32(key)) % count
 
 
 def fnv1a_partition(key: bytes, count: int) -> int:
     """sarama's hash partitioner and librdkafka's `fnv1a`: the absolute value of the hash as a signed number."""
-    hashed = fnv1a(key)
-    return min(hashed, 0x1_0000_0000 - hashed) % count
+    return folded(FNV1A, fnv1a(key)) % count
 
 
 def murmur3_partition(key: bytes, count: int) -> int:
     """The hash without its sign bit."""
-    return (murmur3(key) & 0x7FFFFFFF) % count
+    return folded(MURMUR3, murmur3(key)) % count

@@ -19,6 +19,7 @@ __all__ = [
     "Crc32RandomPartitioner",
     "DefaultPartitioner",
     "Fnv1aPartitioner",
+    "HashPartitioner",
     "Murmur2Partitioner",
     "Murmur2RandomPartitioner",
     "Murmur3Partitioner",
@@ -148,7 +149,7 @@ class ClassicPartitioner:
         return self._random.getrandbits(31)
 
 
-class _HashPartitioner:
+class HashPartitioner:
     """By the key's hash; `hashes_null`: no key counts as an empty one; `hashes_empty`: an empty key is hashed."""
 
     by_key = staticmethod(murmur2_partition)
@@ -166,37 +167,37 @@ class _HashPartitioner:
         return _anywhere(self._random, topic, cluster)
 
 
-class Murmur2Partitioner(_HashPartitioner):
+class Murmur2Partitioner(HashPartitioner):
     """librdkafka's `murmur2`: Java's hash; records without key all go where the empty key goes."""
 
     hashes_null = True
 
 
-class Murmur2RandomPartitioner(_HashPartitioner):
+class Murmur2RandomPartitioner(HashPartitioner):
     """librdkafka's `murmur2_random`: Java's hash, an empty key included; any partition without key."""
 
 
-class Crc32Partitioner(_HashPartitioner):
+class Crc32Partitioner(HashPartitioner):
     """librdkafka's `consistent`: CRC-32; records without key all go where the empty key goes."""
 
     by_key = staticmethod(crc32_partition)
     hashes_null = True
 
 
-class Crc32RandomPartitioner(_HashPartitioner):
+class Crc32RandomPartitioner(HashPartitioner):
     """librdkafka's default, `consistent_random`: CRC-32; any partition for an empty key and without one."""
 
     by_key = staticmethod(crc32_partition)
     hashes_empty = False
 
 
-class Fnv1aPartitioner(_HashPartitioner):
+class Fnv1aPartitioner(HashPartitioner):
     """sarama's hash partitioner and librdkafka's `fnv1a_random`: FNV-1a; any partition without key."""
 
     by_key = staticmethod(fnv1a_partition)
 
 
-class Murmur3Partitioner(_HashPartitioner):
+class Murmur3Partitioner(HashPartitioner):
     """MurmurHash3 with seed 0; any partition without key."""
 
     by_key = staticmethod(murmur3_partition)

@@ -47,7 +47,7 @@ COMPARED = {
         "records.parser",
         "records.table",
     ),
-    "test_routing.py": ("routing.hashes", "routing.sticky"),
+    "test_routing.py": ("routing.columns", "routing.hashes", "routing.sticky"),
     "test_send_arrow.py": (),
     "test_sequences.py": ("core.sequences",),
     "test_wire.py": ("wire.buffer", "wire.codec", "wire.decoder", "wire.frame"),

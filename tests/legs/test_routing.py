@@ -1,14 +1,17 @@
-"""Routing: the same hash of every key, and the same sticky choices of the same random numbers."""
+"""Routing: the same hash of every key, alone or in a column, and the same sticky choices of the same random numbers."""
 
 from __future__ import annotations
 
 from random import Random
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aioprod.routing import HASH_PARTITIONERS
+from tests.support.arrow import BYTES_TYPES, column
 from tests.support.legs import Leg, same
 
 HASHES = ("murmur2", "fnv1a", "crc32", "murmur3")
@@ -25,12 +28,31 @@ def test_hashes(name: str, key: bytes, count: int) -> None:
     same(call)
 
 
-@pytest.mark.parametrize("name", ["murmur2_of", "fnv1a_of"])
+@pytest.mark.parametrize("name", ["murmur2_of", "fnv1a_of", "crc32_of", "murmur3_of"])
 @given(data=KEYS, start=st.integers(0, 80), size=st.integers(0, 80))
 def test_hashes_of_a_part(name: str, data: bytes, start: int, size: int) -> None:
     start = min(start, len(data))
     size = min(size, len(data) - start)
     same(lambda leg: getattr(leg["aioprod.routing.hashes"], name)(data, start, size))
+
+
+@given(
+    keys=st.lists(st.none() | KEYS, max_size=20),
+    kind=st.sampled_from(list(BYTES_TYPES.values())),
+    name=st.sampled_from(HASH_PARTITIONERS),
+    count=st.integers(0, 1 << 31) | st.lists(st.none() | st.integers(0, 1 << 31), max_size=20),
+    start=st.none() | st.integers(0, 1 << 40),
+)
+def test_columns(
+    keys: list[bytes | None], kind: pa.DataType, name: str, count: int | list[int | None], start: int | None
+) -> None:
+    counts = count if isinstance(count, int) else pa.array((count * 20)[: len(keys)], pa.int64())
+
+    def call(leg: Leg) -> object:
+        found = leg["aioprod.routing.columns"].partitions_of(column(keys, kind)[1:], name, counts, start=start)
+        return list(found.indexes), found.present, found.spread
+
+    same(call)
 
 
 STEPS = st.one_of(

@@ -7,14 +7,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aioprod.routing.hashes import (
+    HASHES,
     crc32,
+    crc32_of,
     crc32_partition,
     fnv1a,
     fnv1a_partition,
     murmur2,
     murmur2_partition,
     murmur3,
+    murmur3_of,
     murmur3_partition,
+    partition_of,
 )
 
 MASK_64 = (1 << 64) - 1
@@ -70,9 +74,6 @@ def test_murmur2_of_many_random_arrays() -> None:
     assert total == CHECKSUM_TO_100
 
 
-CHECKSUM_TO_100 = 0x13A66EE98240
-
-
 @pytest.mark.parametrize(
     ("key", "hashed"),
     [(b"", 0x7EE3623B), (b"kafka", 0x0D33C4E1), (b"1234", 0x023BDD03), (b"hejsan", 0x17B1E27A)],
@@ -109,3 +110,18 @@ def test_partitions_are_in_range_whatever_kind_of_buffer_holds_the_key(key: byte
         for same in (bytearray(key), memoryview(key)):
             assert partition(same, count) == chosen  # type: ignore[arg-type]
     assert crc32(key) == zlib.crc32(key)
+
+
+@given(key=st.binary(max_size=80))
+def test_ours_in_place_equal_those_of_the_libraries(key: bytes) -> None:
+    data = b"???" + key + b"?"
+    assert crc32_of(data, 3, len(key)) == crc32(key) == zlib.crc32(key)
+    assert murmur3_of(data, 3, len(key)) == murmur3(key)
+
+
+@given(key=st.binary(max_size=80), count=st.integers(1, (1 << 31) - 1))
+def test_each_hash_by_its_place(key: bytes, count: int) -> None:
+    whole = (murmur2_partition, crc32_partition, fnv1a_partition, murmur3_partition)
+    assert [partition_of(kind, key, 0, len(key), count) for kind in range(len(HASHES))] == [
+        partition(key, count) for partition in whole
+    ]

@@ -1,0 +1,285 @@
+"""Who gets what: worked examples with known answers, and what has to hold for any group."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aioprod.cluster import Node, PartitionInfo
+from aioprod.errors import UsageError
+from aioprod.group.assignors import (
+    Assignor,
+    CooperativeStickyAssignor,
+    RangeAssignor,
+    RoundRobinAssignor,
+    StickyAssignor,
+    Subscription,
+)
+from aioprod.types import TopicPartition
+
+EVERY_ASSIGNOR: tuple[Assignor, ...] = (
+    RangeAssignor(),
+    RoundRobinAssignor(),
+    StickyAssignor(),
+    CooperativeStickyAssignor(),
+)
+STICKY: tuple[Assignor, ...] = (StickyAssignor(), CooperativeStickyAssignor())
+
+
+def short(assignment: Mapping[str, Sequence[TopicPartition]]) -> dict[str, str]:
+    """Partitions in order, as `t0p1 t1p0`."""
+    return {
+        member: " ".join(f"{topic}p{partition}" for topic, partition in sorted(partitions))
+        for member, partitions in assignment.items()
+    }
+
+
+def parsed(text: str) -> list[TopicPartition]:
+    return [TopicPartition(topic, int(partition)) for topic, partition in (word.split("p") for word in text.split())]
+
+
+def readers(*members: str, topics: Sequence[str]) -> dict[str, Subscription]:
+    return {member: Subscription(topics) for member in members}
+
+
+def uneven_readers() -> dict[str, Subscription]:
+    return {"c0": Subscription(["t0"]), "c1": Subscription(["t0", "t1"]), "c2": Subscription(["t0", "t1", "t2"])}
+
+
+UNEVEN = {"t0": 1, "t1": 2, "t2": 3}
+
+
+class TestRange:
+    def test_partitions_that_divide_evenly(self) -> None:
+        given_out = RangeAssignor().assign({"t0": 4, "t1": 4}, readers("c0", "c1", topics=["t0", "t1"]))
+        assert short(given_out) == {"c0": "t0p0 t0p1 t1p0 t1p1", "c1": "t0p2 t0p3 t1p2 t1p3"}
+
+    def test_left_overs_of_every_topic_go_to_the_first(self) -> None:
+        given_out = RangeAssignor().assign({"t0": 3, "t1": 3}, readers("c0", "c1", topics=["t0", "t1"]))
+        assert short(given_out) == {"c0": "t0p0 t0p1 t1p0 t1p1", "c1": "t0p2 t1p2"}
+
+    def test_static_members_keep_their_order_under_new_ids(self) -> None:
+        members = {"c9": Subscription(["t"], group_instance_id="a"), "c1": Subscription(["t"], group_instance_id="b")}
+        assert short(RangeAssignor().assign({"t": 3}, members)) == {"c9": "tp0 tp1", "c1": "tp2"}
+
+    def test_racks_are_matched_where_it_changes_no_share(self) -> None:
+        members = {"c0": Subscription(["t"], rack="a"), "c1": Subscription(["t"], rack="b")}
+        partitions = {"t": replicas("t", "b", "a", "b", "a")}
+        assert short(RangeAssignor().assign(partitions, members)) == {"c0": "tp1 tp3", "c1": "tp0 tp2"}
+
+    def test_co_partitioned_topics_stay_together(self) -> None:
+        members = {"c0": Subscription(["t", "u"], rack="a"), "c1": Subscription(["t", "u"], rack="b")}
+        partitions = {"t": replicas("t", "b", "a"), "u": replicas("u", "b", "ab")}
+        assert short(RangeAssignor().assign(partitions, members)) == {"c0": "tp1 up1", "c1": "tp0 up0"}
+
+
+class TestRoundRobin:
+    def test_in_turn_over_all_topics(self) -> None:
+        given_out = RoundRobinAssignor().assign({"t0": 3, "t1": 3}, readers("c0", "c1", topics=["t0", "t1"]))
+        assert short(given_out) == {"c0": "t0p0 t0p2 t1p1", "c1": "t0p1 t1p0 t1p2"}
+
+    def test_who_does_not_read_a_topic_is_passed_over(self) -> None:
+        given_out = RoundRobinAssignor().assign(UNEVEN, uneven_readers())
+        assert short(given_out) == {"c0": "t0p0", "c1": "t1p0", "c2": "t1p1 t2p0 t2p1 t2p2"}
+
+    def test_a_member_left(self) -> None:
+        members = uneven_readers()
+        del members["c0"]
+        given_out = RoundRobinAssignor().assign(UNEVEN, members)
+        assert short(given_out) == {"c1": "t0p0 t1p1", "c2": "t1p0 t2p0 t2p1 t2p2"}
+
+    def test_four_topics_after_a_member_left(self) -> None:
+        topics = dict.fromkeys(("t0", "t1", "t2", "t3"), 2)
+        given_out = RoundRobinAssignor().assign(topics, readers("c0", "c2", topics=list(topics)))
+        assert short(given_out) == {"c0": "t0p0 t1p0 t2p0 t3p0", "c2": "t0p1 t1p1 t2p1 t3p1"}
+
+
+class TestSticky:
+    TOPICS: Mapping[str, int] = dict.fromkeys(("t0", "t1", "t2", "t3"), 2)
+    FIRST: Mapping[str, str] = {"c0": "t0p0 t1p1 t3p0", "c1": "t0p1 t2p0 t3p1", "c2": "t1p0 t2p1"}
+
+    @pytest.mark.parametrize("assignor", STICKY)
+    def test_first_assignment(self, assignor: Assignor) -> None:
+        given_out = assignor.assign(self.TOPICS, readers("c0", "c1", "c2", topics=list(self.TOPICS)))
+        assert short(given_out) == self.FIRST
+
+    @pytest.mark.parametrize("assignor", STICKY)
+    def test_a_member_left(self, assignor: Assignor) -> None:
+        members = {
+            member: Subscription(list(self.TOPICS), parsed(self.FIRST[member]), generation=1) for member in ("c0", "c2")
+        }
+        given_out = assignor.assign(self.TOPICS, members)
+        # Both keep all they had. Which of c1's three goes to whom was another choice before Kafka 2.6.
+        assert short(given_out) == {"c0": "t0p0 t0p1 t1p1 t3p0", "c2": "t1p0 t2p0 t2p1 t3p1"}
+
+    @pytest.mark.parametrize("assignor", STICKY)
+    def test_members_that_read_different_topics(self, assignor: Assignor) -> None:
+        given_out = assignor.assign(UNEVEN, uneven_readers())
+        assert short(given_out) == {"c0": "t0p0", "c1": "t1p0 t1p1", "c2": "t2p0 t2p1 t2p2"}
+
+    @pytest.mark.parametrize("assignor", STICKY)
+    def test_such_a_member_left(self, assignor: Assignor) -> None:
+        members = {
+            "c1": Subscription(["t0", "t1"], parsed("t1p0 t1p1"), generation=1),
+            "c2": Subscription(["t0", "t1", "t2"], parsed("t2p0 t2p1 t2p2"), generation=1),
+        }
+        assert short(assignor.assign(UNEVEN, members)) == {"c1": "t0p0 t1p0 t1p1", "c2": "t2p0 t2p1 t2p2"}
+
+    def test_the_newer_generation_is_believed(self) -> None:
+        members = {
+            "c0": Subscription(["t"], parsed("tp0 tp1"), generation=4),
+            "c1": Subscription(["t"], parsed("tp1 tp2 tp3"), generation=5),
+        }
+        assert short(StickyAssignor().assign({"t": 4}, members)) == {"c0": "tp0 tp3", "c1": "tp1 tp2"}
+
+    def test_two_claims_of_one_generation_both_lose(self) -> None:
+        members = {"c0": Subscription(["t"], parsed("tp0")), "c1": Subscription(["t"], parsed("tp0"))}
+        assert short(StickyAssignor().assign({"t": 2}, members)) == {"c0": "tp0", "c1": "tp1"}
+        assert short(CooperativeStickyAssignor().assign({"t": 2}, members)) == {"c0": "", "c1": "tp1"}
+
+    def test_racks_within_quota(self) -> None:
+        members = {"c0": Subscription(["t"], rack="a"), "c1": Subscription(["t"], rack="b")}
+        given_out = StickyAssignor().assign({"t": replicas("t", "b", "a", "b", "ab")}, members)
+        assert short(given_out) == {"c0": "tp1 tp3", "c1": "tp0 tp2"}
+
+    def test_racks_of_members_that_read_different_topics(self) -> None:
+        members = {"c0": Subscription(["t", "u"], rack="a"), "c1": Subscription(["t"], rack="b")}
+        given_out = StickyAssignor().assign({"t": replicas("t", "b", "a", "b"), "u": replicas("u", "")}, members)
+        assert short(given_out) == {"c0": "tp1 up0", "c1": "tp0 tp2"}
+
+    def test_owned_partitions_in_user_data(self) -> None:
+        data = struct.pack(">ih1siiii", 1, 1, b"t", 2, 2, 3, 7)
+        members = {"c0": Subscription(["t"]), "c1": Subscription(["t"], user_data=data)}
+        assert short(StickyAssignor().assign({"t": 4}, members)) == {"c0": "tp0 tp1", "c1": "tp2 tp3"}
+
+    @pytest.mark.parametrize("end", range(22))
+    def test_cut_off_user_data_count_for_nothing(self, end: int) -> None:
+        data = struct.pack(">ih1siii", 1, 1, b"t", 2, 2, 3)[:end]
+        members = {"c0": Subscription(["t"], user_data=data or None)}
+        assert len(StickyAssignor().assign({"t": 4}, members)["c0"]) == 4
+
+    def test_generation_in_user_data(self) -> None:
+        members = {
+            "c0": Subscription(["t"], parsed("tp0"), generation=2),
+            "c1": Subscription(["t"], parsed("tp0"), user_data=struct.pack(">i", 3)),
+        }
+        assert short(StickyAssignor().assign({"t": 1}, members)) == {"c0": "tp0", "c1": ""}
+        # Moved by a newer claim, not revoked: its new owner says that it has it already.
+        assert short(CooperativeStickyAssignor().assign({"t": 1}, members)) == {"c0": "", "c1": "tp0"}
+
+
+class TestCooperative:
+    def test_what_moves_is_revoked_first(self) -> None:
+        members = {"c0": Subscription(["t"], parsed("tp0 tp1 tp2"), 1), "c1": Subscription(["t"], (), 1)}
+        first = CooperativeStickyAssignor().assign({"t": 3}, members)
+        assert short(first) == {"c0": "tp0 tp1", "c1": ""}
+        again = {member: Subscription(["t"], owned, 2) for member, owned in first.items()}
+        assert short(CooperativeStickyAssignor().assign({"t": 3}, again)) == {"c0": "tp0 tp1", "c1": "tp2"}
+
+    def test_also_where_members_read_different_topics(self) -> None:
+        members = {"c0": Subscription(["t", "u"], parsed("tp0 tp1 tp2 up0"), 1), "c1": Subscription(["t"], (), 1)}
+        first = CooperativeStickyAssignor().assign({"t": 3, "u": 1}, members)
+        assert short(first)["c1"] == ""
+        assert len(first["c0"]) == 2
+
+
+def replicas(topic: str, *racks: str) -> list[PartitionInfo]:
+    """Partitions with one replica in each of the racks that a word names."""
+    return [
+        PartitionInfo(topic, index, None, tuple(Node(ord(rack), "host", 9092, rack) for rack in word), ())
+        for index, word in enumerate(racks)
+    ]
+
+
+@pytest.mark.parametrize("assignor", EVERY_ASSIGNOR)
+class TestAnything:
+    def test_no_members(self, assignor: Assignor) -> None:
+        assert assignor.assign({"t": 3}, {}) == {}
+
+    def test_no_topics(self, assignor: Assignor) -> None:
+        assert assignor.assign({"t": 3}, {"c": Subscription([])}) == {"c": []}
+
+    def test_unknown_and_empty_topics(self, assignor: Assignor) -> None:
+        assert assignor.assign({"t": 0}, {"c": Subscription(["t", "u"])}) == {"c": []}
+
+    def test_more_members_than_partitions(self, assignor: Assignor) -> None:
+        assert short(assignor.assign({"t": 1}, readers("b", "a", topics=["t"]))) == {"a": "tp0", "b": ""}
+
+    def test_negative_count(self, assignor: Assignor) -> None:
+        with pytest.raises(UsageError, match="can't have -1 partitions"):
+            assignor.assign({"t": -1}, readers("a", topics=["t"]))
+
+
+@st.composite
+def groups(draw: st.DrawFn) -> tuple[dict[str, list[PartitionInfo]], dict[str, Subscription]]:
+    """Any group: topics on some racks, members that read some of them and say that they own something."""
+    words = st.lists(st.sampled_from(["a", "b", "ab", ""]), min_size=1, max_size=6)
+    topics = {name: replicas(name, *draw(words)) for name in ("t0", "t1", "t2")}
+    everything = [TopicPartition(name, index) for name, infos in topics.items() for index in range(len(infos))]
+    members: dict[str, Subscription] = {}
+    for number in range(draw(st.integers(1, 7))):
+        members[f"c{number}"] = Subscription(
+            draw(st.lists(st.sampled_from(sorted(topics)), unique=True, min_size=1)),
+            draw(st.lists(st.sampled_from(everything), unique=True, max_size=6)),
+            draw(st.integers(-1, 2)),
+            draw(st.sampled_from([None, "a", "b"])),
+        )
+    return topics, members
+
+
+@pytest.mark.parametrize("assignor", EVERY_ASSIGNOR)
+@given(group=groups())
+def test_each_partition_goes_to_one_of_its_readers(
+    assignor: Assignor, group: tuple[dict[str, list[PartitionInfo]], dict[str, Subscription]]
+) -> None:
+    topics, members = group
+    given_out = assignor.assign(topics, members)
+    assert given_out.keys() == members.keys()
+    handed = [(tp, member) for member, partitions in given_out.items() for tp in partitions]
+    assert all(tp.topic in members[member].topics for tp, member in handed)
+    assert len(handed) == len({tp for tp, _ in handed})
+    read = {topic for subscription in members.values() for topic in subscription.topics}
+    wanted = {TopicPartition(topic, index) for topic in read for index in range(len(topics[topic]))}
+    owned = {tp for subscription in members.values() for tp in subscription.owned}
+    missing = wanted - {tp for tp, _ in handed}
+    assert not missing if not isinstance(assignor, CooperativeStickyAssignor) else missing <= owned
+    backwards = dict(reversed(members.items()))
+    assert assignor.assign(dict(reversed(topics.items())), backwards) == given_out
+
+
+@given(counts=st.lists(st.integers(1, 9), min_size=1, max_size=4), member_count=st.integers(1, 9))
+def test_equal_readers_get_equal_shares(counts: list[int], member_count: int) -> None:
+    topics = {f"t{index}": count for index, count in enumerate(counts)}
+    members = readers(*(f"c{index}" for index in range(member_count)), topics=list(topics))
+    for assignor in (RoundRobinAssignor(), StickyAssignor(), CooperativeStickyAssignor()):
+        loads = [len(partitions) for partitions in assignor.assign(topics, members).values()]
+        assert max(loads) - min(loads) <= 1
+    for topic in topics:
+        ranges = RangeAssignor().assign(topics, members).values()
+        loads = [sum(tp.topic == topic for tp in partitions) for partitions in ranges]
+        assert max(loads) - min(loads) <= 1
+
+
+@given(group=groups(), leaver=st.integers(0, 6), is_even=st.booleans())
+def test_who_stays_keeps_what_it_had(
+    group: tuple[dict[str, list[PartitionInfo]], dict[str, Subscription]], leaver: int, is_even: bool
+) -> None:
+    topics, members = group
+    counts = {topic: len(infos) for topic, infos in topics.items()}
+    said = {member: list(topics) if is_even else subscription.topics for member, subscription in members.items()}
+    first = StickyAssignor().assign(counts, {member: Subscription(read) for member, read in said.items()})
+    staying = {member: Subscription(read, first[member], 1) for member, read in said.items() if member != f"c{leaver}"}
+    second = StickyAssignor().assign(counts, staying)
+    if is_even:
+        assert all(set(first[member]) <= set(partitions) for member, partitions in second.items())
+    if len(staying) == len(members):
+        assert {member: set(partitions) for member, partitions in second.items()} == {
+            member: set(partitions) for member, partitions in first.items()
+        }
+    cooperative = CooperativeStickyAssignor().assign(counts, staying)
+    owner = {tp: member for member, subscription in staying.items() for tp in subscription.owned}
+    assert all(owner.get(tp, member) == member for member, tps in cooperative.items() for tp in tps)
