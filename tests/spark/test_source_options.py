@@ -32,6 +32,8 @@ def test_the_defaults() -> None:
     assert not options.include_headers
     assert options.isolation == "read_uncommitted"
     assert options.reader_config().max_partition_fetch_bytes == 4 << 20
+    assert options.reader_config().receive_buffer_bytes == -1
+    assert made(kafka__receive__buffer__bytes="5000").reader_config().receive_buffer_bytes == 5000
     assert made(kafka__fetch__max__bytes="1000").reader_config().max_partition_fetch_bytes == 1000
     assert made(kafka__max__partition__fetch__bytes="77").reader_config().max_partition_fetch_bytes == 77
 
