@@ -118,14 +118,17 @@ class Admin(SessionUser):
 
     async def topics(self, *, internal: bool = False) -> list[str]:
         """The names of all topics in order, with those that belong to Kafka itself if `internal`."""
-
-        def result(answer: MetadataResponse) -> _Result:
-            return _Result(ErrorCode.of(answer.error_code), None)
-
-        request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
-        deadline = self._session.clock() + self._session.timeout_s
-        answer = await self._ask(request, result, "The topics could not be listed", None, deadline)
+        answer = await self._metadata()
         return sorted(topic.name for topic in answer.topics if topic.name and (internal or not topic.is_internal))
+
+    async def partition_counts(self) -> dict[str, int]:
+        """How many partitions each topic has, by name; Kafka's own topics are left out."""
+        answer = await self._metadata()
+        return {
+            topic.name: len(topic.partitions)
+            for topic in sorted(answer.topics, key=lambda topic: topic.name or "")
+            if topic.name and topic.partitions and not topic.is_internal
+        }
 
     async def partitions(self, topic: str) -> list[PartitionInfo]:
         """The partitions of a topic by index, as the cluster describes them now."""
@@ -139,6 +142,16 @@ class Admin(SessionUser):
         return await topic_offsets(self._session, topic, at, "read_uncommitted")
 
     # --- asking
+
+    async def _metadata(self) -> MetadataResponse:
+        """All topics, as the cluster describes them now."""
+
+        def result(answer: MetadataResponse) -> _Result:
+            return _Result(ErrorCode.of(answer.error_code), None)
+
+        request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
+        deadline = self._session.clock() + self._session.timeout_s
+        return await self._ask(request, result, "The topics could not be listed", None, deadline)
 
     async def _ask(
         self,

@@ -19,6 +19,7 @@ from aioprod.errors import (
     UsageError,
 )
 from aioprod.messages.negotiation import ApiVersions, ByVersion
+from aioprod.messages.registry import AnyRequest
 from aioprod.net.connection import BrokerConnection
 from aioprod.net.links import Links
 from aioprod.net.pool import BrokerLink, LinkState, Surroundings
@@ -274,6 +275,10 @@ class Client:
         Each new connection tells anew: levels change while the brokers run.
         """
         return self._features.features.get(name, 0)
+
+    def speaks(self, request: type[AnyRequest], *, at_least: int = 0) -> bool:
+        """Whether the broker whose connection knew last speaks a version of `request` that is not below `at_least`."""
+        return self._features.supports(request, at_least=at_least)
 
     def _check_usable(self) -> None:
         if self._closed:

@@ -16,16 +16,17 @@ from aioprod.errors import (
     RequestTimedOutError,
     TransactionAbortedError,
     TransactionUnknownError,
+    UnsupportedVersionError,
     UsageError,
 )
-from aioprod.messages import DescribeTransactionsRequest, DescribeTransactionsResponse
+from aioprod.messages import DescribeTransactionsRequest, DescribeTransactionsResponse, OffsetFetchRequest
 from aioprod.net import Coordinator
 from aioprod.producer.coordination import Coordination, GroupMetadata, Offsets, ProducerIdentity, Refused
 from aioprod.producer.handle import TransactionHandle
 from aioprod.producer.participation import FIRST_IMPLICIT
 from aioprod.producer.session_settings import TransactionSessionConfig
 from aioprod.producer.standing import Standing, standing_of
-from aioprod.reader.group_offsets import stable_offsets
+from aioprod.reader.group_offsets import FIRST_STABLE, stable_offsets
 from aioprod.reader.session import Session, SessionUser
 from aioprod.types import OffsetAndMetadata, TopicPartition
 
@@ -93,6 +94,14 @@ class TransactionSession(SessionUser):
         """Close all connections. An open transaction stays open: it ends by its time-out, or by the next `begin`."""
         await super().close()
 
+    def check_brokers(self) -> None:
+        """Raise UnsupportedVersionError for brokers that can't do all of this: 2.5 is the first version that can."""
+        if not self._session.client.speaks(OffsetFetchRequest, at_least=FIRST_STABLE):
+            raise UnsupportedVersionError(
+                "The brokers are too old for transactions whose outcome has to be known for certain.",
+                hint="They have to be Kafka 2.5 or later; 4.0 or later is best.",
+            )
+
     @property
     def handle(self) -> TransactionHandle | None:
         """The transaction that was begun last, None if it was ended or none was begun."""
@@ -123,6 +132,19 @@ class TransactionSession(SessionUser):
                 self.config.transaction_timeout_ms,
             )
             return self._handle
+
+    def resume(self, handle: TransactionHandle) -> None:
+        """Go on with a transaction that another session of this transactional id has begun, in whatever process.
+
+        That one must not end it as well: what it hears is then no more than a guess. No broker is asked. Raises
+        UsageError for the handle of another transactional id.
+        """
+        if handle.transactional_id != self._id:
+            raise UsageError(
+                f"A transaction of {handle.transactional_id!r} can't be ended by a session of {self._id!r}."
+            )
+        self._handle = handle
+        self._commit_tried = False
 
     async def send_offsets(self, offsets: Offsets, group: str | GroupMetadata) -> None:
         """Commit a group's offsets together with the transaction.

@@ -27,9 +27,9 @@ from aioprod.messages.offset_fetch import (
 from aioprod.net import Client, Coordinator
 from aioprod.types import OffsetAndMetadata, TopicPartition
 
-__all__ = ["stable_offsets"]
+__all__ = ["FIRST_STABLE", "stable_offsets"]
 
-_FIRST_STABLE: Final = 7
+FIRST_STABLE: Final = 7
 _FIRST_WITH_GROUPS: Final = 8
 _LAST_WITH_NAMES: Final = 9
 _UNAUTHORIZED: Final = frozenset({ErrorCode.GROUP_AUTHORIZATION_FAILED, ErrorCode.TOPIC_AUTHORIZATION_FAILED})
@@ -66,7 +66,7 @@ async def stable_offsets(
 
 
 def _request(group: str, wanted: Sequence[TopicPartition], version: int) -> OffsetFetchRequest:
-    if version < _FIRST_STABLE:
+    if version < FIRST_STABLE:
         raise UnsupportedVersionError(
             "The brokers are older than 2.5: they can't tell whether an offset may still be changed by a transaction."
         )

@@ -50,40 +50,82 @@ class FieldReader:
 
     def nullable(self) -> bytes | None:
         """A key or a value."""
+        size = self.nullable_size()
+        return None if size < 0 else self._take(size)
+
+    def nullable_size(self) -> int:
+        """The size of the key or value that comes next and is there, -1 for null."""
         size = self.varint(32)
         if not -1 <= size <= self.end - self.position:
             raise CorruptRecordError(f"A key or value declares {size} bytes where {self.end - self.position} are left.")
-        return None if size < 0 else self._take(size)
+        return size
 
     def headers(self) -> tuple[tuple[str, bytes | None], ...]:
         """The headers of a record, which are all that is left."""
+        count = self.header_count()
+        headers = [self._header() for _ in range(count)] if count else []
+        self._check_end()
+        return tuple(headers)
+
+    def skip_headers(self) -> int:
+        """Step over the headers of a record, which are all that is left; how many there are."""
+        count = left = self.header_count()
+        while left:
+            size = self.header_name_size()
+            start = self.position
+            self.position += size
+            self.position += max(0, self.header_value_size(start, size))
+            left -= 1
+        self._check_end()
+        return count
+
+    def header_count(self) -> int:
+        """How many headers follow."""
         count = self.varint(32)
         if not 0 <= count <= (self.end - self.position) // 2:
             raise CorruptRecordError(f"A record declares {count} headers in {self.end - self.position} bytes.")
         if count > HEADERS_MAX:
             raise CorruptRecordError(f"A record has {count} headers, and at most {HEADERS_MAX} are read.")
-        headers = [self._header() for _ in range(count)] if count else []
-        if self.position != self.end:
-            raise CorruptRecordError(f"A record has {self.end - self.position} bytes after its headers.")
-        return tuple(headers)
+        return count
 
-    def _header(self) -> tuple[str, bytes | None]:
+    def header_name_size(self) -> int:
+        """The size of the name that comes next, is there and is UTF-8."""
         size = self.varint(32)
         if not 0 <= size <= self.end - self.position:
             raise CorruptRecordError(
                 f"The name of a header has {size} bytes where {self.end - self.position} are left."
             )
-        try:
-            name = memory.text(self._bytes, self.position, size)
-        except UnicodeDecodeError as error:
-            raise CorruptRecordError("The name of a header is no UTF-8.") from error
-        self.position += size
+        if not memory.is_ascii(self._bytes, self.position, size):
+            self._text(self.position, size)
+        return size
+
+    def header_value_size(self, name_start: int, name_size: int) -> int:
+        """The size of the value that comes next and is there, -1 for null; errors name the header."""
         size = self.varint(32)
         if not -1 <= size <= self.end - self.position:
+            name = self._text(name_start, name_size)
             raise CorruptRecordError(
                 f"The value of header {name!r} has {size} bytes where {self.end - self.position} are left."
             )
+        return size
+
+    def _header(self) -> tuple[str, bytes | None]:
+        name_size = self.header_name_size()
+        start = self.position
+        name = self._text(start, name_size)
+        self.position += name_size
+        size = self.header_value_size(start, name_size)
         return name, None if size < 0 else self._take(size)
+
+    def _text(self, start: int, size: int) -> str:
+        try:
+            return memory.text(self._bytes, start, size)
+        except UnicodeDecodeError as error:
+            raise CorruptRecordError("The name of a header is no UTF-8.") from error
+
+    def _check_end(self) -> None:
+        if self.position != self.end:
+            raise CorruptRecordError(f"A record has {self.end - self.position} bytes after its headers.")
 
     def _take(self, size: int) -> bytes:
         taken = memory.copied(self._bytes, self.position, size)

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from aioprod.errors import CorruptRecordError, ProtocolError
 from aioprod.records import layout
-from aioprod.records.compression import decompress
+from aioprod.records.compression import Compression, decompress
 from aioprod.records.fields import FieldReader
 from aioprod.wire import memory
 from aioprod.wire.buffer import Buffer
@@ -112,75 +112,113 @@ class ParsedBatch:
 
         Raises CorruptRecordError when they are malformed, or take more than `decompressed_max` bytes.
         """
-        data = decompress(self.codec, self.payload, self.decompressed_max)
-        if self.count * _RECORD_SIZE_MIN > len(data):
-            raise CorruptRecordError(
-                f"The batch at offset {self.base_offset} declares {self.count} records in {len(data)} bytes."
-            )
-        reader = RecordReader(self, data)
+        reader = RecordReader(self)
         for _ in range(self.count):
             yield reader.record()
         reader.finish()
 
+    def decompressed(self) -> Buffer:
+        """The bytes of the records, in one piece; they are `payload` itself where that is not compressed.
 
-class RecordReader(FieldReader):
-    """Reads the records of `batch`, which are `data`, one after the other; raises CorruptRecordError."""
+        Raises CorruptRecordError when they take more than `decompressed_max` bytes, or are too few for `count`.
+        """
+        data = self.payload
+        if self.codec != Compression.NONE or len(data) > self.decompressed_max:
+            data = memoryview(decompress(self.codec, data, self.decompressed_max))
+        if self.count * _RECORD_SIZE_MIN > len(data):
+            raise CorruptRecordError(
+                f"The batch at offset {self.base_offset} declares {self.count} records in {len(data)} bytes."
+            )
+        return data
+
+
+class RecordWalk(FieldReader):
+    """Walks the records of `batch`, one after the other; raises CorruptRecordError.
+
+    `begin`, then the key, the value and the headers, then `complete`: `offset` and `timestamp` (ms) are known then.
+    """
 
     __slots__ = (
         "_base_offset",
         "_base_timestamp",
         "_delta_max",
         "_delta_min",
+        "_is_log_append_time",
         "_last_offset_delta",
         "_limit",
-        "_log_append_time",
+        "_max_timestamp",
+        "_offset_delta",
         "_previous_delta",
+        "_timestamp_delta",
+        "offset",
+        "timestamp",
     )
 
-    def __init__(self, batch: ParsedBatch, data: bytes) -> None:
+    def __init__(self, batch: ParsedBatch) -> None:
+        data = batch.decompressed()
         FieldReader.__init__(self, data, 0, len(data))
         self._limit = len(data)
         self._base_offset = batch.base_offset
         self._last_offset_delta = batch.last_offset_delta
         self._previous_delta = -1
+        self._offset_delta = -1
         self._base_timestamp = batch.base_timestamp
+        self._max_timestamp = batch.max_timestamp
+        self._timestamp_delta = 0
         # Within these a timestamp has no more than 64 bits.
         self._delta_min = _INT64_MIN - min(batch.base_timestamp, 0)
         self._delta_max = _INT64_MAX - max(batch.base_timestamp, 0)
-        self._log_append_time: int | None = batch.max_timestamp if batch.is_log_append_time else None
+        self._is_log_append_time = batch.is_log_append_time
+        self.offset = -1
+        self.timestamp = -1
 
-    def record(self) -> ParsedRecord:
-        """The next record."""
+    def begin(self) -> None:
+        """Go to the key of the next record."""
         self.end = self._limit
         size = self.varint(32)
         if not 0 < size <= self.end - self.position:
             raise CorruptRecordError(f"A record declares {size} bytes where {self.end - self.position} are left.")
         self.end = self.position + size
         self.position += 1
-        timestamp_delta = self.varint(64)
-        offset_delta = self.varint(32)
-        key = self.nullable()
-        value = self.nullable()
-        headers = self.headers()
-        if not self._previous_delta < offset_delta <= self._last_offset_delta:
+        self._timestamp_delta = self.varint(64)
+        self._offset_delta = self.varint(32)
+
+    def complete(self) -> None:
+        """The fields of the record were read: check its place and its time."""
+        if not self._previous_delta < self._offset_delta <= self._last_offset_delta:
             raise CorruptRecordError(
-                f"A record in the batch at offset {self._base_offset} has the offset delta {offset_delta}, "
+                f"A record in the batch at offset {self._base_offset} has the offset delta {self._offset_delta}, "
                 f"between {self._previous_delta} and {self._last_offset_delta}, the last of the batch."
             )
-        self._previous_delta = offset_delta
-        offset = self._base_offset + offset_delta
-        timestamp = self._log_append_time
-        if timestamp is None:
-            if not self._delta_min <= timestamp_delta <= self._delta_max:
-                raise CorruptRecordError(f"The timestamp of the record at {offset} overflows.")
-            timestamp = self._base_timestamp + timestamp_delta
-        return memory.tuple_as(ParsedRecord, (offset, timestamp, key, value, headers))
+        self._previous_delta = self._offset_delta
+        self.offset = self._base_offset + self._offset_delta
+        if self._is_log_append_time:
+            self.timestamp = self._max_timestamp
+        elif self._delta_min <= self._timestamp_delta <= self._delta_max:
+            self.timestamp = self._base_timestamp + self._timestamp_delta
+        else:
+            raise CorruptRecordError(f"The timestamp of the record at {self.offset} overflows.")
 
     def finish(self) -> None:
         """There is nothing after the last record."""
         if self.position != self._limit:
             left = self._limit - self.position
             raise CorruptRecordError(f"The batch at offset {self._base_offset} has {left} bytes after its last record.")
+
+
+class RecordReader(RecordWalk):
+    """Reads the records of a batch, one after the other; raises CorruptRecordError."""
+
+    __slots__ = ()
+
+    def record(self) -> ParsedRecord:
+        """The next record."""
+        self.begin()
+        key = self.nullable()
+        value = self.nullable()
+        headers = self.headers()
+        self.complete()
+        return memory.tuple_as(ParsedRecord, (self.offset, self.timestamp, key, value, headers))
 
 
 def parse_batches(

@@ -12,15 +12,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from aioprod.spark.datasource import AioprodSource, each_batch
+    from aioprod.spark.once import Transactions, exactly_once
     from aioprod.spark.planning.job import plan
     from aioprod.spark.planning.measures import PlanReport
 
-__all__ = ["AioprodSource", "PlanReport", "each_batch", "plan"]
+__all__ = ["AioprodSource", "PlanReport", "Transactions", "each_batch", "exactly_once", "plan"]
 
 _HOMES: Final = {
     "AioprodSource": "datasource",
     "PlanReport": "planning.measures",
+    "Transactions": "once",
     "each_batch": "datasource",
+    "exactly_once": "once",
     "plan": "planning.job",
 }
 

@@ -125,7 +125,9 @@ def _undelivered(batches: list[pa.RecordBatch], topic: str | None, result: SendR
     shown = repr(key) if key is None or len(key) <= _KEY_SHOWN else f"{key[:_KEY_SHOWN]!r}..."
     size = 0 if value is None else len(value if isinstance(value, bytes) else value.encode())
     count = len(result.failures)
-    return UndeliveredRowsError(
+    undelivered = UndeliveredRowsError(
         f"{'A row' if count == 1 else f'{count} rows, the first one'} with the key {shown} and a value of {size} bytes "
         f"can't be delivered to topic {row.get('topic', topic)!r}: {error}"
     )
+    undelivered.__cause__ = error
+    return undelivered

@@ -24,6 +24,14 @@ cdef inline long long number(const unsigned char *data, Py_ssize_t position, Py_
     return <long long> value
 
 
+cdef inline bint is_ascii(const unsigned char *data, Py_ssize_t position, Py_ssize_t size) noexcept nogil:
+    cdef unsigned char all_bits = 0
+    cdef Py_ssize_t at
+    for at in range(position, position + size):
+        all_bits |= data[at]
+    return all_bits < 0x80
+
+
 cdef inline str text(const unsigned char *data, Py_ssize_t position, Py_ssize_t size):
     return PyUnicode_DecodeUTF8(<const char *> data + position, size, NULL)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-__all__ = ["copied", "first_byte", "instance", "number", "set_field", "text", "tuple_as"]
+__all__ = ["copied", "first_byte", "instance", "is_ascii", "number", "set_field", "text", "tuple_as"]
 
 NamedT = TypeVar("NamedT", bound=tuple[Any, ...])
 
@@ -17,6 +17,11 @@ def first_byte(view: memoryview) -> memoryview:
 def number(data: memoryview, position: int, size: int) -> int:
     """The big-endian signed integer in the `size` bytes at `position`, which are there."""
     return int.from_bytes(data[position : position + size], "big", signed=True)
+
+
+def is_ascii(data: memoryview, position: int, size: int) -> bool:
+    """Whether the `size` bytes at `position`, which are there, are all below 128."""
+    return bytes(data[position : position + size]).isascii()
 
 
 def text(data: memoryview, position: int, size: int) -> str:

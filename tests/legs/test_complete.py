@@ -45,6 +45,7 @@ COMPARED = {
         "records.cursor",
         "records.fields",
         "records.parser",
+        "records.table",
     ),
     "test_routing.py": ("routing.columns", "routing.hashes", "routing.sticky"),
     "test_send_arrow.py": (),

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.columns import table_records
 from tests.support.legs import Leg, plain, same
 
 INT64_MAX = (1 << 63) - 1
@@ -191,6 +192,37 @@ def test_parsing_damaged_batches(
     def call(leg: Leg) -> object:
         parsed = leg["aioprod.records.parser"].parse_batches(cut, verify_crc=False, decompressed_max=1 << 20)
         return [(found, list(found.records())) for found in parsed]
+
+    same(call)
+
+
+@given(RECORDS, st.integers(0, 4), DAMAGE, st.integers(0, 12), st.integers(0, 14), st.booleans(), st.integers(1, 9))
+@settings(max_examples=150)
+def test_tables(
+    records: list[Record],
+    codec: int,
+    damage: list[tuple[int, int]],
+    start: int,
+    end: int,
+    headers: bool,
+    rows_max: int,
+) -> None:
+    def stored(leg: Leg) -> bytes:
+        builder, _ = filled(leg, records, 120_000)
+        builder.seal(codec=codec, level=None)
+        return bytes(builder.wire(0, False))[8:]
+
+    data = bytearray(same(stored))
+    for at, byte in damage:
+        data[61 + at % (len(data) - 61)] = byte
+
+    def call(leg: Leg) -> object:
+        module = leg["aioprod.records.table"]
+        parsed = leg["aioprod.records.parser"].parse_batches(bytes(data), verify_crc=False, decompressed_max=1 << 20)
+        return [
+            table_records(module, batch, start, end, rows_max=rows_max, size_max=5000, headers=headers)
+            for batch in parsed
+        ]
 
     same(call)
 

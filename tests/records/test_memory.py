@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import pytest
+
 from aioprod.records import memory
+from aioprod.records.builder import put_varint
 
 
 def test_copy_moves_only_the_named_bytes() -> None:
@@ -13,3 +16,25 @@ def test_copy_of_nothing_leaves_the_target_alone() -> None:
     target = bytearray(b"abc")
     memory.copy(target, 3, b"", 0, 0)
     assert target == b"abc"
+
+
+def test_bits_are_cleared_one_by_one() -> None:
+    target = memory.room(2)
+    memory.fill(target, 2, 0xFF)
+    memory.clear_bit(target, 0)
+    memory.clear_bit(target, 10)
+    assert target == bytes([0b1111_1110, 0b1111_1011])
+
+
+@pytest.mark.parametrize("value", [0, 1, -1, 63, -64, 64, 8191, -8192, 8192, 1_048_575, -1_048_576])
+def test_short_varints(value: int) -> None:
+    data = bytearray(8)
+    size = put_varint(data, 1, value) - 1
+    assert memory.short_varint(memoryview(data), 1, 8) == value * 4 + size
+    assert memory.short_varint(memoryview(data), 1, size) == 0
+
+
+def test_a_varint_that_is_not_short() -> None:
+    data = bytearray(8)
+    put_varint(data, 0, 1_048_576)
+    assert memory.short_varint(memoryview(data), 0, 8) == 0

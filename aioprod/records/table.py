@@ -1,0 +1,350 @@
+# cython: boundscheck=False, wraparound=False
+"""Records as columns: the records of parsed batches, decoded into the buffers of Arrow arrays without an object each.
+
+See Columnar.html of https://arrow.apache.org/docs/format/ for what these buffers hold. Nothing in the bytes is trusted.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from aioprod.records import memory
+from aioprod.records.parser import ParsedBatch, RecordWalk
+
+__all__ = ["BytesBuffers", "HeaderBuffers", "RecordColumns", "RecordTable", "TableReader"]
+
+_SIZE_MAX: Final = (1 << 31) - 1
+_HEADER_SIZE: Final = 8
+"""What a header takes beside its bytes: two places."""
+
+
+class BytesBuffers(NamedTuple):
+    """A column of `count` byte strings: int32 places (one more than strings) in `data`, and a bit for each string.
+
+    `validity` is None without nulls, else its bits are 0 for null.
+    """
+
+    count: int
+    nulls: int
+    validity: memoryview | None
+    places: memoryview
+    data: memoryview
+
+
+class HeaderBuffers(NamedTuple):
+    """A column of lists of headers: int32 places (one more than records) in the columns of names and values."""
+
+    places: memoryview
+    names: BytesBuffers
+    values: BytesBuffers
+
+
+class RecordColumns(NamedTuple):
+    """The columns of `count` records; offsets and timestamps (ms) are int64, all numbers in this machine's order."""
+
+    count: int
+    keys: BytesBuffers
+    values: BytesBuffers
+    offsets: memoryview
+    timestamps: memoryview
+    headers: HeaderBuffers | None
+
+
+class BytesColumn:
+    """Takes byte strings one after the other, with room for `rows` of `size` bytes together until it must grow."""
+
+    __slots__ = (
+        "_bits",
+        "_bits_at",
+        "_data",
+        "_data_at",
+        "_places",
+        "_places_at",
+        "_room",
+        "_rows_max",
+        "nulls",
+        "rows",
+        "size",
+    )
+
+    def __init__(self, rows: int, size: int) -> None:
+        self.rows = 0
+        self.size = 0
+        self.nulls = 0
+        self._rows_max = rows
+        self._room = size
+        self._data = memory.room(size)
+        self._data_at = self._data
+        self._places = memory.room(4 * (rows + 1))
+        self._places_at = self._places
+        self._bits = memory.room((rows + 7) >> 3)
+        self._bits_at = self._bits
+        memory.put_int32(self._places_at, 0, 0)
+        memory.fill(self._bits_at, (rows + 7) >> 3, 0xFF)
+
+    def append(self, source: memoryview, start: int, size: int) -> None:
+        """Add `size` bytes from `source[start:]`, which are there; null if that is negative."""
+        if self.rows == self._rows_max:
+            self._more_rows()
+        if size > 0:
+            if size > self._room - self.size:
+                self._more_room(size)
+            memory.copy(self._data_at, self.size, source, start, size)
+            self.size += size
+        elif size < 0:
+            memory.clear_bit(self._bits_at, self.rows)
+            self.nulls += 1
+        self.rows += 1
+        memory.put_int32(self._places_at, self.rows, self.size)
+
+    def _more_rows(self) -> None:
+        rows = 2 * self._rows_max + 64
+        places = memory.room(4 * (rows + 1))
+        memory.copy(places, 0, self._places_at, 0, 4 * (self.rows + 1))
+        bits = memory.room((rows + 7) >> 3)
+        memory.fill(bits, (rows + 7) >> 3, 0xFF)
+        memory.copy(bits, 0, self._bits_at, 0, (self.rows + 7) >> 3)
+        self._places = places
+        self._places_at = places
+        self._bits = bits
+        self._bits_at = bits
+        self._rows_max = rows
+
+    def _more_room(self, size: int) -> None:
+        if size > _SIZE_MAX - self.size:
+            raise OverflowError(
+                f"A column of {self.size} bytes has no room for {size} more: take its rows out earlier."
+            )
+        room = min(_SIZE_MAX, max(2 * self._room, self.size + size))
+        data = memory.room(room)
+        memory.copy(data, 0, self._data_at, 0, self.size)
+        self._data = data
+        self._data_at = data
+        self._room = room
+
+    def buffers(self) -> BytesBuffers:
+        """What was added; it must not be added to any more."""
+        return BytesBuffers(
+            self.rows,
+            self.nulls,
+            memoryview(self._bits)[: (self.rows + 7) >> 3] if self.nulls else None,
+            memoryview(self._places)[: 4 * (self.rows + 1)],
+            memoryview(self._data)[: self.size],
+        )
+
+
+class RecordTable:
+    """Collects records of one partition until there are `rows_max`, or `size_max` bytes; one may be too large for that.
+
+    Bytes are those of keys, values and headers, `size_max` at most 1 GiB. With `headers` it has a column of them.
+    """
+
+    __slots__ = (
+        "_header_count",
+        "_header_places",
+        "_header_places_at",
+        "_key_room",
+        "_keys",
+        "_name_values",
+        "_names",
+        "_offsets",
+        "_offsets_at",
+        "_timestamps",
+        "_timestamps_at",
+        "_value_room",
+        "_values",
+        "_with_headers",
+        "rows",
+        "rows_max",
+        "size_max",
+    )
+
+    def __init__(self, *, rows_max: int, size_max: int, headers: bool = False) -> None:
+        if rows_max < 1 or not 1 <= size_max <= 1 << 30:
+            raise ValueError(f"There is no table for {rows_max} rows or {size_max} bytes.")
+        self.rows_max = rows_max
+        self.size_max = size_max
+        self._with_headers = headers
+        self._key_room = 1024
+        self._value_room = 4096
+        self._clear()
+
+    def _clear(self) -> None:
+        self.rows = 0
+        self._keys = BytesColumn(self.rows_max, self._key_room)
+        self._values = BytesColumn(self.rows_max, self._value_room)
+        self._offsets = memory.room(8 * self.rows_max)
+        self._offsets_at = self._offsets
+        self._timestamps = memory.room(8 * self.rows_max)
+        self._timestamps_at = self._timestamps
+        self._header_count = 0
+        self._header_places = memory.room(4 * (self.rows_max + 1) if self._with_headers else 4)
+        self._header_places_at = self._header_places
+        memory.put_int32(self._header_places_at, 0, 0)
+        self._names = BytesColumn(0, 0)
+        self._name_values = BytesColumn(0, 0)
+
+    @property
+    def size(self) -> int:
+        """The bytes of its records."""
+        return self._size()
+
+    def _size(self) -> int:
+        size = self._keys.size + self._values.size
+        if self._header_count:
+            size += self._names.size + self._name_values.size + _HEADER_SIZE * self._header_count
+        return size
+
+    def is_full(self) -> bool:
+        """Whether there is no room for another record."""
+        return self.rows >= self.rows_max or self._size() >= self.size_max
+
+    def take(self) -> RecordColumns:
+        """What was collected, in buffers of its own; the table is empty then."""
+        headers = None
+        if self._with_headers:
+            headers = HeaderBuffers(
+                memoryview(self._header_places)[: 4 * (self.rows + 1)],
+                self._names.buffers(),
+                self._name_values.buffers(),
+            )
+        columns = RecordColumns(
+            self.rows,
+            self._keys.buffers(),
+            self._values.buffers(),
+            memoryview(self._offsets)[: 8 * self.rows],
+            memoryview(self._timestamps)[: 8 * self.rows],
+            headers,
+        )
+        # The next records are probably like these: a little more room spares them the growing.
+        self._key_room = self._keys.size + (self._keys.size >> 3) + 1024
+        self._value_room = self._values.size + (self._values.size >> 3) + 4096
+        self._clear()
+        return columns
+
+
+class TableReader(RecordWalk):
+    """Reads the records of one batch whose offsets are from `start` on, up to but not including `end`, into tables.
+
+    Raises CorruptRecordError as `ParsedBatch.records` does, also for records outside of these bounds.
+    """
+
+    __slots__ = (
+        "_end_offset",
+        "_header_count",
+        "_headers_start",
+        "_key_size",
+        "_key_start",
+        "_left",
+        "_start_offset",
+        "_value_size",
+        "_value_start",
+    )
+
+    def __init__(self, batch: ParsedBatch, start: int, end: int) -> None:
+        RecordWalk.__init__(self, batch)
+        self._left = batch.count
+        self._start_offset = start
+        self._end_offset = end
+        self._key_start = self._value_start = self._headers_start = 0
+        self._key_size = self._value_size = -1
+        self._header_count = 0
+
+    def read(self, table: RecordTable) -> bool:
+        """Go on until the table is full (False), or the batch is at its end (True)."""
+        while self._left:
+            if table.is_full():
+                return False
+            if not self._step_quickly():
+                self._step()
+            self._left -= 1
+            if self._start_offset <= self.offset < self._end_offset:
+                table._keys.append(self._bytes, self._key_start, self._key_size)
+                table._values.append(self._bytes, self._value_start, self._value_size)
+                memory.put_int64(table._offsets_at, table.rows, self.offset)
+                memory.put_int64(table._timestamps_at, table.rows, self.timestamp)
+                table.rows += 1
+                if table._with_headers:
+                    if self._header_count:
+                        self._copy_headers(table)
+                    memory.put_int32(table._header_places_at, table.rows, table._header_count)
+        self.finish()
+        return True
+
+    def _step(self) -> None:
+        """Go to the next record; raises CorruptRecordError."""
+        self.begin()
+        self._key_size = self.nullable_size()
+        self._key_start = self.position
+        if self._key_size > 0:
+            self.position += self._key_size
+        self._value_size = self.nullable_size()
+        self._value_start = self.position
+        if self._value_size > 0:
+            self.position += self._value_size
+        self._headers_start = self.position
+        self._header_count = self.skip_headers()
+        self.complete()
+
+    def _step_quickly(self) -> bool:
+        """Go to the next record if it has no headers and only short numbers; else False, and nothing is done.
+
+        That is most records, at a third of the cost. What may be wrong is left to `_step` too.
+        """
+        data = self._bytes
+        number = memory.short_varint(data, self.position, self._limit)
+        at = self.position + (number & 3)
+        end = at + (number >> 2)
+        if not number or not at < end <= self._limit:
+            return False
+        at += 1
+        time = memory.short_varint(data, at, end)
+        at += time & 3
+        delta = memory.short_varint(data, at, end)
+        at += delta & 3
+        key = memory.short_varint(data, at, end)
+        at += key & 3
+        if not (time and delta and key) or not -1 <= key >> 2 <= end - at:
+            return False
+        key_start = at
+        at += max(key >> 2, 0)
+        value = memory.short_varint(data, at, end)
+        at += value & 3
+        if not value or not -1 <= value >> 2 <= end - at:
+            return False
+        value_start = at
+        at += max(value >> 2, 0)
+        if at + 1 != end or data[at]:
+            return False
+        time >>= 2
+        delta >>= 2
+        if not (self._previous_delta < delta <= self._last_offset_delta and self._delta_min <= time <= self._delta_max):
+            return False
+        self.position = self.end = end
+        self._previous_delta = delta
+        self.offset = self._base_offset + delta
+        self.timestamp = self._max_timestamp if self._is_log_append_time else self._base_timestamp + time
+        self._key_start = key_start
+        self._key_size = key >> 2
+        self._value_start = value_start
+        self._value_size = value >> 2
+        self._header_count = 0
+        return True
+
+    def _copy_headers(self, table: RecordTable) -> None:
+        """Read the headers of a record once more, and keep them now."""
+        end = self.position
+        self.position = self._headers_start
+        left = self.header_count()
+        table._header_count += left
+        while left:
+            size = self.header_name_size()
+            start = self.position
+            table._names.append(self._bytes, start, size)
+            self.position += size
+            size = self.header_value_size(start, size)
+            table._name_values.append(self._bytes, self.position, size)
+            if size > 0:
+                self.position += size
+            left -= 1
+        self.position = end

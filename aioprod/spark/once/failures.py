@@ -1,0 +1,90 @@
+"""What the failure of a Spark job says: was it stopped, can it help to run it again, what did a task of ours raise."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from aioprod import errors
+from aioprod.errors import (
+    AioprodError,
+    AuthenticationError,
+    AuthorizationError,
+    ConfigError,
+    InvalidRecordError,
+    UnsupportedVersionError,
+)
+
+__all__ = ["FinalTaskError", "is_final", "of_job", "refused_for_good", "was_stopped"]
+
+_FINAL: Final = (
+    AuthenticationError,
+    AuthorizationError,
+    ConfigError,
+    InvalidRecordError,
+    UnsupportedVersionError,
+)
+"""Nothing but another setting, or other rows, helps against these."""
+
+_STOPPED: Final = (
+    "InterruptedException",
+    "ClosedByInterruptException",
+    "SPARK_JOB_CANCELLED",
+    "cancelled part of cancelled job group",
+    "SparkContext was shut down",
+    "SparkContext has been shutdown",
+    "STREAM_CANCELLED",
+)
+"""What Spark says of a job that somebody ended: `query.stop()`, a cancelled job, the end of the session."""
+
+_RAISED: Final = re.compile(r"aioprod\.(?:errors|spark\.once\.failures)\.(\w+): (.+)")
+_OF_FINAL: Final = re.compile(r"(\w+): (.*)")
+
+
+class FinalTaskError(AioprodError):
+    """A task's way to tell the driver, through the text of Spark's exception, that it would fail again."""
+
+
+def is_final(error: BaseException | None) -> bool:
+    """Whether an error, or what caused it, comes again with the same rows and settings."""
+    return error is not None and (isinstance(error, _FINAL) or is_final(error.__cause__))
+
+
+def refused_for_good(error: AioprodError) -> AioprodError:
+    """What a task is to raise for `error`."""
+    return FinalTaskError(f"{type(error).__name__}: {_one_line(error)}") if is_final(error) else error
+
+
+def was_stopped(failure: BaseException) -> bool:
+    """Whether somebody ended the job, so that it must not be run again."""
+    text = f"{type(failure).__name__}: {failure}"
+    return isinstance(failure, KeyboardInterrupt) or any(sign in text for sign in _STOPPED)
+
+
+def of_job(failure: BaseException) -> tuple[AioprodError | None, bool]:
+    """The error of ours in the text of a failed job (None: there is none), and whether it is one for good."""
+    if isinstance(failure, AioprodError):
+        return failure, is_final(failure)
+    raised = _RAISED.findall(str(failure))
+    if not raised:
+        return None, False
+    name, text = raised[-1]
+    if name != FinalTaskError.__name__:
+        return _named(name, text), False
+    inner = _OF_FINAL.fullmatch(text)
+    return (_named(inner[1], inner[2]) if inner is not None else AioprodError(text)), True
+
+
+def _named(name: str, text: str) -> AioprodError:
+    kind = getattr(errors, name, AioprodError)
+    if not (isinstance(kind, type) and issubclass(kind, AioprodError)):
+        kind = AioprodError
+    message, _, hint = text.strip().partition(" Hint: ")
+    try:
+        return kind(message, hint=hint or None)
+    except TypeError:  # one whose constructor wants what a text does not tell
+        return AioprodError(message, hint=hint or None)
+
+
+def _one_line(error: AioprodError) -> str:
+    return " ".join(str(error).split())
