@@ -60,7 +60,8 @@ def test_each_example_runs_as_its_docstring_says(kafka_cluster: KafkaCluster, na
 
 
 def test_every_example_is_run_here() -> None:
-    own = Path(__file__).read_text()
+    here = Path(__file__)
+    own = here.read_text() + (here.parent / "spark" / here.name).read_text()
     assert {path.name for path in EXAMPLES.glob("*.py") if f'"{path.name}"' not in own} == set()
 
 
