@@ -29,8 +29,9 @@ from aioprod.spark.rows import sent
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql import DataFrame
 
-__all__ = ["DRIVER_POINTS", "TASK_FAULTS", "Faults", "FaultyTask", "break_driver", "fail_in_task", "wait_for"]
+__all__ = ["DRIVER_POINTS", "TASK_FAULTS", "Faults", "FaultyTask", "SparksOwn", "break_driver", "fail_in_task", "wait_for"]
 
 TASK_FAULTS = ("task", "kill", "executor", "zombie", "slow", "slow-again")
 """A task raises after a part was stored; its process is killed; its executor is; it leaves a frozen process behind
@@ -149,6 +150,49 @@ def thaw_zombie(faults: Faults, step: int) -> None:
         os.kill(int(path.read_text()), signal.SIGCONT)
         path.unlink()
         wait_for((faults.folder / f"{step}.heard").exists)
+
+
+# -- Spark's own sink ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Breaks:
+    """Passes a task's rows on, and fails after the first of its batches where that is ordered."""
+
+    faults: Faults
+    step: int
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None
+        for number, batch in enumerate(batches):
+            if number == 1 and context.partitionId() == 1:
+                for fault in ("task", "kill", "executor"):
+                    if self.faults.take(self.step, fault):
+                        time.sleep(0.5)  # the sink, in the JVM, has the rows before these
+                        fail_in_task(fault, None, batch, None)
+            yield batch
+
+
+@dataclass(frozen=True)
+class SparksOwn:
+    """What `foreachBatch` calls to write with Spark's own Kafka sink, under the faults that mean something to it."""
+
+    servers: str
+    topic: str
+    faults: Faults
+    die: Callable[[str], None]
+
+    def __call__(self, df: DataFrame, step: int) -> None:
+        if self.faults.take(step, "init"):
+            self.die("init")
+        rows = df.mapInArrow(_Breaks(self.faults, step), df.schema)
+        rows.write.format("kafka").options(**{"kafka.bootstrap.servers": self.servers, "topic": self.topic}).save()
+        for point in DRIVER_POINTS:
+            if self.faults.take(step, point):
+                self.die(point)
 
 
 # -- the driver ------------------------------------------------------------------------------------------------------
