@@ -31,7 +31,16 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
-__all__ = ["DRIVER_POINTS", "TASK_FAULTS", "Faults", "FaultyTask", "SparksOwn", "break_driver", "fail_in_task", "wait_for"]
+__all__ = [
+    "DRIVER_POINTS",
+    "TASK_FAULTS",
+    "Faults",
+    "FaultyTask",
+    "SparksOwn",
+    "break_driver",
+    "fail_in_task",
+    "wait_for",
+]
 
 TASK_FAULTS = ("task", "kill", "executor", "zombie", "slow", "slow-again")
 """A task raises after a part was stored; its process is killed; its executor is; it leaves a frozen process behind
@@ -40,6 +49,9 @@ which thaws in the next attempt; it goes on for longer than the transaction may,
 DRIVER_POINTS = ("init", "job", "offsets", "sent", "end")
 """The driver dies: after the transaction was begun, after the job, after the offsets were sent, when the request to
 commit is on its way, after it was answered."""
+
+
+_module: Any = transaction
 
 
 @dataclass(frozen=True)
@@ -207,7 +219,7 @@ def break_driver(faults: Faults, die: Callable[[str], None]) -> Callable[[], Non
     step = -1
     originals = (
         transaction.Transactions.write,
-        transaction.WriteTask,
+        _module.WriteTask,
         TransactionSession.begin,
         TransactionSession.send_offsets,
         TransactionSession.commit,
@@ -221,7 +233,7 @@ def break_driver(faults: Faults, die: Callable[[str], None]) -> Callable[[], Non
         return write(self, df, number, **options)
 
     def faulty_task(*arguments: Any, **options: Any) -> FaultyTask:
-        return FaultyTask(*arguments, **options, faults=faults, step=step)
+        return FaultyTask(*arguments, **{**options, "faults": faults, "step": step})
 
     def dies(point: str) -> None:
         if faults.take(step, point):
@@ -259,7 +271,7 @@ def break_driver(faults: Faults, die: Callable[[str], None]) -> Callable[[], Non
 
     def put(write: Any, task: Any, begin: Any, send_offsets: Any, commit: Any, end: Any) -> None:
         transaction.Transactions.write = write  # type: ignore[method-assign]
-        transaction.WriteTask = task  # type: ignore[misc]
+        _module.WriteTask = task
         TransactionSession.begin = begin  # type: ignore[method-assign]
         TransactionSession.send_offsets = send_offsets  # type: ignore[method-assign]
         TransactionSession.commit = commit  # type: ignore[method-assign]
@@ -269,7 +281,7 @@ def break_driver(faults: Faults, die: Callable[[str], None]) -> Callable[[], Non
     return lambda: put(*originals)
 
 
-async def _begun(call: Awaitable[None]) -> None:
+async def _begun(call: Awaitable[Any]) -> None:
     """Begin a call, and leave it when its request is written: whether it is carried out is not for us to know."""
     running = asyncio.ensure_future(call)
     for _ in range(20):
