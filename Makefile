@@ -11,7 +11,11 @@ INTERPRETED := producer.py roundtrip.py
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
+<<<<<<< HEAD
 .PHONY: help compiled demo demo-spark test test-unit simulate-short test-integration transactions lint bench bench-spark fuzz simulate mutations chaos clean
+=======
+.PHONY: help compiled demo test test-unit simulate-short test-integration transactions lint bench bench-spark fuzz simulate mutations chaos spark-load-killed clean
+>>>>>>> jobs
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -49,6 +53,9 @@ endif
 
 transactions: $(READY) $(COMPILED) ## transactions on three brokers while their coordinator, or the process, is killed, the long form, about 15 minutes
 	AIOPROD_LONG=1 $(BIN)/pytest integration/test_transactions_acceptance.py
+
+spark-load-killed: $(READY) $(COMPILED) ## load ROWS=5000000 rows by Spark, killed at random KILLS=3 times and resumed, and audit them
+	@$(BIN)/python -m integration.spark.programs.load_killed --rows $(or $(ROWS),5000000) --kills $(or $(KILLS),3) $(ARGS)
 
 lint: $(READY) ## style, types, layers, generated pages
 	$(BIN)/ruff check .
