@@ -27,7 +27,9 @@ def write(df: DataFrame, cluster: KafkaCluster, **options: str) -> None:
 
 
 def numbers(spark: SparkSession, rows: int, tasks: int = 3) -> DataFrame:
-    return spark.range(0, rows, 1, tasks).selectExpr("cast(id as string) as key", "cast(cast(id as string) as binary) as value")
+    return spark.range(0, rows, 1, tasks).selectExpr(
+        "cast(id as string) as key", "cast(cast(id as string) as binary) as value"
+    )
 
 
 def finished(query: StreamingQuery) -> None:
