@@ -11,7 +11,7 @@ INTERPRETED := producer.py roundtrip.py
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help compiled demo test test-unit simulate-short test-integration transactions lint bench fuzz simulate mutations chaos clean
+.PHONY: help compiled demo test test-unit simulate-short test-integration transactions lint bench bench-spark fuzz simulate mutations chaos clean
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -56,6 +56,9 @@ lint: $(READY) ## style, types, layers, generated pages
 
 bench: $(READY) $(COMPILED) ## aioprod beside aiokafka and confluent-kafka, about 20 minutes; ARGS="--rows tasks --quick" for less
 	@$(BIN)/python -m benchmarks $(or $(ARGS),--write)
+
+bench-spark: $(READY) $(COMPILED) ## aioprod's sink and source beside Spark's own, about 10 minutes; ARGS="--rounds 2 --only sink" for less
+	@$(BIN)/python -m benchmarks.spark $(ARGS)
 
 fuzz: $(READY) ## hostile bytes for everything that reads bytes, guided by coverage; SECONDS=300 a target, ARGS=codecs for one
 	@$(BIN)/python -c 'import atheris' 2>/dev/null || \

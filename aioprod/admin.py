@@ -134,6 +134,11 @@ class Admin(SessionUser):
         """The partitions of a topic by index, as the cluster describes them now."""
         return list(await self._session.partitions(topic))
 
+    @property
+    def cluster_id(self) -> str | None:
+        """Which cluster this is, as it calls itself; None where it has no name (before Kafka 0.10.1)."""
+        return self._session.client.metadata.cluster.cluster_id
+
     async def offsets(self, topic: str, at: At) -> dict[TopicPartition, int]:
         """The offset of each partition at its "earliest", its "latest", or at a time: its first record not older.
 

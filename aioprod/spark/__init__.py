@@ -11,27 +11,45 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from aioprod.spark.auditing import audit
+    from aioprod.spark.auditing.report import AuditReport
     from aioprod.spark.datasource import AioprodSource, each_batch
+    from aioprod.spark.loading import load
+    from aioprod.spark.loading.report import LoadReport
     from aioprod.spark.once import Transactions, exactly_once
     from aioprod.spark.partitioning import co_partitioned, partition_of, with_partition
+    from aioprod.spark.planning.job import plan
+    from aioprod.spark.planning.measures import PlanReport
 
 __all__ = [
     "AioprodSource",
+    "AuditReport",
+    "LoadReport",
+    "PlanReport",
     "Transactions",
+    "audit",
     "co_partitioned",
     "each_batch",
     "exactly_once",
+    "load",
     "partition_of",
+    "plan",
     "with_partition",
 ]
 
 _HOMES: Final = {
     "AioprodSource": "datasource",
+    "AuditReport": "auditing.report",
+    "LoadReport": "loading.report",
+    "PlanReport": "planning.measures",
     "Transactions": "once",
+    "audit": "auditing",
     "co_partitioned": "partitioning",
     "each_batch": "datasource",
     "exactly_once": "once",
+    "load": "loading",
     "partition_of": "partitioning",
+    "plan": "planning.job",
     "with_partition": "partitioning",
 }
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from aioprod.errors import ConfigError
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
-__all__ = ["Digest", "digests", "joined", "pieces"]
+__all__ = ["Digest", "digests", "joined", "pieces", "total"]
 
 _MASK: Final = 2**64 - 1
 _COLUMNS: Final = (
@@ -97,7 +98,7 @@ def pieces(partitions: Any, offsets: Any, hashes: Any, sizes: Any) -> Iterator[t
     hashes = hashes[order].view(np.uint64)
     breaks = np.flatnonzero((partitions[1:] != partitions[:-1]) | (offsets[1:] <= offsets[:-1])) + 1
     edges = [0, *breaks.tolist(), len(partitions)]
-    for begin, end in zip(edges[:-1], edges[1:], strict=True):
+    for begin, end in pairwise(edges):
         own = hashes[begin:end]
         yield (
             int(partitions[begin]),

@@ -1,4 +1,4 @@
-"""A folder for small texts on whatever file system Spark writes to, each of which is always whole: the old or the new."""
+"""A folder for small texts on any file system that Spark writes to; each is whole at any time, the old or the new."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import unquote, urlsplit
 
 from aioprod.errors import ConfigError
+from aioprod.spark.inputs import sentence
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,8 +41,7 @@ def folder_at(spark: SparkSession, path: str) -> Folder:
         system = place.getFileSystem(configuration)
         uri = str(system.makeQualified(place).toUri().toString())
     except Exception as error:
-        first = str(getattr(error, "java_exception", None) or error).splitlines()[0]
-        raise ConfigError(f"The folder {path!r} can't be used: {first}") from error
+        raise ConfigError(f"The folder {path!r} can't be used: {sentence(error)}") from error
     if urlsplit(uri).scheme == "file":
         return LocalFolder(unquote(urlsplit(uri).path))
     return HadoopFolder(jvm, configuration, uri)
@@ -123,5 +123,4 @@ class HadoopFolder:
 
 
 def _failed(what: str, name: str, path: str, error: Exception) -> ConfigError:
-    first = str(getattr(error, "java_exception", None) or error).splitlines()[0]
-    return ConfigError(f"{name} in {path!r} can't be {what}: {first}")
+    return ConfigError(f"{name} in {path!r} can't be {what}: {sentence(error)}")

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from aioprod.errors import ConfigError
 from aioprod.spark.digest import Digest, digests, joined
+from aioprod.spark.inputs import quiet, refused
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["FILE", "Manifest", "Plan", "read_receipts", "receipts_of"]
+__all__ = ["FILE", "Manifest", "Plan", "all_receipts", "read_receipts", "receipts_of"]
 
 FILE: Final = "manifest.json"
 _VERSION: Final = 1
@@ -168,12 +169,9 @@ def all_receipts(spark: SparkSession, folder: str) -> DataFrame:
 
 
 def _parquet(spark: SparkSession, path: str, columns: str) -> DataFrame:
-    from pyspark.errors import AnalysisException
-
     try:
-        return spark.read.schema(columns).parquet(path)
-    except AnalysisException as error:
-        raise ConfigError(
-            f"There are no receipts in {path!r}: {str(error).splitlines()[0]}",
-            hint="They are beside manifest.json: was the folder moved without them, or is it of another run?",
-        ) from error
+        with refused(f"There are no receipts in {path!r}"), quiet():
+            return spark.read.schema(columns).parquet(path)
+    except ConfigError as error:
+        error.hint = "They are beside manifest.json: was the folder moved without them, or is it of another run?"
+        raise

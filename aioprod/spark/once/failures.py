@@ -12,6 +12,7 @@ from aioprod.errors import (
     AuthorizationError,
     ConfigError,
     InvalidRecordError,
+    UndeliveredRowsError,
     UnsupportedVersionError,
 )
 
@@ -36,6 +37,9 @@ _STOPPED: Final = (
     "STREAM_CANCELLED",
 )
 """What Spark says of a job that somebody ended: `query.stop()`, a cancelled job, the end of the session."""
+
+_REFUSED_BY_SQL: Final = re.compile(r"\[USER_RAISED_EXCEPTION\] (.+?)(?: SQLSTATE: \w+)?\s*$", re.MULTILINE)
+"""What `raise_error` says: where partitions are chosen that is how a row is refused."""
 
 _RAISED: Final = re.compile(r"aioprod\.(?:errors|spark\.once\.failures)\.(\w+): (.+)")
 _OF_FINAL: Final = re.compile(r"(\w+): (.*)")
@@ -65,6 +69,9 @@ def of_job(failure: BaseException) -> tuple[AioprodError | None, bool]:
     """The error of ours in the text of a failed job (None: there is none), and whether it is one for good."""
     if isinstance(failure, AioprodError):
         return failure, is_final(failure)
+    refused = _REFUSED_BY_SQL.search(str(failure))
+    if refused is not None:
+        return UndeliveredRowsError(refused[1]), True
     raised = _RAISED.findall(str(failure))
     if not raised:
         return None, False

@@ -66,7 +66,7 @@ def exactly_once(
     bootstrap_servers: str,
     topic: str | None = None,
     checkpoint_location: str,
-    partitioner: str = "murmur2",
+    partitioner: str = "default",
     trigger: Mapping[str, Any] | str | None = None,
     order_by: str | None = None,
     tasks: int | None = None,

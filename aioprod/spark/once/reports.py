@@ -74,11 +74,12 @@ def disjoint(reports: Iterable[Report], *, are_tasks: bool = True) -> tuple[Writ
         if stored != report.rows:
             raise UsageError(f"Task {report.task} read {report.rows} rows, of which {stored} were stored.")
         for one in report.written:
-            if owners.setdefault((one.topic, one.partition), one) is not one:
+            if (one.topic, one.partition) in owners:
                 raise UsageError(
                     f"Two tasks wrote to {one.topic}-{one.partition} in one transaction: rows may be lost in it.",
                     hint="Rows of one partition have to be in one task: aioprod.spark.partitioning.co_partitioned.",
                 )
+            owners[one.topic, one.partition] = one
     tasks = {report.task for report in reports}
     if are_tasks and reports and tasks != set(range(reports[0].tasks)):
         raise UsageError(f"Of {reports[0].tasks} tasks only {len(tasks)} said what they wrote.")

@@ -53,7 +53,7 @@ class Transactions:
         owner: str,
         topic: str | None = None,
         marker_topic: str | None = None,
-        partitioner: str = "murmur2",
+        partitioner: str = "default",
         order_by: str | None = None,
         tasks: int | None = None,
         when_marker_is_missing: str = "refuse",

@@ -1,0 +1,76 @@
+"""What a load tells when it is over."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from aioprod.spark.loading.amounts import shown
+from aioprod.spark.loading.dry import DryRun
+
+__all__ = ["LoadReport"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadReport:
+    """What was written by one call of `load`; chunks that earlier calls had committed count as skipped only.
+
+    `rows` and `bytes` (of keys and values; None where the run has no manifest to know it by) are those of this call,
+    `all_rows` and `all_bytes` those of the whole run (None without a manifest). `offsets`: the first and the last
+    offset in each partition, of the whole run where there is a manifest; markers of transactions lie between. `reruns`
+    counts attempts that were lost and made again. `dry_run` is what was found where nothing was to be sent.
+    """
+
+    run_id: str
+    topic: str
+    partitions: int
+    chunks: int
+    chunks_of: str
+    done: int = 0
+    skipped: int = 0
+    rows: int = 0
+    bytes: int | None = None
+    all_rows: int | None = None
+    all_bytes: int | None = None
+    seconds: float = 0.0
+    attempts: int = 0
+    reruns: tuple[str, ...] = ()
+    offsets: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    manifest: str | None = None
+    dry_run: DryRun | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "run_id": self.run_id,
+            "topic": self.topic,
+            "partitions": self.partitions,
+            "rows": self.rows,
+            "bytes": self.bytes,
+            "all_rows": self.all_rows,
+            "all_bytes": self.all_bytes,
+            "seconds": round(self.seconds, 3),
+            "chunks": {"count": self.chunks, "of": self.chunks_of, "done": self.done, "skipped": self.skipped},
+            "attempts": self.attempts,
+            "reruns": list(self.reruns),
+            "offsets": {str(place): {"first": one[0], "last": one[1]} for place, one in sorted(self.offsets.items())},
+            "manifest": self.manifest,
+            "dry_run": None if self.dry_run is None else self.dry_run.to_dict(),
+        }
+
+    def __str__(self) -> str:
+        """For people, in a few lines."""
+        if self.dry_run is not None:
+            return f"Nothing was sent to topic {self.topic!r}: this was a dry run.\n{self.dry_run}"
+        size = "" if self.bytes is None else f" ({shown(self.bytes)})"
+        what = f"{self.rows:,} rows{size} written to topic {self.topic!r} in {self.seconds:.1f} s"
+        lines = [f"Run {self.run_id}: {what}, {self.done} of {self.chunks} chunks."]
+        if self.skipped:
+            all_rows = "" if self.all_rows is None else f" The run has {self.all_rows:,} rows in all."
+            lines.append(f"{self.skipped} chunks had been committed before.{all_rows}")
+        if self.reruns:
+            lines.append(f"{len(self.reruns)} attempts were lost and made again; the last one: {self.reruns[-1]}")
+        if self.manifest is not None:
+            lines.append(f"Manifest: {self.manifest}")
+        return "\n".join(lines)

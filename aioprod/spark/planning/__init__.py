@@ -1,0 +1,1 @@
+"""How many partitions a topic needs, and which partitioner: found out from the data themselves."""

@@ -1,0 +1,183 @@
+"""What a plan found out, in numbers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["Growth", "HotKey", "Layout", "PlanReport", "Switch", "key_text", "percent"]
+
+
+@dataclass(frozen=True, slots=True)
+class HotKey:
+    """One of the keys with most rows; `key` is None for the rows without one."""
+
+    key: bytes | None
+    rows: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """One partitioner at one number of partitions: `rows`, `bytes` and `keys` of each partition in order.
+
+    `spread_rows` of the rows are not put anywhere by their key (they have none, or the partitioner looks at none): they
+    are in `rows` in equal shares. `largest_rows` has the one key with most rows that dictates a partition. `members`
+    holds per assignor how many rows each member reads.
+    """
+
+    partitioner: str
+    count: int
+    rows: tuple[int, ...]
+    bytes: tuple[int, ...]
+    keys: tuple[int, ...]
+    spread_rows: int = 0
+    largest_rows: int = 0
+    members: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+    @property
+    def skew(self) -> float:
+        """Rows of the busiest partition by the mean of all: 1 is even."""
+        return max(self.rows) * self.count / sum(self.rows)
+
+    @property
+    def bytes_skew(self) -> float:
+        """The same of the bytes."""
+        return max(self.bytes) * self.count / (sum(self.bytes) or 1) if any(self.bytes) else 1.0
+
+    @property
+    def busiest_share(self) -> float:
+        """The part of all rows that the busiest partition has."""
+        return max(self.rows) / sum(self.rows)
+
+    @property
+    def bound_share(self) -> float:
+        """The part of all rows that some partition has at any count: one key is never divided."""
+        return self.largest_rows / sum(self.rows)
+
+    def member_skew(self, assignor: str) -> float:
+        """Rows of the busiest member by the mean of all members."""
+        loads = self.members[assignor]
+        return max(loads) * len(loads) / sum(loads)
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """What changes its partition, and loses its order there, when `count` partitions become `to`."""
+
+    partitioner: str
+    count: int
+    to: int
+    rows: int
+    keys: int
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """What changes its partition when `partitioner` is replaced by `to`."""
+
+    partitioner: str
+    to: str
+    count: int
+    rows: int
+    keys: int
+
+
+@dataclass(frozen=True, slots=True)
+class PlanReport:
+    """What `plan` found: totals, a result for each partitioner and count, and what it recommends.
+
+    `rows`, `bytes` (of keys and values) and `keys` (different ones) are of all the data; `value` says what the bytes
+    of a value are of. `partitioner` and `count` are the recommended ones, `recommendation` says why.
+    """
+
+    key: str
+    value: str
+    rows: int
+    bytes: int
+    keys: int
+    keyless_rows: int
+    hot_keys: tuple[HotKey, ...]
+    results: tuple[Layout, ...]
+    growth: tuple[Growth, ...]
+    switches: tuple[Switch, ...]
+    consumers: int | None
+    partitioner: str
+    count: int
+    recommendation: str
+
+    def result(self, partitioner: str, count: int) -> Layout:
+        """The result of one partitioner and count; KeyError if it was not asked for."""
+        for layout in self.results:
+            if (layout.partitioner, layout.count) == (partitioner, count):
+                return layout
+        raise KeyError((partitioner, count))
+
+    def to_json(self) -> str:
+        """All of it as JSON text; the result of a partitioner and count is an object in the list `results`."""
+        return json.dumps(self._as_dict(), indent=2, ensure_ascii=False) + "\n"
+
+    def _as_dict(self) -> dict[str, Any]:
+        return {
+            "key": self.key,
+            "value": self.value,
+            "rows": self.rows,
+            "bytes": self.bytes,
+            "keys": self.keys,
+            "keyless_rows": self.keyless_rows,
+            "consumers": self.consumers,
+            "recommendation": {"partitioner": self.partitioner, "count": self.count, "text": self.recommendation},
+            "hot_keys": [
+                {
+                    "key": None if hot.key is None else key_text(hot.key, at_most=None),
+                    "rows": hot.rows,
+                    "bytes": hot.bytes,
+                    "share": hot.rows / self.rows,
+                }
+                for hot in self.hot_keys
+            ],
+            "results": [
+                {
+                    "partitioner": layout.partitioner,
+                    "count": layout.count,
+                    "rows": list(layout.rows),
+                    "bytes": list(layout.bytes),
+                    "keys": list(layout.keys),
+                    "spread_rows": layout.spread_rows,
+                    "max_over_mean_rows": layout.skew,
+                    "max_over_mean_bytes": layout.bytes_skew,
+                    "bound_share": layout.bound_share,
+                    "members": {name: list(loads) for name, loads in layout.members.items()},
+                }
+                for layout in self.results
+            ],
+            "growth": [
+                {"partitioner": one.partitioner, "from": one.count, "to": one.to, "rows": one.rows, "keys": one.keys}
+                for one in self.growth
+            ],
+            "switches": [
+                {"from": one.partitioner, "to": one.to, "count": one.count, "rows": one.rows, "keys": one.keys}
+                for one in self.switches
+            ],
+        }
+
+
+def key_text(key: bytes | None, *, at_most: int | None = 48) -> str:
+    """A key as text where it is text, else in hex; cut after `at_most` characters."""
+    if key is None:
+        return "(no key)"
+    try:
+        text = key.decode()
+    except UnicodeDecodeError:
+        text = "\ufffd"
+    if not text.isprintable() or "\ufffd" in text:
+        text = f"0x{key.hex()}"
+    return text if at_most is None or len(text) <= at_most else f"{text[:at_most]}..."
+
+
+def percent(part: float, whole: float = 1.0) -> str:
+    """A share as text, `0 %` if there is no whole."""
+    share = 100 * part / whole if whole else 0.0
+    return f"{share:.1f} %" if share >= 0.1 or share == 0 else f"{share:.2g} %"

@@ -1,0 +1,93 @@
+"""`make bench-spark`: processor seconds per million rows of each path, all in one run, one after the other in turns.
+
+Whole process tree without the broker and without this idle driver: the JVM and Spark's Python workers. The medians of
+the rounds are shown, beside the bare query above each sink, and as ratios to Spark's own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import time
+from pathlib import Path
+
+from aioprod.testing.fixtures import LoopThread, running_cluster
+from benchmarks.spark.paths import PARTITIONS, Paths
+from benchmarks.spark.tree import ProcessTree, children
+from integration.spark.connector import connector_jars
+from integration.spark.sessions import local_session
+
+SLOW = 4
+"""The row-wise path gets that many times fewer rows."""
+
+
+def main() -> int:
+    """Run all rounds, print the table, and write the figures to a JSON file if one is named."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.spark")
+    parser.add_argument("--rows", type=int, default=2_000_000)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--only", default="", help="paths whose name holds this")
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    with running_cluster(backend="local") as cluster, LoopThread() as loop:
+        for topic in ("sink", "source"):
+            loop.run(cluster.create_topic(topic, PARTITIONS))
+        broker = children()
+        spark = local_session("local[2]", spark__jars=connector_jars())
+        paths = Paths(spark, cluster.bootstrap_servers, "sink", "source")
+        chosen = {name: path for name, path in paths.all().items() if arguments.only in name or name == "noop"}
+        if any("source" in name for name in chosen):
+            paths.spark_sink(arguments.rows, topic="source", **{"kafka.linger.ms": "20"})
+        for path in chosen.values():
+            path(50_000)
+        used: dict[str, list[dict[str, float]]] = {name: [] for name in chosen}
+        with ProcessTree(without=broker) as tree:
+            for number in range(arguments.rounds):
+                for name, path in chosen.items():
+                    rows = arguments.rows // SLOW if "foreach" in name else arguments.rows
+                    before, start = tree.seconds(), time.perf_counter()
+                    path(rows)
+                    wall_s, after = time.perf_counter() - start, tree.seconds()
+                    figures = {kind: (after[kind] - before[kind]) / rows * 1e6 for kind in after}
+                    figures |= {"total": sum(figures.values()), "rows_per_s": rows / wall_s}
+                    used[name].append(figures)
+                    print(f"round {number + 1}: {name}: {figures['total']:.2f} CPU s per million rows", flush=True)
+        spark.stop()
+    medians = {
+        name: {kind: statistics.median(one[kind] for one in runs) for kind in runs[0]} for name, runs in used.items()
+    }
+    show(medians, arguments.rows, arguments.rounds)
+    if arguments.json is not None:
+        load = os.getloadavg()[0]
+        arguments.json.write_text(json.dumps({"rows": arguments.rows, "load": load, "runs": used}, indent=1) + "\n")
+    return 0
+
+
+def show(medians: dict[str, dict[str, float]], rows: int, rounds: int) -> None:
+    """Print one line for each path."""
+    bare = medians["noop"]["total"]
+    print(f"\n{rows:,} rows, medians of {rounds} rounds, load {os.getloadavg()[0]:.1f}; CPU s per million rows")
+    print(f"{'path':<48}{'JVM':>7}{'Python':>8}{'total':>7}{'net of noop':>13}{'rows/s':>12}")
+    for name, one in medians.items():
+        net = "" if name == "noop" else f"{one['total'] - bare:.2f}"
+        print(
+            f"{name:<48}{one['jvm']:>7.2f}{one['python']:>8.2f}{one['total']:>7.2f}{net:>13}{one['rows_per_s']:>12,.0f}"
+        )
+    for ours, other in (
+        ("aioprod sink", "Spark's sink"),
+        ("aioprod sink", "Spark's sink, linger.ms=20, batch.size=128 KB"),
+        ("aioprod sink", "foreachPartition, confluent-kafka"),
+        ("aioprod source", "Spark's source"),
+        ("aioprod source, key and value", "Spark's source, key and value"),
+    ):
+        if ours in medians and other in medians:
+            theirs, our = medians[other]["total"], medians[ours]["total"]
+            above = (theirs - bare) / (our - bare)
+            print(f"{other} / {ours}: {theirs / our:.2f}x in all, {above:.2f}x net of the bare query")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

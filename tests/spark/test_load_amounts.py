@@ -1,0 +1,54 @@
+"""Rates and sizes as people write them."""
+
+from __future__ import annotations
+
+import pytest
+
+from aioprod.errors import ConfigError
+from aioprod.spark.loading.amounts import bytes_s, shown
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (None, None),
+        (1000, 1000.0),
+        (0.5, 0.5),
+        ("5e", "refused"),
+        ("1000", 1000.0),
+        ("50MB/s", 50e6),
+        ("50 mb / s", 50e6),
+        ("1.5GB", 1.5e9),
+        ("512KiB/s", 512 * 1024.0),
+        ("2MiB", 2 * 1024.0**2),
+        ("1GiB/s", 1024.0**3),
+        ("7kB/s", 7000.0),
+        ("20B/s", 20.0),
+        ("", "refused"),
+        ("MB/s", "refused"),
+        ("-5MB/s", "refused"),
+        ("50MB/h", "refused"),
+        ("50 apples", "refused"),
+        (0, "refused"),
+        (-1.0, "refused"),
+        (float("nan"), "refused"),
+        (float("inf"), "refused"),
+        (True, "refused"),
+        ([], "refused"),
+        ("9" * 400, "refused"),
+    ],
+)
+def test_a_rate(given: object, expected: object) -> None:
+    if expected == "refused":
+        with pytest.raises(ConfigError, match="rate is"):
+            bytes_s(given)  # type: ignore[arg-type]
+    else:
+        assert bytes_s(given) == expected  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [(0, "0 B"), (999, "999 B"), (1000, "1 kB"), (1_234_000, "1.23 MB"), (5e10, "50 GB"), (2e15, "2e+03 TB")],
+)
+def test_a_size(size: float, text: str) -> None:
+    assert shown(size) == text

@@ -1,0 +1,389 @@
+"""What tasks of a transaction do, called in this process, and the data source's writers, called as Spark calls them."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pyspark
+import pytest
+from pyspark.sql.types import BinaryType, IntegerType, StringType, StructType
+
+from aioprod import TransactionHandle
+from aioprod.errors import (
+    ConfigError,
+    ErrorCode,
+    ProducerFencedError,
+    TransactionUnknownError,
+    UndeliveredRowsError,
+    UsageError,
+)
+from aioprod.messages import EndTxnRequest, InitProducerIdRequest, ProduceRequest
+from aioprod.spark import worker
+from aioprod.spark.columns import sink_columns
+from aioprod.spark.datasource import AioprodSource
+from aioprod.spark.once import sink, task
+from aioprod.spark.once.failures import FinalTaskError
+from aioprod.spark.once.first_batches import guarded
+from aioprod.spark.once.marker import Action
+from aioprod.spark.once.reports import RECEIPTS, REPORTS, Report, disjoint, reports_of
+from aioprod.spark.once.settings import OnceSettings
+from aioprod.spark.once.sink import Told
+from aioprod.spark.once.steps import Steps
+from aioprod.spark.once.task import TaskIdentity, WriteTask, participating
+from aioprod.spark.written import Written
+from aioprod.testing.fixtures import FakeClusterThread, running_fake_cluster
+
+SCHEMA = StructType().add("key", BinaryType()).add("value", StringType()).add("partition", IntegerType())
+FIRST = TaskIdentity(0, 1, 7, 0)
+
+
+@pytest.fixture
+def cluster() -> Iterator[FakeClusterThread]:
+    with running_fake_cluster(1) as running:
+        running.create_topic("t", 3)
+        yield running
+
+
+@pytest.fixture
+def settings(cluster: FakeClusterThread) -> OnceSettings:
+    kafka = {"bootstrap.servers": cluster.bootstrap, "retry.backoff.ms": "1"}
+    return OnceSettings.of(kafka, transactional_id="load", topic="t", default_api_timeout_ms=5000)
+
+
+@pytest.fixture
+def steps(settings: OnceSettings) -> Iterator[Steps]:
+    made = Steps(settings.session(), marker=settings.marker, owner="me")
+    worker.run(made.start())
+    yield made
+    worker.run(made.close())
+
+
+@pytest.fixture
+def write(settings: OnceSettings, steps: Steps, monkeypatch: pytest.MonkeyPatch) -> WriteTask:
+    monkeypatch.setattr(task, "barrier_task", lambda: FIRST)
+    handle = worker.run(steps.begin(0)).handle
+    return WriteTask(handle, settings.kafka, sink_columns(SCHEMA, topic="t"), "t")
+
+
+def rows(first: int, *partitions: int | None) -> pa.RecordBatch:
+    numbers = range(first, first + len(partitions))
+    return pa.record_batch(
+        {
+            "key": pa.array([b"k%d" % number if number % 2 else None for number in numbers], pa.binary()),
+            "value": pa.array([str(number) for number in numbers]),
+            "partition": pa.array(partitions, pa.int32()),
+        }
+    )
+
+
+def values(cluster: FakeClusterThread, partition: int) -> list[bytes]:
+    return [record.value for record in cluster.records("t", partition, "read_uncommitted")]
+
+
+# -- host A ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_task_reports_what_it_wrote(cluster: FakeClusterThread, write: WriteTask) -> None:
+    copy = pickle.loads(pickle.dumps(write))
+    (told,) = copy(iter([rows(0, 0, 2, 0), rows(3, 2), rows(4)]))
+    assert told.schema.names == [column.split()[0] for column in REPORTS.split(", ")]
+    (report,) = reports_of(zip(*(column.to_pylist() for column in told.columns), strict=True))
+    assert report == Report(0, 1, 7, 4, (Written("t", 0, 2, 0, 1), Written("t", 2, 2, 0, 1)))
+    assert (values(cluster, 0), values(cluster, 2)) == ([b"0", b"2"], [b"1", b"3"])
+    assert cluster.records("t") == []
+
+
+def test_a_task_without_rows_reports_too(write: WriteTask) -> None:
+    (told,) = write(iter(()))
+    assert reports_of(zip(*(column.to_pylist() for column in told.columns), strict=True)) == [Report(0, 1, 7, 0, ())]
+
+
+def test_receipts_are_in_the_order_of_offsets(cluster: FakeClusterThread, write: WriteTask) -> None:
+    hashed = [
+        batch.append_column("hash", pa.array(range(100, 100 + batch.num_rows), pa.int64()))
+        for batch in (rows(0, 0, 2, 0), rows(3), rows(3, 2, 0))
+    ]
+    told = pa.Table.from_batches(replace(write, hash_at=3)(iter(hashed)))
+    assert told.schema.names == [column.split()[0] for column in RECEIPTS.split(", ")]
+    assert told.column("partition").to_pylist() == [0, 2, 0, 2, 0]
+    assert told.column("offset").to_pylist() == [0, 0, 1, 1, 2]
+    assert told.column("key").to_pylist() == [None, b"k1", None, b"k3", None]
+    assert told.column("hash").to_pylist() == [100, 101, 102, 100, 101]
+    assert told.column("bytes").to_pylist() == [1, 3, 1, 3, 1]
+    assert told.column("attempt").to_pylist() == [7] * 5
+    assert values(cluster, 0) == [b"0", b"2", b"4"]
+
+
+def test_receipts_of_rows_without_keys(write: WriteTask) -> None:
+    batch = rows(0, 1).drop_columns(["key"]).append_column("hash", pa.array([5], pa.int64()))
+    schema = StructType().add("value", StringType()).add("partition", IntegerType())
+    keyless = replace(write, columns=sink_columns(schema, topic="t"), hash_at=2)
+    (told,) = keyless(iter([batch]))
+    assert told.to_pylist() == [{"partition": 1, "offset": 0, "key": None, "hash": 5, "bytes": 1, "attempt": 7}]
+
+
+def test_a_row_that_is_too_large_is_an_error_for_good(write: WriteTask) -> None:
+    large = pa.record_batch({"key": [b"k"], "value": ["x" * 2_000_000], "partition": pa.array([0], pa.int32())})
+    with pytest.raises(FinalTaskError, match=r"UndeliveredRowsError: A row with the key b'k' and a value of 2000000"):
+        list(write(iter([large])))
+
+
+def test_an_attempt_after_the_first_is_refused(write: WriteTask, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(task, "barrier_task", lambda: FIRST._replace(tries=1))
+    for refused in (write, replace(write, hash_at=3)):
+        with pytest.raises(UsageError, match="Task 0 can't be tried again within a transaction"):
+            list(refused(iter([rows(0, 0)])))
+
+
+def test_who_a_task_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    context = SimpleNamespace(
+        partitionId=lambda: 1, getTaskInfos=lambda: [1, 2, 3], taskAttemptId=lambda: 9, attemptNumber=lambda: 2
+    )
+    monkeypatch.setattr(pyspark.BarrierTaskContext, "get", lambda: context)
+    assert task.barrier_task() == TaskIdentity(1, 3, 9, 2)
+
+
+# -- reports ---------------------------------------------------------------------------------------------------------
+
+
+def report(number: int, *parts: Written, rows: int | None = None, tasks: int = 2) -> Report:
+    return Report(number, tasks, number, sum(one.count for one in parts) if rows is None else rows, parts)
+
+
+def test_what_tasks_wrote_is_put_together() -> None:
+    first, second = Written("t", 0, 2, 0, 1), Written("t", 1, 1, 5, 5)
+    assert disjoint([report(1, second), report(0, first)]) == (first, second)
+    assert disjoint([]) == ()
+
+
+@pytest.mark.parametrize(
+    ("reports", "complaint"),
+    [
+        ([report(0, Written("t", 0, 2, 0, 1)), report(1, Written("t", 0, 2, 0, 1))], "Two tasks wrote to t-0"),
+        ([report(0, Written("t", 0, 2, 0, 1))], "Of 2 tasks only 1 said"),
+        ([report(0, Written("t", 0, 2, 0, 1), rows=3), report(1)], "read 3 rows, of which 2 were stored"),
+    ],
+)
+def test_what_does_not_fit_together(reports: list[Report], complaint: str) -> None:
+    with pytest.raises(UsageError, match=complaint):
+        disjoint(reports)
+
+
+# -- first batches ---------------------------------------------------------------------------------------------------
+
+
+def test_first_batches_have_sizes_of_their_own(
+    cluster: FakeClusterThread, settings: OnceSettings, write: WriteTask
+) -> None:
+    batches = [rows(0, *[0] * 50, *[1] * 50), rows(100, *[0] * 20), rows(120, *[2] * 10, *[0] * 5)]
+    with participating(write.handle, settings.kafka) as producer:
+        results = [
+            result.count for _, result in guarded(producer, map(write.columns.pick, batches), topic="t", attempt=7)
+        ]
+    assert results[0] == 16, "eight rows of each of the two new partitions"
+    assert sum(results) == 135
+    assert values(cluster, 0) == [b"%d" % number for number in (*range(50), *range(100, 120), *range(130, 135))]
+    assert values(cluster, 2) == [b"%d" % number for number in range(120, 130)]
+
+
+def test_a_rival_attempt_is_refused_by_the_broker(settings: OnceSettings, write: WriteTask) -> None:
+    """It would be told that all is well if its first batch were as long as the other one's."""
+
+    def attempt(number: int) -> None:
+        with participating(write.handle, settings.kafka) as producer:
+            for _ in guarded(producer, [write.columns.pick(rows(0, *[0] * 50))], topic="t", attempt=number):
+                pass
+
+    attempt(7)
+    with pytest.raises(UndeliveredRowsError, match="OUT_OF_ORDER"):
+        attempt(9)
+
+
+def test_first_batches_of_rows_that_name_their_topics(
+    cluster: FakeClusterThread, settings: OnceSettings, write: WriteTask
+) -> None:
+    cluster.create_topic("other", 1)
+    batch = pa.record_batch(
+        {"value": ["a", "b", "c"], "partition": pa.array([0, 0, 0], pa.int32()), "topic": ["t", "other", "t"]}
+    )
+    with participating(write.handle, settings.kafka) as producer:
+        results = [result for _, result in guarded(producer, [batch], topic=None, attempt=0)]
+    assert [result.count for result in results] == [2, 1]
+
+
+# -- host B ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def given(cluster: FakeClusterThread) -> dict[str, str]:
+    return {
+        "kafka.bootstrap.servers": cluster.bootstrap,
+        "topic": "t",
+        "delivery": "exactly-once",
+        "transactional.id": "load",
+    }
+
+
+@pytest.fixture
+def spark_task(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Who a task is from now on."""
+
+    def become(
+        batch: int | None = 0, query: str | None = "query", task: int = 0, attempt: int = 7, tries: int = 0
+    ) -> None:
+        local = {"sql.streaming.queryId": query, "streaming.sql.batchId": None if batch is None else str(batch)}
+        context = SimpleNamespace(
+            partitionId=lambda: task,
+            taskAttemptId=lambda: attempt,
+            attemptNumber=lambda: tries,
+            getLocalProperty=local.get,
+        )
+        monkeypatch.setattr(pyspark.TaskContext, "get", lambda: context)
+
+    become()
+    return become
+
+
+def stream_writer(given: Mapping[str, str]) -> Any:
+    return AioprodSource(dict(given)).streamWriter(schema=SCHEMA, overwrite=False)
+
+
+def planned(given: Mapping[str, str]) -> Any:
+    """A writer as a task has it: Spark pickles it once, which begins."""
+    return pickle.loads(pickle.dumps(stream_writer(given)))
+
+
+def test_a_micro_batch(cluster: FakeClusterThread, given: dict[str, str], spark_task: Callable[..., None]) -> None:
+    for batch in range(2):
+        writer = planned(given)
+        messages = []
+        for number in range(2):
+            spark_task(batch=batch, task=number)
+            messages.append(pickle.loads(pickle.dumps(writer.write(iter([rows(0, number, number)])))))
+        stream_writer(given).commit(messages, batch)
+    assert len(cluster.records("t")) == 8
+    assert len(cluster.seen_of(InitProducerIdRequest)) == 2
+    # The checkpoint of the second one got lost: it comes again.
+    writer = planned(given)
+    message = writer.write(iter([rows(0, 0)]))
+    assert (message.action, message.report) == (Action.SKIP, None)
+    stream_writer(given).commit([message], 1)
+    stream_writer(given).abort([message], 1)
+    assert len(cluster.records("t")) == 8
+
+
+def test_a_micro_batch_that_is_aborted(
+    cluster: FakeClusterThread, given: dict[str, str], spark_task: Callable[..., None]
+) -> None:
+    message = planned(given).write(iter([rows(0, 0)]))
+    stream_writer(given).abort([None, message], 0)
+    stream_writer(given).abort([None, None], 0)
+    stream_writer(given).abort([message], 0)
+    assert cluster.records("t") == []
+    assert (
+        cluster.committed_offset(
+            "aioprod-eos.load",
+            sink.OnceSettings.of({"bootstrap.servers": "h:1"}, transactional_id="load", topic="t").marker,
+        )
+        is None
+    )
+
+
+@pytest.mark.parametrize("applies", [True, False])
+def test_a_commit_without_a_clear_answer(
+    cluster: FakeClusterThread, given: dict[str, str], spark_task: Callable[..., None], applies: bool
+) -> None:
+    message = planned(given).write(iter([rows(0, 0)]))
+    cluster.fault(EndTxnRequest, error=ErrorCode.UNKNOWN_SERVER_ERROR, apply=applies)
+    if applies:
+        stream_writer(given).commit([message], 0)
+    else:
+        with pytest.raises(TransactionUnknownError):
+            stream_writer(given).commit([message], 0)
+    assert len(cluster.records("t")) == applies
+
+
+def test_who_was_taken_over_says_so(given: dict[str, str], spark_task: Callable[..., None]) -> None:
+    message = planned(given).write(iter([rows(0, 0)]))
+    planned(given)
+    with pytest.raises(ProducerFencedError):
+        stream_writer(given).commit([message], 0)
+    stream_writer(given).abort([message], 0)
+
+
+def test_tasks_that_refuse(given: dict[str, str], spark_task: Callable[..., None]) -> None:
+    writer = planned(given)
+    spark_task(tries=1)
+    with pytest.raises(UsageError, match="can't be tried again"):
+        writer.write(iter([rows(0, 0)]))
+    spark_task(query=None)
+    with pytest.raises(UsageError, match="does not tell which query"):
+        writer.write(iter([rows(0, 0)]))
+    spark_task()
+    with pytest.raises(FinalTaskError, match="column partition of a row is null"):
+        writer.write(iter([rows(0, None)]))
+    stream_writer(given).commit([writer.write(iter([rows(0, 0)]))], 0)
+    another = planned(given)
+    spark_task(query="another")
+    with pytest.raises(UsageError, match="belongs to another query or run"):
+        another.write(iter([rows(0, 0)]))
+
+
+def test_messages_that_do_not_fit(given: dict[str, str], spark_task: Callable[..., None]) -> None:
+    first, second = (planned(given).write(iter([rows(0, number)])) for number in range(2))
+    with pytest.raises(UsageError, match="more than one transaction"):
+        stream_writer(given).commit([first, second], 0)
+    with pytest.raises(UsageError, match="Of 2 tasks only 1 said"):
+        stream_writer(given).commit([first, None], 0)
+    rival = Told(second.handle, second.action, second.owner, 0, second.report)
+    with pytest.raises(UsageError, match="Two tasks wrote to t-1"):
+        stream_writer(given).commit([second, rival], 0)
+
+
+def test_a_batch_is_written_once_for_ever(cluster: FakeClusterThread, given: dict[str, str]) -> None:
+    for run, action in (("june", Action.WRITE), ("june", Action.SKIP)):
+        writer = AioprodSource({**given, "run.id": run}).writer(SCHEMA, overwrite=False)
+        copy = pickle.loads(pickle.dumps(writer))
+        pyspark_task = SimpleNamespace(partitionId=lambda: 0, taskAttemptId=lambda: 7, attemptNumber=lambda: 0)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(pyspark.TaskContext, "get", lambda now=pyspark_task: now)
+            message = copy.write(iter([rows(0, 0, 1)]))
+        assert message.action is action
+        copy.commit([message])
+        copy.abort([message])
+    assert len(cluster.records("t")) == 2
+    assert len(cluster.seen_of(ProduceRequest)) >= 1
+
+
+def test_the_data_source_refuses_what_can_not_work(given: dict[str, str]) -> None:
+    def refused(complaint: str, schema: StructType = SCHEMA, batch: bool = True, **options: str) -> None:
+        source = AioprodSource({**given, **{name.replace("_", "."): value for name, value in options.items()}})
+        with pytest.raises(ConfigError, match=complaint):
+            (source.writer if batch else source.streamWriter)(schema, overwrite=False)
+
+    refused("run.id is missing")
+    refused("run.id belongs to batches", batch=False, run_id="june")
+    refused("transactional.id is empty", run_id="june", transactional_id="")
+    refused("needs a column partition", StructType().add("value", StringType()), run_id="june")
+    refused("'hope': it must be one of", run_id="june", whenMarkerIsMissing="hope")
+    with pytest.raises(ConfigError, match="can't be overwritten"):
+        AioprodSource({**given, "run.id": "june"}).writer(SCHEMA, overwrite=True)
+    with pytest.raises(UsageError, match="has not begun"):
+        stream_writer(given).write(iter(()))
+    with pytest.raises(UsageError, match="no task of Spark here"):
+        sink.task_here("june")
+
+
+def test_pyspark_4_0_is_told_what_to_use(given: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr("pyspark.sql.datasource.DataSourceStreamArrowWriter")
+    with pytest.raises(UsageError, match=r"PySpark \(4.0\).*exactly_once"):
+        stream_writer(given)
+
+
+def test_a_handle_is_all_that_is_pickled_of_a_transaction(write: WriteTask) -> None:
+    assert isinstance(pickle.loads(pickle.dumps(write.handle)), TransactionHandle)
