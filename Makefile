@@ -11,11 +11,7 @@ INTERPRETED := producer.py roundtrip.py
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-<<<<<<< HEAD
-.PHONY: help compiled demo demo-spark test test-unit simulate-short test-integration transactions lint bench bench-spark fuzz simulate mutations chaos clean
-=======
-.PHONY: help compiled demo test test-unit simulate-short test-integration transactions lint bench bench-spark fuzz simulate mutations chaos spark-load-killed clean
->>>>>>> jobs
+.PHONY: help compiled demo demo-spark test test-unit simulate-short test-integration transactions lint bench bench-spark fuzz simulate mutations chaos spark-load-killed clean
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
