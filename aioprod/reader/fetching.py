@@ -20,7 +20,7 @@ from aioprod.records.layout import CODEC_MASK
 from aioprod.types import TopicPartition
 from aioprod.wire.schema import ZERO_UUID
 
-__all__ = ["FetchByName", "FetchedBatch", "Fetching", "Position", "unpacked"]
+__all__ = ["FetchByName", "FetchedBatch", "Fetching", "Position", "naming", "unpacked"]
 
 _LARGE: Final = 128 * 1024
 """Compressed bytes from which on a batch is decompressed in a worker thread: on the loop that could take over 10 ms."""
@@ -63,7 +63,7 @@ class FetchedBatch(NamedTuple):
 
     def records(self) -> Iterator[ParsedRecord]:
         """The records that are wanted; raises CorruptRecordError as `ParsedBatch.records` does."""
-        with _naming(self.tp):
+        with naming(self.tp):
             for record in self.batch.records():
                 if self.start <= record.offset < self.end:
                     yield record
@@ -74,7 +74,7 @@ async def unpacked(fetched: FetchedBatch) -> FetchedBatch:
     batch = fetched.batch
     if batch.codec == Compression.NONE or batch.size < _LARGE:
         return fetched
-    with _naming(fetched.tp):
+    with naming(fetched.tp):
         data = await asyncio.to_thread(decompress, batch.codec, batch.payload, batch.decompressed_max)
     return fetched._replace(batch=replace(batch, attributes=batch.attributes & ~CODEC_MASK, payload=memoryview(data)))
 
@@ -155,7 +155,7 @@ class Fetching:
 
     def _visible(self, one: Position, row: PartitionData) -> Iterator[FetchedBatch]:
         hidden = _Hidden(row.aborted_transactions or ())
-        with _naming(one.tp):
+        with naming(one.tp):
             for batch in parse_batches(row.records or b"", verify_crc=self._config.check_crcs):
                 hides = hidden.hides(batch)
                 start = one.offset
@@ -195,7 +195,7 @@ def _silence(one: Position, row: PartitionData) -> AioprodError:
 
 
 @contextmanager
-def _naming(tp: TopicPartition) -> Iterator[None]:
+def naming(tp: TopicPartition) -> Iterator[None]:
     """Say in errors about bytes which partition they are of."""
     try:
         yield

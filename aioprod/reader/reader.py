@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import replace
 from typing import Any, Final
+from uuid import UUID
 
 from aioprod.config import instantiate
 from aioprod.errors import BrokerError, ConfigError, ErrorCode, SerializationError
@@ -99,6 +100,21 @@ class Reader(SessionUser):
         """As `read`, but the record batches that hold those records, which are not decoded yet."""
         return self._batches(Selection.of(topic, start, end, partitions))
 
+    async def fetch(
+        self, tp: TopicPartition, start: int, end: int, *, topic_id: UUID | None = None
+    ) -> AsyncGenerator[list[FetchedBatch], None]:
+        """As `batches`, but of one partition, answer by answer, and without a look at where its log begins and ends.
+
+        `end` is reached, or it raises RequestTimedOutError. With `topic_id` it raises BrokerError
+        (INCONSISTENT_TOPIC_ID) if the topic is another one, of the same name.
+        """
+        if topic_id is None:
+            await self._session.partitions(tp.topic)
+            topic_id = self._session.client.metadata.cluster.topic_id(tp.topic)
+        async with aclosing(self._answers(tp.topic, topic_id, [Position(tp=tp, offset=start, end=end)])) as answers:
+            async for taken in answers:
+                yield list(taken)
+
     async def offsets(self, topic: str, at: At) -> dict[TopicPartition, int]:
         """The offset of each partition at its "earliest", its "latest", or at a time: its first record not older.
 
@@ -145,6 +161,16 @@ class Reader(SessionUser):
             Position(tp=TopicPartition(topic, partition), offset=start, end=end)
             for partition, (start, end) in bounds.items()
         ]
+        async with aclosing(self._answers(topic, topic_id, positions)) as answers:
+            async for taken in answers:
+                for fetched in taken:
+                    yield fetched
+
+    async def _answers(
+        self, topic: str, topic_id: UUID | None, positions: Sequence[Position]
+    ) -> AsyncGenerator[Iterator[FetchedBatch], None]:
+        """What each answer brings, to be gone through before the next one is asked for."""
+        session = self._session
         fetching = Fetching(topic, topic_id, ISOLATION_LEVELS[self._isolation], self.config)
 
         def request(asked: Sequence[Position]) -> FetchRequest:
@@ -154,8 +180,7 @@ class Reader(SessionUser):
             while (answered := await leaders.next()) is not None:
                 asked, answer = answered
                 await self._check_in_range(asked, answer)
-                for fetched in fetching.take(leaders, asked, answer):
-                    yield fetched
+                yield fetching.take(leaders, asked, answer)
 
     async def _check_in_range(self, asked: Sequence[Position], answer: FetchResponse) -> None:
         """Say what the log has where a leader says no more than OFFSET_OUT_OF_RANGE."""

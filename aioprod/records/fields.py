@@ -74,7 +74,9 @@ class FieldReader:
             size = self.header_name_size()
             start = self.position
             self.position += size
-            self.position += max(0, self.header_value_size(start, size))
+            size = self.header_value_size(start, size)
+            if size > 0:
+                self.position += size
             left -= 1
         self._check_end()
         return count

@@ -19,12 +19,12 @@ _HEADER_SIZE: Final = 8
 
 
 class BytesBuffers(NamedTuple):
-    """A column of `count` byte strings: int32 places (one more than strings) in `data`, and a bit for each string.
+    """A column of `rows` byte strings: int32 places (one more than strings) in `data`, and a bit for each string.
 
     `validity` is None without nulls, else its bits are 0 for null.
     """
 
-    count: int
+    rows: int
     nulls: int
     validity: memoryview | None
     places: memoryview
@@ -40,9 +40,9 @@ class HeaderBuffers(NamedTuple):
 
 
 class RecordColumns(NamedTuple):
-    """The columns of `count` records; offsets and timestamps (ms) are int64, all numbers in this machine's order."""
+    """The columns of `rows` records; offsets and timestamps (ms) are int64, all numbers in this machine's order."""
 
-    count: int
+    rows: int
     keys: BytesBuffers
     values: BytesBuffers
     offsets: memoryview

@@ -15,25 +15,25 @@ def numbers(buffer: memoryview, kind: str) -> list[int]:
 def bytes_of(column: Any) -> list[bytes | None]:
     """The strings of a `BytesBuffers`, after checks of its shape."""
     places = numbers(column.places, "i")
-    assert len(places) == column.count + 1
+    assert len(places) == column.rows + 1
     assert places[0] == 0
     assert places[-1] == len(column.data)
     assert (column.validity is None) == (column.nulls == 0)
-    valid = [column.validity is None or bool(column.validity[at >> 3] >> (at & 7) & 1) for at in range(column.count)]
+    valid = [column.validity is None or bool(column.validity[at >> 3] >> (at & 7) & 1) for at in range(column.rows)]
     assert valid.count(False) == column.nulls
-    return [bytes(column.data[places[at] : places[at + 1]]) if valid[at] else None for at in range(column.count)]
+    return [bytes(column.data[places[at] : places[at + 1]]) if valid[at] else None for at in range(column.rows)]
 
 
 def records_of(columns: Any) -> list[tuple[object, ...]]:
     """The records of `RecordColumns`, in the shape of `ParsedRecord`; headers () where there is no column of them."""
-    headers: list[tuple[tuple[str, bytes | None], ...]] = [()] * columns.count
+    headers: list[tuple[tuple[str, bytes | None], ...]] = [()] * columns.rows
     if columns.headers is not None:
         places = numbers(columns.headers.places, "i")
         names, values = bytes_of(columns.headers.names), bytes_of(columns.headers.values)
-        assert len(places) == columns.count + 1
+        assert len(places) == columns.rows + 1
         assert places[-1] == len(names) == len(values)
         pairs = [((name or b"").decode(), value) for name, value in zip(names, values, strict=True)]
-        headers = [tuple(pairs[places[at] : places[at + 1]]) for at in range(columns.count)]
+        headers = [tuple(pairs[places[at] : places[at + 1]]) for at in range(columns.rows)]
     offsets, times = numbers(columns.offsets, "q"), numbers(columns.timestamps, "q")
     keys, values_ = bytes_of(columns.keys), bytes_of(columns.values)
     return list(zip(offsets, times, keys, values_, headers, strict=True))

@@ -60,7 +60,7 @@ def _says_anything(answer: FetchResponse) -> bool:
 
 def _fetched(row: FetchPartition, partition: FakePartition, isolation: Isolation) -> PartitionData:
     end = partition.end_offset(isolation)
-    if not 0 <= row.fetch_offset <= partition.next_offset:
+    if not partition.first_offset <= row.fetch_offset <= partition.next_offset:
         return _refused(row, ErrorCode.OFFSET_OUT_OF_RANGE)
     found = b""
     for batch, data in partition.log:
@@ -78,7 +78,7 @@ def _fetched(row: FetchPartition, partition: FakePartition, isolation: Isolation
         partition_index=row.partition,
         high_watermark=partition.next_offset,
         last_stable_offset=partition.last_stable_offset,
-        log_start_offset=0,
+        log_start_offset=partition.first_offset,
         aborted_transactions=tuple(aborted) if isolation == "read_committed" else None,
         records=found,
     )

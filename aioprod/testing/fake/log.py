@@ -40,6 +40,7 @@ class FakePartition:
 
     leader: int | None
     leader_epoch: int = 0
+    first_offset: int = 0
     next_offset: int = 0
     log: list[StoredBatch] = field(default_factory=list)
     producers: ProducerStates = field(default_factory=ProducerStates)
@@ -85,6 +86,11 @@ class FakePartition:
         self.log.append(StoredBatch(batch, data))
         self.next_offset = batch.next_offset
 
+    def delete_before(self, offset: int) -> None:
+        """Remove the records before an offset, as retention does: a batch that holds others too is kept whole."""
+        self.first_offset = max(self.first_offset, offset)
+        self.log = [stored for stored in self.log if stored.batch.next_offset > self.first_offset]
+
     def batches(self, isolation: Isolation = "read_committed") -> Iterator[ParsedBatch]:
         """The batches of data that a reader sees, in order."""
         end = self.end_offset(isolation)
@@ -102,7 +108,8 @@ class FakePartition:
 
     def records(self, isolation: Isolation = "read_committed") -> list[ParsedRecord]:
         """The records that a reader sees."""
-        return [record for batch in self.batches(isolation) for record in batch.records()]
+        batches = self.batches(isolation)
+        return [record for batch in batches for record in batch.records() if record.offset >= self.first_offset]
 
     def offset_at(self, timestamp: int, isolation: Isolation) -> tuple[int, int]:
         """Timestamp and offset of the first record from then on; -1 and -1 for none.
@@ -112,7 +119,7 @@ class FakePartition:
         if timestamp == LATEST:
             return -1, self.end_offset(isolation)
         if timestamp == EARLIEST:
-            return -1, 0
+            return -1, self.first_offset
         records = self.records(isolation)
         if timestamp == MAX_TIMESTAMP:
             timestamp = max((record.timestamp for record in records), default=-1)
