@@ -11,7 +11,7 @@ INTERPRETED := producer.py roundtrip.py
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help compiled demo test test-unit simulate-short test-integration transactions lint bench bench-spark fuzz simulate mutations chaos spark-load-killed clean
+.PHONY: help compiled demo demo-spark test test-unit simulate-short test-integration transactions lint bench bench-spark fuzz simulate mutations chaos spark-load-killed clean
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -21,6 +21,9 @@ compiled: $(READY) ## build what changed of the compiled modules, beside their s
 
 demo: $(READY) $(COMPILED) ## send Python's standard library to a real Kafka, read it back, compare; FILE=path sends your file
 	@$(BIN)/python -m examples.demo $(if $(FILE),-- "$(FILE)")
+
+demo-spark: $(READY) $(COMPILED) ## Python's standard library through Spark into Kafka, exactly once, with an executor killed; then audit and plan
+	@$(BIN)/python -m examples.demo_spark $(FOLDER)
 
 test: test-unit simulate-short test-integration ## all tests; AIOPROD_KAFKA=auto|docker|local|host:port chooses the brokers
 

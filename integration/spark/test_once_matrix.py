@@ -190,14 +190,14 @@ def test_two_drivers_on_one_checkpoint(case: Case) -> None:
 
 
 def test_a_batch_that_takes_longer_than_its_transaction_may(case: Case) -> None:
-    options = {"transaction_timeout_ms": 2000}
+    options = {"transaction_timeout_ms": 6000}
     case.faults.order(1, "slow")
     ended = case.run(2, options=options)
     assert (ended.failure, ended.tally["rerun"]) == ("", 1)
     done = case.topic.check(at_least=2)
     case.faults.order(done, "slow", "slow-again")
     ended = case.run(done + 1, options=options)
-    assert "took longer than transaction.timeout.ms=2000 twice" in ended.failure
+    assert "took longer than transaction.timeout.ms=6000 twice" in ended.failure
     assert "maxOffsetsPerTrigger" in ended.failure
     assert case.topic.check() == done
 
@@ -214,7 +214,7 @@ def test_a_batch_without_rows(case: Case) -> None:
         topic=case.topic.name,
         checkpoint_location=str(case.folder / "checkpoint"),
     )
-    wait_for(lambda: not query.isActive or (query.lastProgress or {}).get("batchId", -1) >= 2)
+    wait_for(lambda: not query.isActive or any(one["batchId"] >= 2 for one in query.recentProgress))
     failure = query.exception()
     query.stop()
     assert failure is None
@@ -305,7 +305,7 @@ def test_host_b_refuses_rows_of_one_partition_in_two_tasks(case: Case) -> None:
         "transactional.id": case.topic.name,
         "run.id": "june",
     }
-    with pytest.raises(Exception, match=r"Two tasks wrote to|OUT_OF_ORDER|sequence"):
+    with pytest.raises(Exception, match=r"Two tasks wrote to|can't be tried again"):
         rows.repartition(2).write.format("aioprod").options(**given).mode("append").save()
     assert case.topic.marker() == 0
     assert case.topic.values() == []

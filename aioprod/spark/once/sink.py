@@ -20,7 +20,7 @@ from aioprod.errors import AioprodError, ConfigError, TransactionUnknownError, U
 from aioprod.producer import TransactionHandle
 from aioprod.spark import worker
 from aioprod.spark.columns import SinkColumns, sink_columns
-from aioprod.spark.once.failures import refused_for_good
+from aioprod.spark.once.failures import for_the_driver, is_final
 from aioprod.spark.once.first_batches import guarded
 from aioprod.spark.once.marker import Action, Policy, check_owner, decide
 from aioprod.spark.once.reports import Report, disjoint
@@ -93,7 +93,9 @@ class OnceSink:
                 refuse_repetition(identity)
                 told.report = self._write(handle, identity, batches)
         except AioprodError as error:
-            raise refused_for_good(error) from error
+            if not is_final(error):
+                raise
+            raise for_the_driver(error) from error
         return told
 
     def _write(self, handle: TransactionHandle, identity: TaskIdentity, batches: Iterator[pa.RecordBatch]) -> Report:
