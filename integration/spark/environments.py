@@ -11,7 +11,7 @@ from pathlib import Path
 
 from aioprod.testing.cache import cache_folder, log_progress, once, run_tool
 
-__all__ = ["NEEDED", "ROOT", "python_with", "run_program"]
+__all__ = ["NEEDED", "ROOT", "python_with", "python_with_connect", "run_program"]
 
 ROOT = Path(__file__).parents[2]
 NEEDED = ("crc32c>=2.7", "cramjam>=2.9", "mmh3>=5")
@@ -34,6 +34,11 @@ def python_with(name: str, *packages: str) -> Path:
         run_tool([*command, "--no-cache-dir", *packages, *_SPARKS, *NEEDED], environment=temporary)
 
     return once(folder, build, log_progress) / "bin" / "python"
+
+
+def python_with_connect() -> Path:
+    """That of the newest PySpark, with what Spark Connect needs besides."""
+    return python_with("connect-4.3", "pyspark[connect]==4.3.*")
 
 
 def run_program(command: Sequence[str | Path], path: Sequence[Path] = (ROOT,)) -> str:

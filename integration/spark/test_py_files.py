@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from aioprod.testing import KafkaCluster
-from integration.spark.environments import ROOT, python_with
+from integration.spark.environments import ROOT, python_with_connect
 from integration.spark.pipelines import check_pipeline
 
 ZIP = ["-m", "zipfile", "-c"]
@@ -22,8 +22,8 @@ def test_a_zip_file(kafka: KafkaCluster, tmp_path: Path) -> None:
     # The command of docs/spark.md.
     subprocess.run([sys.executable, *ZIP, archive, "aioprod", "pyspark_aioprod.py"], cwd=ROOT, check=True)
     assert "aioprod/spark/datasource.py" in zipfile.ZipFile(archive).namelist()
-    python = python_with("pyspark-4.3", "pyspark[connect]==4.3.*")
-    without = subprocess.run([python, "-c", "import aioprod"], cwd=tmp_path, capture_output=True, check=False)
+    python = python_with_connect()
+    without = subprocess.run([python, "-I", "-c", "import aioprod"], cwd=tmp_path, capture_output=True, check=False)
     assert b"No module named 'aioprod'" in without.stderr
     home = next(python.parent.parent.glob("lib/python*/site-packages/pyspark"))
     submit = ["env", f"PYSPARK_PYTHON={python}", f"SPARK_HOME={home}", home / "bin" / "spark-submit"]

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pyspark
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, datasource
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -30,7 +30,8 @@ def session(kind: str) -> SparkSession:
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder: Any = SparkSession.builder
     builder = builder.remote("local[2]") if kind == "connect" else builder.master("local[2]")
-    builder = builder.config("spark.ui.enabled", "false").config("spark.sql.shuffle.partitions", "2")
+    builder = builder.config("spark.ui.enabled", "false").config("spark.ui.showConsoleProgress", "false")
+    builder = builder.config("spark.sql.shuffle.partitions", "2")
     made: SparkSession = builder.getOrCreate()
     return made
 
@@ -56,7 +57,7 @@ def write_stream(spark: SparkSession, options: Mapping[str, str], folder: Path) 
     numbers(spark).write.parquet(str(folder / "in"))
     stream = spark.readStream.schema("key string, value string").parquet(str(folder / "in"))
     writer = stream.writeStream.option("checkpointLocation", str(folder / "written")).trigger(availableNow=True)
-    if hasattr(pyspark.sql.datasource, "DataSourceStreamArrowWriter"):
+    if hasattr(datasource, "DataSourceStreamArrowWriter"):
         finished(writer.format("aioprod").options(**options).start())
         return "format"
     from aioprod.spark import each_batch
