@@ -4,32 +4,39 @@
 
 Every micro-batch gets a random fault of the matrix; where the driver dies, or its query, another life goes on. With
 `--sink spark` it is Spark's own Kafka sink, under those of the same faults that there are for it.
+
+`--driver process`: each life is a process, which really dies. `--driver query`, which is much faster: a driver that
+dies is a query that does, and leaves everything as it is; only lives whose executor is killed are processes.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import json
+import logging
 import random
 import statistics
 import tempfile
 import time
 import uuid
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from aioprod.testing.fixtures import running_cluster
 from integration.spark.connector import connector_jars
-from integration.spark.faulty import DRIVER_POINTS, Faults
-from integration.spark.once_stream import CLUSTER, Life, Topic, begin_life, end_of
+from integration.spark.faulty import DRIVER_POINTS, Faults, break_driver
+from integration.spark.once_stream import CLUSTER, Ended, Life, Topic, begin_life, end_of, one_life
+from integration.spark.sessions import local_session
 
 __all__: list[str] = []
 
 FAULTS: Final = ("task", "kill", "executor", "zombie", "slow", "lost", "rival", *DRIVER_POINTS)
 STEPS: Final = ("init", "fetch", "job", "offsets", "end")
-TIMEOUT_MS: Final = 6000
+TIMEOUT_MS: Final = 3000
 """Of transactions, so that one which is too slow is over soon."""
 
 
@@ -45,8 +52,6 @@ class Sums:
 
     def add(self, notes: Path) -> None:
         """What one life has left."""
-        import json
-
         self.lives += 1
         if notes.exists():
             tally, took_ms = json.loads(notes.read_text())
@@ -55,12 +60,17 @@ class Sums:
             self.took_ms += took_ms
 
 
-def run(topic: Topic, folder: Path, plan: list[str], sink: str) -> Sums:
+class DriverDiedError(Exception):
+    """What a query dies of in place of its driver; nothing that aioprod knows."""
+
+
+def run(topic: Topic, folder: Path, plan: list[str], sink: str, driver: str) -> Sums:
     """Have one life after the other until all steps are done."""
     faults = Faults(folder / "faults")
     for step, fault in enumerate(plan):
         faults.order(step, fault)
     sums = Sums()
+    live = _in_this_process(faults, sink) if driver == "query" else _in_its_own
     deadline = time.monotonic() + 60 * len(plan)
     while (done := _done(folder)) < len(plan):
         if time.monotonic() > deadline:
@@ -78,13 +88,39 @@ def run(topic: Topic, folder: Path, plan: list[str], sink: str) -> Sums:
         if plan[done] == "executor":
             life.master, life.config = CLUSTER["master"], dict(CLUSTER["config"])
         if sink == "spark":
-            life.config |= {"spark.jars": connector_jars()}
-            life.config |= {"spark.sql.execution.arrow.maxRecordsPerBatch": "20"}
-        status, last, ended = end_of(begin_life(life))
+            life.config |= _of_spark()
+        said = _in_its_own(life) if plan[done] == "executor" else live(life)
         sums.add(faults.folder / "notes")
-        said = "went on to the end" if ended is None or not ended.failure else _sentence(ended.failure)
-        print(f"life {sums.lives}: from step {done}, {last if status == 9 else said}", flush=True)
+        print(f"life {sums.lives}: from step {done}, {said}", flush=True)
     return sums
+
+
+def _of_spark() -> dict[str, str]:
+    return {"spark.jars": connector_jars(), "spark.sql.execution.arrow.maxRecordsPerBatch": "20"}
+
+
+def _in_its_own(life: Life) -> str:
+    """A life as a process; how it ended."""
+    status, last, ended = end_of(begin_life(life))
+    if status == 9:
+        return last
+    return _said(ended) if ended is not None else f"ended with status {status}: {last}"
+
+
+def _in_this_process(faults: Faults, sink: str) -> Callable[[Life], str]:
+    """The same as a query of the one session that there is."""
+
+    def die(point: str) -> None:
+        raise DriverDiedError(f"died: {point}")
+
+    break_driver(faults, die)
+    spark = local_session(**(_of_spark() if sink == "spark" else {}))
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    return lambda life: _said(one_life(spark, life, die))
+
+
+def _said(ended: Ended) -> str:
+    return _sentence(ended.failure) if ended.failure else "went on to the end"
 
 
 def _done(folder: Path) -> int:
@@ -102,7 +138,7 @@ def _until(plan: list[str], done: int) -> int:
 
 def _sentence(failure: str) -> str:
     """The line of a query's failure that says what it was."""
-    lines = [line for line in failure.splitlines() if "aioprod.errors." in line or "Error:" in line]
+    lines = [line for line in failure.splitlines() if "Error: " in line]
     return (lines or failure.splitlines() or [""])[-1].strip()[:150]
 
 
@@ -136,6 +172,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--version", default="4.3.0", help="of Kafka")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--sink", choices=["aioprod", "spark"], default="aioprod")
+    parser.add_argument("--driver", choices=["process", "query"], default="process")
     parser.add_argument("--rows", type=int, default=2000, help="per micro-batch")
     given = parser.parse_args(arguments)
     chance = random.Random(given.seed)
@@ -147,7 +184,7 @@ def main(arguments: list[str] | None = None) -> int:
     ):
         topic = Topic(cluster.bootstrap_servers, f"faults-{uuid.uuid4().hex[:8]}", given.rows)
         asyncio.run(topic.create())
-        sums = run(topic, Path(folder), plan, given.sink)
+        sums = run(topic, Path(folder), plan, given.sink, given.driver)
         flawless = tell(given.version, given.sink, topic, plan, sums)
     return 0 if flawless or given.sink == "spark" else 1
 

@@ -29,10 +29,12 @@ from integration.spark.faulty import Faults, SparksOwn
 from integration.spark.faulty_source import FaultySource
 from integration.support.reading import read_topic
 
-__all__ = ["CLUSTER", "PARTITIONS", "Ended", "Life", "Topic", "begin_life", "end_of", "numbers", "one_life"]
+__all__ = ["CLUSTER", "PARTITIONS", "PLACES", "Ended", "Life", "Topic", "begin_life", "end_of", "numbers", "one_life"]
 
 PARTITIONS = 4
 ROOT = Path(__file__).parent.parent.parent
+PLACES = {"PYTHONPATH": str(ROOT), "SPARK_HOME": str(Path(pyspark.__file__).parent)}
+"""What the environment of a Spark cluster needs."""
 CLUSTER: dict[str, Any] = {
     "master": "local-cluster[2,1,1024]",
     "config": {"spark.executorEnv.PYTHONPATH": str(ROOT), "spark.speculation": "true"},
@@ -157,9 +159,8 @@ def start(spark: SparkSession, life: Life, die: Callable[[str], None]) -> Stream
 def begin_life(life: Life) -> subprocess.Popen[str]:
     """The same as a process of its own."""
     command = [sys.executable, "-m", "integration.spark.programs.once_life", json.dumps(asdict(life))]
-    places = {"PYTHONPATH": str(ROOT), "SPARK_HOME": str(Path(pyspark.__file__).parent)}
     return subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, encoding="utf-8", cwd=ROOT, env=os.environ | places
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, encoding="utf-8", cwd=ROOT, env=os.environ | PLACES
     )
 
 

@@ -30,7 +30,7 @@ from aioprod.testing.fixtures import running_cluster
 from integration.spark.faulty import DRIVER_POINTS, Faults, break_driver, state_of, wait_for
 from integration.spark.once_stream import CLUSTER, Ended, Life, Topic, begin_life, end_of, numbers, one_life
 
-pytestmark = pytest.mark.timeout(400)
+pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.fixture(scope="module", params=["4.3.0", "3.9.1"], ids=["transaction-version-2", "transaction-version-1"])
@@ -177,7 +177,7 @@ def test_two_drivers_on_one_checkpoint(case: Case) -> None:
     """One stands still before its commit; the other one goes on with a copy of the checkpoint."""
     case.faults.order(1, "freeze")
     first = begin_life(case.life(100))
-    wait_for(lambda: state_of(first.pid) == "T", timeout_s=120)
+    wait_for(lambda: state_of(first.pid) == "T", timeout_s=300)
     copy = case.folder / "copy"
     shutil.copytree(case.folder / "checkpoint", copy)
     assert case.run(3, checkpoint=str(copy)).failure == ""
@@ -190,14 +190,14 @@ def test_two_drivers_on_one_checkpoint(case: Case) -> None:
 
 
 def test_a_batch_that_takes_longer_than_its_transaction_may(case: Case) -> None:
-    options = {"transaction_timeout_ms": 6000}
+    options = {"transaction_timeout_ms": 2000}
     case.faults.order(1, "slow")
     ended = case.run(2, options=options)
     assert (ended.failure, ended.tally["rerun"]) == ("", 1)
     done = case.topic.check(at_least=2)
     case.faults.order(done, "slow", "slow-again")
     ended = case.run(done + 1, options=options)
-    assert "took longer than transaction.timeout.ms=6000 twice" in ended.failure
+    assert "took longer than transaction.timeout.ms=2000 twice" in ended.failure
     assert "maxOffsetsPerTrigger" in ended.failure
     assert case.topic.check() == done
 
