@@ -11,11 +11,7 @@ INTERPRETED := producer.py roundtrip.py
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-<<<<<<< HEAD
-.PHONY: help compiled demo demo-spark test test-unit simulate-short test-integration transactions lint bench bench-spark fuzz simulate mutations chaos clean
-=======
-.PHONY: help compiled demo test test-unit simulate-short test-integration transactions lint bench bench-spark fuzz simulate mutations chaos spark-load-killed clean
->>>>>>> jobs
+.PHONY: help compiled demo demo-spark test test-unit simulate-short test-integration transactions lint bench bench-spark spark-faults fuzz simulate mutations chaos spark-load-killed clean
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -69,6 +65,9 @@ bench: $(READY) $(COMPILED) ## aioprod beside aiokafka and confluent-kafka, abou
 
 bench-spark: $(READY) $(COMPILED) ## aioprod's sink and source beside Spark's own, about 10 minutes; ARGS="--rounds 2 --only sink" for less
 	@$(BIN)/python -m benchmarks.spark $(ARGS)
+
+spark-faults: $(READY) $(COMPILED) ## 40 micro-batches on Spark with a fault in each, exactly once: KAFKA=4.3.0|3.9.1 SEED=1 SINK=aioprod|spark; about 10 minutes
+	@$(BIN)/python -m integration.spark.faults --version $(or $(KAFKA),4.3.0) --seed $(or $(SEED),1) --sink $(or $(SINK),aioprod)
 
 fuzz: $(READY) ## hostile bytes for everything that reads bytes, guided by coverage; SECONDS=300 a target, ARGS=codecs for one
 	@$(BIN)/python -c 'import atheris' 2>/dev/null || \

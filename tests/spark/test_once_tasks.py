@@ -320,7 +320,7 @@ def test_tasks_that_refuse(given: dict[str, str], spark_task: Callable[..., None
     with pytest.raises(UsageError, match="does not tell which query"):
         writer.write(iter([rows(0, 0)]))
     spark_task()
-    with pytest.raises(FinalTaskError, match="column partition of a row is null"):
+    with pytest.raises(ConfigError, match="column partition of a row is null"):
         writer.write(iter([rows(0, None)]))
     stream_writer(given).commit([writer.write(iter([rows(0, 0)]))], 0)
     another = planned(given)

@@ -93,10 +93,10 @@ def _settings(given: Mapping[str, Any]) -> KafkaSettings:
     raises ConfigError for what neither has."""
     named = {name.removeprefix("kafka.").replace("_", "."): str(value) for name, value in given.items()}
     known = {name.replace("_", ".") for name in settings_of(ReaderConfig)}
-    others = {name: value for name, value in named.items() if name not in known}
-    ProducerConfig.from_dict(others)
     kafka = KafkaSettings({name: value for name, value in named.items() if name in known})
     ReaderConfig.from_dict(kafka)
+    others = {name: value for name, value in named.items() if name not in known}
+    ProducerConfig.from_dict({**others, "bootstrap.servers": kafka["bootstrap.servers"]})
     return kafka
 
 
