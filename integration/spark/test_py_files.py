@@ -26,7 +26,15 @@ def test_a_zip_file(kafka: KafkaCluster, tmp_path: Path) -> None:
     without = subprocess.run([python, "-I", "-c", "import aioprod"], cwd=tmp_path, capture_output=True, check=False)
     assert b"No module named 'aioprod'" in without.stderr
     home = next(python.parent.parent.glob("lib/python*/site-packages/pyspark"))
-    submit = ["env", f"PYSPARK_PYTHON={python}", f"SPARK_HOME={home}", home / "bin" / "spark-submit"]
-    told = check_pipeline([*submit, "--master", "local[2]", "--py-files", archive], "submitted", kafka, tmp_path, ())
+    submit: list[str | Path] = [
+        "env",
+        "-u",
+        "AIOPROD_NO_EXT",
+        f"PYSPARK_PYTHON={python}",
+        f"SPARK_HOME={home}",
+        home / "bin" / "spark-submit",
+    ]
+    submit += ["--master", "local[2]", "--py-files", archive]
+    told = check_pipeline(submit, "submitted", kafka, tmp_path, path=())
     assert told["compiled"] is False
     assert "aioprod.zip/aioprod" in told["aioprod"]

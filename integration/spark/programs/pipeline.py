@@ -121,4 +121,5 @@ def main(kind: str, servers: str, topic: str, stream_topic: str, folder: Path) -
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:5], Path(sys.argv[5]))
+    given = sys.argv[1:]
+    main(given[0], given[1], given[2], given[3], Path(given[4]))
