@@ -304,10 +304,19 @@ class _Run:
             all_bytes=all_bytes,
             seconds=seconds,
             attempts=transactions.tally.committed + transactions.tally.rerun,
-            reruns=tuple(transactions.tally.reasons),
+            reruns=tuple(map(_brief, transactions.tally.reasons)),
             offsets=offsets,
             manifest=None if folder is None else folder.path,
         )
+
+
+_REASON_SHOWN: Final = 300
+
+
+def _brief(reason: str) -> str:
+    """Why an attempt was lost, without the stack of Spark's JVM."""
+    first = reason.strip().partition("\n")[0]
+    return first if len(first) <= _REASON_SHOWN else f"{first[:_REASON_SHOWN]}..."
 
 
 class _Tally:
