@@ -15,7 +15,7 @@ from aioprod.spark.digest import Digest
 from aioprod.spark.loading import DryRun, LoadReport
 from aioprod.spark.loading.cluster import TopicState, check_unused, topic_state
 from aioprod.spark.loading.command import _header, _setting, main, settings_of, write_json
-from aioprod.spark.loading.job import _check_same, _checked_partitioner, _checked_run_id, _made_up, _Tally
+from aioprod.spark.loading.job import _brief, _check_same, _checked_partitioner, _checked_run_id, _made_up, _Tally
 from aioprod.spark.loading.progress import Progress
 from aioprod.spark.once.marker import Policy
 from aioprod.spark.once.settings import OnceSettings
@@ -109,6 +109,11 @@ def test_a_tally() -> None:
     tally.add((Written("t", 4, 1, 10, 10), Written("t", 0, 2, 0, 1)), {4: DIGEST})
     assert (tally.done, tally.skipped, tally.rows, tally.bytes) == (2, 1, 6, 60)
     assert tally.offsets == {4: (5, 10), 0: (0, 1)}
+
+
+def test_a_reason_is_brief() -> None:
+    assert _brief("step 2: Job aborted.\n\tat org.apache.spark") == "step 2: Job aborted."
+    assert len(_brief("x" * 10_000)) == 303
 
 
 # --- what it says
