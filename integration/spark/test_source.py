@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewPartitions, NewTopic
 from pyspark.errors import AnalysisException, PythonException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import expr
@@ -163,7 +164,8 @@ def test_many_rows_in_many_pieces(spark: SparkSession, kafka: KafkaCluster) -> N
     for options in ({}, {"minPartitions": "7"}, {"maxRecordsPerPartition": "30000"}):
         df = batch(spark, kafka, subscribe=topic, **options)
         numbers = "cast(cast(value as string) as long)"
-        row = df.selectExpr("count(*)", f"sum({numbers})", f"bit_xor(xxhash64({numbers}))", "max(spark_partition_id())")
+        df = df.selectExpr("*", "spark_partition_id() as task")
+        row = df.selectExpr("count(*)", f"sum({numbers})", f"bit_xor(xxhash64({numbers}))", "max(task)")
         xor = spark.range(200_000).selectExpr("bit_xor(xxhash64(id))").collect()[0][0]
         ((count, total, hashes, last_task),) = row.collect()
         assert (count, total, hashes) == (200_000, sum(range(200_000)), xor)
@@ -217,7 +219,9 @@ def test_limits(spark: SparkSession, kafka: KafkaCluster) -> None:
 def test_only_what_was_committed(spark: SparkSession, version: str, request: pytest.FixtureRequest) -> None:
     cluster: KafkaCluster = request.getfixturevalue(version)
     topic = new_topic(cluster, 2)
-    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": topic})
+    producer = Producer(
+        {"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": topic, "transaction.timeout.ms": 600_000}
+    )
     producer.init_transactions(30)
     for transaction in range(6):
         producer.begin_transaction()
@@ -257,9 +261,8 @@ def test_a_stream_goes_on_from_its_checkpoint(
     produce(cluster, topic, numbered(10, 1, 15))
     stream.run()
     assert sum(stream.rows) == 10
-    AdminClient({"bootstrap.servers": cluster.bootstrap_servers}).create_partitions([NewPartitions(topic, 4)])[
-        topic
-    ].result(30)
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    admin.create_partitions([NewPartitions(topic, 4)])[topic].result(30)
     produce(cluster, topic, numbered(5, 3))
     stream.run()
     wanted = [(topic, 0, offset) for offset in range(60)] + [(topic, 1, offset) for offset in range(25)]
