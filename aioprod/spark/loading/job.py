@@ -25,6 +25,7 @@ from aioprod.spark.manifest import FILE, Manifest, Plan, read_receipts, receipts
 from aioprod.spark.once import Transactions
 from aioprod.spark.once.settings import OnceSettings
 from aioprod.spark.once.slots import check_session
+from aioprod.spark.partitioning import spreading
 from aioprod.spark.written import Written
 
 if TYPE_CHECKING:
@@ -153,14 +154,10 @@ def _checked_run_id(run_id: object) -> str:
     return run_id
 
 
-_SPREADING: Final = {"murmur2": "default", "crc32": "crc32_random"}
-"""Who hashes a missing key as empty, and who places keys alike but spreads rows without one."""
-
-
 def _checked_partitioner(name: str, key: object) -> str:
     """The partitioner to use; where no row has a key, one that does not send all of them to one partition."""
     rule_of(name)
-    return _SPREADING.get(name, name) if key is None else name
+    return spreading(name) if key is None else name
 
 
 def _dry(records: DataFrame, run_id: str, plan: Plan, settings: OnceSettings) -> LoadReport:
