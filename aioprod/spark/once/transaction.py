@@ -40,8 +40,9 @@ class Transactions:
     steps they are (a query's id; a run's with what it writes): the marker of another one is refused, never believed.
 
     `kafka` are settings of a producer, by Java's names or ours. `partitioner` says to which partition rows go whose
-    column `partition` is null or missing, and where no row has a key they are spread; `order_by` is a column that rows of a partition are sorted by; `tasks` how
-    many write (as many as there are slots if None, at most one a partition); `tally` counts what happened.
+    column `partition` is null or missing, and where no row has a key they are spread; `order_by` is a column that rows
+    of a partition are sorted by; `tasks` how many write (as many as there are slots if None, at most one a partition);
+    `tally` counts what happened.
     Raises ConfigError.
     """
 
