@@ -9,8 +9,8 @@ cdef long long PARTITIONS_MAX
 
 @cython.final
 cdef class Rule:
-    cdef int kind
-    cdef bint hashes_null, hashes_empty
+    cdef readonly int kind
+    cdef readonly bint hashes_null, hashes_empty
 
 
 @cython.final

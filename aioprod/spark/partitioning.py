@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame
 
-__all__ = ["co_partitioned", "partition_of", "with_partition"]
+__all__ = ["co_partitioned", "partition_of", "spreading", "with_partition"]
 
 _ROW: Final = "_aioprod_row"
 _SPARKS_SEED: Final = 42
@@ -53,7 +53,8 @@ def partition_of(key: Column, partitioner: str, count: int | Column) -> Column:
 def _by_arrow(partitioner: str, count: int | None) -> Any:
     """The function that Spark's workers call with arrays, from PySpark 4.1 on; without `count` it takes counts too."""
     import pyarrow as pa
-    from pyspark.sql.functions import arrow_udf
+    from pyspark.sql.pandas import functions
+    from pyspark.sql.types import IntegerType
 
     def kafka_partition(keys: Any) -> Any:
         return arrow_array(partitions_of(keys, partitioner, count, start=None))
@@ -61,14 +62,16 @@ def _by_arrow(partitioner: str, count: int | None) -> Any:
     def kafka_partition_by_count(keys: Any, counts: Any) -> Any:
         return arrow_array(partitions_of(keys, partitioner, counts, start=None))
 
-    return arrow_udf(_of(pa.Array, kafka_partition if count is not None else kafka_partition_by_count), "int")
+    make: Any = functions.arrow_udf
+    return make(_of(pa.Array, kafka_partition if count is not None else kafka_partition_by_count), IntegerType())
 
 
 def _by_pandas(partitioner: str, count: int | None) -> Any:
     """The same for PySpark 4.0, whose functions get columns as series of pandas."""
     import pandas as pd
     import pyarrow as pa
-    from pyspark.sql.functions import pandas_udf
+    from pyspark.sql.pandas import functions
+    from pyspark.sql.types import IntegerType
 
     def series(keys: Any, counts: Any) -> Any:
         found = partitions_of(pa.Array.from_pandas(keys), partitioner, counts, start=None)
@@ -80,7 +83,8 @@ def _by_pandas(partitioner: str, count: int | None) -> Any:
     def kafka_partition_by_count(keys: Any, counts: Any) -> Any:
         return series(keys, pa.Array.from_pandas(counts, type=pa.int32()))
 
-    return pandas_udf(_of(pd.Series, kafka_partition if count is not None else kafka_partition_by_count), "int")
+    make: Any = functions.pandas_udf
+    return make(_of(pd.Series, kafka_partition if count is not None else kafka_partition_by_count), IntegerType())
 
 
 def _of(kind: type, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -95,6 +99,17 @@ def arrow_array(found: Partitions) -> pa.Array:
 
     present = None if found.present is None else pa.py_buffer(found.present)
     return pa.Array.from_buffers(pa.int32(), len(found), [present, pa.py_buffer(found.indexes)])
+
+
+_SPREADING: Final = {"murmur2": "default", "crc32": "crc32_random"}
+
+
+def spreading(partitioner: str) -> str:
+    """The partitioner that places keys as this one does, and spreads rows without a key; itself where it does that.
+
+    For rows none of which has a key: murmur2 and crc32 would hash each as the empty one, all to one partition.
+    """
+    return _SPREADING.get(partitioner, partitioner)
 
 
 def with_partition(df: DataFrame, *, partitioner: str, counts: Mapping[str, int], topic: str | None) -> DataFrame:
@@ -125,8 +140,8 @@ def with_partition(df: DataFrame, *, partitioner: str, counts: Mapping[str, int]
     if "partition" in names:
         own = F.col(names["partition"])
         said = F.lit(topic) if topic is not None else F.col(names["topic"])
-        words = ["A row has partition ", own, ", but topic ", said, " has ", count, " partitions, counted from 0."]
-        refused = F.raise_error(F.concat(*(F.lit(word) if isinstance(word, str) else word for word in words)))
+        text = [F.lit("A row has partition "), own, F.lit(", but topic "), said, F.lit(" has "), count]
+        refused = F.raise_error(F.concat(*text, F.lit(" partitions, counted from 0.")))
         chosen = F.when(own.isNull(), chosen).when((own >= 0) & (own < count), own).otherwise(refused.cast("int"))
     return df.withColumn(names.get("partition", "partition"), chosen.cast("int"))
 

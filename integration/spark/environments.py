@@ -11,7 +11,7 @@ from pathlib import Path
 
 from aioprod.testing.cache import cache_folder, log_progress, once, run_tool
 
-__all__ = ["NEEDED", "ROOT", "python_with", "run_program"]
+__all__ = ["NEEDED", "ROOT", "python_with", "python_with_connect", "run_program"]
 
 ROOT = Path(__file__).parents[2]
 NEEDED = ("crc32c>=2.7", "cramjam>=2.9", "mmh3>=5")
@@ -36,18 +36,18 @@ def python_with(name: str, *packages: str) -> Path:
     return once(folder, build, log_progress) / "bin" / "python"
 
 
-def run_program(python: Path, program: str, *arguments: str, path: Sequence[Path] = (ROOT,), **environment: str) -> str:
-    """What a program in the folder `programs` printed; fails with all it said unless it ends with status 0.
+def python_with_connect() -> Path:
+    """That of the newest PySpark, with what Spark Connect needs besides."""
+    return python_with("connect-4.3", "pyspark[connect]==4.3.*")
 
-    `path` is where it finds modules beside those of its environment.
+
+def run_program(command: Sequence[str | Path], path: Sequence[Path] = (ROOT,)) -> str:
+    """What a program printed; fails with all it said unless it ends with status 0.
+
+    `path` is where it finds modules beside those of its environment. It hears nothing of this process's Spark.
     """
     cleared = {name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK", "SPARK", "PYTHON"))}
-    done = subprocess.run(
-        [python, ROOT / "integration" / "spark" / "programs" / program, *arguments],
-        env=cleared | {"PYTHONPATH": os.pathsep.join(map(str, path))} | environment,
-        capture_output=True,
-        text=True,
-        timeout=400,
-    )
-    assert done.returncode == 0, f"{program} ended with {done.returncode}:\n{done.stdout}\n{done.stderr[-20_000:]}"
+    environment = cleared | {"PYTHONPATH": os.pathsep.join(map(str, path)), "SPARK_LOCAL_IP": "127.0.0.1"}
+    done = subprocess.run(list(command), env=environment, capture_output=True, text=True, timeout=400, check=False)
+    assert done.returncode == 0, f"{command[0]} ended with {done.returncode}:\n{done.stdout}\n{done.stderr[-20_000:]}"
     return done.stdout
