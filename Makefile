@@ -11,7 +11,7 @@ INTERPRETED := producer.py roundtrip.py
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help compiled demo test test-unit simulate-short test-integration transactions lint bench bench-spark fuzz simulate mutations chaos clean
+.PHONY: help compiled demo demo-spark test test-unit simulate-short test-integration transactions lint bench bench-spark spark-faults fuzz simulate mutations chaos spark-load-killed clean
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -21,6 +21,9 @@ compiled: $(READY) ## build what changed of the compiled modules, beside their s
 
 demo: $(READY) $(COMPILED) ## send Python's standard library to a real Kafka, read it back, compare; FILE=path sends your file
 	@$(BIN)/python -m examples.demo $(if $(FILE),-- "$(FILE)")
+
+demo-spark: $(READY) $(COMPILED) ## Python's standard library through Spark into Kafka, exactly once, with an executor killed; then audit and plan
+	@$(BIN)/python -m examples.demo_spark $(FOLDER)
 
 test: test-unit simulate-short test-integration ## all tests; AIOPROD_KAFKA=auto|docker|local|host:port chooses the brokers
 
@@ -47,6 +50,9 @@ endif
 transactions: $(READY) $(COMPILED) ## transactions on three brokers while their coordinator, or the process, is killed, the long form, about 15 minutes
 	AIOPROD_LONG=1 $(BIN)/pytest integration/test_transactions_acceptance.py
 
+spark-load-killed: $(READY) $(COMPILED) ## load ROWS=5000000 rows by Spark, killed at random KILLS=3 times and resumed, and audit them
+	@$(BIN)/python -m integration.spark.programs.load_killed --rows $(or $(ROWS),5000000) --kills $(or $(KILLS),3) $(ARGS)
+
 lint: $(READY) ## style, types, layers, generated pages
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -59,6 +65,9 @@ bench: $(READY) $(COMPILED) ## aioprod beside aiokafka and confluent-kafka, abou
 
 bench-spark: $(READY) $(COMPILED) ## aioprod's sink and source beside Spark's own, about 10 minutes; ARGS="--rounds 2 --only sink" for less
 	@$(BIN)/python -m benchmarks.spark $(ARGS)
+
+spark-faults: $(READY) $(COMPILED) ## 40 micro-batches on Spark with a fault in each, exactly once: KAFKA=4.3.0|3.9.1 SEED=1 SINK=aioprod|spark; about 10 minutes
+	@$(BIN)/python -m integration.spark.faults --version $(or $(KAFKA),4.3.0) --seed $(or $(SEED),1) --sink $(or $(SINK),aioprod)
 
 fuzz: $(READY) ## hostile bytes for everything that reads bytes, guided by coverage; SECONDS=300 a target, ARGS=codecs for one
 	@$(BIN)/python -c 'import atheris' 2>/dev/null || \

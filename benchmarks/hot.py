@@ -22,6 +22,7 @@ from aioprod.records.compression import Compression
 from aioprod.records.cursor import RecordCursor
 from aioprod.records.headers import NO_HEADERS
 from aioprod.records.parser import parse_batches
+from aioprod.records.table import RecordTable, TableReader
 from aioprod.routing.hashes import murmur2
 from aioprod.wire.codec import decode, encode
 from tests.support.accumulators import Harness
@@ -111,6 +112,19 @@ def parse(loops: int) -> float:
     return time.perf_counter() - start
 
 
+def columns(loops: int) -> float:
+    """Reading a batch back into columns."""
+    builder = _sealed()
+    data = bytes(builder.buffer[PREFIX : PREFIX + builder.compressed_size])
+    table = RecordTable(rows_max=RECORDS, size_max=1 << 20)
+    start = time.perf_counter()
+    for _ in range(loops):
+        for batch in parse_batches(data):
+            TableReader(batch, 0, batch.next_offset).read(table)
+        table.take()
+    return time.perf_counter() - start
+
+
 def accumulator_append(loops: int) -> float:
     """One record without key, from the call on the accumulator to the open batch of a partition."""
     harness = Harness(batch_size=BATCH_SIZE, buffer_memory=max(2**20, loops * RECORD_BYTES_MAX), max_request_size=2**20)
@@ -176,6 +190,7 @@ SUITE: dict[str, Callable[[int], float]] = {
     "seal, 16 KB": seal,
     f"cursor, {RECORDS} records": cursor,
     f"parse_batches, {RECORDS} records": parse,
+    f"columns, {RECORDS} records": columns,
     "accumulator append": accumulator_append,
     f"Produce encode, {PARTITIONS} batches": produce_encode,
     f"Produce answer, {PARTITIONS} batches": produce_answer,

@@ -23,7 +23,7 @@ REACHED: Final = {
     "connection": "aioprod/net/connection.py,aioprod/core/connection.py",
     "answer": "aioprod/core/answer.py",
     "metadata": "aioprod/cluster/*.py",
-    "batches": "aioprod/records/parser.py,aioprod/records/fields.py",
+    "batches": "aioprod/records/parser.py,aioprod/records/fields.py,aioprod/records/table.py",
     "codecs": "aioprod/records/compression.py",
     "builder": "aioprod/records/builder.py,aioprod/records/cursor.py,aioprod/records/headers.py",
 }

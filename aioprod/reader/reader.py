@@ -113,7 +113,8 @@ class Reader(SessionUser):
             topic_id = self._session.client.metadata.cluster.topic_id(tp.topic)
         async with aclosing(self._answers(tp.topic, topic_id, [Position(tp=tp, offset=start, end=end)])) as answers:
             async for taken in answers:
-                yield list(taken)
+                if answer := list(taken):
+                    yield answer
 
     async def offsets(self, topic: str, at: At) -> dict[TopicPartition, int]:
         """The offset of each partition at its "earliest", its "latest", or at a time: its first record not older.

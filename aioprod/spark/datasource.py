@@ -36,19 +36,19 @@ class AioprodSource(DataSource):
     # Each room below is imported when it is asked for: a writer needs no reader, and either has much to import.
 
     def schema(self) -> StructType:
-        from aioprod.spark import source
+        from aioprod.spark.source import schema
 
-        return source.schema(self.options)
+        return schema(self.options)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        from aioprod.spark import source
+        from aioprod.spark.source import batch_reader
 
-        return source.batch_reader(self.options, schema)
+        return batch_reader(self.options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
-        from aioprod.spark import source
+        from aioprod.spark.source import stream_reader
 
-        return source.stream_reader(self.options, schema)
+        return stream_reader(self.options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         options = SinkOptions.from_spark(self.options)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar
 from uuid import UUID
 
 from aioprod.admin import Admin
-from aioprod.errors import BrokerError, ConfigError, ErrorCode, UnknownTopicError
+from aioprod.errors import AioprodError, BrokerError, ConfigError, ErrorCode, UnknownTopicError
 from aioprod.reader.offsets import EARLIEST, LATEST, look_up
 from aioprod.reader.session import Session
 from aioprod.spark import worker
@@ -20,6 +20,7 @@ from aioprod.types import TopicPartition
 
 __all__ = ["Cluster", "Offsets", "lost"]
 
+T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 _VERSION: Final = 1
@@ -95,12 +96,21 @@ class Cluster:
         if options.topics.pattern is not None:
             self._admin = worker.connected(("source topics", key), lambda: Admin(config=config))
 
+    def _answer(self, work: Coroutine[Any, Any, T]) -> T:
+        try:
+            return worker.run(work)
+        except AioprodError:
+            for client in (self._session, self._admin):
+                if client is not None:
+                    worker.forget(client)
+            raise
+
     def partitions(self) -> Offsets:
         """All partitions that are to be read, each at -1; none where no topic matches the pattern.
 
         Raises UnknownTopicError, and ConfigError for a partition that was assigned and does not exist.
         """
-        return worker.run(self._partitions())
+        return self._answer(self._partitions())
 
     async def _partitions(self) -> Offsets:
         topics = self._options.topics
@@ -137,7 +147,7 @@ class Cluster:
         self, tps: Iterable[TopicPartition], at: int | Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, int]:
         """The offset of each partition at EARLIEST, LATEST or a time in ms, for all or for each; -1 for none."""
-        return worker.run(self._look_up(tps, at))
+        return self._answer(self._look_up(tps, at))
 
     async def _look_up(
         self, tps: Iterable[TopicPartition], at: int | Mapping[TopicPartition, int]

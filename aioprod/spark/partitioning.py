@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame
 
-__all__ = ["co_partitioned", "partition_of", "with_partition"]
+__all__ = ["co_partitioned", "partition_of", "spreading", "with_partition"]
 
 _ROW: Final = "_aioprod_row"
 _SPARKS_SEED: Final = 42
@@ -99,6 +99,17 @@ def arrow_array(found: Partitions) -> pa.Array:
 
     present = None if found.present is None else pa.py_buffer(found.present)
     return pa.Array.from_buffers(pa.int32(), len(found), [present, pa.py_buffer(found.indexes)])
+
+
+_SPREADING: Final = {"murmur2": "default", "crc32": "crc32_random"}
+
+
+def spreading(partitioner: str) -> str:
+    """The partitioner that places keys as this one does, and spreads rows without a key; itself where it does that.
+
+    For rows none of which has a key: murmur2 and crc32 would hash each as the empty one, all to one partition.
+    """
+    return _SPREADING.get(partitioner, partitioner)
 
 
 def with_partition(df: DataFrame, *, partitioner: str, counts: Mapping[str, int], topic: str | None) -> DataFrame:

@@ -151,12 +151,15 @@ class _Ahead:
         self._reader = reader
         self._stretch = stretch
         self._start = start
-        self._answers: asyncio.Queue[list[FetchedBatch] | BaseException | None]
+        self._answers: asyncio.Queue[list[FetchedBatch] | Exception | None]
+        self._loop: asyncio.AbstractEventLoop
         self._task: asyncio.Task[None]
 
     async def start(self) -> None:
+        """Begin to fetch, in this loop."""
         self._answers = asyncio.Queue(1)
-        self._task = asyncio.get_running_loop().create_task(self._fetch())
+        self._loop = asyncio.get_running_loop()
+        self._task = self._loop.create_task(self._fetch())
 
     async def _fetch(self) -> None:
         stretch = self._stretch
@@ -172,14 +175,14 @@ class _Ahead:
     async def next(self) -> list[FetchedBatch] | None:
         """The next answer, None after the last; raises what `Reader.fetch` raises."""
         answer = await self._answers.get()
-        if isinstance(answer, BaseException):
+        if isinstance(answer, Exception):
             raise answer
         return answer
 
-    async def stop(self) -> None:
-        self._task.cancel()
-        with suppress(asyncio.CancelledError):
-            await self._task
+    def stop(self) -> None:
+        """Fetch nothing any more. Waits for nothing: a task that is given up may be taken apart in any thread."""
+        with suppress(RuntimeError):  # The loop has ended before.
+            self._loop.call_soon_threadsafe(self._task.cancel)
 
 
 def rows(options: SourceOptions, schema: StructType, stretch: Stretch) -> Iterator[pa.RecordBatch]:
@@ -225,7 +228,7 @@ def _fetched(options: SourceOptions, stretch: Stretch) -> Iterator[FetchedBatch]
             worker.forget(reader)
             raise
         finally:
-            worker.run(ahead.stop())
+            ahead.stop()
 
 
 def _reader(options: SourceOptions) -> Reader:

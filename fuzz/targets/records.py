@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import cramjam
 
+from aioprod.errors import CorruptRecordError
 from aioprod.records import (
     HEADER,
     PREFIX,
@@ -21,10 +22,12 @@ from aioprod.records import (
     encode_headers,
     parse_batches,
     record_size_bound,
+    table,
 )
 from aioprod.records.layout import ATTRIBUTES, CRC
 from aioprod.wire.crc import crc32c
 from fuzz.limits import DECOMPRESSED_MAX
+from tests.support.columns import table_records
 from tests.support.golden import GOLDEN, from_base64
 
 __all__ = ["batch_seeds", "batches", "builder", "builder_seeds", "codec_seeds", "codecs"]
@@ -54,6 +57,7 @@ def check(batch: ParsedBatch) -> None:
     assert 0 <= batch.base_offset < batch.next_offset <= INT64_MAX
     repr(batch)
     batch.control_type()
+    assert outcome(lambda: columns(batch)) == outcome(lambda: [tuple(record) for record in batch.records()])
     previous = batch.base_offset - 1
     count = size = 0
     for record in batch.records():
@@ -65,6 +69,20 @@ def check(batch: ParsedBatch) -> None:
         size += sum(len(name.encode()) + len(value or b"") for name, value in record.headers)
     assert count == batch.count
     assert size <= DECOMPRESSED_MAX
+
+
+def columns(batch: ParsedBatch) -> list[tuple[object, ...]]:
+    """The records by way of columns, from tables that are soon full."""
+    tables = table_records(table, batch, 0, INT64_MAX, rows_max=5, size_max=1000)
+    return [record for rows in tables for record in rows]
+
+
+def outcome(read: Callable[[], list[tuple[object, ...]]]) -> object:
+    """The records, or what is wrong with them."""
+    try:
+        return read()
+    except CorruptRecordError as error:
+        return str(error)
 
 
 def golden_batches() -> Iterator[bytes]:

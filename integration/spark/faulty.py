@@ -29,8 +29,18 @@ from aioprod.spark.rows import sent
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql import DataFrame
 
-__all__ = ["DRIVER_POINTS", "TASK_FAULTS", "Faults", "FaultyTask", "break_driver", "fail_in_task", "wait_for"]
+__all__ = [
+    "DRIVER_POINTS",
+    "TASK_FAULTS",
+    "Faults",
+    "FaultyTask",
+    "SparksOwn",
+    "break_driver",
+    "fail_in_task",
+    "wait_for",
+]
 
 TASK_FAULTS = ("task", "kill", "executor", "zombie", "slow", "slow-again")
 """A task raises after a part was stored; its process is killed; its executor is; it leaves a frozen process behind
@@ -39,6 +49,10 @@ which thaws in the next attempt; it goes on for longer than the transaction may,
 DRIVER_POINTS = ("init", "job", "offsets", "sent", "end")
 """The driver dies: after the transaction was begun, after the job, after the offsets were sent, when the request to
 commit is on its way, after it was answered."""
+
+
+_module: Any = transaction
+_LONG_MS = 300_000
 
 
 @dataclass(frozen=True)
@@ -151,6 +165,49 @@ def thaw_zombie(faults: Faults, step: int) -> None:
         wait_for((faults.folder / f"{step}.heard").exists)
 
 
+# -- Spark's own sink ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Breaks:
+    """Passes a task's rows on, and fails after the first of its batches where that is ordered."""
+
+    faults: Faults
+    step: int
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None
+        for number, batch in enumerate(batches):
+            if number == 1 and context.partitionId() == 1:
+                for fault in ("task", "kill", "executor"):
+                    if self.faults.take(self.step, fault):
+                        time.sleep(0.5)  # the sink, in the JVM, has the rows before these
+                        fail_in_task(fault, None, batch, None)
+            yield batch
+
+
+@dataclass(frozen=True)
+class SparksOwn:
+    """What `foreachBatch` calls to write with Spark's own Kafka sink, under the faults that mean something to it."""
+
+    servers: str
+    topic: str
+    faults: Faults
+    die: Callable[[str], None]
+
+    def __call__(self, df: DataFrame, step: int) -> None:
+        if self.faults.take(step, "init"):
+            self.die("init")
+        rows = df.mapInArrow(_Breaks(self.faults, step), df.schema)
+        rows.write.format("kafka").options(**{"kafka.bootstrap.servers": self.servers, "topic": self.topic}).save()
+        for point in DRIVER_POINTS:
+            if self.faults.take(step, point):
+                self.die(point)
+
+
 # -- the driver ------------------------------------------------------------------------------------------------------
 
 
@@ -163,7 +220,7 @@ def break_driver(faults: Faults, die: Callable[[str], None]) -> Callable[[], Non
     step = -1
     originals = (
         transaction.Transactions.write,
-        transaction.WriteTask,
+        _module.WriteTask,
         TransactionSession.begin,
         TransactionSession.send_offsets,
         TransactionSession.commit,
@@ -177,13 +234,16 @@ def break_driver(faults: Faults, die: Callable[[str], None]) -> Callable[[], Non
         return write(self, df, number, **options)
 
     def faulty_task(*arguments: Any, **options: Any) -> FaultyTask:
-        return FaultyTask(*arguments, **options, faults=faults, step=step)
+        return FaultyTask(*arguments, **{**options, "faults": faults, "step": step})
 
     def dies(point: str) -> None:
         if faults.take(step, point):
             die(point)
 
     async def faulty_begin(self: Any) -> Any:
+        # Only what is meant to be too slow is, however busy this machine may be.
+        is_slow = any((faults.folder / f"{step}.{name}").exists() for name in ("slow", "slow-again"))
+        self._coordination._timeout_ms = self.config.transaction_timeout_ms if is_slow else _LONG_MS
         handle = await begin(self)
         dies("init")
         return handle
@@ -215,7 +275,7 @@ def break_driver(faults: Faults, die: Callable[[str], None]) -> Callable[[], Non
 
     def put(write: Any, task: Any, begin: Any, send_offsets: Any, commit: Any, end: Any) -> None:
         transaction.Transactions.write = write  # type: ignore[method-assign]
-        transaction.WriteTask = task  # type: ignore[misc]
+        _module.WriteTask = task
         TransactionSession.begin = begin  # type: ignore[method-assign]
         TransactionSession.send_offsets = send_offsets  # type: ignore[method-assign]
         TransactionSession.commit = commit  # type: ignore[method-assign]
@@ -225,7 +285,7 @@ def break_driver(faults: Faults, die: Callable[[str], None]) -> Callable[[], Non
     return lambda: put(*originals)
 
 
-async def _begun(call: Awaitable[None]) -> None:
+async def _begun(call: Awaitable[Any]) -> None:
     """Begin a call, and leave it when its request is written: whether it is carried out is not for us to know."""
     running = asyncio.ensure_future(call)
     for _ in range(20):

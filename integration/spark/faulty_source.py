@@ -76,7 +76,7 @@ class FaultyWriter(StreamWriter):
             raise TransactionUnknownError("injected: the answer is lost")
 
         if lost:
-            TransactionSession.commit = faulty  # type: ignore[method-assign]
+            TransactionSession.commit = faulty  # type: ignore[method-assign,assignment]
         try:
             super().commit(messages, batchId)
         finally:

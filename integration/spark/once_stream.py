@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,14 +19,22 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from aioprod import TransactionSession
 from aioprod.admin import Admin
+from aioprod.spark import exactly_once
+from aioprod.spark.once import query as query_module
 from aioprod.spark.once.marker import group_of
+from aioprod.spark.once.query import EachBatch, query_of
+from aioprod.spark.partitioning import co_partitioned, with_partition
 from aioprod.types import TopicPartition
+from integration.spark.faulty import Faults, SparksOwn
+from integration.spark.faulty_source import FaultySource
 from integration.support.reading import read_topic
 
-__all__ = ["CLUSTER", "PARTITIONS", "Ended", "Life", "Topic", "begin_life", "end_of", "numbers", "one_life"]
+__all__ = ["CLUSTER", "PARTITIONS", "PLACES", "Ended", "Life", "Topic", "begin_life", "end_of", "numbers", "one_life"]
 
 PARTITIONS = 4
 ROOT = Path(__file__).parent.parent.parent
+PLACES = {"PYTHONPATH": str(ROOT), "SPARK_HOME": str(Path(pyspark.__file__).parent)}
+"""What the environment of a Spark cluster needs."""
 CLUSTER: dict[str, Any] = {
     "master": "local-cluster[2,1,1024]",
     "config": {"spark.executorEnv.PYTHONPATH": str(ROOT), "spark.speculation": "true"},
@@ -68,29 +77,15 @@ def numbers(spark: SparkSession, rows: int) -> DataFrame:
     )
 
 
-def one_life(spark: SparkSession, life: Life) -> Ended:
-    """Run the query until enough micro-batches are done, or it fails."""
-    from aioprod.spark.once import query as query_module
-
+def one_life(spark: SparkSession, life: Life, die: Callable[[str], None] = print) -> Ended:
+    """Run the query until enough micro-batches are done, or it fails; `die` is how its driver dies (host "spark")."""
     ended = Ended()
-    made: list[Any] = []
-    original = query_module.EachBatch
-
-    def each(*arguments: Any, **options: Any) -> Any:
-        made.append(original(*arguments, **options))
-        return made[-1]
-
-    query_module.EachBatch = each  # type: ignore[assignment,misc]
-    try:
-        query = start(spark, life)
-    finally:
-        query_module.EachBatch = original  # type: ignore[misc]
-    transactions: Any = None
+    notes = Path(life.faults) / "notes"
+    query = _noting(notes, lambda: start(spark, life, die))
     deadline = time.monotonic() + TIMEOUT_S
     while query.isActive and time.monotonic() < deadline:
         for progress in query.recentProgress:
             ended.batches[str(progress["batchId"])] = progress["durationMs"].get("triggerExecution", 0)
-        transactions = next((one._transactions for one in made if one._transactions is not None), transactions)
         if ended.batches and max(map(int, ended.batches)) >= life.batches - 1:
             break
         time.sleep(0.02)
@@ -98,17 +93,38 @@ def one_life(spark: SparkSession, life: Life) -> Ended:
     query.stop()
     if failure is not None:
         ended.failure = str(failure)[:20_000]
-    if transactions is not None:
-        ended.tally, ended.took_ms = asdict(transactions.tally), transactions.took_ms
+    if notes.exists():
+        ended.tally, ended.took_ms = json.loads(notes.read_text())
     return ended
 
 
-def start(spark: SparkSession, life: Life) -> StreamingQuery:
-    """Start the query, by `exactly_once` (host A), or by the data source (host B)."""
+def _noting(notes: Path, begin: Callable[[], StreamingQuery]) -> StreamingQuery:
+    """Begin a query whose `Transactions` leave in a file what has happened in this life."""
+    notes.parent.mkdir(parents=True, exist_ok=True)
+    notes.unlink(missing_ok=True)
+
+    class Noting(EachBatch):
+        def __call__(self, df: DataFrame, batch_id: int) -> None:
+            if self._transactions is None:
+                self._transactions = self.transactions(query_of(df))
+                self._transactions.start()
+            noted = self._transactions
+            try:
+                super().__call__(df, batch_id)
+            finally:
+                notes.write_text(json.dumps([asdict(noted.tally), noted.took_ms]))
+
+    query_module.EachBatch = Noting  # type: ignore[misc]
+    try:
+        return begin()
+    finally:
+        query_module.EachBatch = EachBatch  # type: ignore[misc]
+
+
+def start(spark: SparkSession, life: Life, die: Callable[[str], None]) -> StreamingQuery:
+    """Start the query: by `exactly_once` (host A), the data source (host B), or Spark's own sink (host "spark")."""
     stream = numbers(spark, life.rows)
     if life.host == "A":
-        from aioprod.spark import exactly_once
-
         return exactly_once(
             stream,
             transactional_id=life.topic,
@@ -117,9 +133,9 @@ def start(spark: SparkSession, life: Life) -> StreamingQuery:
             checkpoint_location=life.checkpoint,
             **life.options,
         )
-    from aioprod.spark.partitioning import co_partitioned, with_partition
-    from integration.spark.faulty_source import FaultySource
-
+    if life.host == "spark":
+        each = SparksOwn(life.servers, life.topic, Faults(Path(life.faults)), die)
+        return stream.writeStream.foreachBatch(each).option("checkpointLocation", life.checkpoint).start()
     spark.dataSource.register(FaultySource)
     rows = with_partition(stream, partitioner="murmur2", counts={life.topic: PARTITIONS}, topic=life.topic)
     return (
@@ -143,9 +159,8 @@ def start(spark: SparkSession, life: Life) -> StreamingQuery:
 def begin_life(life: Life) -> subprocess.Popen[str]:
     """The same as a process of its own."""
     command = [sys.executable, "-m", "integration.spark.programs.once_life", json.dumps(asdict(life))]
-    places = {"PYTHONPATH": str(ROOT), "SPARK_HOME": str(Path(pyspark.__file__).parent)}
     return subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, encoding="utf-8", cwd=ROOT, env=os.environ | places
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, encoding="utf-8", cwd=ROOT, env=os.environ | PLACES
     )
 
 

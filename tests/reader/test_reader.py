@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from aioprod.errors import BrokerError, ErrorCode
 from aioprod.messages import FetchRequest, FetchResponse, ListOffsetsRequest, MetadataRequest
 from aioprod.reader import read
 from aioprod.records import Compression
@@ -129,6 +130,34 @@ async def test_batches_are_given_as_they_are() -> None:
             (TopicPartition(TOPIC, 0), 10, 10, 10, 12),
         ]
         assert [record.offset for one in found for record in one.records()] == list(range(5, 12))
+
+
+async def test_answer_by_answer() -> None:
+    async with FakeCluster() as brokers, new_reader(brokers, max_partition_fetch_bytes=1) as reader:
+        topic = brokers.create_topic(TOPIC, 2)
+        fill(topic.partitions[1], 30, batch_records=10)
+        tp = TopicPartition(TOPIC, 1)
+        for topic_id in (None, topic.id):
+            answers = [answer async for answer in reader.fetch(tp, 5, 22, topic_id=topic_id)]
+            assert [[(one.tp, one.start, one.end) for one in answer] for answer in answers] == [
+                [(tp, 5, 22)], [(tp, 10, 22)], [(tp, 20, 22)],
+            ]  # fmt: skip
+        assert len(brokers.seen_of(ListOffsetsRequest)) == 0
+        brokers.recreate_topic(TOPIC)
+        with pytest.raises(BrokerError, match="deleted and created again") as caught:
+            await anext(reader.fetch(tp, 5, 22, topic_id=topic.id))
+        assert caught.value.code == ErrorCode.INCONSISTENT_TOPIC_ID
+
+
+async def test_a_log_that_begins_later() -> None:
+    async with FakeCluster() as brokers, new_reader(brokers) as reader:
+        partition = brokers.create_topic(TOPIC).partitions[0]
+        fill(partition, 20, batch_records=10)
+        partition.delete_before(13)
+        assert offsets_of(await collect(reader.read(TOPIC))) == list(range(13, 20))
+        assert [record.offset for record in partition.records()] == list(range(13, 20))
+        with pytest.raises(BrokerError, match="its log goes from 13 to 20 now"):
+            await anext(reader.fetch(TopicPartition(TOPIC, 0), 12, 20))
 
 
 async def test_the_loop_gets_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,7 +37,7 @@ def test_sets_are_of_about_the_same_size_and_always_the_same() -> None:
     assert chunks.sets is not None
     sums = [sum(inputs.files[name] for name in names) for names in chunks.sets]
     assert max(sums) - min(sums) <= 4
-    assert divide(Inputs(dict(reversed(inputs.files.items()))), 4) == chunks
+    assert divide(Inputs(dict(reversed(list(inputs.files.items())))), 4) == chunks
 
 
 @pytest.mark.parametrize(
@@ -67,5 +67,5 @@ def test_a_number_of_chunks_that_can_t_be(wanted: object) -> None:
 def test_a_digest_tells_names_and_sizes_apart() -> None:
     digests = {files(1, 2).digest, files(2, 1).digest, files(1, 2, 3).digest, Inputs({"x": 1}).digest}
     assert len(digests) == 4
-    assert files(1, 2).digest == Inputs(dict(reversed(files(1, 2).files.items()))).digest
+    assert files(1, 2).digest == Inputs(dict(reversed(list(files(1, 2).files.items())))).digest
     assert Inputs({}).digest is None

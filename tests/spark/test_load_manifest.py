@@ -53,7 +53,7 @@ def test_an_owner_is_of_the_run_and_of_all_that_is_planned() -> None:
         {"chunks_of": "rows"},
         {"input": "i"},
     ):
-        plan = replace(PLAN, **change)  # type: ignore[arg-type]
+        plan = replace(PLAN, **change)
         assert PLAN.differences(plan) == list(change)
         owners.add(replace(MANIFEST, plan=plan).owner)
     assert len(owners) == 13

@@ -74,7 +74,7 @@ def test_what_is_committed_with_a_step() -> None:
 
 SPARK_SAYS = """Job aborted due to stage failure: Could not recover from a failed barrier ResultStage.
   File "/x/task.py", line 86, in __call__
-    raise refused_for_good(error) from error
+    raise for_the_driver(error) from error
 {}
 """
 
@@ -83,7 +83,8 @@ def test_an_error_for_good_passes_through_sparks_text() -> None:
     cause = RecordTooLargeError("It is too large.", hint="Send less.")
     refused = UndeliveredRowsError("A row can't be delivered: it is too large.", hint="Send\nless.")
     refused.__cause__ = cause
-    raised = failures.refused_for_good(refused)
+    assert failures.is_final(refused)
+    raised = failures.for_the_driver(refused)
     assert isinstance(raised, FinalTaskError)
     error, final = failures.of_job(
         RuntimeError(SPARK_SAYS.format(f"aioprod.spark.once.failures.FinalTaskError: {raised}"))
@@ -96,7 +97,7 @@ def test_an_error_for_good_passes_through_sparks_text() -> None:
 def test_an_error_that_may_pass() -> None:
     refused = UndeliveredRowsError("A row can't be delivered: somebody took over.")
     refused.__cause__ = ProducerFencedError("Fenced.")
-    assert failures.refused_for_good(refused) is refused
+    assert not failures.is_final(refused)
     error, final = failures.of_job(RuntimeError(SPARK_SAYS.format(f"aioprod.errors.UndeliveredRowsError: {refused}")))
     assert isinstance(error, UndeliveredRowsError)
     assert not final

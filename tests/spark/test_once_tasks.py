@@ -37,6 +37,7 @@ from aioprod.spark.once.steps import Steps
 from aioprod.spark.once.task import TaskIdentity, WriteTask, participating
 from aioprod.spark.written import Written
 from aioprod.testing.fixtures import FakeClusterThread, running_fake_cluster
+from aioprod.types import TopicPartition
 
 SCHEMA = StructType().add("key", BinaryType()).add("value", StringType()).add("partition", IntegerType())
 FIRST = TaskIdentity(0, 1, 7, 0)
@@ -285,13 +286,7 @@ def test_a_micro_batch_that_is_aborted(
     stream_writer(given).abort([None, None], 0)
     stream_writer(given).abort([message], 0)
     assert cluster.records("t") == []
-    assert (
-        cluster.committed_offset(
-            "aioprod-eos.load",
-            sink.OnceSettings.of({"bootstrap.servers": "h:1"}, transactional_id="load", topic="t").marker,
-        )
-        is None
-    )
+    assert cluster.committed_offset("aioprod-eos.load", TopicPartition("t", 0)) is None
 
 
 @pytest.mark.parametrize("applies", [True, False])
@@ -325,7 +320,7 @@ def test_tasks_that_refuse(given: dict[str, str], spark_task: Callable[..., None
     with pytest.raises(UsageError, match="does not tell which query"):
         writer.write(iter([rows(0, 0)]))
     spark_task()
-    with pytest.raises(FinalTaskError, match="column partition of a row is null"):
+    with pytest.raises(ConfigError, match="column partition of a row is null"):
         writer.write(iter([rows(0, None)]))
     stream_writer(given).commit([writer.write(iter([rows(0, 0)]))], 0)
     another = planned(given)

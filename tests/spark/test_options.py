@@ -20,7 +20,9 @@ def test_names_are_found_whatever_their_case() -> None:
 def test_settings_of_kafka_reach_the_producer_by_their_java_names() -> None:
     options = SinkOptions.from_spark(BROKER | {"kafka.linger.ms": "7", "kafka.compression.type": "lz4"})
     made = options.kafka.producer()
-    assert made == {"bootstrap_servers": ("localhost:9092",), "linger_ms": 7, "compression_type": "lz4"}
+    expected = {"bootstrap_servers": ("localhost:9092",), "linger_ms": 7, "compression_type": "lz4"}
+    assert made == expected | {"batch_size": 262_144}
+    assert KafkaSettings({"bootstrap.servers": "b:1", "batch.size": "7"}).producer()["batch_size"] == 7
     assert options.kafka.session().explicit == {"bootstrap_servers"}
 
 

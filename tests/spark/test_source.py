@@ -16,11 +16,12 @@ from pyspark.sql.types import LongType, StringType, StructType
 
 from aioprod.errors import BrokerError, ConfigError, CorruptRecordError, ErrorCode, UnknownTopicError
 from aioprod.messages import FetchRequest, MetadataRequest
+from aioprod.reader import Reader
 from aioprod.records import Compression, ControlType
 from aioprod.spark import source_rows, worker
 from aioprod.spark.datasource import AioprodSource
 from aioprod.testing.fixtures import FakeClusterThread
-from tests.records.test_table import built
+from tests.records.test_table import Rows, built
 from tests.support.stored_batches import fill, marker, store, stored_batch
 
 T = "orders"
@@ -32,14 +33,18 @@ def options(fake_cluster: FakeClusterThread) -> dict[str, str]:
     return {"kafka.bootstrap.servers": fake_cluster.bootstrap, "subscribe": T, "kafka.retry.backoff.ms": "1"}
 
 
-def batch_reader(options: Mapping[str, str], schema: StructType | None = None, **more: str) -> Any:
-    source = AioprodSource({name.lower(): value for name, value in {**options, **more}.items()})
+def reader_of(options: Mapping[str, str], schema: StructType | None = None) -> Any:
+    source = AioprodSource({name.lower(): value for name, value in options.items()})
     return pickle.loads(pickle.dumps(source.reader(schema or source.schema())))
 
 
-def read(options: Mapping[str, str], schema: StructType | None = None, **more: str) -> list[dict[str, Any]]:
+def batch_reader(options: Mapping[str, str], **more: str) -> Any:
+    return reader_of({**options, **more})
+
+
+def read(options: Mapping[str, str], **more: str) -> list[dict[str, Any]]:
     """All rows, task by task."""
-    reader = batch_reader(options, schema, **more)
+    reader = batch_reader(options, **more)
     stretches = reader.partitions() or [InputPartition(None)]
     return [row for one in stretches for batch in reader.read(one) for row in batch.to_pylist()]
 
@@ -80,7 +85,7 @@ def test_the_schema_is_what_spark_wants(
     if names is not None:
         wanted = StructType([wanted[name] for name in names.split(",")])
         wanted[0].nullable = False
-    reader = batch_reader(options, wanted, includeHeaders="true")
+    reader = reader_of({**options, "includeHeaders": "true"}, wanted)
     (stretch,) = reader.partitions()
     (batch,) = reader.read(stretch)
     assert batch.schema.equals(to_arrow_schema(wanted, timezone="UTC"))
@@ -90,7 +95,7 @@ def test_the_schema_is_what_spark_wants(
 
 def test_headers(fake_cluster: FakeClusterThread, options: Mapping[str, str]) -> None:
     topic = fake_cluster.create_topic(T, 1)
-    rows = [(NOW, None, b"1", [("a", b"x"), ("b", None)]), (NOW, None, b"2", []), (NOW, b"k", b"3", [("ä", b"")])]
+    rows: Rows = [(NOW, None, b"1", [("a", b"x"), ("b", None)]), (NOW, None, b"2", []), (NOW, b"k", b"3", [("ä", b"")])]
     store(topic.partitions[0], built(rows))
     assert [row["headers"] for row in read(options, includeHeaders="true")] == [
         [{"key": "a", "value": b"x"}, {"key": "b", "value": None}],
@@ -199,10 +204,9 @@ def test_a_task_that_is_given_up(fake_cluster: FakeClusterThread, options: Mappi
     filled(fake_cluster, 1, 100)
     reader = batch_reader(options, **{"kafka.max.partition.fetch.bytes": "10"})
     (stretch,) = reader.partitions()
-    source_rows_found = source_rows.rows(reader._options, reader._schema, stretch)
-    first = next(source_rows_found)
-    assert first.num_rows
-    source_rows_found.close()
+    batches = reader.read(stretch)
+    assert next(batches).num_rows
+    batches.close()
     assert sum(batch.num_rows for batch in reader.read(stretch)) == 100
 
 
@@ -362,7 +366,7 @@ def test_a_reader_that_failed_is_not_used_again(fake_cluster: FakeClusterThread,
     reader = batch_reader(options, **{"kafka.default.api.timeout.ms": "300", "kafka.request.timeout.ms": "200"})
     (stretch,) = reader.partitions()
     fake_cluster.fault(FetchRequest, times=None, error=ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    key = (source_rows.Reader, "read_uncommitted", *sorted(reader._options.kafka.items()))
+    key = (Reader, "read_uncommitted", *sorted(reader._options.kafka.items()))
     with pytest.raises(TimeoutError):
         list(reader.read(stretch))
     assert key not in worker._here().clients

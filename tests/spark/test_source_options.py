@@ -75,7 +75,7 @@ def test_limits() -> None:
     assert made(endingOffsets="latest").end == Limit("endingOffsets", LATEST)
     by_time = made(startingOffsetsByTimestamp='{"a": {"2": 0}}').start
     assert by_time == Limit("startingOffsetsByTimestamp", {TopicPartition("a", 2): 0}, is_time=True)
-    assert made(startingOffsets="latest", endingOffsets="latest").for_stream
+    assert made(endingOffsets="latest").for_batch().end
     assert made(startingOffsets="latest").for_stream().start
 
 

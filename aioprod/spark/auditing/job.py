@@ -6,8 +6,9 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from aioprod.config import ProducerConfig, settings_of
 from aioprod.errors import ConfigError, UsageError
-from aioprod.reader.settings import ISOLATION_LEVELS
+from aioprod.reader.settings import ISOLATION_LEVELS, ReaderConfig
 from aioprod.spark.auditing.compare import compare
 from aioprod.spark.auditing.page import page_of
 from aioprod.spark.auditing.reading import rows_from, starts_of
@@ -50,12 +51,7 @@ def audit(
     if isolation not in ISOLATION_LEVELS:
         raise ConfigError(f"isolation is {isolation!r}: it must be one of {', '.join(ISOLATION_LEVELS)}.")
     started = time.monotonic()
-    kafka = KafkaSettings(
-        {
-            "bootstrap.servers": bootstrap_servers,
-            **{name.removeprefix("kafka.").replace("_", "."): str(value) for name, value in options.items()},
-        }
-    )
+    kafka = _settings({"bootstrap.servers": bootstrap_servers, **options})
     folder = folder_at(spark, manifest)
     text = folder.read(FILE)
     if text is None:
@@ -90,6 +86,18 @@ def audit(
     if report is not None:
         page_of(done).save(report)
     return done
+
+
+def _settings(given: Mapping[str, Any]) -> KafkaSettings:
+    """Those of a reader, by Java's names. A producer's are left out, so that one file of settings does for both jobs;
+    raises ConfigError for what neither has."""
+    named = {name.removeprefix("kafka.").replace("_", "."): str(value) for name, value in given.items()}
+    known = {name.replace("_", ".") for name in settings_of(ReaderConfig)}
+    kafka = KafkaSettings({name: value for name, value in named.items() if name in known})
+    ReaderConfig.from_dict(kafka)
+    others = {name: value for name, value in named.items() if name not in known}
+    ProducerConfig.from_dict({**others, "bootstrap.servers": kafka["bootstrap.servers"]})
+    return kafka
 
 
 def _partitions(promised: Mapping[int, Digest], found: Mapping[int, Digest]) -> tuple[PartitionAudit, ...]:

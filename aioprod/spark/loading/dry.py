@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from aioprod.records.builder import HEADER, RECORD_OVERHEAD_MAX
 from aioprod.spark.loading.amounts import shown
+from aioprod.spark.loading.expressions import ORDER
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -90,7 +91,8 @@ def examine(records: DataFrame, *, topic: str, partitions: int, partitioner: str
         key = functions.col("key") if "key" in records.columns else functions.lit(None).cast("binary")
         found = records.where(is_oversize).select(functions.substring(key, 1, _KEY_SHOWN)).limit(_KEYS_NAMED).collect()
         keys = [repr(bytes(row[0]) if isinstance(row[0], bytearray) else row[0]) for row in found]
-    schema = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in records.schema)
+    fields = [field for field in records.schema if field.name != ORDER]
+    schema = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in fields)
     return DryRun(schema, tuple(rows), tuple(sizes), oversize, tuple(keys), limit)
 
 

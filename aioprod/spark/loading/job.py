@@ -25,6 +25,7 @@ from aioprod.spark.manifest import FILE, Manifest, Plan, read_receipts, receipts
 from aioprod.spark.once import Transactions
 from aioprod.spark.once.settings import OnceSettings
 from aioprod.spark.once.slots import check_session
+from aioprod.spark.partitioning import spreading
 from aioprod.spark.written import Written
 
 if TYPE_CHECKING:
@@ -76,27 +77,43 @@ def load(
     before any task runs; for a row that can't be sent an error that names its key, with nothing of its chunk visible;
     and what the computation of the data frame raises.
     """
-    check_session(df.sparkSession)
-    if df.isStreaming:
-        raise UsageError("A stream can't be loaded: it has no end.", hint="aioprod.spark.exactly_once writes streams.")
+    _check_frame(df)
     limit = bytes_s(rate)
-    is_new = run_id is None
-    if is_new and resume:
-        raise ConfigError("resume needs the run id of the run that is to go on.")
-    run_id = _made_up(topic) if run_id is None else _checked_run_id(run_id)
+    name = _run_id_of(run_id, topic, resume)
     settings = OnceSettings.of(
         {"bootstrap.servers": bootstrap_servers, **options},
-        transactional_id=transactional_id_of(run_id),
+        transactional_id=transactional_id_of(name),
         topic=topic,
         when_marker_is_missing=when_marker_is_missing,
     )
+    rule = _checked_partitioner(partitioner, key)
     records = Records.of(df, topic=topic, value=value, key=key, headers=headers, timestamp=timestamp, order_by=order_by)
+    divided, plan, begun = _planned(df, records, settings, rule, chunks, name)
+    if dry_run:
+        return _dry(records.select(df), name, plan, settings)
+    said = Progress(divided.count, on=progress)
+    if run_id is None:
+        said.say(f"run id: {name}")
+    run = _Run(df, records, divided, settings, limit, said)
+    return run.go(begun, None if manifest is None else folder_at(df.sparkSession, manifest), resume, tasks)
+
+
+def _check_frame(df: DataFrame) -> None:
+    check_session(df.sparkSession)
+    if df.isStreaming:
+        raise UsageError("A stream can't be loaded: it has no end.", hint="aioprod.spark.exactly_once writes streams.")
+
+
+def _planned(
+    df: DataFrame, records: Records, settings: OnceSettings, partitioner: str, chunks: int | None, run_id: str
+) -> tuple[Chunks, Plan, Manifest]:
+    """How the input is divided, the plan, and the manifest of a run that has written nothing yet."""
     inputs = inputs_of(df)
     divided = divide(inputs, chunks)
     check_repeatable(df, divided)
-    state = topic_state(settings.kafka.session(), topic)
+    state = topic_state(settings.kafka.session(), settings.marker.topic)
     plan = Plan(
-        topic=topic,
+        topic=settings.marker.topic,
         partitions=len(state.ends),
         partitioner=partitioner,
         value=str(records.texts["value"]),
@@ -108,20 +125,8 @@ def load(
         chunks_of=divided.of,
         input=inputs.digest,
     )
-    if dry_run:
-        return _dry(records.select(df), run_id, plan, settings)
-    run = _Run(df, records, divided, plan, settings, Progress(divided.count, on=progress))
-    if is_new:
-        run.progress.say(f"run id: {run_id}")
-    folder = None if manifest is None else folder_at(df.sparkSession, manifest)
-    begun = Manifest(run_id=run_id, cluster_id=state.cluster_id, starts=state.ends, plan=plan, chunks={})
-    if folder is not None:
-        begun = _opened(folder, begun, resume)
-    if not resume:
-        check_unused(settings, run_id)
-    if folder is not None:
-        folder.write(FILE, begun.to_json())
-    return run.go(begun, folder, limit, tasks, when_marker_is_missing)
+    manifest = Manifest(run_id=run_id, cluster_id=state.cluster_id, starts=state.ends, plan=plan, chunks={})
+    return divided, plan, manifest
 
 
 def transactional_id_of(run_id: str) -> str:
@@ -133,6 +138,14 @@ def _made_up(topic: str) -> str:
     return f"{topic[:100]}-{time.strftime('%Y%m%dT%H%M%S')}-{secrets.token_hex(3)}"
 
 
+def _run_id_of(run_id: str | None, topic: str, resume: bool) -> str:
+    if run_id is not None:
+        return _checked_run_id(run_id)
+    if resume:
+        raise ConfigError("resume needs the run id of the run that is to go on.")
+    return _made_up(topic)
+
+
 def _checked_run_id(run_id: object) -> str:
     if not isinstance(run_id, str) or _RUN_ID.fullmatch(run_id) is None:
         raise ConfigError(
@@ -141,14 +154,10 @@ def _checked_run_id(run_id: object) -> str:
     return run_id
 
 
-_SPREADING: Final = {"murmur2": "default", "crc32": "crc32_random"}
-"""Who hashes a missing key as empty, and who places keys alike but spreads rows without one."""
-
-
 def _checked_partitioner(name: str, key: object) -> str:
     """The partitioner to use; where no row has a key, one that does not send all of them to one partition."""
     rule_of(name)
-    return _SPREADING.get(name, name) if key is None else name
+    return spreading(name) if key is None else name
 
 
 def _dry(records: DataFrame, run_id: str, plan: Plan, settings: OnceSettings) -> LoadReport:
@@ -209,53 +218,62 @@ def _short(manifest: Manifest, name: str) -> str:
 
 @dataclass(frozen=True)
 class _Run:
-    """All that is settled before the first chunk."""
+    """All that is settled before the first chunk. `bytes_s` is the rate of all tasks."""
 
     df: DataFrame
     records: Records
     divided: Chunks
-    plan: Plan
     settings: OnceSettings
+    bytes_s: float | None
     progress: Progress
 
-    def go(
-        self, manifest: Manifest, folder: Folder | None, limit: float | None, tasks: int | None, missing: str
-    ) -> LoadReport:
-        """Write chunk after chunk, and the manifest after each."""
-        started = time.monotonic()
-        tally = _Tally()
+    def go(self, begun: Manifest, folder: Folder | None, resume: bool, tasks: int | None) -> LoadReport:
+        """Begin the run, or go on with it, and write what is missing."""
         transactions = Transactions(
             self.settings.kafka,
             transactional_id=self.settings.transactional_id,
-            owner=manifest.owner,
-            topic=self.plan.topic,
-            partitioner=self.plan.partitioner,
+            owner=begun.owner,
+            topic=begun.plan.topic,
+            partitioner=begun.plan.partitioner,
             order_by=ORDER if ORDER in self.records.columns else None,
             tasks=tasks,
-            when_marker_is_missing=missing,
+            when_marker_is_missing=self.settings.policy.value,
         )
+        manifest = begun if folder is None else _opened(folder, begun, resume)
+        if not resume:
+            check_unused(self.settings, begun.run_id)
+        if folder is not None:
+            folder.write(FILE, manifest.to_json())
+        started = time.monotonic()
+        tally = _Tally()
         with transactions, self.progress:
             for number in range(self.divided.count):
                 if number in manifest.chunks:
                     tally.skipped += 1
                     self.progress.skipped(number)
-                    continue
-                receipts = None if folder is None else receipts_of(folder.path, number)
-                done = transactions.write(self._chunk(number), number, receipts=receipts, bytes_s=limit)
-                parts = None
-                if folder is not None:
-                    parts = read_receipts(self.df.sparkSession, folder.path, number)
-                    _check_same(parts, done, receipts)
-                    manifest = manifest.with_chunk(number, parts)
-                    folder.write(FILE, manifest.to_json())
-                tally.add(done, parts)
-                if done is None:
-                    self.progress.skipped(number)
                 else:
-                    self.progress.written(
-                        number, sum(one.count for one in done), None if parts is None else total(parts)[1]
-                    )
+                    manifest = self._write(transactions, number, manifest, folder, tally)
         return self._report(manifest, folder, tally, transactions, time.monotonic() - started)
+
+    def _write(
+        self, transactions: Transactions, number: int, manifest: Manifest, folder: Folder | None, tally: _Tally
+    ) -> Manifest:
+        """Write a chunk, unless its marker says that it was; returns the manifest with it."""
+        receipts = None if folder is None else receipts_of(folder.path, number)
+        done = transactions.write(self._chunk(number), number, receipts=receipts, bytes_s=self.bytes_s)
+        parts = size = None
+        if folder is not None:
+            parts = read_receipts(self.df.sparkSession, folder.path, number)
+            size = total(parts)[1]
+            _check_same(parts, done, receipts)
+            manifest = manifest.with_chunk(number, parts)
+            folder.write(FILE, manifest.to_json())
+        tally.add(done, parts)
+        if done is None:
+            self.progress.skipped(number)
+        else:
+            self.progress.written(number, sum(one.count for one in done), size)
+        return manifest
 
     def _chunk(self, number: int) -> DataFrame:
         return self.divided.after(self.records.select(self.divided.before(self.df, number)), number)
@@ -271,8 +289,8 @@ class _Run:
             offsets = {place: (part.first, part.last) for place, part in promised.items()}
         return LoadReport(
             run_id=manifest.run_id,
-            topic=self.plan.topic,
-            partitions=self.plan.partitions,
+            topic=manifest.plan.topic,
+            partitions=manifest.plan.partitions,
             chunks=self.divided.count,
             chunks_of=self.divided.of,
             done=tally.done,
@@ -283,10 +301,19 @@ class _Run:
             all_bytes=all_bytes,
             seconds=seconds,
             attempts=transactions.tally.committed + transactions.tally.rerun,
-            reruns=tuple(transactions.tally.reasons),
+            reruns=tuple(map(_brief, transactions.tally.reasons)),
             offsets=offsets,
             manifest=None if folder is None else folder.path,
         )
+
+
+_REASON_SHOWN: Final = 300
+
+
+def _brief(reason: str) -> str:
+    """Why an attempt was lost, without the stack of Spark's JVM."""
+    first = reason.strip().partition("\n")[0]
+    return first if len(first) <= _REASON_SHOWN else f"{first[:_REASON_SHOWN]}..."
 
 
 class _Tally:

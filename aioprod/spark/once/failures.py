@@ -16,7 +16,7 @@ from aioprod.errors import (
     UnsupportedVersionError,
 )
 
-__all__ = ["FinalTaskError", "is_final", "of_job", "refused_for_good", "was_stopped"]
+__all__ = ["FinalTaskError", "for_the_driver", "is_final", "of_job", "was_stopped"]
 
 _FINAL: Final = (
     AuthenticationError,
@@ -54,9 +54,9 @@ def is_final(error: BaseException | None) -> bool:
     return error is not None and (isinstance(error, _FINAL) or is_final(error.__cause__))
 
 
-def refused_for_good(error: AioprodError) -> AioprodError:
-    """What a task is to raise for `error`."""
-    return FinalTaskError(f"{type(error).__name__}: {_one_line(error)}") if is_final(error) else error
+def for_the_driver(error: AioprodError) -> AioprodError:
+    """What a task is to raise in place of an error that `is_final`."""
+    return FinalTaskError(f"{type(error).__name__}: {_one_line(error)}")
 
 
 def was_stopped(failure: BaseException) -> bool:

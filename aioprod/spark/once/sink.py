@@ -20,7 +20,6 @@ from aioprod.errors import AioprodError, ConfigError, TransactionUnknownError, U
 from aioprod.producer import TransactionHandle
 from aioprod.spark import worker
 from aioprod.spark.columns import SinkColumns, sink_columns
-from aioprod.spark.once.failures import refused_for_good
 from aioprod.spark.once.first_batches import guarded
 from aioprod.spark.once.marker import Action, Policy, check_owner, decide
 from aioprod.spark.once.reports import Report, disjoint
@@ -86,14 +85,11 @@ class OnceSink:
         """Write a task's rows, unless the marker says that they are there."""
         identity, step, owner = task_here(self.run)
         handle, found = begun
-        try:
-            action = decide(found, step, owner, self.settings.policy, self.settings.transactional_id)
-            told = Told(handle, action, owner, step)
-            if action is Action.WRITE:
-                refuse_repetition(identity)
-                told.report = self._write(handle, identity, batches)
-        except AioprodError as error:
-            raise refused_for_good(error) from error
+        action = decide(found, step, owner, self.settings.policy, self.settings.transactional_id)
+        told = Told(handle, action, owner, step)
+        if action is Action.WRITE:
+            refuse_repetition(identity)
+            told.report = self._write(handle, identity, batches)
         return told
 
     def _write(self, handle: TransactionHandle, identity: TaskIdentity, batches: Iterator[pa.RecordBatch]) -> Report:

@@ -11,7 +11,7 @@ from aioprod.errors import AioprodError, UsageError
 from aioprod.producer import Producer, TransactionHandle
 from aioprod.spark import worker
 from aioprod.spark.columns import SinkColumns
-from aioprod.spark.once.failures import refused_for_good
+from aioprod.spark.once.failures import for_the_driver, is_final
 from aioprod.spark.once.reports import Report, batch_of
 from aioprod.spark.options import KafkaSettings
 from aioprod.spark.rows import sent
@@ -77,7 +77,9 @@ class WriteTask:
             else:
                 yield from self.receipts(identity, batches)
         except AioprodError as error:
-            raise refused_for_good(error) from error
+            if not is_final(error):
+                raise
+            raise for_the_driver(error) from error
 
     def write(self, identity: TaskIdentity, batches: Iterable[pa.RecordBatch]) -> Report:
         """Write a task's rows; raises UsageError for an attempt after the first, UndeliveredRowsError."""
@@ -108,7 +110,7 @@ def refuse_repetition(identity: TaskIdentity) -> None:
     if identity.tries > 0:
         raise UsageError(
             f"Task {identity.task} can't be tried again within a transaction: the whole step has to be.",
-            hint="Nothing of it is committed.",
+            hint="Nothing of it is committed; why the try before failed is in the log of its executor.",
         )
 
 

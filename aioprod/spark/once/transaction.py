@@ -40,8 +40,9 @@ class Transactions:
     steps they are (a query's id; a run's with what it writes): the marker of another one is refused, never believed.
 
     `kafka` are settings of a producer, by Java's names or ours. `partitioner` says to which partition rows go whose
-    column `partition` is null or missing; `order_by` is a column that rows of a partition are sorted by; `tasks` how
-    many write (as many as there are slots if None, at most one a partition); `tally` counts what happened.
+    column `partition` is null or missing, and where no row has a key they are spread; `order_by` is a column that rows
+    of a partition are sorted by; `tasks` how many write (as many as there are slots if None, at most one a partition);
+    `tally` counts what happened.
     Raises ConfigError.
     """
 
@@ -156,12 +157,14 @@ class Transactions:
     def _job(
         self, df: DataFrame, handle: TransactionHandle, receipts: str | None, bytes_s: float | None
     ) -> tuple[Written, ...]:
-        from aioprod.spark.partitioning import co_partitioned, with_partition
+        from aioprod.spark.partitioning import co_partitioned, spreading, with_partition
 
         spark = df.sparkSession
         counts = self._counts()
         tasks = self._tasks_for(spark, counts)
-        rows = with_partition(df, partitioner=self._partitioner, counts=counts, topic=self._topic)
+        has_keys = "key" in sink_columns(df.schema, topic=self._topic)
+        partitioner = self._partitioner if has_keys else spreading(self._partitioner)
+        rows = with_partition(df, partitioner=partitioner, counts=counts, topic=self._topic)
         if receipts is not None:
             rows = _with_hash(rows)
         rows = co_partitioned(rows, tasks=tasks, order_by=self._order_by)

@@ -117,9 +117,10 @@ class PlanReport:
 
     def to_json(self) -> str:
         """All of it as JSON text; the result of a partitioner and count is an object in the list `results`."""
-        return json.dumps(self._as_dict(), indent=2, ensure_ascii=False) + "\n"
+        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n"
 
-    def _as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
+        """The same as dicts, lists, numbers and texts."""
         return {
             "key": self.key,
             "value": self.value,

@@ -29,7 +29,7 @@ def main(given: str) -> int:
     life = Life(**json.loads(given))
     break_driver(Faults(Path(life.faults)), die)
     spark = local_session(life.master, **life.config)
-    ended = one_life(spark, life)
+    ended = one_life(spark, life, die)
     print(json.dumps(ended.__dict__), flush=True)
     # Not by the way of Python: what is left of the session may take seconds.
     spark.stop()

@@ -1,0 +1,226 @@
+"""What `exactly_once` and `Transactions` refuse, and how they choose tasks, without a JVM: sessions are stand-ins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from pyspark.sql.types import StringType, StructType
+
+from aioprod import TransactionHandle
+from aioprod.errors import ConfigError, UnknownTopicError, UsageError
+from aioprod.messages import InitProducerIdRequest
+from aioprod.spark.once import Transactions, exactly_once, query, transaction
+from aioprod.spark.once.query import EachBatch, query_of
+from aioprod.spark.once.slots import check_session, slots_of
+from aioprod.spark.once.task import WriteTask
+from aioprod.spark.written import Written
+from aioprod.testing.fixtures import FakeClusterThread, running_fake_cluster
+
+SCHEMA = StructType().add("value", StringType())
+
+
+@pytest.fixture
+def cluster() -> Iterator[FakeClusterThread]:
+    with running_fake_cluster(1) as running:
+        running.create_topic("t", 3)
+        running.create_topic("u", 2)
+        yield running
+
+
+def session(slots: int = 4, query: str | None = "query 1", **conf: str) -> Any:
+    """What is asked of a SparkSession."""
+
+    def max_num_concurrent_tasks(profile: object) -> int:
+        if slots < 0:
+            raise RuntimeError("py4j")
+        return slots
+
+    manager = SimpleNamespace(defaultResourceProfile=object)
+    context = SimpleNamespace(
+        getConf=lambda: SimpleNamespace(get=lambda name, default: conf.get(name.replace(".", "_"), default)),
+        defaultParallelism=2,
+        getLocalProperty=lambda name: query,
+        _jsc=SimpleNamespace(
+            sc=lambda: SimpleNamespace(
+                resourceProfileManager=lambda: manager, maxNumConcurrentTasks=max_num_concurrent_tasks
+            )
+        ),
+    )
+    return SimpleNamespace(sparkContext=context, _jsparkSession=None)
+
+
+def frame(spark: Any = None, *, streaming: bool = False) -> Any:
+    """What is asked of a data frame."""
+    return SimpleNamespace(sparkSession=spark or session(), schema=SCHEMA, isStreaming=streaming, columns=["value"])
+
+
+def transactions(cluster: FakeClusterThread, **options: Any) -> Transactions:
+    given: dict[str, Any] = {"transactional_id": "load", "owner": "me", "topic": "t"} | options
+    return Transactions({"bootstrap.servers": cluster.bootstrap}, **given)
+
+
+def test_sessions_without_barriers_are_refused() -> None:
+    check_session(session())
+    with pytest.raises(ConfigError, match=r"spark\.dynamicAllocation\.enabled is true.*SPARK-24942"):
+        check_session(session(spark_dynamicAllocation_enabled="true"))
+    with pytest.raises(UsageError, match="needs a classic Spark session"):
+        check_session(SimpleNamespace())  # type: ignore[arg-type]
+
+
+def test_slots() -> None:
+    assert slots_of(session(7)) == 7
+    assert slots_of(session(0)) == 1
+    assert slots_of(session(-1)) == 2
+
+
+@pytest.fixture
+def jobs(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, WriteTask]]:
+    """Jobs that were run: with how many tasks, and what each of them would be."""
+    run: list[tuple[int, WriteTask]] = []
+    tasks: list[int] = []
+
+    def co_partitioned(df: Any, *, tasks: int, order_by: str | None) -> Any:
+        asked.append(tasks)
+        return df
+
+    asked = tasks
+
+    def ran(rows: Any, task: WriteTask) -> tuple[Written, ...]:
+        run.append((asked[-1], task))
+        return (Written("t", 0, 1, 0, 0),)
+
+    monkeypatch.setattr("aioprod.spark.partitioning.with_partition", lambda df, **_: df)
+    monkeypatch.setattr("aioprod.spark.partitioning.co_partitioned", co_partitioned)
+    monkeypatch.setattr(transaction, "_run", ran)
+    return run
+
+
+def test_steps_are_written_once(cluster: FakeClusterThread, jobs: list[tuple[int, WriteTask]]) -> None:
+    with transactions(cluster) as first:
+        assert first.write(frame(), 0, bytes_s=300.0) == (Written("t", 0, 1, 0, 0),)
+        assert first.took_ms[0].keys() == {"init", "fetch", "job", "offsets", "end"}
+    ((tasks, task),) = jobs
+    assert (tasks, task.bytes_s, task.topic) == (3, 100.0, "t"), "no more tasks than partitions"
+    with transactions(cluster, tasks=2) as second:
+        assert second.write(frame(), 0) is None
+        assert second.write(frame(), 1) is not None
+        assert (second.tally.committed, second.tally.skipped) == (1, 1)
+    assert jobs[-1][0] == 2
+    schema = SCHEMA.add("topic", StringType())
+    with transactions(cluster, topic=None, marker_topic="u", transactional_id="other") as third:
+        rows = frame(session(99))
+        rows.schema = schema
+        third.write(rows, 0)
+    assert jobs[-1][0] == 5
+
+
+def test_what_can_not_be_written(cluster: FakeClusterThread, jobs: list[tuple[int, WriteTask]]) -> None:
+    closed = transactions(cluster)
+    with pytest.raises(UsageError, match="not started, or closed"):
+        closed.write(frame(), 0)
+    with transactions(cluster, tasks=5) as given:
+        with pytest.raises(UsageError, match="were started before"):
+            given.start()
+        with pytest.raises(ConfigError, match="tasks is 5, but the session has 4 slots"):
+            given.write(frame(), 0)
+        with pytest.raises(ConfigError, match="from 0 on, not -1"):
+            given.write(frame(), -1)
+        with pytest.raises(ConfigError, match=r"spark\.dynamicAllocation"):
+            given.write(frame(session(spark_dynamicAllocation_enabled="true")), 0)
+        rows = frame()
+        rows.schema = StructType().add("key", StringType())
+        with pytest.raises(ConfigError, match="no column value"):
+            given.write(rows, 0)
+    several = transactions(cluster, topic=None, marker_topic="t")
+    with several, pytest.raises(ConfigError, match="receipts of rows of one topic only"):
+        several.write(frame(), 0, receipts="folder")
+    assert not jobs
+    with pytest.raises(ConfigError, match="tasks is 0"):
+        transactions(cluster, tasks=0)
+    with pytest.raises(ConfigError, match="owner"):
+        transactions(cluster, owner="")
+    with pytest.raises(UnknownTopicError):
+        transactions(cluster, topic="absent", marker_topic="t").start()
+
+
+# -- queries ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_query_owns_its_transactions(cluster: FakeClusterThread, jobs: list[tuple[int, WriteTask]]) -> None:
+    kafka = {"bootstrap_servers": cluster.bootstrap}
+    each = EachBatch(kafka, transactional_id="load", topic="t")
+    each(frame(), 0)
+    each(frame(), 1)
+    assert len(jobs) == 2
+    assert isinstance(jobs[0][1].handle, TransactionHandle)
+    another = frame(session(query="query 2"))
+    each.close()
+    with pytest.raises(UsageError, match="its marker is of 'query 1', this is 'query 2'"):
+        each(another, 2)
+    assert each._transactions is None, "nobody else would close them"
+    with pytest.raises(UsageError, match="no query here"):
+        query_of(frame(session(query=None)))
+
+
+def started(call: Callable[..., Any], cluster: FakeClusterThread, **options: Any) -> Any:
+    given: dict[str, Any] = {
+        "transactional_id": "load",
+        "bootstrap_servers": cluster.bootstrap,
+        "topic": "t",
+        "checkpoint_location": "folder",
+    }
+    return call(options.pop("df", frame(streaming=True)), **given | options)
+
+
+class Writer:
+    """What is asked of a DataStreamWriter."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, Any]] = []
+        self.failure: Exception | None = None
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        def call(*arguments: Any, **options: Any) -> Any:
+            self.calls.append((name, arguments or options))
+            if name == "start" and self.failure is not None:
+                raise self.failure
+            return self
+
+        return call
+
+
+def test_how_a_query_is_started(cluster: FakeClusterThread) -> None:
+    rows = frame(streaming=True)
+    rows.writeStream = writer = Writer()
+    started(exactly_once, cluster, df=rows, trigger="3 seconds", query_name="name", linger_ms=3)
+    started(exactly_once, cluster, df=rows, trigger={"availableNow": True})
+    calls = dict(writer.calls[:5])
+    assert isinstance(calls["foreachBatch"][0], EachBatch)
+    assert calls["option"] == ("checkpointLocation", "folder")
+    assert calls["queryName"] == ("name",)
+    assert calls["trigger"] == {"processingTime": "3 seconds"}
+    assert ("trigger", {"availableNow": True}) in writer.calls
+    assert not cluster.seen_of(InitProducerIdRequest), "nobody is fenced before there is something to write"
+
+
+def test_what_can_not_be_streamed(cluster: FakeClusterThread) -> None:
+    from pyspark.errors import AnalysisException
+
+    with pytest.raises(UsageError, match="no stream"):
+        started(exactly_once, cluster, df=frame())
+    with pytest.raises(ConfigError, match="The output mode is 'update'"):
+        started(exactly_once, cluster, output_mode="update")
+    with pytest.raises(UnknownTopicError):
+        started(exactly_once, cluster, topic="absent")
+    with pytest.raises(ConfigError, match="lingerms"):
+        started(exactly_once, cluster, lingerms=3)
+    rows = frame(streaming=True)
+    rows.writeStream = writer = Writer()
+    for said, expected in (("Append output mode not supported", ConfigError), ("Something else", AnalysisException)):
+        writer.failure = AnalysisException(said)
+        with pytest.raises(expected):
+            started(exactly_once, cluster, df=rows)
+    assert query.exactly_once is exactly_once
