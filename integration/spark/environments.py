@@ -48,6 +48,6 @@ def run_program(command: Sequence[str | Path], path: Sequence[Path] = (ROOT,)) -
     """
     cleared = {name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK", "SPARK", "PYTHON"))}
     environment = cleared | {"PYTHONPATH": os.pathsep.join(map(str, path)), "SPARK_LOCAL_IP": "127.0.0.1"}
-    done = subprocess.run(list(command), env=environment, capture_output=True, text=True, timeout=400, check=False)
+    done = subprocess.run(list(command), env=environment, capture_output=True, text=True, timeout=900, check=False)
     assert done.returncode == 0, f"{command[0]} ended with {done.returncode}:\n{done.stdout}\n{done.stderr[-20_000:]}"
     return done.stdout
