@@ -70,7 +70,7 @@ class Attempts:
                 log.info("Step %d of %s was committed before: skipped.", step, steps.id)
                 return None
             if attempt > 1:
-                self.tally.again(step, str(last))
+                self.tally.again(step, failures.in_short(last))
             unclear.clear()
             try:
                 result = None if begun.action is Action.MARK else job(begun.handle)
@@ -91,7 +91,7 @@ class Attempts:
                     return result
             if timeouts > 1:
                 raise self._too_slow(step) from last
-            log.warning("Attempt %d of step %d of %s is lost: %s", attempt, step, steps.id, last)
+            log.warning("Attempt %d of step %d of %s is lost: %s", attempt, step, steps.id, failures.in_short(last))
         return self._given_up(step, unclear, last)
 
     def _given_up(self, step: int, unclear: list[T], last: BaseException | None) -> T:
@@ -100,7 +100,7 @@ class Attempts:
             if worker.run(self._steps.is_committed(step)):
                 self.tally.committed += 1
                 return result
-        what = last.message if isinstance(last, AioprodError) else str(last)
+        what = failures.in_short(last)
         raise TransactionAbortedError(
             f"Step {step} of {self._steps.id!r} was tried {self._limit} times and not committed; the last time: {what}",
             hint="None of it is visible to readers with isolation.level=read_committed.",
