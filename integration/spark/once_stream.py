@@ -169,7 +169,11 @@ def begin_life(life: Life) -> subprocess.Popen[str]:
 
 def end_of(process: subprocess.Popen[str]) -> tuple[int, str, Ended | None]:
     """Its status, the last line that it wrote, and what it told if it came to that."""
-    output, _ = process.communicate(timeout=TIMEOUT_S)
+    try:
+        output, _ = process.communicate(timeout=TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        raise
     last = (output.strip().splitlines() or [""])[-1]
     return process.returncode, last, Ended(**json.loads(last)) if last.startswith("{") else None
 

@@ -140,8 +140,8 @@ def test_errors_of_others() -> None:
         (SPARK_SAYS.format("RuntimeError: no luck"), "RuntimeError: no luck"),
         (SPARK_SAYS.format("aioprod.errors.UsageError: No."), "UsageError: No."),
         (
-            "o9.\n: SparkException: Job aborted: A.\nExecutorLostFailure (executor 1 exited) Reason: Command exited\n\tat",
-            "ExecutorLostFailure (executor 1 exited) Reason: Command exited",
+            "o9.\n: SparkException: Job aborted: A.\nExecutorLostFailure (executor 1) Reason: Command exited\n\tat",
+            "ExecutorLostFailure (executor 1) Reason: Command exited",
         ),
         (
             "o9.\n: org.apache.spark.SparkException: Job aborted due to stage failure: A.\n\tat org",

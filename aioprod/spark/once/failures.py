@@ -48,7 +48,7 @@ _REASONS: Final = (
     re.compile(r"Caused by: (.+)$", re.MULTILINE),
     re.compile(r"(Job aborted due to stage failure: .+)$", re.MULTILINE),
 )
-"""Where in Spark's many lines the one is that says what was the matter: a task's exception, a lost executor, the rest."""
+"""Which of Spark's many lines says what was the matter: a task's exception, a lost executor, all else."""
 
 _REASON_LETTERS_MAX: Final = 300
 _OF_FINAL: Final = re.compile(r"(\w+): (.*)")
