@@ -44,7 +44,7 @@ _REFUSED_BY_SQL: Final = re.compile(r"\[USER_RAISED_EXCEPTION\] (.+?)(?: SQLSTAT
 _RAISED: Final = re.compile(r"aioprod\.(?:errors|spark\.once\.failures)\.(\w+): (.+)")
 _REASONS: Final = (
     re.compile(r"^(?!org\.apache\.|java\.|py4j\.)(?:[\w.]+\.)?(\w+(?:Error|Exception): .+)$", re.MULTILINE),
-    re.compile(r"^(ExecutorLostFailure .+)$", re.MULTILINE),
+    re.compile(r"(ExecutorLostFailure .+|Python worker exited unexpectedly.*)$", re.MULTILINE),
     re.compile(r"Caused by: (.+)$", re.MULTILINE),
     re.compile(r"(Job aborted due to stage failure: .+)$", re.MULTILINE),
 )
