@@ -173,10 +173,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--sink", choices=["aioprod", "spark"], default="aioprod")
     parser.add_argument("--driver", choices=["process", "query"], default="process")
+    parser.add_argument("--faults", default=",".join(FAULTS), help="to choose from")
     parser.add_argument("--rows", type=int, default=2000, help="per micro-batch")
     given = parser.parse_args(arguments)
     chance = random.Random(given.seed)
-    plan = [chance.choice(FAULTS) for _ in range(given.batches)]
+    plan = [chance.choice(given.faults.split(",")) for _ in range(given.batches)]
     options: dict[str, Any] = {"transaction_abort_timed_out_transaction_cleanup_interval_ms": 500}
     with (
         running_cluster(version=given.version, backend="local", **options) as cluster,

@@ -40,7 +40,7 @@ CLUSTER: dict[str, Any] = {
     "config": {"spark.executorEnv.PYTHONPATH": str(ROOT), "spark.speculation": "true"},
 }
 """Two executors that are processes of their own, as options of a `Life`. A barrier is never speculated about."""
-TIMEOUT_S = 170.0
+TIMEOUT_S = 600.0
 
 
 @dataclass
@@ -89,8 +89,11 @@ def one_life(spark: SparkSession, life: Life, die: Callable[[str], None] = print
         if ended.batches and max(map(int, ended.batches)) >= life.batches - 1:
             break
         time.sleep(0.02)
+    is_late = time.monotonic() > deadline
     failure = query.exception()
     query.stop()
+    if is_late:
+        raise TimeoutError(f"Only {len(ended.batches)} of {life.batches} micro-batches were done in time.")
     if failure is not None:
         ended.failure = str(failure)[:20_000]
     if notes.exists():
@@ -166,7 +169,11 @@ def begin_life(life: Life) -> subprocess.Popen[str]:
 
 def end_of(process: subprocess.Popen[str]) -> tuple[int, str, Ended | None]:
     """Its status, the last line that it wrote, and what it told if it came to that."""
-    output, _ = process.communicate(timeout=240)
+    try:
+        output, _ = process.communicate(timeout=TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        raise
     last = (output.strip().splitlines() or [""])[-1]
     return process.returncode, last, Ended(**json.loads(last)) if last.startswith("{") else None
 

@@ -159,7 +159,7 @@ def test_a_job_that_fails_is_run_again_as_a_whole(cluster: FakeClusterThread) ->
     assert driver.run(0, raises(RuntimeError("lost executor")), raises(RuntimeError("again"))) == "0:2"
     assert visible(cluster) == ["0:2"]
     assert driver.tally.rerun == 2
-    assert driver.tally.reasons == ["step 0: lost executor.", "step 0: again."]
+    assert driver.tally.reasons == ["step 0: lost executor", "step 0: again"]
 
 
 def test_no_more_attempts_than_allowed(cluster: FakeClusterThread) -> None:

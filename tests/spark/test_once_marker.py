@@ -132,3 +132,25 @@ def test_errors_of_others() -> None:
     assert failures.was_stopped(RuntimeError("java.lang.InterruptedException"))
     assert failures.was_stopped(KeyboardInterrupt())
     assert not failures.was_stopped(RuntimeError("Python worker exited unexpectedly"))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (SPARK_SAYS.format("RuntimeError: no luck"), "RuntimeError: no luck"),
+        (SPARK_SAYS.format("aioprod.errors.UsageError: No."), "UsageError: No."),
+        (
+            "o9.\n: SparkException: Job aborted: A.\nExecutorLostFailure (executor 1) Reason: Command exited\n\tat",
+            "ExecutorLostFailure (executor 1) Reason: Command exited",
+        ),
+        (
+            "o9.\n: org.apache.spark.SparkException: Job aborted due to stage failure: A.\n\tat org",
+            "Job aborted due to stage failure: A.",
+        ),
+        ("", "RuntimeError"),
+        ("x" * 400, "x" * 297 + "..."),
+    ],
+)
+def test_why_a_job_failed_in_one_line(text: str, expected: str) -> None:
+    assert failures.in_short(RuntimeError(text)) == expected
+    assert failures.in_short(ConfigError("Wrong.", hint="Right.")) == "Wrong."

@@ -15,7 +15,6 @@ from aioprod.errors import (
 )
 from aioprod.producer import TransactionHandle
 from aioprod.spark import worker
-from aioprod.spark.inputs import sentence
 from aioprod.spark.once import failures
 from aioprod.spark.once.marker import Action
 from aioprod.spark.once.steps import Steps, fenced, is_taken_over
@@ -60,7 +59,7 @@ class Attempts:
         steps = self._steps
         unclear: list[T] = []
         timeouts = 0
-        last: BaseException = TransactionAbortedError("It was not tried.")
+        last: BaseException | None = None
         for attempt in range(1, self._limit + 1):
             begun = worker.run(steps.begin(step))
             if begun.action is Action.SKIP:
@@ -71,7 +70,7 @@ class Attempts:
                 log.info("Step %d of %s was committed before: skipped.", step, steps.id)
                 return None
             if attempt > 1:
-                self.tally.again(step, sentence(last))
+                self.tally.again(step, failures.in_short(last))
             unclear.clear()
             try:
                 result = None if begun.action is Action.MARK else job(begun.handle)
@@ -92,18 +91,18 @@ class Attempts:
                     return result
             if timeouts > 1:
                 raise self._too_slow(step) from last
-            log.warning("Attempt %d of step %d of %s is lost: %s", attempt, step, steps.id, sentence(last))
+            log.warning("Attempt %d of step %d of %s is lost: %s", attempt, step, steps.id, failures.in_short(last))
         return self._given_up(step, unclear, last)
 
-    def _given_up(self, step: int, unclear: list[T], last: BaseException) -> T:
+    def _given_up(self, step: int, unclear: list[T], last: BaseException | None) -> T:
         """After the last attempt: also of that one it is the marker which knows how it ended."""
         for result in unclear:
             if worker.run(self._steps.is_committed(step)):
                 self.tally.committed += 1
                 return result
+        what = failures.in_short(last)
         raise TransactionAbortedError(
-            f"Step {step} of {self._steps.id!r} was tried {self._limit} times and not committed; the last time: "
-            f"{sentence(last)}",
+            f"Step {step} of {self._steps.id!r} was tried {self._limit} times and not committed; the last time: {what}",
             hint="None of it is visible to readers with isolation.level=read_committed.",
         ) from last
 

@@ -16,7 +16,7 @@ from aioprod.errors import (
     UnsupportedVersionError,
 )
 
-__all__ = ["FinalTaskError", "for_the_driver", "is_final", "of_job", "was_stopped"]
+__all__ = ["FinalTaskError", "for_the_driver", "in_short", "is_final", "of_job", "was_stopped"]
 
 _FINAL: Final = (
     AuthenticationError,
@@ -42,6 +42,15 @@ _REFUSED_BY_SQL: Final = re.compile(r"\[USER_RAISED_EXCEPTION\] (.+?)(?: SQLSTAT
 """What `raise_error` says: where partitions are chosen that is how a row is refused."""
 
 _RAISED: Final = re.compile(r"aioprod\.(?:errors|spark\.once\.failures)\.(\w+): (.+)")
+_REASONS: Final = (
+    re.compile(r"^(?!org\.apache\.|java\.|py4j\.)(?:[\w.]+\.)?(\w+(?:Error|Exception): .+)$", re.MULTILINE),
+    re.compile(r"(ExecutorLostFailure .+|Python worker exited unexpectedly.*)$", re.MULTILINE),
+    re.compile(r"Caused by: (.+)$", re.MULTILINE),
+    re.compile(r"(Job aborted due to stage failure: .+)$", re.MULTILINE),
+)
+"""Which of Spark's many lines says what was the matter: a task's exception, a lost executor, all else."""
+
+_REASON_LETTERS_MAX: Final = 300
 _OF_FINAL: Final = re.compile(r"(\w+): (.*)")
 
 
@@ -80,6 +89,16 @@ def of_job(failure: BaseException) -> tuple[AioprodError | None, bool]:
         return _named(name, text), False
     inner = _OF_FINAL.fullmatch(text)
     return (_named(inner[1], inner[2]) if inner is not None else AioprodError(text)), True
+
+
+def in_short(failure: BaseException | None) -> str:
+    """One line that says what was the matter."""
+    text = failure.message if isinstance(failure, AioprodError) else str(failure)
+    found = None
+    if not isinstance(failure, AioprodError):
+        found = next((match for reason in _REASONS if (match := reason.search(text)) is not None), None)
+    line = found[1] if found is not None else (text.strip().splitlines() or [type(failure).__name__])[0]
+    return line if len(line) <= _REASON_LETTERS_MAX else line[: _REASON_LETTERS_MAX - 3] + "..."
 
 
 def _named(name: str, text: str) -> AioprodError:
