@@ -77,4 +77,5 @@ def _bars(axes: Axes, report: AuditReport) -> None:
         axes.bar(places, [getattr(one, name) for one in report.partitions], width, label=name)
     axes.set_xlabel("partition")
     axes.set_ylabel("rows")
-    axes.legend()
+    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=2)
