@@ -66,11 +66,17 @@ def _matched(promised: DataFrame, found: DataFrame) -> DataFrame:
 
 
 def _inversions(both: DataFrame) -> DataFrame:
-    """Rows that stand before the row which they were promised to follow."""
+    """Rows that stand before the row which they were promised to follow.
+
+    Where one of several equal rows is lost or there once more nobody can say which one it is: their order is left out.
+    """
     from pyspark.sql import Window, functions
 
     promised_order = Window.partitionBy("partition").orderBy("promised_at")
-    pairs = both.where("promised_at is not null and found_at is not null")
+    unclear = both.where("promised_at is null or found_at is null").select("partition", "hash").distinct()
+    pairs = both.where("promised_at is not null and found_at is not null").join(
+        unclear, ["partition", "hash"], "left_anti"
+    )
     before = functions.lag("found_at").over(promised_order)
     return (
         pairs.select("partition", "found_at", "found_key", before.alias("before"))

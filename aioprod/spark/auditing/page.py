@@ -71,10 +71,13 @@ def page_of(report: AuditReport) -> Page:
 
 
 def _bars(axes: Axes, report: AuditReport) -> None:
+    from matplotlib.ticker import MaxNLocator
+
     width = 0.4
     for side, name in ((-width / 2, "promised"), (width / 2, "found")):
         places = [one.partition + side for one in report.partitions]
         axes.bar(places, [getattr(one, name) for one in report.partitions], width, label=name)
     axes.set_xlabel("partition")
     axes.set_ylabel("rows")
-    axes.legend()
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=2)
