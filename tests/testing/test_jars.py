@@ -130,6 +130,7 @@ def test_an_installed_pyspark_is_used(
     (tmp_path / "site" / "pyspark" / "__init__.py").touch()
     (tmp_path / "site" / "pyspark" / "jars" / "ivy-2.5.3.jar").touch()
     monkeypatch.syspath_prepend(tmp_path / "site")
+    monkeypatch.delitem(sys.modules, "pyspark", raising=False)
     arguments = (jars.kafka_libs() / "arguments.txt").read_text()
     assert str(tmp_path / "site" / "pyspark" / "jars" / "ivy-2.5.3.jar") in arguments
 
