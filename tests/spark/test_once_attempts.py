@@ -9,19 +9,15 @@ import pytest
 
 from aioprod import TransactionHandle
 from aioprod.errors import (
-    AioprodError,
     AuthorizationError,
     ConfigError,
     ErrorCode,
     ProducerFencedError,
     RequestTimedOutError,
     TransactionAbortedError,
-    UnknownTopicError,
-    UnsupportedVersionError,
     UsageError,
 )
-from aioprod.messages import EndTxnRequest, InitProducerIdRequest, OffsetFetchRequest, TxnOffsetCommitRequest
-from aioprod.messages.registry import AnyRequest
+from aioprod.messages import EndTxnRequest, OffsetFetchRequest, TxnOffsetCommitRequest
 from aioprod.spark import worker
 from aioprod.spark.once import steps as steps_module
 from aioprod.spark.once.attempts import Attempts
@@ -356,59 +352,3 @@ def test_a_marker_that_stays_unstable_has_a_deadline(cluster: FakeClusterThread)
         driver.run(1)
     fault.times = fault.hits
     assert driver.run(1) == "1:0"
-
-
-# -- what is refused before anything is begun ------------------------------------------------------------------------
-
-
-def test_a_topic_that_does_not_exist(cluster: FakeClusterThread) -> None:
-    settings = OnceSettings.of(
-        {"bootstrap_servers": cluster.bootstrap, "kafka.client.id": "x"}, transactional_id="load", topic="absent"
-    )
-    steps = Steps(settings.session(), marker=settings.marker, owner="me")
-    with pytest.raises(UnknownTopicError, match="'absent' does not exist"):
-        worker.run(steps.start())
-    assert not cluster.seen_of(InitProducerIdRequest)
-
-
-def test_brokers_that_are_too_old(cluster: FakeClusterThread) -> None:
-    limit(cluster, OffsetFetchRequest, 6)
-    with pytest.raises(UnsupportedVersionError, match=r"too old for transactions.*Kafka 2\.5 or later"):
-        Driver(cluster)
-    assert not cluster.seen_of(InitProducerIdRequest)
-
-
-def limit(cluster: FakeClusterThread, kind: type[AnyRequest], last: int) -> None:
-    for broker in cluster.brokers.values():
-        broker.versions[kind] = (0, last)
-
-
-@pytest.mark.parametrize(
-    ("options", "complaint"),
-    [
-        ({"transactional_id": ""}, "transactional.id is empty"),
-        ({"topic": None}, "no topic for the marker"),
-        ({"attempts": 0}, "attempts is 0"),
-        ({"when_marker_is_missing": "hope"}, "'hope': it must be one of"),
-        ({"kafka": {"bootstrap.servers": "h:1", "lingerms": 5}}, "linger"),
-        ({"kafka": {"bootstrap.servers": "h:1", "acks": "1"}}, "acks"),
-        ({"kafka": {}}, "bootstrap.servers is missing"),
-    ],
-)
-def test_options_that_can_not_work(options: dict[str, Any], complaint: str) -> None:
-    given: dict[str, Any] = {"transactional_id": "load", "topic": "t", "kafka": {"bootstrap.servers": "h:1"}} | options
-    with pytest.raises(ConfigError, match=complaint):
-        OnceSettings.of(given.pop("kafka"), **given)
-
-
-def test_settings_are_those_of_a_producer() -> None:
-    settings = OnceSettings.of(
-        {"bootstrap_servers": "h:1", "kafka.linger.ms": 7, "compression_type": "zstd", "client_id": "hidden"},
-        transactional_id="load",
-        marker_topic="m",
-    )
-    assert settings.marker == TopicPartition("m", 0)
-    assert settings.kafka.producer()["linger_ms"] == 7
-    assert settings.session().transaction_timeout_ms == 900_000
-    assert "hidden" not in repr(settings)
-    assert issubclass(ConfigError, AioprodError)
