@@ -39,6 +39,7 @@ def test_the_state_of_a_topic(fake_cluster: FakeClusterThread) -> None:
     worker.run(worker.producer(kafka.producer()).send("t", b"v", partition=1))
     state = topic_state(kafka.session(), "t")
     assert state == TopicState(state.cluster_id, (0, 0), (0, 1))
+    assert state.cluster_id
     with pytest.raises(UnknownTopicError, match="nowhere"):
         topic_state(kafka.session(), "nowhere")
 
