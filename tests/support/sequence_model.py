@@ -15,7 +15,7 @@ from aioprod.core.batch import Batch
 from aioprod.core.drain import drain
 from aioprod.core.lifecycle import adopt, expired, release
 from aioprod.core.sequences import Sequences
-from aioprod.errors import BrokerConnectionError, DeliveryError
+from aioprod.errors import BrokerConnectionError, DeliveryError, UnknownOutcomeError
 from aioprod.messages import ProduceResponse
 from aioprod.messages.produce import BatchIndexAndErrorMessage, PartitionProduceResponse, TopicProduceResponse
 from aioprod.producer.failure import Failure
@@ -28,6 +28,8 @@ from tests.support.accumulators import Harness
 
 VERSION = 12
 REMEMBERED = 5
+RETRIED = 0.87
+"""The share of random answers after which nothing has failed for good."""
 
 
 @dataclass
@@ -96,6 +98,11 @@ class Told:
         self.delivered: dict[int, int] = {}
         self.failed: dict[int, type[DeliveryError]] = {}
 
+    @property
+    def is_unsure(self) -> bool:
+        """Whether something was given up that may be stored: no promise is made if a broker then forgets as well."""
+        return UnknownOutcomeError in self.failed.values()
+
     def succeed(self, batch: Batch, base_offset: int, append_time: int) -> None:
         for index, value in enumerate(values_of(batch)):
             assert value not in self.delivered
@@ -142,6 +149,7 @@ class Model:
         self.renewals = 0
         adopt(self.accumulator, 7, epoch, 0.0)
         self._first_sequence = sequence
+        self._forgotten: set[int] = set()
 
     def _renew(self) -> None:
         self.renewals += 1
@@ -212,6 +220,17 @@ class Model:
         for batches, _ in wire:
             self.outcomes.lost(batches, BrokerConnectionError("cut", address="b:1"), self.now)
 
+    def restart(self) -> None:
+        """The broker starts anew, with what it restores of a producer."""
+        self.log.restart()
+        self._forgotten = {value for batch in self.accumulator.incomplete for value in values_of(batch)}
+
+    @property
+    def is_forgotten(self) -> bool:
+        """Whether something is on its way that was there when a broker restarted: no promise is made if it is given up
+        as well, and what comes after it was stored already."""
+        return not self._forgotten <= self.told.delivered.keys() | self.told.failed.keys()
+
     # --- the end
 
     def finish(self) -> None:
@@ -255,10 +274,12 @@ def random_run(random: Random, steps: int, **options: int) -> Model:
             model.drain()
         elif choice < 0.64:
             model.cut(random.randrange(len(model.wire) + 1))
-            if random.random() < 0.3:
-                model.log.restart()
+            if random.random() < 0.3 and not model.told.is_unsure:
+                model.restart()
         elif choice < 0.67:
-            model.expire(random.choice((30.0, 60.0, 121.0)))
+            seconds = random.choice((30.0, 60.0, 121.0))
+            if not model.is_forgotten:
+                model.expire(seconds)
         elif model.wire:
             _random_answer(model, random, errors, final)
     model.finish()
@@ -266,13 +287,13 @@ def random_run(random: Random, steps: int, **options: int) -> Model:
 
 
 def _random_answer(model: Model, random: Random, errors: tuple[ErrorCode, ...], final: tuple[ErrorCode, ...]) -> None:
-    choice = random.random()
+    choice = random.random() * (RETRIED if model.is_forgotten else 1.0)
     batch = model.wire[0][0][0]
     if choice < 0.7:
         model.answer()
     elif choice < 0.8:
         model.answer(random.choice(errors))
-    elif choice < 0.87:
+    elif choice < RETRIED:
         model.answer(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, is_stored=True)
     elif choice < 0.92:
         model.answer(random.choice(final))
