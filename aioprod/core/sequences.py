@@ -147,12 +147,14 @@ class Sequences:
         """Whether a batch that is out of sequence may be stored all the same, and would be stored twice.
 
         All before it was acknowledged and it was sent before: then the broker may have it and not know it again. A
-        broker that starts remembers of a producer no more than the last batch.
+        broker that starts remembers of a producer no more than the last batch. A hole behind it explains nothing.
         """
         partition = batch.partition
-        if not batch.maybe_stored or partition.missing_from >= 0 or partition.unsettled[0] is not batch:
+        if not batch.maybe_stored or partition.unsettled[0] is not batch:
             return False
-        if partition.lost_serial < 0:
+        if 0 <= partition.missing_from <= batch.serial:
+            return False
+        if not 0 <= partition.lost_serial < batch.serial:
             partition.is_unexplained = True
         return partition.is_unexplained
 

@@ -207,6 +207,18 @@ def test_what_a_restarted_broker_does_not_know_again_is_not_stored_twice() -> No
     assert model.sequences.bumps == 0
 
 
+def test_a_hole_behind_does_not_explain_what_a_restarted_broker_does_not_know_again() -> None:
+    model = anchored()
+    fill(model, 3)
+    model.answer(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, is_stored=True)
+    model.answer()
+    model.answer(ErrorCode.INVALID_RECORD, culprit=0)
+    model.log.restart()
+    model.finish()
+    assert model.log.values == sorted(set(model.log.values))
+    assert set(model.told.failed.values()) == {UnknownOutcomeError, RejectedError}
+
+
 def test_what_an_unclean_leader_has_lost_has_an_unknown_outcome_and_the_rest_goes_on() -> None:
     model = anchored()
     fill(model, 3)
