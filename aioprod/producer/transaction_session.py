@@ -95,11 +95,12 @@ class TransactionSession(SessionUser):
         await super().close()
 
     def check_brokers(self) -> None:
-        """Raise UnsupportedVersionError for brokers that can't do all of this: 2.5 is the first version that can."""
-        if not self._session.client.speaks(OffsetFetchRequest, at_least=FIRST_STABLE):
+        """Raise UnsupportedVersionError for brokers that can't do all of this: 3.0 is the first version that can."""
+        speaks = self._session.client.speaks
+        if not (speaks(OffsetFetchRequest, at_least=FIRST_STABLE) and speaks(DescribeTransactionsRequest)):
             raise UnsupportedVersionError(
                 "The brokers are too old for transactions whose outcome has to be known for certain.",
-                hint="They have to be Kafka 2.5 or later; 4.0 or later is best.",
+                hint="They have to be Kafka 3.0 or later; 4.0 or later is best.",
             )
 
     @property

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from aioprod.errors import ConfigError, UnknownTopicError, UnsupportedVersionError
-from aioprod.messages import InitProducerIdRequest, OffsetFetchRequest
+from aioprod.messages import DescribeTransactionsRequest, InitProducerIdRequest, OffsetFetchRequest
+from aioprod.messages.registry import AnyRequest
 from aioprod.spark import worker
 from aioprod.spark.once.settings import OnceSettings
 from aioprod.spark.once.steps import Steps
@@ -28,11 +29,15 @@ def test_a_topic_that_does_not_exist(fake_cluster: FakeClusterThread) -> None:
     assert not fake_cluster.seen_of(InitProducerIdRequest)
 
 
-def test_brokers_that_are_too_old(fake_cluster: FakeClusterThread) -> None:
+@pytest.mark.parametrize("lacking", [OffsetFetchRequest, DescribeTransactionsRequest])
+def test_brokers_that_are_too_old(fake_cluster: FakeClusterThread, lacking: type[AnyRequest]) -> None:
     fake_cluster.create_topic("t", 1)
     for broker in fake_cluster.brokers.values():
-        broker.versions[OffsetFetchRequest] = (0, 6)
-    with pytest.raises(UnsupportedVersionError, match=r"too old for transactions.*Kafka 2\.5 or later"):
+        if lacking is OffsetFetchRequest:
+            broker.versions[lacking] = (0, 6)
+        else:
+            del broker.versions[lacking]
+    with pytest.raises(UnsupportedVersionError, match=r"too old for transactions.*Kafka 3\.0 or later"):
         worker.run(steps_for(fake_cluster, "t").start())
     assert not fake_cluster.seen_of(InitProducerIdRequest)
 

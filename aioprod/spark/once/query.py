@@ -90,7 +90,7 @@ def exactly_once(
     after the driver's death the same call goes on where it was. docs/spark.md says what is guaranteed, and to whom.
 
     Raises, before anything runs: ConfigError, UsageError (no streaming data frame, Spark Connect), UnknownTopicError,
-    UnsupportedVersionError (brokers before 2.5), MetadataTimeoutError.
+    UnsupportedVersionError (brokers before 3.0), MetadataTimeoutError.
     """
     if not stream_df.isStreaming:
         raise UsageError(

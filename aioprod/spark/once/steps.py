@@ -72,7 +72,7 @@ class Steps:
 
     async def start(self) -> None:
         """Connect; raises MetadataTimeoutError when no bootstrap server answers, UnknownTopicError for the marker's,
-        UnsupportedVersionError for brokers before 2.5."""
+        UnsupportedVersionError for brokers before 3.0."""
         await self._session.start()
         try:
             self._session.check_brokers()
