@@ -42,6 +42,7 @@ class StreamReader(*_Base):  # type: ignore[misc]
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         self._options = options
         self._schema = schema
+        self._initial: Offsets | None = None
         self._known: Offsets | None = None
         self._latest: Offsets | None = None
         self._target: Offsets | None = None
@@ -49,11 +50,19 @@ class StreamReader(*_Base):  # type: ignore[misc]
     # --- offsets
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        """Where a new query begins. Raises ConfigError for offsets or times that don't suit the topics."""
-        cluster = Cluster(self._options)
-        found = cluster.partitions()
-        self._known = Offsets(cluster.resolve(found.of, self._options.start or _LATEST), found.ids)
-        return self._known.to_json()
+        """Where a new query begins. Raises ConfigError for offsets or times that don't suit the topics.
+
+        Spark asks more than once, and is told the same: the topics may have grown meanwhile.
+        """
+        if self._initial is None:
+            cluster = Cluster(self._options)
+            found = cluster.partitions()
+            begins = cluster.resolve(found.of, self._options.start or _LATEST)
+            self._known = self._initial = Offsets(begins, found.ids)
+            if self._target is not None:  # Looked up before this: a query must not end before it begins.
+                ends = {tp: max(begin, self._target.of.get(tp, begin)) for tp, begin in begins.items()}
+                self._target = Offsets({**self._target.of, **ends}, found.ids)
+        return self._initial.to_json()
 
     def latestOffset(self, start: dict[str, Any] | None = None, limit: Any = None) -> dict[str, Any]:  # noqa: N802
         """How far the next micro-batch goes. PySpark before 4.2 gives neither argument.
@@ -110,8 +119,11 @@ class StreamReader(*_Base):  # type: ignore[misc]
         self._known = Offsets.from_json(end)
         if start == end:
             return []
+        begin = Offsets.from_json(start)
+        if self._initial is not None and start == self._initial.to_json():
+            begin = _not_after(begin, self._known, self._options.start or _LATEST)
         return divided_stretches(
-            self._stretches(Offsets.from_json(start), self._known),
+            self._stretches(begin, self._known),
             min_partitions=self._options.min_partitions,
             records_per_partition=self._options.records_per_partition,
         )
@@ -133,8 +145,11 @@ class StreamReader(*_Base):  # type: ignore[misc]
                 lost(
                     options, f"Offsets {begin} to {min(first, until) - 1} of {name} are gone: its log begins at {first}"
                 )
-            # What ends before it began is another log of that name.
-            begin = first if begin is None or begin > until else max(begin, first)
+            if begin is not None and begin > until:
+                # The log is shorter. Of the same topic no record is read again; where ids are not known, what ends
+                # before it began is another log of that name.
+                begin = until if tp.topic in start.ids and tp.topic in end.ids else None
+            begin = first if begin is None else max(begin, first)
             if begin < until:
                 yield Stretch(*tp, begin, until, end.ids.get(tp.topic))
 
@@ -162,6 +177,19 @@ def _check_kept(options: SourceOptions, known: Offsets, now: Offsets, *, with_of
             lost(options, f"{name} is gone, and what was after offset {offset} with it")
         elif with_offsets and now.of[tp] < offset and not known.id_changed(tp.topic, now):
             lost(options, f"{name} was read up to offset {offset}, and ends at {now.of[tp]} now")
+
+
+def _not_after(begin: Offsets, end: Offsets, limit: Limit) -> Offsets:
+    """The beginning of a query whose first end was noted before it: what came between is of the next micro-batch.
+
+    PySpark before 4.2 asks for the end first. After a restart a first micro-batch that was not committed is planned
+    again, to the end that it had, from a beginning that is looked up anew. An offset that was given stays.
+    """
+    given = {} if limit.is_time or limit.partitions is None else limit.partitions
+    found = {
+        tp: offset if given.get(tp, LATEST) >= 0 else min(offset, end.of.get(tp, -1)) for tp, offset in begin.of.items()
+    }
+    return Offsets({tp: offset for tp, offset in found.items() if offset >= 0}, begin.ids)
 
 
 def _limited(cluster: Cluster, known: Offsets, latest: Offsets, rows_max: int) -> dict[TopicPartition, int]:

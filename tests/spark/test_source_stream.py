@@ -289,3 +289,110 @@ def test_a_checkpoint_of_sparks_own_source() -> None:
         {TopicPartition("a", 10): 5, TopicPartition("a", 2): 7}, {}
     )
     assert list(Offsets.from_json({"b": {"10": 5, "2": 7}, "a": {"0": 1}}).to_json()["offsets"]["b"]) == ["2", "10"]
+
+
+@pytest.mark.parametrize("lenient", [False, True])
+@pytest.mark.parametrize("starting", ["latest", '{"orders": {"0": 12}}'])
+def test_all_that_there_is_now_of_a_topic_that_is_being_written(
+    fake_cluster: FakeClusterThread,
+    options: Mapping[str, str],
+    starting: str,
+    lenient: bool,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    partition = fake_cluster.create_topic(T, 1).partitions[0]
+    fill(partition, 10)
+    reader = stream(options, startingOffsets=starting, failOnDataLoss="false" if lenient else "true")
+    reader.prepareForTriggerAvailableNow()
+    fill(partition, 5)
+    start = reader.initialOffset()
+    end = reader.latestOffset(kept(start), ALL)
+    assert read(reader, start, end) == []
+    later = stream(options).latestOffset(kept(end), ALL)
+    begin = 15 if starting == "latest" else 12
+    assert read(stream(options), end, later) == [(T, 0, offset) for offset in range(begin, 15)]
+    assert "is false" not in caplog.text
+
+
+def test_all_that_there_is_now_with_a_partition_that_came_meanwhile(
+    fake_cluster: FakeClusterThread, options: Mapping[str, str]
+) -> None:
+    topic = fake_cluster.create_topic(T, 1)
+    fill(topic.partitions[0], 10)
+    reader = stream(options)
+    reader.prepareForTriggerAvailableNow()
+    topic.partitions.append(type(topic.partitions[0])(1))
+    fill(topic.partitions[1], 2)
+    start = reader.initialOffset()
+    end = reader.latestOffset(kept(start), ALL)
+    assert read(reader, start, end) == [(T, 0, offset) for offset in range(10)]
+    later = stream(options).latestOffset(kept(end), ALL)
+    assert read(stream(options), end, later) == [(T, 1, 0), (T, 1, 1)]
+
+
+def test_the_beginning_of_a_query_stays_where_it_is(
+    fake_cluster: FakeClusterThread, options: Mapping[str, str]
+) -> None:
+    """Spark asks for it once for the end of the first micro-batch, and again to plan that."""
+    partition = fake_cluster.create_topic(T, 1).partitions[0]
+    fill(partition, 10)
+    reader = stream(options, startingOffsets="latest")
+    start = reader.initialOffset()
+    fill(partition, 2)
+    end = reader.latestOffset(kept(start), ALL)
+    fill(partition, 3)
+    assert read(reader, reader.initialOffset(), end) == [(T, 0, 10), (T, 0, 11)]
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+@pytest.mark.parametrize("lenient", [False, True])
+def test_an_end_that_was_noted_before_the_beginning(
+    fake_cluster: FakeClusterThread, options: Mapping[str, str], restarted: bool, lenient: bool
+) -> None:
+    """PySpark before 4.2 asks for the end first. After a restart a first micro-batch that was not committed is planned
+    again, from a beginning that is looked up anew."""
+    topic = fake_cluster.create_topic(T, 1)
+    fill(topic.partitions[0], 10)
+    more = {"startingOffsets": "latest", "failOnDataLoss": str(not lenient).lower()}
+    reader = stream(options, **more)
+    end = reader.latestOffset(None)
+    if restarted:
+        reader = stream(options, **more)
+    fill(topic.partitions[0], 3)
+    topic.partitions.append(type(topic.partitions[0])(1))
+    fill(topic.partitions[1], 2)
+    start = reader.initialOffset()
+    assert read(reader, start, end) == []
+    later = reader.latestOffset(kept(end), ALL)
+    assert read(reader, end, later) == [(T, 0, 10), (T, 0, 11), (T, 0, 12), (T, 1, 0), (T, 1, 1)]
+
+
+def test_a_beginning_that_was_given_after_the_end(fake_cluster: FakeClusterThread, options: Mapping[str, str]) -> None:
+    fill(fake_cluster.create_topic(T, 1).partitions[0], 10)
+    reader = stream(options, startingOffsets='{"orders": {"0": 12}}')
+    end = reader.latestOffset(None)
+    with pytest.raises(BrokerError, match="orders-0 was read up to offset 12, and ends at 10 now"):
+        reader.partitions(reader.initialOffset(), kept(end))
+
+
+def test_a_log_that_is_shorter(
+    fake_cluster: FakeClusterThread, options: Mapping[str, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """After an unclean election the topic is the same, and what was read of it is not read again."""
+    partition = fake_cluster.create_topic(T, 1).partitions[0]
+    fill(partition, 10)
+    start = stream(options).latestOffset(kept(stream(options).initialOffset()), ALL)
+    del partition.log[8:]
+    partition.next_offset = 8
+    message = "orders-0 was read up to offset 10, and ends at 8 now"
+    with pytest.raises(BrokerError, match=message):
+        stream(options).latestOffset(kept(start), ALL)
+    lenient = stream(options, failOnDataLoss="false")
+    end = lenient.latestOffset(kept(start), ALL)
+    assert offsets(end) == {T: {"0": 8}}
+    with pytest.raises(BrokerError, match=message):
+        stream(options).partitions(kept(start), kept(end))
+    assert read(lenient, start, end) == []
+    assert message in caplog.text
+    fill(partition, 2)
+    assert read(lenient, end, lenient.latestOffset(kept(end), ALL)) == [(T, 0, 8), (T, 0, 9)]
