@@ -46,7 +46,7 @@ def audit(
     `report`: an HTML file to write. `options` are further settings of Kafka's clients, by Java's names or ours.
 
     Raises ConfigError for a folder without a manifest, UsageError for the manifest of a run that is not complete,
-    UnknownTopicError, and what reading raises.
+    or whose chunks are not its input, UnknownTopicError, and what reading raises.
     """
     if isolation not in ISOLATION_LEVELS:
         raise ConfigError(f"isolation is {isolation!r}: it must be one of {', '.join(ISOLATION_LEVELS)}.")
@@ -65,6 +65,7 @@ def audit(
             "manifest.",
             hint="load(..., resume=True), or --resume, goes on with it.",
         )
+    known.check_sum()
     state = topic_state(kafka.session(), topic)
     rows = rows_from(spark, kafka, topic, starts_of(known, state, topic), isolation)
     promised = known.promised()
