@@ -7,6 +7,7 @@ import logging
 import os
 import re
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
@@ -105,16 +106,26 @@ def refused(what: str) -> Iterator[None]:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """PySpark logs a page of JSON about what it can't resolve: the error's own sentence says as much."""
-    loggers = [logging.getLogger(name) for name in _LOGGERS]
-    before = [logger.disabled for logger in loggers]
+    """PySpark logs a page of JSON about what it can't resolve: the error's own sentence says as much.
+
+    Only what this thread logs is left out, and the loggers are PySpark's own: one that was made by another hand would
+    stay in their place, and raise TypeError where PySpark tells of its errors.
+    """
+    from pyspark.logger import PySparkLogger
+
+    thread = threading.get_ident()
+
+    def others(record: logging.LogRecord) -> bool:
+        return record.thread != thread
+
+    loggers = [PySparkLogger.getLogger(name) for name in _LOGGERS]
     for logger in loggers:
-        logger.disabled = True
+        logger.addFilter(others)
     try:
         yield
     finally:
-        for logger, was in zip(loggers, before, strict=True):
-            logger.disabled = was
+        for logger in loggers:
+            logger.removeFilter(others)
 
 
 def sentence(error: BaseException) -> str:

@@ -12,14 +12,14 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from aioprod.errors import ConfigError
+from aioprod.errors import ConfigError, UsageError
 from aioprod.spark.digest import Digest, digests, joined
 from aioprod.spark.inputs import quiet, refused
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["FILE", "Manifest", "Plan", "all_receipts", "read_receipts", "receipts_of"]
+__all__ = ["FILE", "Manifest", "Plan", "all_receipts", "check_rows", "read_receipts", "receipts_of"]
 
 FILE: Final = "manifest.json"
 _VERSION: Final = 1
@@ -43,6 +43,10 @@ class Plan:
     """`files`, or `rows` where a chunk is chosen by a hash of the record."""
     input: str | None = None
     """A hash of the names and sizes of all input files, in their order; None where there are none to be had."""
+    rows: int | None = None
+    """With chunks of rows, how many there are, counted before the first chunk."""
+    hash_xor: int | None = None
+    """With chunks of rows, the exclusive or of their hashes: each chunk must come to the same rows."""
 
     @property
     def digest(self) -> str:
@@ -77,6 +81,8 @@ class Manifest:
     starts: tuple[int, ...]
     plan: Plan
     chunks: Mapping[int, Mapping[int, Digest]]
+    topic_id: str | None = None
+    """Of the topic of the plan, where the cluster has ids: another one after it was created again."""
 
     @property
     def owner(self) -> str:
@@ -100,6 +106,16 @@ class Manifest:
             )
         return whole
 
+    def check_sum(self) -> None:
+        """Raise UsageError for a run that is complete, and yet not of the rows that were counted before it."""
+        if not self.is_complete or self.plan.rows is None:
+            return
+        parts = [part for parts in self.chunks.values() for part in parts.values()]
+        rows, hash_xor = sum(part.count for part in parts), 0
+        for part in parts:
+            hash_xor ^= part.hash_xor
+        check_rows(self.run_id, rows, self.plan.rows, is_same=hash_xor == self.plan.hash_xor)
+
     def to_json(self) -> str:
         """A text of sorted names, of version 1."""
         plan = asdict(self.plan)
@@ -108,7 +124,7 @@ class Manifest:
             for number, parts in sorted(self.chunks.items())
         }
         head: dict[str, Any] = {"version": _VERSION, "run_id": self.run_id, "topic": self.plan.topic}
-        head |= {"cluster_id": self.cluster_id, "partition_count": self.plan.partitions}
+        head |= {"topic_id": self.topic_id, "cluster_id": self.cluster_id, "partition_count": self.plan.partitions}
         head |= {"partitioner": self.plan.partitioner, "starts": list(self.starts), "plan": plan, "chunks": chunks}
         return json.dumps(head, indent=1) + "\n"
 
@@ -122,10 +138,12 @@ class Manifest:
         if not isinstance(given, dict) or given.get("version") != _VERSION:
             raise ConfigError(f"The manifest is not one of version {_VERSION}, which this aioprod knows.")
         run_id, cluster_id, starts, chunks = (given.get(name) for name in ("run_id", "cluster_id", "starts", "chunks"))
+        topic_id = given.get("topic_id")
         plan = Plan.from_dict(given.get("plan"))
         if not (
             isinstance(run_id, str)
             and (cluster_id is None or isinstance(cluster_id, str))
+            and (topic_id is None or isinstance(topic_id, str))
             and isinstance(starts, list)
             and all(type(one) is int for one in starts)
             and len(starts) == plan.partitions
@@ -135,10 +153,24 @@ class Manifest:
         return cls(
             run_id=run_id,
             cluster_id=cluster_id,
+            topic_id=topic_id,
             starts=tuple(starts),
             plan=plan,
             chunks={_number(key, plan.chunks): _parts(parts, plan.partitions) for key, parts in chunks.items()},
         )
+
+
+def check_rows(run_id: str, written: int, counted: int, *, is_same: bool = True) -> None:
+    """Raise UsageError where all chunks of rows are not the rows that were counted before the first one."""
+    if written == counted and is_same:
+        return
+    others = f"{written:,} rows" if written != counted else "as many rows, but others"
+    raise UsageError(
+        f"The chunks of run {run_id!r} are not its input: {counted:,} rows were counted before it, {others} were "
+        "written.",
+        hint="The input was another one for each chunk: rows are lost or doubled in the topic. Write the input to "
+        "files first, or give chunks=1, and load it into another topic.",
+    )
 
 
 def _number(text: str, below: int) -> int:

@@ -253,3 +253,21 @@ def test_what_can_t_be_audited(spark: SparkSession, kafka: KafkaCluster, loaded:
     ):
         with pytest.raises(AioprodError, match=sentence):
             audited(spark, kafka, Loaded(topic, folder, {}), topic, isolation=isolation)
+
+
+def test_receipts_that_were_lost_with_their_rows_do_not_make_a_topic_clean(
+    spark: SparkSession, kafka: KafkaCluster, tmp_path: Path
+) -> None:
+    """What is left of the receipts is all found: that proves nothing about what the manifest promises."""
+    topic, folder = new_topic(kafka), str(tmp_path / "m")
+    arguments = {"bootstrap_servers": kafka.bootstrap_servers, "progress": False}
+    df = spark.range(50).selectExpr("cast(id as string) as value")
+    load(df, topic=topic, value="value", chunks=1, run_id=topic, manifest=folder, **arguments)  # type: ignore[arg-type]
+    receipts = Path(folder, "receipts", "chunk=0")
+    kept = spark.read.parquet(str(receipts)).where("offset < 40").toPandas()
+    spark.createDataFrame(kept).write.mode("overwrite").parquet(str(receipts))
+    short = new_topic(kafka)
+    send(kafka, short, {0: [(None, row[3]) for row in consumed(kafka, topic)[:40]]})
+    report = audit(spark, manifest=folder, bootstrap_servers=kafka.bootstrap_servers, topic=short)
+    assert (report.is_clean, report.promised, report.found, report.changed) == (False, 50, 40, (0,))
+    assert "receipts of partition 0" in report.verdict

@@ -124,6 +124,17 @@ def test_more_chunks_than_files(kafka: KafkaCluster, table: DataFrame, tmp_path:
     assert values(kafka, topic) == texts(table)
 
 
+@pytest.mark.parametrize("kind", ["join", "distinct"])
+def test_files_of_which_a_row_can_t_tell_its_own(kafka: KafkaCluster, table: DataFrame, kind: str) -> None:
+    """A row of a join is of two files, one of several equal rows that is kept may be of any: chunks of rows."""
+    topic = new_topic(kafka, 1)
+    other = table.selectExpr("id as other")
+    df = table.join(other, functions.expr("id = other")) if kind == "join" else table.distinct()
+    report = run(df.where("id < 300"), kafka, topic, chunks=2)
+    assert (report.rows, report.chunks_of) == (300, "rows")
+    assert values(kafka, topic) == texts(table.where("id < 300"))
+
+
 def test_nothing_is_loaded_too(spark: SparkSession, kafka: KafkaCluster, tmp_path: Path) -> None:
     topic = new_topic(kafka, 2)
     df = spark.createDataFrame([], "customer string, text string")
@@ -286,22 +297,75 @@ def test_bad_input_is_told_in_a_sentence_before_any_task_runs(
 
 
 @pytest.mark.parametrize(
-    ("make", "chunks", "sentence"),
+    ("make", "sentence"),
     [
-        (lambda spark: spark.range(9).selectExpr("uuid() as text", "'k' as customer"), 2, "others each time, as rand"),
-        (lambda spark: spark.range(9).selectExpr("'t' as text", "'k' as customer").limit(3), 2, "what limit"),
+        (lambda df: df.selectExpr("uuid() as text", "customer"), "others each time, as rand"),
+        (lambda df: df.limit(3), "what limit"),
+        (lambda df: df.sample(0.5), "what sample"),
+        (lambda df: df.withColumn("at", functions.current_timestamp()), r"as current_timestamp\(\) makes them"),
+        (lambda df: df.where("id < (select year(max(now())) from values (1))"), r"as now\(\) makes them"),
+        (lambda df: df.dropDuplicates(["customer"]), r"which of its rows dropDuplicates\(\)"),
+        (lambda df: df.groupBy("customer").agg(functions.first("text").alias("text")), r"what first\(\) of a group"),
         (
-            lambda spark: spark.readStream.format("rate").load().selectExpr("'t' as text", "'k' as customer"),
-            1,
-            "A stream can't be loaded",
+            lambda df: df.groupBy("customer").agg(functions.expr("to_json(collect_list(text)) text")),
+            "what collect_list",
         ),
     ],
 )
 def test_input_that_can_t_be_repeated(
-    spark: SparkSession, kafka: KafkaCluster, make: Callable[[SparkSession], DataFrame], chunks: int, sentence: str
+    kafka: KafkaCluster, table: DataFrame, make: Callable[[DataFrame], DataFrame], sentence: str
 ) -> None:
-    with pytest.raises(AioprodError, match=sentence):
-        run(make(spark), kafka, new_topic(kafka, 1), chunks=chunks)
+    with pytest.raises(ConfigError, match=sentence):
+        run(make(table), kafka, new_topic(kafka, 1), chunks=FILES + 1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({"value": f"concat_ws('', {', '.join(['text'] * 40)}, now())"}, r"as now\(\) makes them"),
+        ({"value": "concat(text, localtimestamp())"}, r"as localtimestamp\(\) makes them"),
+        ({"value": "concat(text, timestamp 'now')"}, "as timestamp 'now' makes them"),
+        ({"key": "uuid()"}, "as rand"),
+    ],
+)
+def test_records_that_can_t_be_repeated(
+    kafka: KafkaCluster, table: DataFrame, arguments: dict[str, Any], sentence: str
+) -> None:
+    topic = new_topic(kafka, 1)
+    with pytest.raises(ConfigError, match=sentence):
+        run(table, kafka, topic, chunks=FILES + 1, **arguments)
+
+
+def test_what_no_chunk_is_chosen_by_may_be_others_each_time(spark: SparkSession, kafka: KafkaCluster) -> None:
+    """The time of a record and its headers; and no text that only looks like it."""
+    topic = new_topic(kafka, 1)
+    value = "concat(text, if(true, '', 'now()'))"
+    arguments: dict[str, Any] = {"value": value, "timestamp": "now()", "headers": {"at": "cast(now() as string)"}}
+    df = spark.range(500).selectExpr("md5(cast(id as string)) as text", "'k' as customer")
+    assert run(df, kafka, topic, chunks=2, **arguments).rows == 500
+    assert values(kafka, topic) == texts(df)
+
+
+def test_a_chunk_of_files_may_tell_the_time(kafka: KafkaCluster, table: DataFrame) -> None:
+    topic = new_topic(kafka, 1)
+    assert run(table, kafka, topic, chunks=2, value="to_json(struct(id, now() as at))").rows == ROWS
+    assert sorted(json.loads(text)["id"] for text in values(kafka, topic)) == list(range(ROWS))
+
+
+@pytest.mark.parametrize("with_manifest", [True, False])
+def test_rows_that_are_others_for_each_chunk_are_found_out(
+    spark: SparkSession, kafka: KafkaCluster, tmp_path: Path, with_manifest: bool
+) -> None:
+    made = functions.udf(lambda number: os.urandom(8).hex(), "string")
+    df = spark.range(400).select(made("id").alias("text"), functions.lit("k").alias("customer"))
+    arguments: dict[str, Any] = {"manifest": str(tmp_path / "m")} if with_manifest else {}
+    with pytest.raises(UsageError, match="400 rows were counted before it"):
+        run(df, kafka, new_topic(kafka, 1), chunks=3, **arguments)
+
+
+def test_a_stream_can_t_be_loaded(spark: SparkSession, kafka: KafkaCluster) -> None:
+    with pytest.raises(UsageError, match="A stream can't be loaded"):
+        run(spark.readStream.format("rate").load(), kafka, new_topic(kafka, 1))
 
 
 def test_the_command_says_it_in_a_line(kafka: KafkaCluster, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -131,6 +131,20 @@ def test_any_of_them_is_enough(kind: str) -> None:
         assert "1 extra, of others" in str(tolerant)
 
 
+def test_receipts_that_are_not_the_manifest_s_are_never_clean() -> None:
+    """What each row is compared with says nothing then, also where other rows are expected."""
+    partitions = (PartitionAudit(0, 10, 9, 100, 90, False), *CLEAN.partitions[1:])
+    report = replace(CLEAN, partitions=partitions, changed=(0,), was_full=True)
+    for one in (report, replace(report, others=True, counts=dict(report.counts) | {"extra": 3})):
+        assert not one.is_clean
+        assert one.verdict.startswith("Not clean: ")
+        assert "the receipts of partition 0 are not those that the manifest was made of" in one.verdict
+        assert str(one.to_dict()["unexplained"]).startswith("The receipts of partition 0")
+    assert CLEAN.to_dict()["unexplained"] is None
+    told = replace(report, counts=dict(report.counts) | {"lost": 3}).verdict
+    assert told.startswith("Not clean: 3 lost; the receipts of partition 0")
+
+
 def test_the_page_escapes_and_shows_all() -> None:
     html = page_of(WRONG).html()
     assert "&lt;b&gt;" in html

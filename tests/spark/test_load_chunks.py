@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -49,6 +51,8 @@ def test_sets_are_of_about_the_same_size_and_always_the_same() -> None:
         (files(*[300 * MIB] * 3), 3, "files"),
         (files(*[2**40] * 2000), 1000, "files"),
         (Inputs({}), 1, "rows"),
+        (replace(files(*[300 * MIB] * 3), is_divisible=False), 1, "rows"),
+        (replace(files(*[300 * MIB] * 3), is_divisible=False, estimate=1000 * MIB), 4, "rows"),
         (Inputs({}, estimate=1000 * MIB), 4, "rows"),
         (Inputs({}, estimate=2**49), 1000, "rows"),
     ],
@@ -68,4 +72,5 @@ def test_a_digest_tells_names_and_sizes_apart() -> None:
     digests = {files(1, 2).digest, files(2, 1).digest, files(1, 2, 3).digest, Inputs({"x": 1}).digest}
     assert len(digests) == 4
     assert files(1, 2).digest == Inputs(dict(reversed(list(files(1, 2).files.items())))).digest
+    assert replace(files(1, 2), is_divisible=False).digest == files(1, 2).digest
     assert Inputs({}).digest is None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import io
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from aioprod.errors import ConfigError, UnknownTopicError, UsageError
 from aioprod.spark import worker
 from aioprod.spark.digest import Digest
 from aioprod.spark.loading import DryRun, LoadReport
-from aioprod.spark.loading.cluster import TopicState, check_unused, topic_state
+from aioprod.spark.loading.cluster import TopicState, check_remembered, check_unused, topic_state
 from aioprod.spark.loading.command import _header, _setting, main, settings_of, write_json
 from aioprod.spark.loading.job import _brief, _check_same, _checked_partitioner, _checked_run_id, _made_up, _Tally
 from aioprod.spark.loading.progress import Progress
@@ -30,6 +31,17 @@ def settings(cluster: FakeClusterThread, topic: str = "t") -> OnceSettings:
     return OnceSettings.of({"bootstrap.servers": cluster.bootstrap}, transactional_id="aioprod-load.june", topic=topic)
 
 
+def commit(given: OnceSettings) -> None:
+    """The first chunk of a run."""
+    steps = Steps(given.session(), marker=given.marker, owner="june 1", policy=Policy.REFUSE)
+    worker.run(steps.start())
+    try:
+        worker.run(steps.begin(0))
+        worker.run(steps.commit(0))
+    finally:
+        worker.run(steps.close())
+
+
 # --- the cluster
 
 
@@ -38,8 +50,11 @@ def test_the_state_of_a_topic(fake_cluster: FakeClusterThread) -> None:
     kafka = settings(fake_cluster).kafka
     worker.run(worker.producer(kafka.producer()).send("t", b"v", partition=1))
     state = topic_state(kafka.session(), "t")
-    assert state == TopicState(state.cluster_id, (0, 0), (0, 1))
+    assert state == TopicState(state.cluster_id, (0, 0), (0, 1), state.topic_id)
     assert state.cluster_id
+    assert state.topic_id
+    fake_cluster.create_topic("other", 1)
+    assert topic_state(kafka.session(), "other").topic_id != state.topic_id
     with pytest.raises(UnknownTopicError, match="nowhere"):
         topic_state(kafka.session(), "nowhere")
 
@@ -48,15 +63,22 @@ def test_a_run_id_is_used_once(fake_cluster: FakeClusterThread) -> None:
     fake_cluster.create_topic("t", 1)
     given = settings(fake_cluster)
     check_unused(given, "june")
-    steps = Steps(given.session(), marker=given.marker, owner="june 1", policy=Policy.REFUSE)
-    worker.run(steps.start())
-    try:
-        worker.run(steps.begin(0))
-        worker.run(steps.commit(0))
-    finally:
-        worker.run(steps.close())
+    commit(given)
     with pytest.raises(UsageError, match="Run 'june' has committed 1 chunks to topic 't' before"):
         check_unused(given, "june")
+
+
+def test_a_run_that_nothing_remembers_does_not_go_on(fake_cluster: FakeClusterThread) -> None:
+    """Its marker may have expired: chunk 0 would be written once more without a word."""
+    fake_cluster.create_topic("t", 1)
+    given = settings(fake_cluster)
+    for policy in (Policy.REFUSE, Policy.ASSUME_COMMITTED):
+        with pytest.raises(UsageError, match="What run 'june' has committed is not known") as raised:
+            check_remembered(replace(given, policy=policy), "june")
+        assert "offsets.retention.minutes" in str(raised.value.hint)
+    check_remembered(replace(given, policy=Policy.ASSUME_NOT_COMMITTED), "june")
+    commit(given)
+    check_remembered(given, "june")
 
 
 @pytest.mark.parametrize("run_id", ["", "a b", "a/b", "x" * 201, "\u00e9", 7, None])

@@ -19,7 +19,12 @@ PLAN = Plan(topic="orders", partitions=3, partitioner="murmur2", value="v", key=
 ONE = Digest(10, 100, -5, 7, -9, 0, 12)
 TWO = Digest(5, 50, 1, 2, 3, 20, 24)
 MANIFEST = Manifest(
-    run_id="june", cluster_id="c1", starts=(0, 4, 0), plan=PLAN, chunks={0: {0: ONE, 2: TWO}, 1: {0: TWO}}
+    run_id="june",
+    cluster_id="c1",
+    topic_id="t1",
+    starts=(0, 4, 0),
+    plan=PLAN,
+    chunks={0: {0: ONE, 2: TWO}, 1: {0: TWO}},
 )
 
 
@@ -52,12 +57,28 @@ def test_an_owner_is_of_the_run_and_of_all_that_is_planned() -> None:
         {"chunks": 3},
         {"chunks_of": "rows"},
         {"input": "i"},
+        {"rows": 7},
+        {"hash_xor": 7},
     ):
         plan = replace(PLAN, **change)
         assert PLAN.differences(plan) == list(change)
         owners.add(replace(MANIFEST, plan=plan).owner)
-    assert len(owners) == 13
+    assert len(owners) == 15
     assert replace(MANIFEST, chunks={}).owner == MANIFEST.owner
+
+
+def test_chunks_must_be_the_rows_that_were_counted() -> None:
+    whole = replace(MANIFEST, plan=replace(PLAN, chunks_of="rows", rows=20, hash_xor=-5))
+    MANIFEST.check_sum()
+    whole.check_sum()
+    for plan, said in (
+        (replace(whole.plan, rows=21), "21 rows were counted before it, 20 rows were written"),
+        (replace(whole.plan, hash_xor=-6), "20 rows were counted before it, as many rows, but others were written"),
+    ):
+        other = replace(whole, plan=plan)
+        with pytest.raises(UsageError, match=said):
+            other.check_sum()
+        replace(other, chunks={}).check_sum()
 
 
 def changed(**changes: Any) -> str:
@@ -74,6 +95,7 @@ def changed(**changes: Any) -> str:
         changed(version=2),
         changed(run_id=None),
         changed(cluster_id=7),
+        changed(topic_id=7),
         changed(starts=[0]),
         changed(starts=[0, 1, "2"]),
         changed(plan=None),
@@ -106,6 +128,7 @@ def test_a_folder_without_a_manifest_gets_one(tmp_path: Path) -> None:
         (replace(MANIFEST, run_id="july"), True, "holds the manifest of run 'june', not of 'july'"),
         (replace(MANIFEST, run_id="july"), False, "holds the manifest of run 'june', not of 'july'"),
         (MANIFEST, False, "holds a manifest of run 'june' already"),
+        (replace(MANIFEST, topic_id="t2"), True, "topic 'orders' was deleted and created again since"),
         (replace(MANIFEST, cluster_id="c2"), True, "was begun on the cluster 'c1'; this is 'c2'"),
         (
             replace(MANIFEST, plan=replace(PLAN, value="w" * 100, partitions=4)),
@@ -124,7 +147,7 @@ def test_a_manifest_that_is_not_of_this_run(tmp_path: Path, now: Manifest, resum
 def test_a_run_goes_on_with_what_is_there(tmp_path: Path) -> None:
     folder = LocalFolder(str(tmp_path))
     folder.write(FILE, MANIFEST.to_json())
-    begun = replace(MANIFEST, chunks={}, starts=(9, 9, 9), cluster_id=None)
+    begun = replace(MANIFEST, chunks={}, starts=(9, 9, 9), cluster_id=None, topic_id=None)
     assert _opened(folder, begun, resume=True) == MANIFEST
 
 

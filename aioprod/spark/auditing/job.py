@@ -20,7 +20,7 @@ from aioprod.spark.manifest import FILE, Manifest, all_receipts
 from aioprod.spark.options import KafkaSettings
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 __all__ = ["audit"]
 
@@ -46,7 +46,7 @@ def audit(
     `report`: an HTML file to write. `options` are further settings of Kafka's clients, by Java's names or ours.
 
     Raises ConfigError for a folder without a manifest, UsageError for the manifest of a run that is not complete,
-    UnknownTopicError, and what reading raises.
+    or whose chunks are not its input, UnknownTopicError, and what reading raises.
     """
     if isolation not in ISOLATION_LEVELS:
         raise ConfigError(f"isolation is {isolation!r}: it must be one of {', '.join(ISOLATION_LEVELS)}.")
@@ -65,6 +65,7 @@ def audit(
             "manifest.",
             hint="load(..., resume=True), or --resume, goes on with it.",
         )
+    known.check_sum()
     state = topic_state(kafka.session(), topic)
     rows = rows_from(spark, kafka, topic, starts_of(known, state, topic), isolation)
     promised = known.promised()
@@ -72,8 +73,10 @@ def audit(
     partitions = _partitions(promised, found)
     result: dict[str, Any] = {}
     if not all(one.is_same for one in partitions):
-        compared = compare(all_receipts(spark, folder.path).where(f"chunk < {known.plan.chunks}"), rows)
+        receipts = all_receipts(spark, folder.path).where(f"chunk < {known.plan.chunks}")
+        compared = compare(receipts, rows)
         result = {"counts": compared.counts, "findings": compared.findings, "was_full": True}
+        result["changed"] = _changed(promised, receipts)
     done = AuditReport(
         run_id=known.run_id,
         topic=topic,
@@ -86,6 +89,15 @@ def audit(
     if report is not None:
         page_of(done).save(report)
     return done
+
+
+def _changed(promised: Mapping[int, Digest], receipts: DataFrame) -> tuple[int, ...]:
+    """Partitions whose receipts are not those that the manifest was made of: they prove nothing."""
+    try:
+        held = digests(receipts)
+    except ConfigError:  # Some are there twice.
+        held = {}
+    return tuple(one.partition for one in _partitions(promised, held) if not one.is_same)
 
 
 def _settings(given: Mapping[str, Any]) -> KafkaSettings:

@@ -76,6 +76,8 @@ class AuditReport:
     partitions: tuple[PartitionAudit, ...]
     counts: Mapping[str, int] = field(default_factory=lambda: dict.fromkeys(KINDS, 0))
     findings: tuple[Finding, ...] = ()
+    changed: tuple[int, ...] = ()
+    """Partitions whose receipts are not those that the manifest was made of."""
     was_full: bool = False
     others: bool = False
     seconds: float = 0.0
@@ -91,7 +93,19 @@ class AuditReport:
     @property
     def is_clean(self) -> bool:
         """All that was promised is there, once, in its partition and in order."""
-        return not any(count for kind, count in self.counts.items() if not (kind == "extra" and self.others))
+        return self.unexplained is None and not any(
+            count for kind, count in self.counts.items() if not (kind == "extra" and self.others)
+        )
+
+    @property
+    def unexplained(self) -> str | None:
+        """In one sentence, why a difference can't be told row by row; None where it can."""
+        if not self.changed:
+            return None
+        return (
+            f"The receipts of partition {', '.join(map(str, self.changed))} are not those that the manifest was made "
+            "of: they were lost or changed, and what differs can't be told."
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -103,6 +117,7 @@ class AuditReport:
             "promised": self.promised,
             "found": self.found,
             **{kind: self.counts[kind] for kind in KINDS},
+            "unexplained": self.unexplained,
             "others": self.others,
             "full": self.was_full,
             "seconds": round(self.seconds, 3),
@@ -147,6 +162,8 @@ class AuditReport:
         """In one sentence."""
         names = {"misplaced": "in the wrong partition", "out_of_order": "out of order"}
         told = ", ".join(f"{count:,} {names.get(kind, kind)}" for kind, count in self.counts.items() if count)
+        if self.unexplained is not None:
+            return f"Not clean: {told}{'; ' * bool(told)}{self.unexplained[0].lower()}{self.unexplained[1:]}"
         if not self.is_clean:
             return f"Not clean: {told}."
         if told:

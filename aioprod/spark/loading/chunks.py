@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import heapq
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,7 +17,7 @@ from aioprod.errors import ConfigError
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-__all__ = ["Chunks", "Inputs", "check_repeatable", "divide", "inputs_of"]
+__all__ = ["Chunks", "Inputs", "check_repeatable", "counted", "divide", "inputs_of"]
 
 _CHUNK_BYTES: Final = 256 * 2**20
 """So much of the input is a chunk if nothing is said: what is lost at most, and what one transaction holds."""
@@ -34,6 +34,8 @@ class Inputs:
     files: Mapping[str, int]
     estimate: int | None = None
     """Of the bytes of all rows, where Spark has one."""
+    is_divisible: bool = True
+    """Whether each row comes from one of the files, and can tell which one it is."""
 
     @property
     def digest(self) -> str | None:
@@ -74,9 +76,25 @@ class Chunks:
 
         if self.sets is not None or self.count == 1:
             return records
-        key = functions.col("key") if "key" in records.columns else functions.lit(None).cast("binary")
-        row = functions.xxhash64(key, functions.col("value"))
-        return records.where(functions.pmod(row, functions.lit(self.count)) == number)
+        return records.where(functions.pmod(_hash(records), functions.lit(self.count)) == number)
+
+
+def _hash(records: DataFrame) -> Column:
+    """That of receipts and audits too."""
+    from pyspark.sql import functions
+
+    key = functions.col("key") if "key" in records.columns else functions.lit(None).cast("binary")
+    return functions.xxhash64(key, functions.col("value"))
+
+
+def counted(records: DataFrame, chunks: Chunks) -> tuple[int | None, int | None]:
+    """How many rows there are, and the exclusive or of their hashes; None where chunks are no chunks of rows."""
+    from pyspark.sql import functions
+
+    if chunks.sets is not None or chunks.count == 1:
+        return None, None
+    rows, hash_xor = records.agg(functions.count("*"), functions.bit_xor(_hash(records))).collect()[0]
+    return int(rows), int(hash_xor or 0)
 
 
 def _spellings(files: Sequence[str]) -> list[str]:
@@ -88,7 +106,7 @@ def divide(inputs: Inputs, wanted: int | None) -> Chunks:
     """`wanted` chunks, or as many as the input's size asks for. Raises ConfigError."""
     if wanted is not None and (isinstance(wanted, bool) or not isinstance(wanted, int) or wanted < 1):
         raise ConfigError(f"chunks is {wanted!r}: it must be a number from 1 on.")
-    if inputs.files:
+    if inputs.files and inputs.is_divisible:
         by_size = max(1, min(-(-sum(inputs.files.values()) // _CHUNK_BYTES), _BY_DEFAULT_AT_MOST))
         count = min(by_size, len(inputs.files)) if wanted is None else wanted
         if count <= len(inputs.files):
@@ -118,9 +136,12 @@ def inputs_of(df: DataFrame) -> Inputs:
     if estimate is not None and estimate >= _UNKNOWN_BYTES:
         estimate = None
     hidden = plan.metadataOutput()
-    if "_metadata" not in {str(hidden.apply(place).name()) for place in range(hidden.size())}:
+    tables = [str(hidden.apply(place).name()) for place in range(hidden.size())].count("_metadata")
+    if tables == 0:
         return Inputs({}, estimate)
-    return Inputs({name: _size(df, name) for name in sorted(df.inputFiles())}, estimate)
+    # A row of a join is of several files; one of equal rows that is kept may be of any file.
+    is_divisible = tables == 1 and all(node.nodeName() != "Deduplicate" for node in _nodes(plan))
+    return Inputs({name: _size(df, name) for name in sorted(df.inputFiles())}, estimate, is_divisible)
 
 
 def _size(df: DataFrame, name: str) -> int:
@@ -133,19 +154,85 @@ def _size(df: DataFrame, name: str) -> int:
         raise ConfigError(f"The input file {name!r} can't be looked at: it may be gone.") from error
 
 
-def check_repeatable(df: DataFrame, chunks: Chunks) -> None:
-    """Raise ConfigError for rows that are others each time, where each chunk looks for its own among all of them."""
+def check_repeatable(records: DataFrame, chunks: Chunks, texts: Iterable[str | None] = ()) -> None:
+    """Raise ConfigError for keys and values that are others each time, where a chunk looks for its own among them all.
+
+    `records` are no more than keys and values, and `texts` their expressions. Sets of files need less: there a row is
+    in one chunk whatever it says, as long as which rows there are is no chance.
+    """
     if chunks.count == 1:
         return
-    plan = df._jdf.queryExecution().analyzed()
-    cut = _CUT.search(str(plan.toString()))
-    if cut is not None or (chunks.sets is None and not plan.deterministic()):
-        why = "as rand() or uuid() make them" if cut is None else f"for what {_CUT_NAMES[cut[1]]} leaves is chance"
+    why = _chance(records, texts, whole=chunks.sets is None)
+    if why is not None:
         raise ConfigError(
             f"The input can't be divided into {chunks.count} chunks: its rows are others each time, {why}.",
             hint="Write it to files or a table first and load those, or give chunks=1.",
         )
 
 
-_CUT_NAMES: Final = {"GlobalLimit": "limit()", "LocalLimit": "limit()", "Offset": "offset()", "Tail": "tail()"}
-_CUT: Final = re.compile(r"^[^\w\n]*(GlobalLimit|LocalLimit|Offset|Tail)\b", re.MULTILINE)
+def _chance(records: DataFrame, texts: Iterable[str | None], *, whole: bool) -> str | None:
+    """What makes the rows others each time, as the end of a sentence; `whole`: what they hold counts too."""
+    plan = records._jdf.queryExecution().analyzed()
+    said = _whole_text(records, plan)
+    cut = _CUT.search(said)
+    if cut is not None:
+        return f"for what {_CUT_NAMES[cut[1]]} leaves is chance"
+    nodes = list(_nodes(plan))
+    if any(node.nodeName() == "Deduplicate" and node.keys().size() < node.child().output().size() for node in nodes):
+        return "for which of its rows dropDuplicates() keeps of some columns is chance"
+    if not whole and not any(node.nodeName() == "Window" for node in nodes):
+        return None
+    if not plan.deterministic():
+        return "as rand() or uuid() make them"
+    clock = _clock(records, plan, said)
+    if clock is None and any(_SPECIAL.search(text) for text in texts if text is not None):
+        clock = "timestamp 'now'"
+    if clock is not None:
+        return f"as {clock} makes them"
+    first = next((found[1] for line in _AGGREGATE.findall(said) if (found := _FIRST.search(line))), None)
+    return None if first is None else f"for what {first}() of a group holds, or its order, is chance"
+
+
+def _clock(records: DataFrame, plan: Any, said: str) -> str | None:
+    """What of a plan tells the time. To Spark that is deterministic: it is the same within one job."""
+    spark: Any = records.sparkSession
+    if not plan.containsPattern(spark._jvm.org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE()):
+        return None
+    found = _CLOCK.search(said)
+    return None if found is None else f"{found[1]}()"
+
+
+def _nodes(plan: Any) -> Iterator[Any]:
+    yield plan
+    children = plan.children()
+    for place in range(children.size()):
+        yield from _nodes(children.apply(place))
+
+
+def _whole_text(df: DataFrame, plan: Any) -> str:
+    """A plan as text, with all columns: Spark leaves out those from the 25th on."""
+    settings = df.sparkSession.conf
+    before = settings.get(_FIELDS, None)
+    settings.set(_FIELDS, "1000000")
+    try:
+        return str(plan.toString())
+    finally:
+        if before is None:
+            settings.unset(_FIELDS)
+        else:
+            settings.set(_FIELDS, before)
+
+
+_FIELDS: Final = "spark.sql.debug.maxToStringFields"
+_CUT_NAMES: Final = {
+    "GlobalLimit": "limit()",
+    "LocalLimit": "limit()",
+    "Offset": "offset()",
+    "Tail": "tail()",
+    "Sample": "sample()",
+}
+_CUT: Final = re.compile(rf"^[^\w\n]*({'|'.join(_CUT_NAMES)})\b", re.MULTILINE)
+_CLOCK: Final = re.compile(r"\b(current_timestamp|now|localtimestamp|current_date|current_time)\(")
+_SPECIAL: Final = re.compile(r"\b(?:timestamp|date)\w*\s*['\"]\s*(?:now|today|tomorrow|yesterday)\b", re.IGNORECASE)
+_AGGREGATE: Final = re.compile(r"^[^\w\n]*Aggregate .*", re.MULTILINE)
+_FIRST: Final = re.compile(r"(?<!sort_array\()(?<!array_sort\()\b(first|last|any_value|collect_list|collect_set)\(")

@@ -66,6 +66,10 @@ class Records:
         sink_columns(schema, topic=topic)
         return records
 
+    def compared(self, df: DataFrame) -> DataFrame:
+        """Keys and values alone: what tells the rows of a chunk from others, and what an audit compares."""
+        return df.select(*(self.columns[name].alias(name) for name in ("key", "value") if name in self.columns))
+
     def select(self, df: DataFrame) -> DataFrame:
         """The data frame that the sink takes, with `ORDER` if there is an order."""
         return df.select(*(column.alias(name) for name, column in self.columns.items()))

@@ -15,13 +15,13 @@ from aioprod.routing.columns import rule_of
 from aioprod.spark.digest import Digest, total
 from aioprod.spark.folder import Folder, folder_at
 from aioprod.spark.loading.amounts import bytes_s
-from aioprod.spark.loading.chunks import Chunks, check_repeatable, divide, inputs_of
-from aioprod.spark.loading.cluster import check_unused, topic_state
+from aioprod.spark.loading.chunks import Chunks, check_repeatable, counted, divide, inputs_of
+from aioprod.spark.loading.cluster import check_remembered, check_unused, topic_state
 from aioprod.spark.loading.dry import examine
 from aioprod.spark.loading.expressions import ORDER, Expression, Records
 from aioprod.spark.loading.progress import Progress
 from aioprod.spark.loading.report import LoadReport
-from aioprod.spark.manifest import FILE, Manifest, Plan, read_receipts, receipts_of
+from aioprod.spark.manifest import FILE, Manifest, Plan, check_rows, read_receipts, receipts_of
 from aioprod.spark.once import Transactions
 from aioprod.spark.once.settings import OnceSettings
 from aioprod.spark.once.slots import check_session
@@ -88,7 +88,7 @@ def load(
     )
     rule = _checked_partitioner(partitioner, key)
     records = Records.of(df, topic=topic, value=value, key=key, headers=headers, timestamp=timestamp, order_by=order_by)
-    divided, plan, begun = _planned(df, records, settings, rule, chunks, name)
+    divided, plan, begun = _planned(df, records, settings, rule, chunks, name, dry_run=dry_run)
     if dry_run:
         return _dry(records.select(df), name, plan, settings)
     said = Progress(divided.count, on=progress)
@@ -105,13 +105,22 @@ def _check_frame(df: DataFrame) -> None:
 
 
 def _planned(
-    df: DataFrame, records: Records, settings: OnceSettings, partitioner: str, chunks: int | None, run_id: str
+    df: DataFrame,
+    records: Records,
+    settings: OnceSettings,
+    partitioner: str,
+    chunks: int | None,
+    run_id: str,
+    *,
+    dry_run: bool,
 ) -> tuple[Chunks, Plan, Manifest]:
     """How the input is divided, the plan, and the manifest of a run that has written nothing yet."""
     inputs = inputs_of(df)
     divided = divide(inputs, chunks)
-    check_repeatable(df, divided)
+    compared = records.compared(df)
+    check_repeatable(compared, divided, (records.texts["key"], records.texts["value"]))
     state = topic_state(settings.kafka.session(), settings.marker.topic)
+    rows, hash_xor = (None, None) if dry_run else counted(compared, divided)
     plan = Plan(
         topic=settings.marker.topic,
         partitions=len(state.ends),
@@ -124,8 +133,17 @@ def _planned(
         chunks=divided.count,
         chunks_of=divided.of,
         input=inputs.digest,
+        rows=rows,
+        hash_xor=hash_xor,
     )
-    manifest = Manifest(run_id=run_id, cluster_id=state.cluster_id, starts=state.ends, plan=plan, chunks={})
+    manifest = Manifest(
+        run_id=run_id,
+        cluster_id=state.cluster_id,
+        topic_id=state.topic_id,
+        starts=state.ends,
+        plan=plan,
+        chunks={},
+    )
     return divided, plan, manifest
 
 
@@ -198,6 +216,11 @@ def _opened(folder: Folder, begun: Manifest, resume: bool) -> Manifest:
         raise UsageError(
             f"Run {found.run_id!r} was begun on the cluster {found.cluster_id!r}; this is {begun.cluster_id!r}."
         )
+    if None not in (found.topic_id, begun.topic_id) and found.topic_id != begun.topic_id:
+        raise UsageError(
+            f"Run {found.run_id!r} can't go on: topic {found.plan.topic!r} was deleted and created again since.",
+            hint="What it wrote went with the topic. Load anew, under another run id and into another folder.",
+        )
     differences = found.plan.differences(begun.plan)
     if differences:
         told = ", ".join(f"{name} {_short(found, name)} -> {_short(begun, name)}" for name in differences)
@@ -242,6 +265,8 @@ class _Run:
         manifest = begun if folder is None else _opened(folder, begun, resume)
         if not resume:
             check_unused(self.settings, begun.run_id)
+        elif folder is None:
+            check_remembered(self.settings, begun.run_id)
         if folder is not None:
             folder.write(FILE, manifest.to_json())
         started = time.monotonic()
@@ -253,6 +278,9 @@ class _Run:
                     self.progress.skipped(number)
                 else:
                     manifest = self._write(transactions, number, manifest, folder, tally)
+        manifest.check_sum()
+        if not tally.skipped and manifest.plan.rows is not None:
+            check_rows(manifest.run_id, tally.rows, manifest.plan.rows)
         return self._report(manifest, folder, tally, transactions, time.monotonic() - started)
 
     def _write(
