@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -115,6 +116,29 @@ def test_steps_are_written_once(cluster: FakeClusterThread, jobs: list[tuple[int
         rows.schema = schema
         third.write(rows, 0)
     assert jobs[-1][0] == 5
+
+
+def test_keys_are_placed_and_rows_without_one_spread_as_by_javas_producer(
+    cluster: FakeClusterThread, jobs: list[tuple[int, WriteTask]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a key in the schema or without: a row's key may be null."""
+    asked: list[str] = []
+
+    def with_partition(df: Any, *, partitioner: str, **_: Any) -> Any:
+        asked.append(partitioner)
+        return df
+
+    monkeypatch.setattr("aioprod.spark.partitioning.with_partition", with_partition)
+    rows = frame()
+    rows.schema = StructType().add("key", StringType()).add("value", StringType())
+    for number, options in enumerate(({}, {"partitioner": "murmur2"}, {"partitioner": "crc32"})):
+        with transactions(cluster, transactional_id=f"load {number}", **options) as given:
+            given.write(rows, 0)
+            given.write(frame(), 1)
+    assert asked == ["default"] * 4 + ["crc32_random"] * 2
+    for call in (exactly_once, Transactions):
+        assert inspect.signature(call).parameters["partitioner"].default == "murmur2"
+    assert len(jobs) == 6
 
 
 def test_what_can_not_be_written(cluster: FakeClusterThread, jobs: list[tuple[int, WriteTask]]) -> None:

@@ -66,7 +66,7 @@ def exactly_once(
     bootstrap_servers: str,
     topic: str | None = None,
     checkpoint_location: str,
-    partitioner: str = "default",
+    partitioner: str = "murmur2",
     trigger: Mapping[str, Any] | str | None = None,
     order_by: str | None = None,
     tasks: int | None = None,
@@ -83,8 +83,9 @@ def exactly_once(
     `stream_df` has the sink's columns: value, and key, topic, partition, headers, timestamp if wanted. Nobody but this
     query may have `transactional_id`; `checkpoint_location` is its memory, and belongs to it alone. `trigger` is what
     `DataStreamWriter.trigger` takes, as a mapping, or a processing time ("10 seconds"). Rows go to the partition that
-    their column `partition` says, else to that of `partitioner`; within one they are sorted by `order_by`. `options`
-    are settings of the producer (`compression_type="zstd"`, `transaction_timeout_ms=60_000`).
+    their column `partition` says, else to that of `partitioner` for their key; those without a key are spread whatever
+    it is, as Java's producer does. Within a partition they are sorted by `order_by`. `options` are settings of the
+    producer (`compression_type="zstd"`, `transaction_timeout_ms=60_000`).
 
     Failures of tasks, executors and brokers are met by running the micro-batch again, up to `attempts` times in all;
     after the driver's death the same call goes on where it was. docs/spark.md says what is guaranteed, and to whom.

@@ -40,9 +40,9 @@ class Transactions:
     steps they are (a query's id; a run's with what it writes): the marker of another one is refused, never believed.
 
     `kafka` are settings of a producer, by Java's names or ours. `partitioner` says to which partition rows go whose
-    column `partition` is null or missing, and where no row has a key they are spread; `order_by` is a column that rows
-    of a partition are sorted by; `tasks` how many write (as many as there are slots if None, at most one a partition);
-    `tally` counts what happened.
+    column `partition` is null or missing; rows without a key are spread whatever it is, as Java's producer does.
+    `order_by` is a column that rows of a partition are sorted by; `tasks` how many write (as many as there are slots
+    if None, at most one a partition); `tally` counts what happened.
     Raises ConfigError.
     """
 
@@ -54,7 +54,7 @@ class Transactions:
         owner: str,
         topic: str | None = None,
         marker_topic: str | None = None,
-        partitioner: str = "default",
+        partitioner: str = "murmur2",
         order_by: str | None = None,
         tasks: int | None = None,
         when_marker_is_missing: str = "refuse",
@@ -162,8 +162,8 @@ class Transactions:
         spark = df.sparkSession
         counts = self._counts()
         tasks = self._tasks_for(spark, counts)
-        has_keys = "key" in sink_columns(df.schema, topic=self._topic)
-        partitioner = self._partitioner if has_keys else spreading(self._partitioner)
+        # murmur2 is librdkafka's name, whose rows without a key are all in one partition: nobody asks for that here.
+        partitioner = spreading(self._partitioner)
         rows = with_partition(df, partitioner=partitioner, counts=counts, topic=self._topic)
         if receipts is not None:
             rows = _with_hash(rows)
