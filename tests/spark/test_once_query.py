@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import threading
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -200,11 +201,19 @@ def started(call: Callable[..., Any], cluster: FakeClusterThread, **options: Any
 
 
 class Writer:
-    """What is asked of a DataStreamWriter."""
+    """What is asked of a DataStreamWriter, and of the query that it starts."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, Any]] = []
         self.failure: Exception | None = None
+        self.over = threading.Event()
+        self.jvm_is_dead = False
+
+    @property
+    def isActive(self) -> bool:  # noqa: N802  # Spark's name
+        if self.jvm_is_dead:
+            raise ConnectionRefusedError
+        return not self.over.is_set()
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         def call(*arguments: Any, **options: Any) -> Any:
@@ -219,6 +228,7 @@ class Writer:
 def test_how_a_query_is_started(cluster: FakeClusterThread) -> None:
     rows = frame(streaming=True)
     rows.writeStream = writer = Writer()
+    writer.over.set()
     started(exactly_once, cluster, df=rows, trigger="3 seconds", query_name="name", linger_ms=3)
     started(exactly_once, cluster, df=rows, trigger={"availableNow": True})
     calls = dict(writer.calls[:5])
@@ -228,6 +238,87 @@ def test_how_a_query_is_started(cluster: FakeClusterThread) -> None:
     assert calls["trigger"] == {"processingTime": "3 seconds"}
     assert ("trigger", {"availableNow": True}) in writer.calls
     assert not cluster.seen_of(InitProducerIdRequest), "nobody is fenced before there is something to write"
+
+
+def threads_of_queries() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "aioprod.spark.once"]
+
+
+@pytest.mark.parametrize("jvm_dies", [False, True])
+def test_a_query_that_is_over_has_nothing_open(
+    cluster: FakeClusterThread,
+    jobs: list[tuple[int, WriteTask]],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    jvm_dies: bool,
+) -> None:
+    monkeypatch.setattr(query, "_LOOKS_EVERY_S", 0.001)
+    before = set(threads_of_queries())
+    rows = frame(streaming=True)
+    rows.writeStream = writer = Writer()
+    started(exactly_once, cluster, df=rows)
+    (thread,) = set(threads_of_queries()) - before
+    assert thread.daemon, "a program may end while its query runs"
+    each = dict(writer.calls)["foreachBatch"][0]
+    each(frame(), 0)
+    each(frame(), 1)
+    assert each._transactions is not None
+    assert thread.is_alive()
+    if jvm_dies:
+        writer.jvm_is_dead = True
+    else:
+        writer.over.set()
+    thread.join(30)
+    assert not thread.is_alive()
+    assert each._transactions is None
+    assert len(jobs) == 2
+    assert not caplog.records
+
+
+def test_a_micro_batch_is_waited_for(cluster: FakeClusterThread, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A close from another thread never takes the connections from under a transaction."""
+    each = EachBatch({"bootstrap_servers": cluster.bootstrap}, transactional_id="load", topic="t")
+    writing, go_on = threading.Event(), threading.Event()
+    happened: list[str] = []
+
+    def write(self: Transactions, df: Any, step: int) -> None:
+        writing.set()
+        assert go_on.wait(30)
+        happened.append("written")
+
+    close = Transactions.close
+
+    def closed(self: Transactions) -> None:
+        happened.append("closed")
+        close(self)
+
+    monkeypatch.setattr(Transactions, "write", write)
+    monkeypatch.setattr(Transactions, "close", closed)
+    batch = threading.Thread(target=each, args=(frame(), 0))
+    batch.start()
+    assert writing.wait(30)
+    closer = threading.Thread(target=each.close)
+    closer.start()
+    go_on.set()
+    batch.join(30)
+    closer.join(30)
+    assert happened == ["written", "closed"]
+
+
+def test_connections_that_do_not_close_are_said(
+    cluster: FakeClusterThread, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def close(self: EachBatch) -> None:
+        raise UsageError("no")
+
+    monkeypatch.setattr(EachBatch, "close", close)
+    rows = frame(streaming=True)
+    rows.writeStream = writer = Writer()
+    writer.over.set()
+    started(exactly_once, cluster, df=rows)
+    for thread in threads_of_queries():
+        thread.join(30)
+    assert "did not close: no" in caplog.text
 
 
 def test_what_can_not_be_streamed(cluster: FakeClusterThread) -> None:

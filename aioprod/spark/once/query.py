@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import logging
+import threading
+import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,8 +20,11 @@ if TYPE_CHECKING:
 
 __all__ = ["EachBatch", "exactly_once"]
 
+log = logging.getLogger(__name__)
 
 _APPENDED: Final = "append"
+_LOOKS_EVERY_S: Final = 0.5
+"""How often it is looked whether a query still runs, to close what it had open."""
 
 
 class EachBatch:
@@ -28,27 +34,54 @@ class EachBatch:
         self._kafka = kafka
         self._options = options
         self._transactions: Transactions | None = None
+        self._lock = threading.RLock()
 
     def __call__(self, df: DataFrame, batch_id: int) -> None:
         """Write one micro-batch; its transactions belong to the query that Spark runs just now."""
-        if self._transactions is None:
-            self._transactions = self.transactions(query_of(df))
-            self._transactions.start()
-        try:
-            self._transactions.write(df, batch_id)
-        except BaseException:
-            # Spark ends the query: nobody comes to close them.
-            self.close()
-            raise
+        with self._lock:
+            if self._transactions is None:
+                self._transactions = self.transactions(query_of(df))
+                self._transactions.start()
+            try:
+                self._transactions.write(df, batch_id)
+            except BaseException:
+                # Spark ends the query: nothing is written with these any more.
+                self.close()
+                raise
 
     def transactions(self, owner: str) -> Transactions:
         """Those of a query; made when the first micro-batch comes, which is when its id is known."""
         return Transactions(self._kafka, owner=owner, **self._options)
 
     def close(self) -> None:
-        transactions, self._transactions = self._transactions, None
-        if transactions is not None:
-            transactions.close()
+        """Close the connections, after the micro-batch that is being written if there is one."""
+        with self._lock:
+            transactions, self._transactions = self._transactions, None
+            if transactions is not None:
+                transactions.close()
+
+    def close_after(self, query: StreamingQuery) -> None:
+        """Close when the query is over, however it ends."""
+        from pyspark import InheritableThread
+
+        # Spark's kind of thread: it gives back what its calls have open in the JVM.
+        InheritableThread(target=self._close_after, args=(query,), name="aioprod.spark.once", daemon=True).start()
+
+    def _close_after(self, query: StreamingQuery) -> None:
+        # `awaitTermination` would raise a second time what the user gets from it, and PySpark logs what it raises.
+        while _is_active(query):
+            time.sleep(_LOOKS_EVERY_S)
+        try:
+            self.close()
+        except AioprodError as error:
+            log.warning("The connections of a query that is over did not close: %s", error)
+
+
+def _is_active(query: StreamingQuery) -> bool:
+    try:
+        return query.isActive
+    except Exception:  # of no kind in particular: there is no JVM to ask any more, so that nothing runs in it
+        return False
 
 
 def query_of(df: DataFrame) -> str:
@@ -123,7 +156,9 @@ def exactly_once(
         writer = writer.queryName(query_name)
     if trigger is not None:
         writer = writer.trigger(**({"processingTime": trigger} if isinstance(trigger, str) else trigger))
-    return _started(writer)
+    started = _started(writer)
+    each.close_after(started)
+    return started
 
 
 def _started(writer: DataStreamWriter) -> StreamingQuery:
