@@ -14,7 +14,7 @@ from pyspark.sql.types import StringType, StructType
 from aioprod import TransactionHandle
 from aioprod.errors import ConfigError, UnknownTopicError, UsageError
 from aioprod.messages import InitProducerIdRequest
-from aioprod.spark.once import Transactions, exactly_once, query, transaction
+from aioprod.spark.once import Transactions, exactly_once, query, slots, transaction
 from aioprod.spark.once.query import EachBatch, query_of
 from aioprod.spark.once.slots import check_session, slots_of
 from aioprod.spark.once.task import WriteTask
@@ -119,6 +119,59 @@ def test_steps_are_written_once(cluster: FakeClusterThread, jobs: list[tuple[int
     assert jobs[-1][0] == 5
 
 
+def growing(*slots: int) -> Any:
+    """A session that has so many slots when it is asked for the first time, the second, and so on."""
+    left = list(slots)
+    spark = session()
+    spark.sparkContext._jsc = SimpleNamespace(
+        sc=lambda: SimpleNamespace(
+            resourceProfileManager=lambda: SimpleNamespace(defaultResourceProfile=object),
+            maxNumConcurrentTasks=lambda profile: left.pop(0) if len(left) > 1 else left[0],
+        )
+    )
+    return spark
+
+
+def test_executors_that_are_missing(
+    cluster: FakeClusterThread,
+    jobs: list[tuple[int, WriteTask]],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """They are waited for before the first step; later there are as many tasks as there are slots."""
+    monkeypatch.setattr(slots, "_LOOKS_EVERY_S", 0.001)
+    spark = growing(0, 0, 2, 4, 4, 1, 4)
+    with transactions(cluster, tasks=3) as given:
+        for step in range(3):
+            given.write(frame(spark), step, bytes_s=60.0)
+    assert [tasks for tasks, _ in jobs] == [3, 1, 3]
+    assert [task.bytes_s for _, task in jobs] == [20.0, 60.0, 20.0]
+    assert caplog.messages == ["Of 3 tasks only 1 write now: there are no more slots."]
+    monkeypatch.setattr(slots, "_WAIT_S", 0.0)
+    with transactions(cluster, tasks=3, transactional_id="other") as given:
+        given.write(frame(session(2)), 0)
+    assert jobs[-1][0] == 2
+
+
+def test_an_attempt_after_an_executor_was_lost(
+    cluster: FakeClusterThread, jobs: list[tuple[int, WriteTask]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = transaction._run
+    failures = [RuntimeError("ExecutorLostFailure (executor 1 exited)")]
+
+    def lost(rows: Any, task: WriteTask) -> tuple[Written, ...]:
+        done = run(rows, task)
+        if failures:
+            raise failures.pop()
+        return done
+
+    monkeypatch.setattr(transaction, "_run", lost)
+    with transactions(cluster, tasks=2) as given:
+        assert given.write(frame(growing(2, 2, 1)), 0) is not None
+        assert (given.tally.committed, given.tally.rerun) == (1, 1)
+    assert [tasks for tasks, _ in jobs] == [2, 1]
+
+
 def test_keys_are_placed_and_rows_without_one_spread_as_by_javas_producer(
     cluster: FakeClusterThread, jobs: list[tuple[int, WriteTask]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -146,11 +199,9 @@ def test_what_can_not_be_written(cluster: FakeClusterThread, jobs: list[tuple[in
     closed = transactions(cluster)
     with pytest.raises(UsageError, match="not started, or closed"):
         closed.write(frame(), 0)
-    with transactions(cluster, tasks=5) as given:
+    with transactions(cluster) as given:
         with pytest.raises(UsageError, match="were started before"):
             given.start()
-        with pytest.raises(ConfigError, match="tasks is 5, but the session has 4 slots"):
-            given.write(frame(), 0)
         with pytest.raises(ConfigError, match="from 0 on, not -1"):
             given.write(frame(), -1)
         with pytest.raises(ConfigError, match=r"spark\.dynamicAllocation"):
@@ -321,7 +372,7 @@ def test_connections_that_do_not_close_are_said(
     assert "did not close: no" in caplog.text
 
 
-def test_what_can_not_be_streamed(cluster: FakeClusterThread) -> None:
+def test_what_can_not_be_streamed(cluster: FakeClusterThread, monkeypatch: pytest.MonkeyPatch) -> None:
     from pyspark.errors import AnalysisException
 
     with pytest.raises(UsageError, match="no stream"):
@@ -332,6 +383,9 @@ def test_what_can_not_be_streamed(cluster: FakeClusterThread) -> None:
         started(exactly_once, cluster, topic="absent")
     with pytest.raises(ConfigError, match="lingerms"):
         started(exactly_once, cluster, lingerms=3)
+    monkeypatch.setattr(slots, "_WAIT_S", 0.0)
+    with pytest.raises(ConfigError, match="tasks is 5, but the session has 4 slots"):
+        started(exactly_once, cluster, tasks=5)
     rows = frame(streaming=True)
     rows.writeStream = writer = Writer()
     for said, expected in (("Append output mode not supported", ConfigError), ("Something else", AnalysisException)):

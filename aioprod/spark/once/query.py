@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from aioprod.errors import AioprodError, ConfigError, UsageError
 from aioprod.spark.columns import sink_columns
-from aioprod.spark.once.slots import check_session
+from aioprod.spark.once.slots import check_session, check_tasks
 from aioprod.spark.once.transaction import Transactions
 
 if TYPE_CHECKING:
@@ -118,7 +118,8 @@ def exactly_once(
     `DataStreamWriter.trigger` takes, as a mapping, or a processing time ("10 seconds"). Rows go to the partition that
     their column `partition` says, else to that of `partitioner` for their key; those without a key are spread whatever
     it is, as Java's producer does. Within a partition they are sorted by `order_by`. `options` are settings of the
-    producer (`compression_type="zstd"`, `transaction_timeout_ms=60_000`).
+    producer (`compression_type="zstd"`, `transaction_timeout_ms=60_000`). `tasks` is how many write: all slots if None,
+    and fewer while an executor is missing.
 
     Failures of tasks, executors and brokers are met by running the micro-batch again, up to `attempts` times in all;
     after the driver's death the same call goes on where it was. docs/spark.md says what is guaranteed, and to whom.
@@ -150,7 +151,7 @@ def exactly_once(
     )
     # Whom the transactions belong to is known when the query runs; all the rest is checked now.
     with each.transactions("nobody"):
-        pass
+        check_tasks(stream_df.sparkSession, tasks)
     writer = stream_df.writeStream.foreachBatch(each).option("checkpointLocation", checkpoint_location)
     if query_name is not None:
         writer = writer.queryName(query_name)
