@@ -355,6 +355,32 @@ def test_a_batch_is_written_once_for_ever(cluster: FakeClusterThread, given: dic
     assert len(cluster.seen_of(ProduceRequest)) >= 1
 
 
+@pytest.mark.parametrize("transaction_version", [1, 2])
+@pytest.mark.parametrize("wrote", [True, False])
+def test_a_batch_of_which_no_task_succeeded_is_aborted(
+    given: dict[str, str], spark_task: Callable[..., None], transaction_version: int, wrote: bool
+) -> None:
+    """Readers with read_committed would stand still at its first record until its time-out."""
+    with running_fake_cluster(1, transaction_version=transaction_version) as cluster:
+        cluster.create_topic("t", 3)
+        log = cluster.state.topics["t"].partitions[0]
+        options = {**given, "kafka.bootstrap.servers": cluster.bootstrap, "run.id": "june"}
+        AioprodSource(options).writer(SCHEMA, overwrite=False).abort([None])  # type: ignore[arg-type]  # as Spark does
+        assert not cluster.seen_of(EndTxnRequest), "nothing was begun: Spark never pickled it"
+        writer = pickle.loads(pickle.dumps(AioprodSource(options).writer(SCHEMA, overwrite=False)))
+        if wrote:
+            with pytest.raises(ConfigError, match="partition of a row is null"):
+                writer.write(iter([rows(0, 0, 0), rows(2, None)]))
+            assert [record.value for record in cluster.records("t", 0, "read_uncommitted")] == [b"0", b"1"]
+            assert log.last_stable_offset == 0
+        pickle.loads(pickle.dumps(writer)).abort([None])
+        assert log.last_stable_offset == log.next_offset == (3 if wrote else 0), "two records and a marker"
+        assert len(cluster.seen_of(InitProducerIdRequest)) == 1
+        again = pickle.loads(pickle.dumps(AioprodSource(options).writer(SCHEMA, overwrite=False)))
+        again.commit([again.write(iter([rows(5, 0)]))])
+        assert [record.value for record in cluster.records("t")] == [b"5"]
+
+
 def test_the_data_source_refuses_what_can_not_work(given: dict[str, str]) -> None:
     def refused(complaint: str, schema: StructType = SCHEMA, batch: bool = True, **options: str) -> None:
         source = AioprodSource({**given, **{name.replace("_", "."): value for name, value in options.items()}})

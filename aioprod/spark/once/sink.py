@@ -135,21 +135,25 @@ class OnceSink:
         finally:
             await steps.close()
 
-    def abort(self, messages: Sequence[Any]) -> None:
-        """Abort, where it is known what; after a commit without a clear answer the marker decides, and nobody here."""
-        told = next((message for message in messages if message is not None), None)
-        if told is None or told.action is Action.SKIP:
+    def abort(self, messages: Sequence[Any], begun: TransactionHandle | None = None) -> None:
+        """Abort, where it is known what: by what a task told, else `begun`. After a commit without a clear answer the
+        marker decides, and nobody here."""
+        told: Told | None = next((message for message in messages if message is not None), None)
+        if told is not None and told.action is Action.SKIP:
+            return
+        handle = begun if told is None else told.handle
+        if handle is None:
             return
         try:
-            worker.run(self._abort(told))
+            worker.run(self._abort(handle))
         except AioprodError as error:
-            log.warning("The transaction of step %d was not aborted here: %s", told.step, error)
+            log.warning("A transaction of %s was not aborted here: %s", handle.transactional_id, error)
 
-    async def _abort(self, told: Told) -> None:
-        steps = self.steps(told.owner)
+    async def _abort(self, handle: TransactionHandle) -> None:
+        steps = self.steps(self.run or "")
         await steps.start()
         try:
-            await steps.resume(told.handle)
+            await steps.resume(handle)
             await steps.abort()
         finally:
             await steps.close()
@@ -200,11 +204,13 @@ class OnceWriter:
 
 
 class _BatchWriter(OnceWriter, datasource.DataSourceArrowWriter):
+    """The object that Spark pickles is the one that commits: it knows what was begun, whatever became of the tasks."""
+
     def commit(self, messages: Sequence[Any]) -> None:
         self._sink.commit(messages)
 
     def abort(self, messages: Sequence[Any]) -> None:
-        self._sink.abort(messages)
+        self._sink.abort(messages, None if self._begun is None else self._begun[0])
 
 
 def batch_writer(options: SinkOptions, schema: StructType, overwrite: bool) -> datasource.DataSourceArrowWriter:
