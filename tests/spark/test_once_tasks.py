@@ -20,6 +20,7 @@ from aioprod.errors import (
     ProducerFencedError,
     TransactionUnknownError,
     UndeliveredRowsError,
+    UnknownTopicError,
     UsageError,
 )
 from aioprod.messages import EndTxnRequest, InitProducerIdRequest, ProduceRequest
@@ -398,6 +399,18 @@ def test_the_data_source_refuses_what_can_not_work(given: dict[str, str]) -> Non
         stream_writer(given).write(iter(()))
     with pytest.raises(UsageError, match="no task of Spark here"):
         sink.task_here("june")
+
+
+def test_both_topics_are_looked_up_before_any_task(cluster: FakeClusterThread, given: dict[str, str]) -> None:
+    """The marker's may be another one than the rows'."""
+    cluster.create_topic("m", 1)
+    for options in ({"marker.topic": "m", "topic": "absent"}, {"marker.topic": "absent"}, {"topic": "absent"}):
+        source = AioprodSource({**given, "run.id": "june", **options})
+        with pytest.raises(UnknownTopicError, match="'absent'"):
+            pickle.dumps(source.writer(SCHEMA, overwrite=False))
+    assert not cluster.seen_of(InitProducerIdRequest), "nobody was fenced"
+    pickle.dumps(AioprodSource({**given, "run.id": "june", "marker.topic": "m"}).writer(SCHEMA, overwrite=False))
+    assert len(cluster.seen_of(InitProducerIdRequest)) == 1
 
 
 def test_pyspark_4_0_is_told_what_to_use(given: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,6 +27,7 @@ from aioprod.spark.once.settings import OnceSettings
 from aioprod.spark.once.steps import Steps, fenced, is_taken_over
 from aioprod.spark.once.task import TaskIdentity, participating, refuse_repetition
 from aioprod.spark.options import SinkOptions
+from aioprod.spark.sink import check_topic
 from aioprod.spark.written import written
 from aioprod.types import OffsetAndMetadata
 
@@ -216,7 +217,7 @@ class _BatchWriter(OnceWriter, datasource.DataSourceArrowWriter):
 def batch_writer(options: SinkOptions, schema: StructType, overwrite: bool) -> datasource.DataSourceArrowWriter:
     """What `df.write` writes with: one transaction under the option `run.id`, which is written once for ever.
 
-    Raises ConfigError for options and columns that can't work.
+    Raises ConfigError for options and columns that can't work, UnknownTopicError and what `check_topic` raises besides.
     """
     own = dict(options.own)
     run = own.get("run.id")
@@ -229,8 +230,8 @@ def batch_writer(options: SinkOptions, schema: StructType, overwrite: bool) -> d
 
 
 def stream_writer(options: SinkOptions, schema: StructType, overwrite: bool) -> Any:
-    """What `df.writeStream` writes with. Raises ConfigError, and UsageError where PySpark hands no Arrow data to
-    streams (4.0)."""
+    """What `df.writeStream` writes with. Raises what `batch_writer` raises, and UsageError where PySpark hands no Arrow
+    data to streams (4.0)."""
     if "run.id" in dict(options.own):
         raise ConfigError("The option run.id belongs to batches: a stream is known by its checkpoint.")
     if not hasattr(datasource, "DataSourceStreamArrowWriter"):
@@ -259,4 +260,7 @@ def _sink(options: SinkOptions, schema: StructType, overwrite: bool, run: str | 
     columns = sink_columns(schema, topic=options.topic, include_headers=options.include_headers)
     if "partition" not in columns:
         raise ConfigError("Exactly-once delivery needs a column partition.", hint=_NEEDED)
+    if options.topic is not None and settings.marker.topic != options.topic:
+        # That of the marker is looked up where a transaction begins, also before any task.
+        check_topic(options)
     return OnceSink(settings, columns, run)
