@@ -194,7 +194,7 @@ def test_a_batch_of_which_no_task_succeeded_is_aborted(
         cluster.create_topic("t", 3)
         log = cluster.state.topics["t"].partitions[0]
         options = {**given, "kafka.bootstrap.servers": cluster.bootstrap, "run.id": "june"}
-        AioprodSource(options).writer(SCHEMA, overwrite=False).abort([None])  # type: ignore[arg-type]  # as Spark does
+        AioprodSource(options).writer(SCHEMA, overwrite=False).abort([None])
         assert not cluster.seen_of(EndTxnRequest), "nothing was begun: Spark never pickled it"
         writer = pickle.loads(pickle.dumps(AioprodSource(options).writer(SCHEMA, overwrite=False)))
         if wrote:
