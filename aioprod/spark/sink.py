@@ -105,7 +105,7 @@ def stream_writer(options: SinkOptions, schema: StructType, overwrite: bool) -> 
     if base is None:
         raise UsageError(
             "This PySpark (4.0) gives no Arrow data to streaming sinks: aioprod has no writeStream there.",
-            hint="df.writeStream.foreachBatch(aioprod.spark.each_batch(**options)) does the same.",
+            hint="df.writeStream.foreachBatch(aioprod.spark.each_batch(options)) does the same.",
         )
     from aioprod.spark.stream_sink import StreamWriter
 

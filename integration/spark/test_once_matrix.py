@@ -9,6 +9,7 @@ import asyncio
 import os
 import shutil
 import signal
+import threading
 import uuid
 from collections.abc import Iterator
 from contextlib import suppress
@@ -101,9 +102,9 @@ def test_a_task_that_fails_after_a_part_was_stored(case: Case, fault: str) -> No
 
 
 def test_an_executor_that_is_killed(case: Case) -> None:
-    """On a Spark cluster with speculation, which leaves barriers alone."""
+    """On a Spark cluster with speculation, which leaves barriers alone. For a while it has fewer slots than `tasks`."""
     case.faults.order(1, "executor")
-    status, last, ended = end_of(begin_life(case.life(3, **CLUSTER)))
+    status, last, ended = end_of(begin_life(case.life(3, options={"tasks": 2}, **CLUSTER)))
     assert (status, case.faults.left()) == (0, []), last
     assert ended is not None
     assert ended.tally["rerun"] >= 1
@@ -200,6 +201,22 @@ def test_a_batch_that_takes_longer_than_its_transaction_may(case: Case) -> None:
     assert "took longer than transaction.timeout.ms=2000 twice" in ended.failure
     assert "maxOffsetsPerTrigger" in ended.failure
     assert case.topic.check() == done
+
+
+def test_queries_that_are_over_leave_nothing_open(case: Case) -> None:
+    async def at_work() -> int:
+        return len(asyncio.all_tasks())
+
+    def are_over() -> bool:
+        return not any(thread.name == "aioprod.spark.once" for thread in threading.enumerate())
+
+    wait_for(are_over)
+    before = worker.run(at_work())
+    for lives in range(1, 3):
+        assert case.run(lives).failure == ""
+        wait_for(are_over)
+    assert worker.run(at_work()) <= before, "each connection has tasks"
+    case.topic.check(at_least=2)
 
 
 # -- batches and markers ---------------------------------------------------------------------------------------------

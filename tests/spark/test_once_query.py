@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import threading
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +14,7 @@ from pyspark.sql.types import StringType, StructType
 from aioprod import TransactionHandle
 from aioprod.errors import ConfigError, UnknownTopicError, UsageError
 from aioprod.messages import InitProducerIdRequest
-from aioprod.spark.once import Transactions, exactly_once, query, transaction
+from aioprod.spark.once import Transactions, exactly_once, query, slots, transaction
 from aioprod.spark.once.query import EachBatch, query_of
 from aioprod.spark.once.slots import check_session, slots_of
 from aioprod.spark.once.task import WriteTask
@@ -117,15 +119,89 @@ def test_steps_are_written_once(cluster: FakeClusterThread, jobs: list[tuple[int
     assert jobs[-1][0] == 5
 
 
+def growing(*slots: int) -> Any:
+    """A session that has so many slots when it is asked for the first time, the second, and so on."""
+    left = list(slots)
+    spark = session()
+    spark.sparkContext._jsc = SimpleNamespace(
+        sc=lambda: SimpleNamespace(
+            resourceProfileManager=lambda: SimpleNamespace(defaultResourceProfile=object),
+            maxNumConcurrentTasks=lambda profile: left.pop(0) if len(left) > 1 else left[0],
+        )
+    )
+    return spark
+
+
+def test_executors_that_are_missing(
+    cluster: FakeClusterThread,
+    jobs: list[tuple[int, WriteTask]],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """They are waited for before the first step; later there are as many tasks as there are slots."""
+    monkeypatch.setattr(slots, "_LOOKS_EVERY_S", 0.001)
+    spark = growing(0, 0, 2, 4, 4, 1, 4)
+    with transactions(cluster, tasks=3) as given:
+        for step in range(3):
+            given.write(frame(spark), step, bytes_s=60.0)
+    assert [tasks for tasks, _ in jobs] == [3, 1, 3]
+    assert [task.bytes_s for _, task in jobs] == [20.0, 60.0, 20.0]
+    assert caplog.messages == ["Of 3 tasks only 1 write now: there are no more slots."]
+    monkeypatch.setattr(slots, "_WAIT_S", 0.0)
+    with transactions(cluster, tasks=3, transactional_id="other") as given:
+        given.write(frame(session(2)), 0)
+    assert jobs[-1][0] == 2
+
+
+def test_an_attempt_after_an_executor_was_lost(
+    cluster: FakeClusterThread, jobs: list[tuple[int, WriteTask]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = transaction._run
+    failures = [RuntimeError("ExecutorLostFailure (executor 1 exited)")]
+
+    def lost(rows: Any, task: WriteTask) -> tuple[Written, ...]:
+        done = run(rows, task)
+        if failures:
+            raise failures.pop()
+        return done
+
+    monkeypatch.setattr(transaction, "_run", lost)
+    with transactions(cluster, tasks=2) as given:
+        assert given.write(frame(growing(2, 2, 1)), 0) is not None
+        assert (given.tally.committed, given.tally.rerun) == (1, 1)
+    assert [tasks for tasks, _ in jobs] == [2, 1]
+
+
+def test_keys_are_placed_and_rows_without_one_spread_as_by_javas_producer(
+    cluster: FakeClusterThread, jobs: list[tuple[int, WriteTask]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a key in the schema or without: a row's key may be null."""
+    asked: list[str] = []
+
+    def with_partition(df: Any, *, partitioner: str, **_: Any) -> Any:
+        asked.append(partitioner)
+        return df
+
+    monkeypatch.setattr("aioprod.spark.partitioning.with_partition", with_partition)
+    rows = frame()
+    rows.schema = StructType().add("key", StringType()).add("value", StringType())
+    for number, options in enumerate(({}, {"partitioner": "murmur2"}, {"partitioner": "crc32"})):
+        with transactions(cluster, transactional_id=f"load {number}", **options) as given:
+            given.write(rows, 0)
+            given.write(frame(), 1)
+    assert asked == ["default"] * 4 + ["crc32_random"] * 2
+    for call in (exactly_once, Transactions):
+        assert inspect.signature(call).parameters["partitioner"].default == "murmur2"
+    assert len(jobs) == 6
+
+
 def test_what_can_not_be_written(cluster: FakeClusterThread, jobs: list[tuple[int, WriteTask]]) -> None:
     closed = transactions(cluster)
     with pytest.raises(UsageError, match="not started, or closed"):
         closed.write(frame(), 0)
-    with transactions(cluster, tasks=5) as given:
+    with transactions(cluster) as given:
         with pytest.raises(UsageError, match="were started before"):
             given.start()
-        with pytest.raises(ConfigError, match="tasks is 5, but the session has 4 slots"):
-            given.write(frame(), 0)
         with pytest.raises(ConfigError, match="from 0 on, not -1"):
             given.write(frame(), -1)
         with pytest.raises(ConfigError, match=r"spark\.dynamicAllocation"):
@@ -176,11 +252,19 @@ def started(call: Callable[..., Any], cluster: FakeClusterThread, **options: Any
 
 
 class Writer:
-    """What is asked of a DataStreamWriter."""
+    """What is asked of a DataStreamWriter, and of the query that it starts."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, Any]] = []
         self.failure: Exception | None = None
+        self.over = threading.Event()
+        self.jvm_is_dead = False
+
+    @property
+    def isActive(self) -> bool:  # noqa: N802  # Spark's name
+        if self.jvm_is_dead:
+            raise ConnectionRefusedError
+        return not self.over.is_set()
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         def call(*arguments: Any, **options: Any) -> Any:
@@ -195,6 +279,7 @@ class Writer:
 def test_how_a_query_is_started(cluster: FakeClusterThread) -> None:
     rows = frame(streaming=True)
     rows.writeStream = writer = Writer()
+    writer.over.set()
     started(exactly_once, cluster, df=rows, trigger="3 seconds", query_name="name", linger_ms=3)
     started(exactly_once, cluster, df=rows, trigger={"availableNow": True})
     calls = dict(writer.calls[:5])
@@ -206,7 +291,88 @@ def test_how_a_query_is_started(cluster: FakeClusterThread) -> None:
     assert not cluster.seen_of(InitProducerIdRequest), "nobody is fenced before there is something to write"
 
 
-def test_what_can_not_be_streamed(cluster: FakeClusterThread) -> None:
+def threads_of_queries() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "aioprod.spark.once"]
+
+
+@pytest.mark.parametrize("jvm_dies", [False, True])
+def test_a_query_that_is_over_has_nothing_open(
+    cluster: FakeClusterThread,
+    jobs: list[tuple[int, WriteTask]],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    jvm_dies: bool,
+) -> None:
+    monkeypatch.setattr(query, "_LOOKS_EVERY_S", 0.001)
+    before = set(threads_of_queries())
+    rows = frame(streaming=True)
+    rows.writeStream = writer = Writer()
+    started(exactly_once, cluster, df=rows)
+    (thread,) = set(threads_of_queries()) - before
+    assert thread.daemon, "a program may end while its query runs"
+    each = dict(writer.calls)["foreachBatch"][0]
+    each(frame(), 0)
+    each(frame(), 1)
+    assert each._transactions is not None
+    assert thread.is_alive()
+    if jvm_dies:
+        writer.jvm_is_dead = True
+    else:
+        writer.over.set()
+    thread.join(30)
+    assert not thread.is_alive()
+    assert each._transactions is None
+    assert len(jobs) == 2
+    assert not caplog.records
+
+
+def test_a_micro_batch_is_waited_for(cluster: FakeClusterThread, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A close from another thread never takes the connections from under a transaction."""
+    each = EachBatch({"bootstrap_servers": cluster.bootstrap}, transactional_id="load", topic="t")
+    writing, go_on = threading.Event(), threading.Event()
+    happened: list[str] = []
+
+    def write(self: Transactions, df: Any, step: int) -> None:
+        writing.set()
+        assert go_on.wait(30)
+        happened.append("written")
+
+    close = Transactions.close
+
+    def closed(self: Transactions) -> None:
+        happened.append("closed")
+        close(self)
+
+    monkeypatch.setattr(Transactions, "write", write)
+    monkeypatch.setattr(Transactions, "close", closed)
+    batch = threading.Thread(target=each, args=(frame(), 0))
+    batch.start()
+    assert writing.wait(30)
+    closer = threading.Thread(target=each.close)
+    closer.start()
+    go_on.set()
+    batch.join(30)
+    closer.join(30)
+    assert happened == ["written", "closed"]
+
+
+def test_connections_that_do_not_close_are_said(
+    cluster: FakeClusterThread, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def close(self: EachBatch) -> None:
+        raise UsageError("no")
+
+    monkeypatch.setattr(EachBatch, "close", close)
+    rows = frame(streaming=True)
+    rows.writeStream = writer = Writer()
+    writer.over.set()
+    started(exactly_once, cluster, df=rows)
+    for thread in threads_of_queries():
+        thread.join(30)
+    assert "did not close: no" in caplog.text
+
+
+def test_what_can_not_be_streamed(cluster: FakeClusterThread, monkeypatch: pytest.MonkeyPatch) -> None:
     from pyspark.errors import AnalysisException
 
     with pytest.raises(UsageError, match="no stream"):
@@ -217,6 +383,9 @@ def test_what_can_not_be_streamed(cluster: FakeClusterThread) -> None:
         started(exactly_once, cluster, topic="absent")
     with pytest.raises(ConfigError, match="lingerms"):
         started(exactly_once, cluster, lingerms=3)
+    monkeypatch.setattr(slots, "_WAIT_S", 0.0)
+    with pytest.raises(ConfigError, match="tasks is 5, but the session has 4 slots"):
+        started(exactly_once, cluster, tasks=5)
     rows = frame(streaming=True)
     rows.writeStream = writer = Writer()
     for said, expected in (("Append output mode not supported", ConfigError), ("Something else", AnalysisException)):

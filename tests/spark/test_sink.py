@@ -80,7 +80,7 @@ def test_what_is_refused_before_any_task_runs(options: Mapping[str, str]) -> Non
 
 def test_a_stream_needs_arrow_writers(options: Mapping[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(datasource, "DataSourceStreamArrowWriter")
-    with pytest.raises(UsageError, match="each_batch"):
+    with pytest.raises(UsageError, match=r"foreachBatch\(aioprod\.spark\.each_batch\(options\)\)"):
         AioprodSource(dict(options)).streamWriter(SCHEMA, overwrite=False)
 
 

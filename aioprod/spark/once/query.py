@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
+import threading
+import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from aioprod.errors import AioprodError, ConfigError, UsageError
 from aioprod.spark.columns import sink_columns
-from aioprod.spark.once.slots import check_session
+from aioprod.spark.once.slots import check_session, check_tasks
 from aioprod.spark.once.transaction import Transactions
 
 if TYPE_CHECKING:
@@ -17,8 +20,11 @@ if TYPE_CHECKING:
 
 __all__ = ["EachBatch", "exactly_once"]
 
+log = logging.getLogger(__name__)
 
 _APPENDED: Final = "append"
+_LOOKS_EVERY_S: Final = 0.5
+"""How often it is looked whether a query still runs, to close what it had open."""
 
 
 class EachBatch:
@@ -28,27 +34,54 @@ class EachBatch:
         self._kafka = kafka
         self._options = options
         self._transactions: Transactions | None = None
+        self._lock = threading.RLock()
 
     def __call__(self, df: DataFrame, batch_id: int) -> None:
         """Write one micro-batch; its transactions belong to the query that Spark runs just now."""
-        if self._transactions is None:
-            self._transactions = self.transactions(query_of(df))
-            self._transactions.start()
-        try:
-            self._transactions.write(df, batch_id)
-        except BaseException:
-            # Spark ends the query: nobody comes to close them.
-            self.close()
-            raise
+        with self._lock:
+            if self._transactions is None:
+                self._transactions = self.transactions(query_of(df))
+                self._transactions.start()
+            try:
+                self._transactions.write(df, batch_id)
+            except BaseException:
+                # Spark ends the query: nothing is written with these any more.
+                self.close()
+                raise
 
     def transactions(self, owner: str) -> Transactions:
         """Those of a query; made when the first micro-batch comes, which is when its id is known."""
         return Transactions(self._kafka, owner=owner, **self._options)
 
     def close(self) -> None:
-        transactions, self._transactions = self._transactions, None
-        if transactions is not None:
-            transactions.close()
+        """Close the connections, after the micro-batch that is being written if there is one."""
+        with self._lock:
+            transactions, self._transactions = self._transactions, None
+            if transactions is not None:
+                transactions.close()
+
+    def close_after(self, query: StreamingQuery) -> None:
+        """Close when the query is over, however it ends."""
+        from pyspark import InheritableThread
+
+        # Spark's kind of thread: it gives back what its calls have open in the JVM.
+        InheritableThread(target=self._close_after, args=(query,), name="aioprod.spark.once", daemon=True).start()
+
+    def _close_after(self, query: StreamingQuery) -> None:
+        # `awaitTermination` would raise a second time what the user gets from it, and PySpark logs what it raises.
+        while _is_active(query):
+            time.sleep(_LOOKS_EVERY_S)
+        try:
+            self.close()
+        except AioprodError as error:
+            log.warning("The connections of a query that is over did not close: %s", error)
+
+
+def _is_active(query: StreamingQuery) -> bool:
+    try:
+        return query.isActive
+    except Exception:  # of no kind in particular: there is no JVM to ask any more, so that nothing runs in it
+        return False
 
 
 def query_of(df: DataFrame) -> str:
@@ -66,7 +99,7 @@ def exactly_once(
     bootstrap_servers: str,
     topic: str | None = None,
     checkpoint_location: str,
-    partitioner: str = "default",
+    partitioner: str = "murmur2",
     trigger: Mapping[str, Any] | str | None = None,
     order_by: str | None = None,
     tasks: int | None = None,
@@ -83,8 +116,10 @@ def exactly_once(
     `stream_df` has the sink's columns: value, and key, topic, partition, headers, timestamp if wanted. Nobody but this
     query may have `transactional_id`; `checkpoint_location` is its memory, and belongs to it alone. `trigger` is what
     `DataStreamWriter.trigger` takes, as a mapping, or a processing time ("10 seconds"). Rows go to the partition that
-    their column `partition` says, else to that of `partitioner`; within one they are sorted by `order_by`. `options`
-    are settings of the producer (`compression_type="zstd"`, `transaction_timeout_ms=60_000`).
+    their column `partition` says, else to that of `partitioner` for their key; those without a key are spread whatever
+    it is, as Java's producer does. Within a partition they are sorted by `order_by`. `options` are settings of the
+    producer (`compression_type="zstd"`, `transaction_timeout_ms=60_000`). `tasks` is how many write: all slots if None,
+    and fewer while an executor is missing.
 
     Failures of tasks, executors and brokers are met by running the micro-batch again, up to `attempts` times in all;
     after the driver's death the same call goes on where it was. docs/spark.md says what is guaranteed, and to whom.
@@ -116,13 +151,15 @@ def exactly_once(
     )
     # Whom the transactions belong to is known when the query runs; all the rest is checked now.
     with each.transactions("nobody"):
-        pass
+        check_tasks(stream_df.sparkSession, tasks)
     writer = stream_df.writeStream.foreachBatch(each).option("checkpointLocation", checkpoint_location)
     if query_name is not None:
         writer = writer.queryName(query_name)
     if trigger is not None:
         writer = writer.trigger(**({"processingTime": trigger} if isinstance(trigger, str) else trigger))
-    return _started(writer)
+    started = _started(writer)
+    each.close_after(started)
+    return started
 
 
 def _started(writer: DataStreamWriter) -> StreamingQuery:

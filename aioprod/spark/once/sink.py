@@ -27,6 +27,7 @@ from aioprod.spark.once.settings import OnceSettings
 from aioprod.spark.once.steps import Steps, fenced, is_taken_over
 from aioprod.spark.once.task import TaskIdentity, participating, refuse_repetition
 from aioprod.spark.options import SinkOptions
+from aioprod.spark.sink import check_topic
 from aioprod.spark.written import written
 from aioprod.types import OffsetAndMetadata
 
@@ -135,21 +136,25 @@ class OnceSink:
         finally:
             await steps.close()
 
-    def abort(self, messages: Sequence[Any]) -> None:
-        """Abort, where it is known what; after a commit without a clear answer the marker decides, and nobody here."""
-        told = next((message for message in messages if message is not None), None)
-        if told is None or told.action is Action.SKIP:
+    def abort(self, messages: Sequence[Any], begun: TransactionHandle | None = None) -> None:
+        """Abort, where it is known what: by what a task told, else `begun`. After a commit without a clear answer the
+        marker decides, and nobody here."""
+        told: Told | None = next((message for message in messages if message is not None), None)
+        if told is not None and told.action is Action.SKIP:
+            return
+        handle = begun if told is None else told.handle
+        if handle is None:
             return
         try:
-            worker.run(self._abort(told))
+            worker.run(self._abort(handle))
         except AioprodError as error:
-            log.warning("The transaction of step %d was not aborted here: %s", told.step, error)
+            log.warning("A transaction of %s was not aborted here: %s", handle.transactional_id, error)
 
-    async def _abort(self, told: Told) -> None:
-        steps = self.steps(told.owner)
+    async def _abort(self, handle: TransactionHandle) -> None:
+        steps = self.steps(self.run or "")
         await steps.start()
         try:
-            await steps.resume(told.handle)
+            await steps.resume(handle)
             await steps.abort()
         finally:
             await steps.close()
@@ -200,17 +205,19 @@ class OnceWriter:
 
 
 class _BatchWriter(OnceWriter, datasource.DataSourceArrowWriter):
+    """The object that Spark pickles is the one that commits: it knows what was begun, whatever became of the tasks."""
+
     def commit(self, messages: Sequence[Any]) -> None:
         self._sink.commit(messages)
 
     def abort(self, messages: Sequence[Any]) -> None:
-        self._sink.abort(messages)
+        self._sink.abort(messages, None if self._begun is None else self._begun[0])
 
 
 def batch_writer(options: SinkOptions, schema: StructType, overwrite: bool) -> datasource.DataSourceArrowWriter:
     """What `df.write` writes with: one transaction under the option `run.id`, which is written once for ever.
 
-    Raises ConfigError for options and columns that can't work.
+    Raises ConfigError for options and columns that can't work, UnknownTopicError and what `check_topic` raises besides.
     """
     own = dict(options.own)
     run = own.get("run.id")
@@ -223,8 +230,8 @@ def batch_writer(options: SinkOptions, schema: StructType, overwrite: bool) -> d
 
 
 def stream_writer(options: SinkOptions, schema: StructType, overwrite: bool) -> Any:
-    """What `df.writeStream` writes with. Raises ConfigError, and UsageError where PySpark hands no Arrow data to
-    streams (4.0)."""
+    """What `df.writeStream` writes with. Raises what `batch_writer` raises, and UsageError where PySpark hands no Arrow
+    data to streams (4.0)."""
     if "run.id" in dict(options.own):
         raise ConfigError("The option run.id belongs to batches: a stream is known by its checkpoint.")
     if not hasattr(datasource, "DataSourceStreamArrowWriter"):
@@ -253,4 +260,7 @@ def _sink(options: SinkOptions, schema: StructType, overwrite: bool, run: str | 
     columns = sink_columns(schema, topic=options.topic, include_headers=options.include_headers)
     if "partition" not in columns:
         raise ConfigError("Exactly-once delivery needs a column partition.", hint=_NEEDED)
+    if options.topic is not None and settings.marker.topic != options.topic:
+        # That of the marker is looked up where a transaction begins, also before any task.
+        check_topic(options)
     return OnceSink(settings, columns, run)

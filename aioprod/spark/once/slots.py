@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import time
+from typing import TYPE_CHECKING, Final
 
 from aioprod.errors import ConfigError, UsageError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["check_session", "slots_of"]
+__all__ = ["check_session", "check_tasks", "slots_of", "slots_soon"]
+
+_WAIT_S: Final = 10.0
+"""How long executors are waited for that are not there yet."""
+_LOOKS_EVERY_S: Final = 0.1
 
 
 def check_session(spark: SparkSession) -> None:
@@ -36,3 +41,23 @@ def slots_of(spark: SparkSession) -> int:
     except Exception:  # Spark's own, of no version in particular: what it lets users see is a guess
         slots = spark.sparkContext.defaultParallelism
     return max(1, slots)
+
+
+def slots_soon(spark: SparkSession, wanted: int) -> int:
+    """The same; where that is fewer than `wanted`, executors that may still be on their way are waited for a little."""
+    deadline = time.monotonic() + _WAIT_S
+    while (slots := slots_of(spark)) < wanted and time.monotonic() < deadline:
+        time.sleep(_LOOKS_EVERY_S)
+    return slots
+
+
+def check_tasks(spark: SparkSession, tasks: int | None) -> None:
+    """Raise ConfigError where fewer than `tasks` can run at once, also after a little while."""
+    if tasks is None:
+        return
+    slots = slots_soon(spark, tasks)
+    if tasks > slots:
+        raise ConfigError(
+            f"tasks is {tasks}, but the session has {slots} slots: all of a barrier's tasks run at once.",
+            hint="Lower it, or leave it out.",
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -16,7 +17,7 @@ from aioprod.spark.once.attempts import Attempts, Tally
 from aioprod.spark.once.marker import check_owner
 from aioprod.spark.once.reports import RECEIPTS, REPORTS, Report, disjoint, reports_of
 from aioprod.spark.once.settings import OnceSettings
-from aioprod.spark.once.slots import check_session, slots_of
+from aioprod.spark.once.slots import check_session, slots_of, slots_soon
 from aioprod.spark.once.steps import Steps
 from aioprod.spark.once.task import HASH, WriteTask
 from aioprod.spark.written import Written
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 __all__ = ["Transactions"]
+
+log = logging.getLogger(__name__)
 
 
 class Transactions:
@@ -40,9 +43,10 @@ class Transactions:
     steps they are (a query's id; a run's with what it writes): the marker of another one is refused, never believed.
 
     `kafka` are settings of a producer, by Java's names or ours. `partitioner` says to which partition rows go whose
-    column `partition` is null or missing, and where no row has a key they are spread; `order_by` is a column that rows
-    of a partition are sorted by; `tasks` how many write (as many as there are slots if None, at most one a partition);
-    `tally` counts what happened.
+    column `partition` is null or missing; rows without a key are spread whatever it is, as Java's producer does.
+    `order_by` is a column that rows of a partition are sorted by; `tasks` how many write (as many as there are slots
+    if None, at most one a partition). Fewer do while an executor is missing: the first step waits for it a little, no
+    other one does. `tally` counts what happened.
     Raises ConfigError.
     """
 
@@ -54,7 +58,7 @@ class Transactions:
         owner: str,
         topic: str | None = None,
         marker_topic: str | None = None,
-        partitioner: str = "default",
+        partitioner: str = "murmur2",
         order_by: str | None = None,
         tasks: int | None = None,
         when_marker_is_missing: str = "refuse",
@@ -78,6 +82,7 @@ class Transactions:
         self._partitioner = partitioner
         self._order_by = order_by
         self._tasks = tasks
+        self._waited = False
         self._include_headers = include_headers
         self._steps: Steps | None = None
         self._attempts: Attempts | None = None
@@ -142,6 +147,10 @@ class Transactions:
             raise ConfigError("There are receipts of rows of one topic only: give topic.")
         check_session(df.sparkSession)
         sink_columns(df.schema, topic=self._topic, include_headers=self._include_headers)
+        if self._tasks is not None and not self._waited:
+            # Before the transaction begins, whose time runs.
+            self._waited = True
+            slots_soon(df.sparkSession, self._tasks)
         took: dict[str, float] = {}
 
         def job(handle: TransactionHandle) -> tuple[Written, ...]:
@@ -162,8 +171,8 @@ class Transactions:
         spark = df.sparkSession
         counts = self._counts()
         tasks = self._tasks_for(spark, counts)
-        has_keys = "key" in sink_columns(df.schema, topic=self._topic)
-        partitioner = self._partitioner if has_keys else spreading(self._partitioner)
+        # murmur2 is librdkafka's name, whose rows without a key are all in one partition: nobody asks for that here.
+        partitioner = spreading(self._partitioner)
         rows = with_partition(df, partitioner=partitioner, counts=counts, topic=self._topic)
         if receipts is not None:
             rows = _with_hash(rows)
@@ -182,15 +191,13 @@ class Transactions:
         return {self._topic: worker.run(self._steps.partition_count(self._topic))}
 
     def _tasks_for(self, spark: SparkSession, counts: Mapping[str, int]) -> int:
+        """How many write in this attempt. An executor that was lost must not end what another attempt can do."""
         slots = slots_of(spark)
         if self._tasks is None:
             return max(1, min(slots, sum(counts.values())))
         if self._tasks > slots:
-            raise ConfigError(
-                f"tasks is {self._tasks}, but the session has {slots} slots: all of a barrier's tasks run at once.",
-                hint="Lower it, or leave it out.",
-            )
-        return self._tasks
+            log.warning("Of %d tasks only %d write now: there are no more slots.", self._tasks, slots)
+        return min(self._tasks, slots)
 
 
 def _run(rows: DataFrame, task: WriteTask) -> tuple[Written, ...]:
