@@ -212,8 +212,9 @@ def test_queries_that_are_over_leave_nothing_open(case: Case) -> None:
 
     wait_for(are_over)
     before = worker.run(at_work())
-    for lives in range(1, 3):
-        assert case.run(lives).failure == ""
+    for _ in range(2):
+        # They end by themselves: one that is stopped in a micro-batch fails, and closes for that reason.
+        assert case.run(100, options={"trigger": {"availableNow": True}}).failure == ""
         wait_for(are_over)
     assert worker.run(at_work()) <= before, "each connection has tasks"
     case.topic.check(at_least=2)
