@@ -41,7 +41,8 @@ def consumed(cluster: KafkaCluster, topic: str, isolation: str = "read_committed
         consumer.assign([TopicPartition(topic, partition, 0) for partition in partitions])
         open_partitions = set(partitions)
         while open_partitions:
-            for message in consumer.consume(10_000, timeout=30):
+            # It waits for as many messages as were asked for, or for the time to pass.
+            for message in consumer.consume(10_000, timeout=0.2):
                 error = message.error()
                 partition, offset = message.partition(), message.offset()
                 assert partition is not None
