@@ -22,7 +22,8 @@ from aioprod.admin import Admin
 from aioprod.spark import exactly_once
 from aioprod.spark.once import query as query_module
 from aioprod.spark.once.marker import group_of
-from aioprod.spark.once.query import EachBatch, query_of
+from aioprod.spark.once.query import EachBatch
+from aioprod.spark.once.transaction import Transactions
 from aioprod.spark.partitioning import co_partitioned, with_partition
 from aioprod.types import TopicPartition
 from integration.spark.faulty import Faults, SparksOwn
@@ -107,15 +108,19 @@ def _noting(notes: Path, begin: Callable[[], StreamingQuery]) -> StreamingQuery:
     notes.unlink(missing_ok=True)
 
     class Noting(EachBatch):
+        noted: Transactions | None = None
+
+        def transactions(self, owner: str) -> Transactions:
+            made = super().transactions(owner)
+            self.noted = made
+            return made
+
         def __call__(self, df: DataFrame, batch_id: int) -> None:
-            if self._transactions is None:
-                self._transactions = self.transactions(query_of(df))
-                self._transactions.start()
-            noted = self._transactions
             try:
                 super().__call__(df, batch_id)
             finally:
-                notes.write_text(json.dumps([asdict(noted.tally), noted.took_ms]))
+                if self.noted is not None:
+                    notes.write_text(json.dumps([asdict(self.noted.tally), self.noted.took_ms]))
 
     query_module.EachBatch = Noting  # type: ignore[misc]
     try:

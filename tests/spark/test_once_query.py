@@ -324,6 +324,9 @@ def test_a_query_that_is_over_has_nothing_open(
     assert each._transactions is None
     assert len(jobs) == 2
     assert not caplog.records
+    with pytest.raises(UsageError, match="The query is over"):
+        each(frame(), 2)
+    assert each._transactions is None
 
 
 def test_a_micro_batch_is_waited_for(cluster: FakeClusterThread, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,10 +35,14 @@ class EachBatch:
         self._options = options
         self._transactions: Transactions | None = None
         self._lock = threading.RLock()
+        self._is_over = False
 
     def __call__(self, df: DataFrame, batch_id: int) -> None:
         """Write one micro-batch; its transactions belong to the query that Spark runs just now."""
         with self._lock:
+            if self._is_over:
+                # Spark may call once more for a micro-batch that it stops: whatever began here, nobody would end it.
+                raise UsageError("The query is over: this micro-batch belongs to its next life.")
             if self._transactions is None:
                 self._transactions = self.transactions(query_of(df))
                 self._transactions.start()
@@ -72,7 +76,9 @@ class EachBatch:
         while _is_active(query):
             time.sleep(_LOOKS_EVERY_S)
         try:
-            self.close()
+            with self._lock:
+                self._is_over = True
+                self.close()
         except AioprodError as error:
             log.warning("The connections of a query that is over did not close: %s", error)
 
