@@ -23,6 +23,8 @@ ROOT = Path(__file__).parents[1]
 SUFFIX = str(sysconfig.get_config_var("EXT_SUFFIX"))
 HOT = [extension.name.replace(".", "/") for extension in hot_modules()]
 INSTALL = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+FOR_SPARK = "pyspark_aioprod.py"
+"""Where PySpark looks for data sources."""
 NO_COMPILER = {"CC": "no-compiler-here"}
 SEND = """
 import asyncio, sys
@@ -92,14 +94,14 @@ def test_the_sdist_has_the_sources_and_their_declarations(sdist: Path) -> None:
     with tarfile.open(sdist) as archive:
         names = {str(PurePosixPath(*PurePosixPath(name).parts[1:])) for name in archive.getnames()}
     assert sources("aioprod", suffixes=(".py", ".pxd", ".typed")) <= names
-    assert {"setup.py", "pyproject.toml", "README.md", "LICENSE"} <= names
+    assert {"setup.py", "pyproject.toml", "README.md", "LICENSE", FOR_SPARK} <= names
     assert not [name for name in names if name.endswith((".so", ".pyd", ".c", ".pyc")) or name.startswith("tests")]
 
 
 def test_the_wheel_has_the_package_with_its_compiled_modules_and_nothing_else(wheel: Path) -> None:
     names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
     compiled = {f"{module}{SUFFIX}" for module in HOT}
-    assert names == sources("aioprod", suffixes=(".py", ".pxd", ".typed")) | compiled
+    assert names == sources("aioprod", suffixes=(".py", ".pxd", ".typed")) | compiled | {FOR_SPARK}
 
 
 @pytest.mark.parametrize("package", ["wheel", "sdist"])
