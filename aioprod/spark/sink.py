@@ -113,6 +113,7 @@ def stream_writer(options: SinkOptions, schema: StructType, overwrite: bool) -> 
 
 
 def tell(what: str, messages: Sequence[Any]) -> None:
+    """Log how many rows the tasks' messages tell of."""
     parts = [one for message in messages if message is not None for one in message.written]
     rows = sum(one.count for one in parts)
     places = len({(one.topic, one.partition) for one in parts})
@@ -120,6 +121,7 @@ def tell(what: str, messages: Sequence[Any]) -> None:
 
 
 def tell_incomplete(what: str, messages: Sequence[Any]) -> None:
+    """Log that only some of the tasks came to their end; the others have None for a message."""
     done = sum(message is not None for message in messages)
     log.warning(
         "%s failed after %d of %d tasks: rows that were acknowledged stay in Kafka, and will be there again when it is "
