@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Self
 
-__all__ = ["Direction", "TcpProxy"]
+from aioprod.testing.listening import close_server
 
-_CLOSING_TURNS: Final = 5
+__all__ = ["Direction", "TcpProxy"]
 
 _CHUNK: Final = 64 * 1024
 _CHUNKS_HELD_MAX: Final = 256  # per direction of a connection; then the sender is no longer read from
@@ -72,10 +72,7 @@ class TcpProxy:
         """Stop listening (a new connection is refused) and reset all connections. Harmless when not started."""
         server, self._server = self._server, None
         if server is not None:
-            # asyncio leaks a connection whose server closes between its accept and its transport.
-            for _ in range(_CLOSING_TURNS):
-                await asyncio.sleep(0)
-            server.close()
+            await close_server(server)
         self._cut()
         if self._tasks:
             await asyncio.wait(self._tasks)

@@ -23,7 +23,7 @@ from aioprod.messages import (
 from aioprod.net import refresh, transport
 from aioprod.net.settings import Address
 from aioprod.testing import FakeCluster
-from aioprod.testing.fake.broker import ACCEPT_TURNS
+from aioprod.testing.listening import close_server
 from tests.support.clients import Clock, Listener, new_client, running_client
 from tests.support.producers import left_over
 
@@ -59,9 +59,7 @@ async def peer_that(answers: bytes | None, *, closes: bool = False) -> AsyncIter
     try:
         yield server.sockets[0].getsockname()[:2]
     finally:
-        for _ in range(ACCEPT_TURNS):
-            await asyncio.sleep(0)
-        server.close()
+        await close_server(server)
         for transport in made:
             transport.close()
         await asyncio.sleep(0)

@@ -13,7 +13,7 @@ from aioprod.net import transport
 from aioprod.net.addresses import Endpoint
 from aioprod.net.settings import Address, ClientSettings
 from aioprod.net.transport import open_connection
-from aioprod.testing.fake.broker import ACCEPT_TURNS
+from aioprod.testing.listening import close_server
 
 SETTINGS = ClientSettings(bootstrap=())
 
@@ -34,9 +34,7 @@ async def server() -> AsyncIterator[Address]:
     Peer.made = []
     listening = await asyncio.get_running_loop().create_server(Peer, "127.0.0.1", 0)
     yield listening.sockets[0].getsockname()[:2]
-    for _ in range(ACCEPT_TURNS):
-        await asyncio.sleep(0)
-    listening.close()
+    await close_server(listening)
     for peer in Peer.made:
         peer.transport.abort()
     await listening.wait_closed()

@@ -17,18 +17,17 @@ from aioprod.testing.fake.produce import has_failed
 from aioprod.testing.fake.quota import Quota
 from aioprod.testing.fake.requests import HANDLERS
 from aioprod.testing.fake.state import Call
+from aioprod.testing.listening import close_server
 from aioprod.wire.frame import RequestHeader, encode_response
 from aioprod.wire.schema import Response
 
 if TYPE_CHECKING:
     from aioprod.testing.fake.cluster import FakeCluster
 
-__all__ = ["ACCEPT_TURNS", "FakeBroker"]
+__all__ = ["FakeBroker"]
 
 HOST: Final = "127.0.0.1"
 FEATURE: Final = "transaction.version"
-ACCEPT_TURNS: Final = 5
-"""Turns of the loop within which asyncio makes a connection out of what it has accepted."""
 
 
 class FakeBroker:
@@ -71,11 +70,8 @@ class FakeBroker:
     async def kill(self, *, stay_in_metadata: bool = False) -> None:
         """Cut all connections and refuse new ones."""
         if self._server is not None:
-            # asyncio leaks a connection whose server closes between its accept and its transport.
-            for _ in range(ACCEPT_TURNS):
-                await asyncio.sleep(0)
-            self._server.close()
-            self._server = None
+            server, self._server = self._server, None
+            await close_server(server)
         await self.cut()
         await asyncio.sleep(0)
         self.thaw()
