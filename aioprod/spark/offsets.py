@@ -152,20 +152,8 @@ class Cluster:
     async def _look_up(
         self, tps: Iterable[TopicPartition], at: int | Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, int]:
-        wanted: dict[tuple[str, int], list[int]] = {}
-        for tp in tps:
-            wanted.setdefault((tp.topic, at if isinstance(at, int) else at[tp]), []).append(tp.partition)
-        answers = await asyncio.gather(
-            *(
-                look_up(self._session, topic, indexes, time, self._options.isolation)
-                for (topic, time), indexes in wanted.items()
-            )
-        )
-        return {
-            TopicPartition(topic, index): offset
-            for (topic, _), answer in zip(wanted, answers, strict=True)
-            for index, offset in answer.items()
-        }
+        wanted = {tp: at if isinstance(at, int) else at[tp] for tp in tps}
+        return await look_up(self._session, wanted, self._options.isolation)
 
     def resolve(self, tps: Collection[TopicPartition], limit: Limit) -> dict[TopicPartition, int]:
         """Where a limit is in each partition. Raises ConfigError where it does not say so for exactly these, and where
