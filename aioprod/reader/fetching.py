@@ -18,7 +18,7 @@ from aioprod.reader.leaders import LeaderRequests, Wanted
 from aioprod.reader.settings import ReaderConfig
 from aioprod.records import Compression, ControlType, ParsedBatch, ParsedRecord, decompress, parse_batches
 from aioprod.records.layout import CODEC_MASK
-from aioprod.types import TopicPartition
+from aioprod.types import ConsumedRecord, TopicPartition
 from aioprod.wire.frame import FRAME_SIZE_MAX
 from aioprod.wire.schema import ZERO_UUID
 
@@ -91,6 +91,11 @@ class FetchedBatch(NamedTuple):
     start: int
     end: int
 
+    @property
+    def is_large(self) -> bool:
+        """Whether to unpack it takes long."""
+        return self.batch.codec != Compression.NONE and self.batch.size >= _LARGE
+
     def records(self) -> Iterator[ParsedRecord]:
         """The records that are wanted; raises CorruptRecordError as `ParsedBatch.records` does."""
         with naming(self.tp):
@@ -98,12 +103,21 @@ class FetchedBatch(NamedTuple):
                 if self.start <= record.offset < self.end:
                     yield record
 
+    def consumed(self) -> Iterator[ConsumedRecord]:
+        """The same as a user is given them."""
+        topic, partition = self.tp
+        start, end = self.start, self.end
+        with naming(self.tp):
+            for offset, timestamp, key, value, headers in self.batch.records():
+                if start <= offset < end:
+                    yield ConsumedRecord(topic, partition, offset, key, value, headers, timestamp)
+
 
 async def unpacked(fetched: FetchedBatch) -> FetchedBatch:
     """The same batch, uncompressed if it is so large that this needs a worker thread; raises CorruptRecordError."""
-    batch = fetched.batch
-    if batch.codec == Compression.NONE or batch.size < _LARGE:
+    if not fetched.is_large:
         return fetched
+    batch = fetched.batch
     with naming(fetched.tp):
         data = await asyncio.to_thread(decompress, batch.codec, batch.payload, batch.decompressed_max)
     return fetched._replace(batch=replace(batch, attributes=batch.attributes & ~CODEC_MASK, payload=memoryview(data)))

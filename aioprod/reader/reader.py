@@ -9,7 +9,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from aioprod.cluster import Cluster
-from aioprod.errors import BrokerError, ConfigError, ErrorCode
+from aioprod.errors import BrokerError, ErrorCode
 from aioprod.messages import FetchRequest, FetchResponse
 from aioprod.reader.bounds import Bound, Selection
 from aioprod.reader.deserializing import Deserializers
@@ -17,7 +17,7 @@ from aioprod.reader.fetching import FetchedBatch, Fetching, Position, answer_siz
 from aioprod.reader.leaders import LeaderRequests
 from aioprod.reader.offsets import EARLIEST, LATEST, At, look_up, topic_offsets
 from aioprod.reader.session import Session, SessionUser
-from aioprod.reader.settings import ISOLATION_LEVELS, ReaderConfig
+from aioprod.reader.settings import ReaderConfig, isolation_level
 from aioprod.types import ConsumedRecord, TopicPartition
 
 __all__ = ["SLICE_S", "Reader", "read"]
@@ -48,8 +48,7 @@ class Reader(SessionUser):
         if bootstrap_servers is not None:
             options["bootstrap_servers"] = bootstrap_servers
         self.config = ReaderConfig.from_options(**options) if config is None else config.replace(**options)
-        if isolation not in ISOLATION_LEVELS:
-            raise ConfigError(f"isolation is {isolation!r}: it must be one of {', '.join(ISOLATION_LEVELS)}.")
+        self._isolation_level = isolation_level(isolation)
         self._isolation = isolation
         self._deserializers = Deserializers(self.config, key_deserializer, value_deserializer)
         self._session = Session(self.config, "reader", frame_size_max=answer_size_max(self.config))
@@ -120,12 +119,10 @@ class Reader(SessionUser):
             batches = await stack.enter_async_context(aclosing(self._batches(selection)))
             slice_end = clock() + SLICE_S
             async for fetched in batches:
-                topic, partition = fetched.tp
-                for offset, timestamp, key, value, headers in (await unpacked(fetched)).records():
+                for record in (await unpacked(fetched)).consumed():
                     if clock() >= slice_end:
                         await asyncio.sleep(0)
                         slice_end = clock() + SLICE_S
-                    record = ConsumedRecord(topic, partition, offset, key, value, headers, timestamp)
                     yield record if is_plain else await self._deserializers.applied(record)
 
     async def _batches(self, selection: Selection) -> AsyncGenerator[FetchedBatch, None]:
@@ -146,7 +143,7 @@ class Reader(SessionUser):
     async def _answers(self, positions: Sequence[Position]) -> AsyncGenerator[Iterator[FetchedBatch], None]:
         """What each answer brings, to be gone through before the next one is asked for."""
         session = self._session
-        fetching = Fetching(ISOLATION_LEVELS[self._isolation], self.config)
+        fetching = Fetching(self._isolation_level, self.config)
 
         def request(asked: Sequence[Position]) -> FetchRequest:
             cluster = session.client.metadata.cluster

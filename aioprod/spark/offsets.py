@@ -13,6 +13,7 @@ from uuid import UUID
 from aioprod.admin import Admin
 from aioprod.errors import AioprodError, BrokerError, ConfigError, ErrorCode, UnknownTopicError
 from aioprod.reader.offsets import EARLIEST, LATEST, look_up
+from aioprod.reader.refusals import named
 from aioprod.reader.session import Session
 from aioprod.spark import worker
 from aioprod.spark.source_options import Limit, SourceOptions
@@ -24,8 +25,6 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 _VERSION: Final = 1
-_NAMED_MAX: Final = 5
-"""How many partitions a message names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +173,7 @@ class Cluster:
         late = sorted(tp for tp, offset in found.items() if offset < 0)
         if late and limit.option.startswith("starting") and self._options.error_without_match:
             raise ConfigError(
-                f"There is no record as late as {limit.option} says in {_named(late)}.",
+                f"There is no record as late as {limit.option} says in {named(late)}.",
                 hint="startingOffsetsByTimestampStrategy=latest starts at the end of such a partition.",
             )
         return found | self.look_up(late, LATEST)
@@ -191,12 +190,6 @@ class Cluster:
 def _check_same(tps: Collection[TopicPartition], given: Mapping[TopicPartition, int], option: str) -> None:
     missing, unknown = sorted(set(tps) - given.keys()), sorted(given.keys() - set(tps))
     if missing:
-        raise ConfigError(f"{option} leaves out {_named(missing)}: it must name all partitions that are read.")
+        raise ConfigError(f"{option} leaves out {named(missing)}: it must name all partitions that are read.")
     if unknown:
-        raise ConfigError(f"{option} names {_named(unknown)}, which {'is' if len(unknown) == 1 else 'are'} not read.")
-
-
-def _named(tps: Collection[TopicPartition]) -> str:
-    names = [f"{topic}-{index}" for topic, index in sorted(tps)]
-    more = f" and {len(names) - _NAMED_MAX} more" if len(names) > _NAMED_MAX else ""
-    return ", ".join(names[:_NAMED_MAX]) + more
+        raise ConfigError(f"{option} names {named(unknown)}, which {'is' if len(unknown) == 1 else 'are'} not read.")
