@@ -11,6 +11,7 @@ from aioprod.group.fetcher import Fetcher
 from aioprod.group.offsets import commit_offsets, start_offsets
 from aioprod.group.steps import GiveUp, GroupMetadata, Take
 from aioprod.net import Coordinator
+from aioprod.reader.session import Session
 from aioprod.types import OffsetAndMetadata, TopicPartition
 
 __all__ = ["Callback", "Callbacks", "Holding"]
@@ -57,14 +58,14 @@ class Holding:
     """
 
     def __init__(
-        self, fetcher: Fetcher, coordinator: Coordinator, callbacks: Callbacks, auto_offset_reset: str, timeout_s: float
+        self, fetcher: Fetcher, coordinator: Coordinator, session: Session, callbacks: Callbacks, auto_offset_reset: str
     ) -> None:
         self.assignment: frozenset[TopicPartition] = frozenset()
         self._fetcher = fetcher
         self._coordinator = coordinator
         self._callbacks = callbacks
         self._auto_offset_reset = auto_offset_reset
-        self._timeout_s = timeout_s
+        self._session = session
         self._starts: Mapping[TopicPartition, int] = {}
         self._committed: dict[TopicPartition, int] = {}
         self._going: dict[TopicPartition, int] = {}
@@ -77,7 +78,7 @@ class Holding:
 
     async def _group_offsets(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
         while True:
-            deadline = self._coordinator.now() + self._timeout_s
+            deadline = self._session.clock() + self._session.timeout_s
             try:
                 return await start_offsets(
                     self._coordinator, partitions, deadline, auto_offset_reset=self._auto_offset_reset

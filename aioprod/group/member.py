@@ -20,7 +20,7 @@ from aioprod.group.runner import Runner
 from aioprod.group.settings import MemberConfig
 from aioprod.group.steps import GroupMetadata, Membership
 from aioprod.net import Coordinator
-from aioprod.reader.fetching import reading_session
+from aioprod.reader.fetching import answer_size_max
 from aioprod.reader.session import Session, check_topic_name
 from aioprod.types import ConsumedRecord, OffsetAndMetadata, TopicPartition
 
@@ -76,7 +76,7 @@ class Member:
         self._topics = _checked_topics(topics)
         self._assignors = _checked_assignors(assignors, self.config)
         self._session = Session(self.config, "member", metadata_max_idle_s=math.inf)
-        self._reading = reading_session(self.config, "member")
+        self._reading = Session(self.config, "member", frame_size_max=answer_size_max(self.config))
         self._gate = Gate(self._look_again)
         self._callbacks = Callbacks(on_assigned, on_revoked, on_lost, self._failed)
         self._auto_offset_reset = auto_offset_reset
@@ -113,7 +113,7 @@ class Member:
         coordinator = Coordinator(self._session.client, "group", self.group_id)
         self._membership = self._new_membership()
         self._holding = Holding(
-            self._fetcher, coordinator, self._callbacks, self._auto_offset_reset, self._session.timeout_s
+            self._fetcher, coordinator, self._session, self._callbacks, self._auto_offset_reset
         )
         self._runner = Runner(self._membership, coordinator, self._session, self._gate, self._holding)
         self._task = asyncio.create_task(self._run(self._runner), name=f"aioprod member of {self.group_id}")
