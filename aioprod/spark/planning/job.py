@@ -8,20 +8,14 @@ from typing import TYPE_CHECKING, Final
 
 from aioprod.config import load_class
 from aioprod.errors import ConfigError
-from aioprod.group.assignors import (
-    Assignor,
-    CooperativeStickyAssignor,
-    RangeAssignor,
-    RoundRobinAssignor,
-    StickyAssignor,
-    Subscription,
-)
+from aioprod.group.assignors import ASSIGNORS, Subscription, balance
 from aioprod.routing.columns import check_count, partitions_of, rule_of
 from aioprod.routing.partitioners import RoundRobinPartitioner, UniformStickyPartitioner
 from aioprod.spark.inputs import quiet, refused
 from aioprod.spark.planning.advice import advise
 from aioprod.spark.planning.measures import Growth, HotKey, Layout, PlanReport, Switch
 from aioprod.spark.planning.survey import SCHEMA, Fact, Survey, task
+from aioprod.types import TopicPartition
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,12 +28,6 @@ COUNT_MAX: Final = 100_000
 
 _COMBINATIONS_MAX: Final = 1_000_000
 _HOT_SHOWN: Final = 10
-_ASSIGNORS: Final[tuple[Assignor, ...]] = (
-    RangeAssignor(),
-    RoundRobinAssignor(),
-    StickyAssignor(),
-    CooperativeStickyAssignor(),
-)
 
 
 def plan(
@@ -235,7 +223,9 @@ def _members(rows: Sequence[int], consumers: int) -> dict[str, tuple[int, ...]]:
     """Rows of each member under each assignor, all members reading this one topic."""
     members = {f"member-{index:0{len(str(consumers))}}": Subscription(["topic"]) for index in range(consumers)}
     loads: dict[str, tuple[int, ...]] = {}
-    for assignor in _ASSIGNORS:
+    sizes = {TopicPartition("topic", index): count for index, count in enumerate(rows)}
+    for name, assignor in ASSIGNORS.items():
         assignment = assignor.assign({"topic": len(rows)}, members)
-        loads[assignor.name] = tuple(sum(rows[tp.partition] for tp in assignment[member]) for member in members)
+        # The names sort as the numbers in them do.
+        loads[name] = tuple(int(load) for load in balance(assignment, sizes=sizes).loads.values())
     return loads

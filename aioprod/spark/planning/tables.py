@@ -3,20 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
-from aioprod.spark.planning.measures import PlanReport, key_text, percent
+from aioprod.console.tables import Part, Table, key_text, percent
+from aioprod.spark.planning.measures import PlanReport
 
-__all__ = ["Table", "headline", "tables"]
-
-
-class Table(NamedTuple):
-    """A heading, a sentence that says what the numbers mean, and the numbers."""
-
-    heading: str
-    says: str
-    headers: tuple[str, ...]
-    rows: list[tuple[object, ...]]
+__all__ = ["headline", "summary", "tables"]
 
 
 def headline(report: PlanReport) -> str:
@@ -26,6 +17,13 @@ def headline(report: PlanReport) -> str:
         f"{report.rows:,} rows, {report.keys:,} keys ({report.key}){keyless}, {report.bytes:,} bytes of keys and "
         f"values (value: {report.value})."
     )
+
+
+def summary(report: PlanReport) -> Iterator[Part]:
+    """All there is to say on a terminal."""
+    yield headline(report)
+    yield from tables(report)
+    yield report.recommendation
 
 
 def tables(report: PlanReport) -> Iterator[Table]:
