@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from aioprod.errors import ProtocolError
 from aioprod.group.assignors import Subscription
@@ -14,8 +14,7 @@ from aioprod.messages.consumer_protocol import (
 )
 from aioprod.types import TopicPartition
 from aioprod.wire.buffer import Buffer, Reader, Writer
-from aioprod.wire.codec import encode_into
-from aioprod.wire.decoder import struct_decoder
+from aioprod.wire.codec import decode, encode_into
 from aioprod.wire.schema import Message
 
 __all__ = ["decode_assignment", "decode_subscription", "encode_assignment", "encode_subscription"]
@@ -72,10 +71,9 @@ def _decoded(kind: type[MessageT], blob: Buffer) -> MessageT:
         version = reader.int16()
         if version < 0:
             raise ProtocolError(f"it says that its version is {version}.")
-        message: Any = struct_decoder(kind, min(version, kind.VERSIONS[1]), False).read(reader)
+        return decode(kind, min(version, kind.VERSIONS[1]), reader.rest())
     except ProtocolError as fault:
         raise ProtocolError(f"A member of the group sent no {kind.NAME}: {fault.message}") from fault
-    return message  # type: ignore[no-any-return]  # as declared by `kind`
 
 
 def _by_topic(partitions: Iterable[TopicPartition]) -> tuple[PartitionsOfTopic, ...]:
