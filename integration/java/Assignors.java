@@ -32,8 +32,8 @@ import org.apache.kafka.common.TopicPartition;
  * What the assignors of Kafka's consumer make of a group, in one or in many orders of its maps.
  *
  * <p>A group is {"topics": {name: [the racks of each partition's replicas]}, "members": {id: {"topics", "owned":
- * {topic: [partitions]}, "generation", "rack", "instance", "in_user_data"}}}. A member whose generation is "in_user_data"
- * does not say it in its subscription, as the first versions of the protocol have no field for it.
+ * {topic: [partitions]}, "generation", "rack", "instance", "is_old"}}}. A member that "is_old" says its generation in its
+ * user data only: the first versions of the subscription have no field for it.
  */
 final class Assignors {
     private static final String[] NAMES = {"range", "roundrobin", "sticky", "cooperative-sticky"};
@@ -156,7 +156,7 @@ final class Assignors {
                 topics,
                 userData(assignor(assignor), owned, generation),
                 owned,
-                member.get("in_user_data").asBoolean() ? -1 : generation,
+                member.get("is_old").asBoolean() ? -1 : generation,
                 Optional.ofNullable(member.get("rack").textValue()));
         subscription.setGroupInstanceId(Optional.ofNullable(member.get("instance").textValue()));
         return subscription;

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from aioprod.cluster import Node, PartitionInfo
-from aioprod.group.assignors import StickyAssignor, Subscription
+from aioprod.group.assignors import Assignor, StickyAssignor, Subscription
 from aioprod.types import TopicPartition
 
 __all__ = ["RandomGroup", "random_groups"]
@@ -22,10 +22,14 @@ RACKS = ("a", "b", "c")
 
 @dataclass(frozen=True, slots=True)
 class RandomGroup:
-    """Per topic the racks of each partition's replicas, and the members in the order of their ids."""
+    """Per topic the racks of each partition's replicas, and the members in the order of their ids.
+
+    The generations of `old_members` are in their user data only: the first subscriptions had no field for it.
+    """
 
     topics: Mapping[str, Sequence[Sequence[str]]]
     members: Mapping[str, Subscription]
+    old_members: frozenset[str]
 
     @property
     def partitions(self) -> dict[str, list[PartitionInfo]]:
@@ -36,6 +40,18 @@ class RandomGroup:
                 for index, racks in enumerate(all_racks)
             ]
             for topic, all_racks in self.topics.items()
+        }
+
+    def subscriptions(self, assignor: Assignor) -> dict[str, Subscription]:
+        """What the members say if they use this assignor."""
+        user_data = getattr(assignor, "user_data", lambda owned, generation: None)
+        return {
+            member: replace(
+                said,
+                generation=-1 if member in self.old_members else said.generation,
+                user_data=user_data(said.owned, said.generation),
+            )
+            for member, said in self.members.items()
         }
 
     def as_json(self) -> dict[str, Any]:
@@ -49,7 +65,7 @@ class RandomGroup:
                     "generation": said.generation,
                     "rack": said.rack,
                     "instance": said.group_instance_id,
-                    "in_user_data": False,
+                    "is_old": member in self.old_members,
                 }
                 for member, said in self.members.items()
             },
@@ -79,13 +95,14 @@ class _Life:
         style = source.choice(["t{}", "orders-{}", "{}.log"])
         self._topics = {style.format(index): [self._racks() for _ in range(size)] for index, size in enumerate(sizes)}
         self._members: dict[str, Subscription] = {}
+        self._old: set[str] = set()
         for _ in range(source.randint(1, source.choice([3, 8, MEMBERS_MAX]))):
             self._join()
 
     @property
     def group(self) -> RandomGroup:
         topics = {topic: list(racks) for topic, racks in self._topics.items()}
-        return RandomGroup(topics, dict(sorted(self._members.items())))
+        return RandomGroup(topics, dict(sorted(self._members.items())), frozenset(self._old & self._members.keys()))
 
     def go_on(self) -> None:
         """Let most members have what they are given, and then everything change a little."""
@@ -124,6 +141,8 @@ class _Life:
         # Ids don't come in the order in which members join.
         member = self._style.format(self._source.randrange(100) * 100 + self._named)
         self._members[member] = Subscription(self._some_topics(), rack=rack, group_instance_id=instance)
+        if self._source.random() < 0.03:
+            self._old.add(member)
         self._named += 1
 
     def _say(self, member: str, **what: Any) -> None:
