@@ -1,0 +1,42 @@
+"""Every block of `docs/routing.md` runs as it stands, without a broker, and prints what the page says."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import Any
+
+import pytest
+
+from aioprod.routing import HASH_PARTITIONERS
+from tests.support.snippets import ROOT, snippets
+
+PAGE = ROOT / "docs" / "routing.md"
+OUTPUT = re.compile(r"```\n\n```text\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def outputs() -> list[str]:
+    """What stands below the blocks, in order."""
+    return OUTPUT.findall(PAGE.read_text())
+
+
+def test_every_block_has_its_output() -> None:
+    found = snippets(PAGE)
+    assert len(found) == PAGE.read_text().count("```python") == len(outputs()) > 5
+    assert all(snippet.runnable for snippet in found)
+
+
+def test_the_blocks_print_what_the_page_says(capsys: pytest.CaptureFixture[str]) -> None:
+    namespace: dict[str, Any] = {"__name__": "snippet"}
+    printed = []
+    with asyncio.Runner() as runner:
+        for snippet in snippets(PAGE):
+            snippet.run(runner, namespace)
+            printed.append(capsys.readouterr().out)
+    assert printed == outputs()
+
+
+def test_the_page_names_every_partitioner_that_hashes() -> None:
+    named = set(re.findall(r'`"([a-z0-9_]+)"`', PAGE.read_text()))
+    assert set(HASH_PARTITIONERS) <= named
+    assert named - set(HASH_PARTITIONERS) == {"sticky", "round_robin"}
