@@ -89,11 +89,10 @@ class Cluster:
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
         config = options.reader_config()
-        key = frozenset(options.kafka.items())
-        self._session = worker.connected(("source", key), lambda: Session(config, "source"))
+        self._session = worker.connected(("source", options.kafka), lambda: Session(config, "source"))
         self._admin: Admin | None = None
         if options.topics.pattern is not None:
-            self._admin = worker.connected(("source topics", key), lambda: Admin(config=config))
+            self._admin = worker.connected(("source topics", options.kafka), lambda: Admin(config=config))
 
     def _answer(self, work: Coroutine[Any, Any, T]) -> T:
         try:
