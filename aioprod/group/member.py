@@ -9,11 +9,13 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, Self
+from uuid import UUID, uuid4
 
 from aioprod.config import instantiate
 from aioprod.errors import AioprodError, BrokerError, ConfigError, ErrorCode, RequestTimedOutError, UsageError
 from aioprod.group.assignors import Assignor
 from aioprod.group.classic import ClassicMembership
+from aioprod.group.consumer import ConsumerMembership
 from aioprod.group.consumer import ConsumerMembership
 from aioprod.group.fetcher import Fetcher
 from aioprod.group.gate import Gate
@@ -140,6 +142,7 @@ class Member:
             self._failure = error
         finally:
             self._is_closing = True
+            self._gate.open()
             self._look_again()
 
     async def close(self, timeout: float = 30.0) -> None:
@@ -197,7 +200,7 @@ class Member:
         gate.is_waiting = True
         try:
             while True:
-                if gate.is_taken and not self._is_closing:
+                if gate.is_taken:
                     await gate.free()
                 if self._errors or self._is_closing:
                     self._end()

@@ -95,7 +95,12 @@ class Driver:
     def join_answered(self, code: int = 0, **fields: Any) -> None:
         """The answer to JoinGroup; as a follower of "boss", if nothing else is said."""
         self.asks(JoinGroupRequest)
-        given = {"generation_id": 1, "protocol_name": "cooperative-sticky", "leader": "boss", "member_id": "me"} | fields
+        given = {
+            "generation_id": 1,
+            "protocol_name": "cooperative-sticky",
+            "leader": "boss",
+            "member_id": "me",
+        } | fields
         self.member.answered(JoinGroupResponse(error_code=code, **given), self.now)
 
     def leads(self, others: dict[str, Subscription], generation: int = 1, **fields: Any) -> None:
