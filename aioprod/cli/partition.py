@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentTypeError
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from aioprod.cli.arguments import count_of
 from aioprod.console.frame import Parser
 from aioprod.console.tables import key_text
 from aioprod.errors import ConfigError
-from aioprod.routing.columns import rule_of
-from aioprod.routing.hashes import HASHES, partition_of
+from aioprod.routing.columns import Rule, rule_of
+from aioprod.routing.hashes import HASHES
 
 __all__ = ["main"]
 
@@ -26,15 +26,17 @@ def main(arguments: Sequence[str]) -> int:
     """Show where keys go, a line each; returns 0. What is wrong with the arguments ends the program with 2."""
     parser = _parser()
     given = parser.parse_args(arguments)
-    ways = {name: _way(name, given.partitions) for name in (HASHES if given.all else [given.partitioner])}
-    columns = list(ways) if given.all else ["partition"]
+    rules = [rule_of(name) for name in (HASHES if given.all else [given.partitioner])]
+    columns = HASHES if given.all else ["partition"]
     widths = [max(len(column), len(str(given.partitions - 1)), len(_ANY)) for column in columns]
     try:
         # What is on the command line is read before anything is shown.
         named = [key if key == _STDIN else _read(_bytes(key), given.hex) for key in given.keys]
         sys.stdout.write(_line(columns, widths, "key"))
         for key in _with_stdin(named, given.hex):
-            sys.stdout.write(_line([way(key) for way in ways.values()], widths, key_text(key, at_most=None)))
+            sys.stdout.write(
+                _line([_place(rule, key, given.partitions) for rule in rules], widths, key_text(key, at_most=None))
+            )
     except ArgumentTypeError as error:
         parser.error(f"argument KEY: {error}")
     return 0
@@ -45,14 +47,9 @@ def _bytes(argument: str) -> bytes:
     return argument.encode("utf-8", "surrogateescape")
 
 
-def _way(partitioner: str, count: int) -> Callable[[bytes], str]:
-    rule = rule_of(partitioner)
-
-    def partition(key: bytes) -> str:
-        is_hashed = rule.hashes_empty or key
-        return str(partition_of(rule.kind, key, 0, len(key), count)) if is_hashed else _ANY
-
-    return partition
+def _place(rule: Rule, key: bytes, count: int) -> str:
+    partition = rule.partition(key, count)
+    return _ANY if partition is None else str(partition)
 
 
 def _line(cells: Sequence[str], widths: Sequence[int], key: str) -> str:
