@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import subprocess
 import sys
 
@@ -114,6 +115,17 @@ def test_partitioners_that_look_at_no_key(capsys: pytest.CaptureFixture[str]) ->
     assert told.startswith(
         "aioprod partition: argument --partitioner: The partitioner 'round_robin' does not choose by"
     )
+
+
+def test_signs_that_stdout_cannot_hold_are_escaped() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-m", "aioprod.cli", "partition", "ключ", "--partitions", "1"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ | {"PYTHONIOENCODING": "ascii"},
+    )
+    assert ended.stdout.splitlines()[1:] == [r"        0  \u043a\u043b\u044e\u0447"]
 
 
 def test_bytes_that_are_no_text_come_as_they_were_typed() -> None:
