@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple, TypeVar
+from uuid import UUID
 
 from aioprod.cluster import PartitionInfo
 from aioprod.errors import AioprodError, BrokerConnectionError, ErrorCode, ProtocolError, RequestTimedOutError
@@ -133,6 +134,11 @@ class Admin(SessionUser):
     async def partitions(self, topic: str) -> list[PartitionInfo]:
         """The partitions of a topic by index, as the cluster describes them now."""
         return list(await self._session.partitions(topic))
+
+    async def topic_id(self, topic: str) -> UUID | None:
+        """Another one after a topic was deleted and created again; None where brokers don't tell (before 2.8)."""
+        await self._session.partitions(topic)
+        return self._session.client.metadata.cluster.topic_id(topic)
 
     @property
     def cluster_id(self) -> str | None:

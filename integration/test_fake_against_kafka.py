@@ -15,14 +15,15 @@ from tests.support.broker_scenarios import SCENARIOS, Scenario
 from tests.support.lab import open_lab
 from tests.support.random_requests import play
 
-OFTEN = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": 100}
-"""How often a broker looks for transactions that take too long, in place of every 10 seconds."""
+QUICK = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": 100, "group.min.session.timeout.ms": 10}
+"""How often a broker looks for transactions that take too long, in place of every 10 seconds; and how short the session
+of a group's member may be."""
 
 
 @pytest.fixture(scope="module", params=["4.3.0", "3.9.1"])
 def one_broker(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
     """One broker, in place of which nobody puts a fake one."""
-    with running_cluster(version=request.param, backend="local", **OFTEN) as cluster:
+    with running_cluster(version=request.param, backend="local", **QUICK) as cluster:
         yield cluster
 
 

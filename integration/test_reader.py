@@ -364,7 +364,7 @@ async def test_a_broker_that_stays_silent_is_given_up(mortal_cluster: KafkaClust
     await anext(records)
     began = time.monotonic()
     async with frozen(mortal_cluster, 1):
-        with pytest.raises(RequestTimedOutError, match=r"could not be read within 2 s .* partition 0: "):
+        with pytest.raises(RequestTimedOutError, match=r"could not be read within 2 s .*-0: "):
             await collect(records)
         assert time.monotonic() - began < 10
 

@@ -20,7 +20,7 @@ from aioprod.messages.negotiation import ByVersion
 from aioprod.net.client import Client
 from aioprod.wire.schema import Request, Response
 
-__all__ = ["Coordinator", "KeyType", "error_code_of"]
+__all__ = ["ELSEWHERE_OR_LATER", "Coordinator", "KeyType", "error_code_of"]
 
 ResponseT = TypeVar("ResponseT", bound=Response)
 KeyType: TypeAlias = Literal["group", "transaction"]
@@ -30,7 +30,8 @@ _SUBJECTS: Final[dict[KeyType, str]] = {"group": "group", "transaction": "transa
 _FIRST_WITH_MANY_KEYS: Final = 4
 
 _MOVED: Final = frozenset({ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR})
-_ELSEWHERE_OR_LATER: Final = _MOVED | {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+ELSEWHERE_OR_LATER: Final = _MOVED | {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+"""The codes that `Coordinator.request` acts on by itself."""
 _UNAUTHORIZED: Final = frozenset(
     {ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, ErrorCode.GROUP_AUTHORIZATION_FAILED}
 )
@@ -80,7 +81,7 @@ class Coordinator:
 
         Goes on, with `retry.backoff.ms`, when the coordinator is another broker, is loading, can't be reached or the
         answer is lost or can't be read: the request may be carried out more than once. `error_of` says where an answer
-        has its code; every code but those three (14, 15, 16) is left to the caller. Raises RequestTimedOutError with
+        has its code; every code but those of ELSEWHERE_OR_LATER is left to the caller. Raises RequestTimedOutError with
         what went wrong last, AuthorizationError or BrokerError when the cluster refuses to name the coordinator,
         UnsupportedVersionError, and UsageError when the client is closed.
         """
@@ -99,16 +100,20 @@ class Coordinator:
                 self._lost(node_id)
             else:
                 code = ErrorCode.of(error_of(response))
-                if code not in _ELSEWHERE_OR_LATER or not isinstance(code, ErrorCode):
+                if code not in ELSEWHERE_OR_LATER or not isinstance(code, ErrorCode):
                     return response
                 trouble = BrokerError(f"Broker {node_id} answered {code.name}.", code=code)
                 if code in _MOVED:
                     self._lost(node_id)
-            await asyncio.sleep(min(self._client.backoff_s(tries), max(0.0, deadline - self._client.now())))
+            await self.pause(tries, deadline)
             tries += 1
         last = "." if trouble is None else f": {trouble.message}"
         text = f"{message.NAME} was not answered by the coordinator of {self._subject} in time{last}"
         raise RequestTimedOutError(text) from trouble
+
+    async def pause(self, tries: int, deadline: float) -> None:
+        """Wait before the next try, after `tries` that failed; never beyond the deadline."""
+        await asyncio.sleep(min(self._client.backoff_s(tries), max(0.0, deadline - self._client.now())))
 
     def _lost(self, node_id: int | None) -> None:
         """That broker is no use; another request may have found a better one meanwhile."""

@@ -221,7 +221,7 @@ class TransactionSession(SessionUser):
         long: its hint names the tool for transactions that hang. Raises AuthorizationError, BrokerError.
         """
         coordinator = Coordinator(self._session.client, "group", group)
-        return await stable_offsets(self._session.client, coordinator, partitions, self._deadline())
+        return await stable_offsets(coordinator, partitions, self._deadline())
 
     async def standing(self, handle: TransactionHandle) -> Standing:
         """How the coordinator sees a transaction (KIP-664).

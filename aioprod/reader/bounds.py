@@ -44,7 +44,7 @@ class Selection:
             if unknown:
                 raise ConfigError(f"{name} names partition {unknown[0]}: topic {self.topic!r} has 0 to {count - 1}.")
         chosen = range(count) if self.partitions is None else self.partitions
-        latest = await look_up(session, self.topic, chosen, LATEST, isolation)
+        latest = await self._at(session, chosen, LATEST, isolation)
         starts = await self._offsets(session, self.start, EARLIEST, latest, isolation)
         ends = await self._offsets(session, self.end, LATEST, latest, isolation)
         await self._check_reached(session, {index: start for index, start in starts.items() if start > latest[index]})
@@ -63,14 +63,18 @@ class Selection:
         found = latest
         if timestamp != LATEST:
             silent = [index for index in latest if index not in given]
-            found = await look_up(session, self.topic, silent, timestamp, isolation)
+            found = await self._at(session, silent, timestamp, isolation)
         # Where all records are older than the time, that is after them.
         offsets = {index: given.get(index, found.get(index, -1)) for index in latest}
         return {index: latest[index] if offset < 0 else offset for index, offset in offsets.items()}
 
+    async def _at(self, session: Session, indexes: Iterable[int], timestamp: int, isolation: str) -> dict[int, int]:
+        wanted = {TopicPartition(self.topic, index): timestamp for index in indexes}
+        return {tp.partition: offset for tp, offset in (await look_up(session, wanted, isolation)).items()}
+
     async def _check_reached(self, session: Session, starts: Mapping[int, int]) -> None:
         """These starts are beyond the end that the isolation level knows: the log itself may have reached them."""
-        ends = await look_up(session, self.topic, tuple(starts), LATEST, "read_uncommitted")
+        ends = await self._at(session, starts, LATEST, "read_uncommitted")
         for index, start in starts.items():
             if start > ends[index]:
                 raise BrokerError(

@@ -6,24 +6,47 @@ import asyncio
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Final, NamedTuple
 from uuid import UUID
 
 from aioprod.cluster import Cluster
-from aioprod.errors import AioprodError, BrokerError, ErrorCode, ProtocolError
+from aioprod.errors import AioprodError, ErrorCode, ProtocolError
 from aioprod.messages import FetchRequest, FetchResponse
 from aioprod.messages.fetch import AbortedTransaction, FetchPartition, FetchTopic, PartitionData
 from aioprod.reader.leaders import LeaderRequests, Wanted
 from aioprod.reader.settings import ReaderConfig
 from aioprod.records import Compression, ControlType, ParsedBatch, ParsedRecord, decompress, parse_batches
 from aioprod.records.layout import CODEC_MASK
-from aioprod.types import TopicPartition
+from aioprod.types import ConsumedRecord, TopicPartition
+from aioprod.wire.frame import FRAME_SIZE_MAX
 from aioprod.wire.schema import ZERO_UUID
 
-__all__ = ["FetchByName", "FetchedBatch", "Fetching", "Position", "naming", "unpacked"]
+__all__ = [
+    "ENDLESS",
+    "FetchByName",
+    "FetchedBatch",
+    "Fetching",
+    "Position",
+    "answer_size_max",
+    "naming",
+    "out_of_range",
+    "unpacked",
+]
+
+ENDLESS: Final = 2**63 - 1
+"""The `end` of a partition that is read for as long as records come."""
 
 _LARGE: Final = 128 * 1024
 """Compressed bytes from which on a batch is decompressed in a worker thread: on the loop that could take over 10 ms."""
+
+_ANSWER_OVERHEAD: Final = 1_000_000
+"""Room for what an answer holds beside records: offsets and errors by partition, aborted transactions."""
+
+
+def answer_size_max(config: ReaderConfig) -> int:
+    """The longest answer that may come, for the `frame_size_max` of a `Session` that fetches."""
+    return max(FRAME_SIZE_MAX, config.fetch_max_bytes + _ANSWER_OVERHEAD)
 
 
 class FetchByName(FetchRequest):
@@ -38,16 +61,23 @@ class FetchByName(FetchRequest):
 class Position(Wanted):
     """How far a partition was read: `offset` is the next one, `end` the one after the last that is wanted.
 
-    `turn` counts up with each answer that brought something: who got least is asked for first.
+    `topic_id` says which topic of that name it is, None where the cluster has no ids. `turn` counts up with each answer
+    that brought something: who got least is asked for first.
     """
 
     offset: int
     end: int
+    topic_id: UUID | None = None
     turn: int = 0
 
     @property
     def is_done(self) -> bool:
         return self.offset >= self.end
+
+    def is_replaced(self, cluster: Cluster) -> bool:
+        """Whether the topic was deleted and created again: what comes now has nothing to do with what was."""
+        topic_id = cluster.topic_id(self.tp.topic)
+        return self.topic_id is not None and topic_id is not None and topic_id != self.topic_id
 
 
 class FetchedBatch(NamedTuple):
@@ -61,6 +91,11 @@ class FetchedBatch(NamedTuple):
     start: int
     end: int
 
+    @property
+    def is_large(self) -> bool:
+        """Whether to unpack it takes long."""
+        return self.batch.codec != Compression.NONE and self.batch.size >= _LARGE
+
     def records(self) -> Iterator[ParsedRecord]:
         """The records that are wanted; raises CorruptRecordError as `ParsedBatch.records` does."""
         with naming(self.tp):
@@ -68,60 +103,65 @@ class FetchedBatch(NamedTuple):
                 if self.start <= record.offset < self.end:
                     yield record
 
+    def consumed(self) -> Iterator[ConsumedRecord]:
+        """The same as a user is given them."""
+        topic, partition = self.tp
+        start, end = self.start, self.end
+        with naming(self.tp):
+            for offset, timestamp, key, value, headers in self.batch.records():
+                if start <= offset < end:
+                    yield ConsumedRecord(topic, partition, offset, key, value, headers, timestamp)
+
 
 async def unpacked(fetched: FetchedBatch) -> FetchedBatch:
     """The same batch, uncompressed if it is so large that this needs a worker thread; raises CorruptRecordError."""
-    batch = fetched.batch
-    if batch.codec == Compression.NONE or batch.size < _LARGE:
+    if not fetched.is_large:
         return fetched
+    batch = fetched.batch
     with naming(fetched.tp):
         data = await asyncio.to_thread(decompress, batch.codec, batch.payload, batch.decompressed_max)
     return fetched._replace(batch=replace(batch, attributes=batch.attributes & ~CODEC_MASK, payload=memoryview(data)))
 
 
 class Fetching:
-    """One reading of a topic: makes its Fetch requests, and takes their answers.
+    """One reading of any partitions: makes its Fetch requests, and takes their answers."""
 
-    `topic_id` is None where the cluster has none. Raises BrokerError when another topic of that name takes its place.
-    """
-
-    def __init__(self, topic: str, topic_id: UUID | None, isolation_level: int, config: ReaderConfig) -> None:
-        self._topic = topic
-        self._topic_id = topic_id
+    def __init__(self, isolation_level: int, config: ReaderConfig) -> None:
         self._isolation_level = isolation_level
         self._config = config
         self._turns = 0
 
     def request(self, positions: Sequence[Position], cluster: Cluster) -> FetchRequest:
-        """A request without a fetch session (KIP-227) for some partitions of one leader."""
-        self._check_same(cluster)
-        rows = [
-            FetchPartition(
-                partition=one.tp.partition,
-                current_leader_epoch=cluster.leader_epoch(one.tp),
-                fetch_offset=one.offset,
-                partition_max_bytes=self._config.max_partition_fetch_bytes,
+        """A request without a fetch session (KIP-227) for some partitions of one leader.
+
+        Those come first that got least, as far as it takes to name a topic again and again.
+        """
+        topics = [
+            FetchTopic(
+                topic=topic,
+                topic_id=topic_id or ZERO_UUID,
+                partitions=tuple(
+                    FetchPartition(
+                        partition=one.tp.partition,
+                        current_leader_epoch=cluster.leader_epoch(one.tp),
+                        fetch_offset=one.offset,
+                        partition_max_bytes=self._config.max_partition_fetch_bytes,
+                    )
+                    for one in some
+                ),
             )
-            for one in sorted(positions, key=lambda one: one.turn)
+            for (topic, topic_id), some in groupby(
+                sorted(positions, key=lambda one: one.turn), key=lambda one: (one.tp.topic, one.topic_id)
+            )
         ]
-        topic = FetchTopic(topic=self._topic, topic_id=self._topic_id or ZERO_UUID, partitions=tuple(rows))
-        kind = FetchByName if self._topic_id is None else FetchRequest
+        kind = FetchRequest if all(one.topic_id is not None for one in positions) else FetchByName
         return kind(
             max_wait_ms=self._config.fetch_max_wait_ms,
             min_bytes=1,
             max_bytes=self._config.fetch_max_bytes,
             isolation_level=self._isolation_level,
-            topics=(topic,),
+            topics=tuple(topics),
         )
-
-    def _check_same(self, cluster: Cluster) -> None:
-        topic_id = cluster.topic_id(self._topic)
-        if self._topic_id is not None and topic_id is not None and topic_id != self._topic_id:
-            raise BrokerError(
-                f"Topic {self._topic!r} was deleted and created again while it was read.",
-                code=ErrorCode.INCONSISTENT_TOPIC_ID,
-                hint="What was read up to here belongs to the topic that is gone.",
-            )
 
     def take(
         self, leaders: LeaderRequests[Position, FetchResponse], asked: Sequence[Position], answer: FetchResponse
@@ -130,10 +170,12 @@ class Fetching:
 
         Raises what `LeaderRequests.refused` and `parse_batches` raise.
         """
-        rows = {row.partition_index: row for topic in answer.responses for row in topic.partitions}
+        rows = _rows(asked, answer)
         silent: list[Position] = []
         for one in asked:
-            row = rows.get(one.tp.partition)
+            if one.is_done:
+                continue
+            row = rows.get(one.tp)
             code = ErrorCode.of(answer.error_code if row is None else row.error_code)
             if code != ErrorCode.NONE:
                 leaders.refused(one, code)
@@ -141,17 +183,22 @@ class Fetching:
                 leaders.left_out(one)
             else:
                 before = one.offset
-                yield from self._visible(one, row)
-                if one.offset == before:
+                try:
+                    yield from self._visible(one, row)
+                except ProtocolError as error:
+                    leaders.again(one, error)
+                    raise
+                if one.offset == before and one.end < ENDLESS:
                     silent.append(one)
-                else:
+                    continue
+                if one.offset > before:
                     self._turns += 1
                     one.turn = self._turns
-                    leaders.advanced(one)
+                leaders.advanced(one)
         if len(silent) == len(asked):
             # Else the size limit of the answer may be why the others got nothing: they are asked for again at once.
             for one in silent:
-                leaders.again(one, _silence(one, rows[one.tp.partition]))
+                leaders.again(one, _silence(one, rows[one.tp]))
 
     def _visible(self, one: Position, row: PartitionData) -> Iterator[FetchedBatch]:
         hidden = _Hidden(row.aborted_transactions or ())
@@ -164,6 +211,22 @@ class Fetching:
                     yield FetchedBatch(one.tp, batch, start, one.end)
                 if one.is_done:
                     return
+
+
+def _rows(asked: Sequence[Position], answer: FetchResponse) -> dict[TopicPartition, PartitionData]:
+    """What an answer says of each partition; up to version 12 it names topics, from then on it has their ids."""
+    names = {one.topic_id: one.tp.topic for one in asked}
+    return {
+        TopicPartition(topic.topic or names.get(topic.topic_id, ""), row.partition_index): row
+        for topic in answer.responses
+        for row in topic.partitions
+    }
+
+
+def out_of_range(asked: Sequence[Position], answer: FetchResponse) -> list[Position]:
+    """Those whose log does not have their offset: retention has removed it, or it was never reached."""
+    rows = _rows(asked, answer)
+    return [one for one in asked if one.tp in rows and rows[one.tp].error_code == ErrorCode.OFFSET_OUT_OF_RANGE]
 
 
 class _Hidden:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -24,10 +23,10 @@ from aioprod.messages.offset_fetch import (
     OffsetFetchResponsePartition,
     OffsetFetchResponsePartitions,
 )
-from aioprod.net import Client, Coordinator
+from aioprod.net import Coordinator
 from aioprod.types import OffsetAndMetadata, TopicPartition
 
-__all__ = ["FIRST_STABLE", "stable_offsets"]
+__all__ = ["FIRST_STABLE", "group_refusal", "stable_offsets"]
 
 FIRST_STABLE: Final = 7
 _FIRST_WITH_GROUPS: Final = 8
@@ -38,20 +37,20 @@ _Row = OffsetFetchResponsePartition | OffsetFetchResponsePartitions
 
 
 async def stable_offsets(
-    client: Client, coordinator: Coordinator, partitions: Iterable[TopicPartition], deadline: float
+    coordinator: Coordinator, partitions: Iterable[TopicPartition], deadline: float, *, may_be_old: bool = False
 ) -> dict[TopicPartition, OffsetAndMetadata | None]:
     """What the group of `coordinator` has committed for each partition, None for nothing.
 
     While a transaction may still change it that is asked again, until `deadline` (monotonic seconds). Raises
     RequestTimedOutError then, which names the tool to end transactions that hang, AuthorizationError, BrokerError, and
-    UnsupportedVersionError for brokers before 2.5.
+    UnsupportedVersionError for brokers before 2.5, which can't tell, unless they `may_be_old`.
     """
     wanted = list(dict.fromkeys(partitions))
     tries = 0
     unstable: list[TopicPartition] = []
     while True:
         request = ByVersion(
-            OffsetFetchRequest, lambda version: _request(coordinator.key, wanted, version), _LAST_WITH_NAMES
+            OffsetFetchRequest, lambda version: _request(coordinator.key, wanted, version, may_be_old), _LAST_WITH_NAMES
         )
         try:
             answer = await coordinator.request(request, deadline=deadline, error_of=_code_of)
@@ -61,12 +60,13 @@ async def stable_offsets(
         unstable = [place for place in wanted if found[place].error_code == ErrorCode.UNSTABLE_OFFSET_COMMIT]
         if not unstable:
             return {place: _offset(found[place], place, coordinator.key) for place in wanted}
-        await asyncio.sleep(min(client.backoff_s(tries), max(0.0, deadline - client.now())))
+        await coordinator.pause(tries, deadline)
         tries += 1
 
 
-def _request(group: str, wanted: Sequence[TopicPartition], version: int) -> OffsetFetchRequest:
-    if version < FIRST_STABLE:
+def _request(group: str, wanted: Sequence[TopicPartition], version: int, may_be_old: bool) -> OffsetFetchRequest:
+    is_stable = version >= FIRST_STABLE
+    if not is_stable and not may_be_old:
         raise UnsupportedVersionError(
             "The brokers are older than 2.5: they can't tell whether an offset may still be changed by a transaction."
         )
@@ -75,7 +75,7 @@ def _request(group: str, wanted: Sequence[TopicPartition], version: int) -> Offs
         topics.setdefault(topic, []).append(index)
     if version < _FIRST_WITH_GROUPS:
         rows = [OffsetFetchRequestTopic(name=name, partition_indexes=tuple(which)) for name, which in topics.items()]
-        return OffsetFetchRequest(group_id=group, topics=tuple(rows), require_stable=True)
+        return OffsetFetchRequest(group_id=group, topics=tuple(rows), require_stable=is_stable)
     named = [OffsetFetchRequestTopics(name=name, partition_indexes=tuple(which)) for name, which in topics.items()]
     return OffsetFetchRequest(
         groups=(OffsetFetchRequestGroup(group_id=group, topics=tuple(named)),), require_stable=True
@@ -97,7 +97,7 @@ class _Found(dict[TopicPartition, _Row]):
 def _read(answer: OffsetFetchResponse, group: str) -> _Found:
     code = ErrorCode.of(_code_of(answer))
     if code != ErrorCode.NONE:
-        raise _refused(f"The offsets of group {group!r} can't be had", code, group)
+        raise group_refusal(f"The offsets of group {group!r} can't be had", code, group)
     topics = answer.groups[0].topics if answer.groups else answer.topics
     return _Found(
         {TopicPartition(topic.name, row.partition_index): row for topic in topics for row in topic.partitions}
@@ -108,18 +108,19 @@ def _offset(row: _Row, place: TopicPartition, group: str) -> OffsetAndMetadata |
     code = ErrorCode.of(row.error_code)
     if code != ErrorCode.NONE:
         what = f"The offset of group {group!r} for {place.topic}-{place.partition} can't be had"
-        raise _refused(what, code, place.topic if code == ErrorCode.TOPIC_AUTHORIZATION_FAILED else group)
+        raise group_refusal(what, code, place.topic if code == ErrorCode.TOPIC_AUTHORIZATION_FAILED else group)
     if row.committed_offset < 0:
         return None
     return OffsetAndMetadata(row.committed_offset, row.metadata or "")
 
 
-def _refused(what: str, code: ErrorCode | int, resource: str) -> AioprodError:
+def group_refusal(what: str, code: ErrorCode | int, resource: str, hint: str | None = None) -> AioprodError:
+    """The error for `what` (a sentence without its stop) that the coordinator of a group answered with `code`."""
     name = code.name if isinstance(code, ErrorCode) else f"error {code}"
     text = f"{what}: its coordinator answered {name}."
     if code in _UNAUTHORIZED:
         return AuthorizationError(text, resource=resource, hint="Allow this client to read (ACLs READ and DESCRIBE).")
-    return BrokerError(text, code=code)
+    return BrokerError(text, code=code, hint=hint)
 
 
 def _unstable(group: str, places: Sequence[TopicPartition]) -> RequestTimedOutError:

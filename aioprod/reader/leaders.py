@@ -1,10 +1,10 @@
-"""Asking the leaders of a topic's partitions: again where that may help, elsewhere when they move, with a bound."""
+"""Asking the leaders of partitions: again where that may help, elsewhere when they move, with a bound."""
 
 from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Generic, NamedTuple, Self, TypeVar
@@ -17,6 +17,7 @@ from aioprod.errors import (
     ErrorCode,
     ProtocolError,
     RequestTimedOutError,
+    UnknownTopicError,
 )
 from aioprod.reader.refusals import refusal
 from aioprod.reader.session import Session
@@ -66,25 +67,27 @@ class _Ask(NamedTuple, Generic[WantedT, ResponseT]):
 class LeaderRequests(Generic[WantedT, ResponseT]):
     """Asks each leader for all of its partitions that are wanted, one request at a time; an async context manager.
 
-    All partitions are of `topic`. `build` makes the request for some of them; `purpose` completes the sentence "Topic
-    'x' could not be ...". A broker is asked again only by the next call of `next`, so there is never more than one
-    answer of it. Whoever takes an answer tells for each partition what came of it: `advanced`, `again`, `refused`.
+    `wanted` may change between the calls, and while one waits: tell it by `Session.notify`. What is done when its
+    answer comes is of no interest any more. `build` makes the request for some of them; `purpose` completes the
+    sentence "Topic 'x' could not be ...". A broker is asked again only by the next call of `next`, so there is never
+    more than one answer of it. Whoever takes an answer tells for each partition what came of it: `advanced`, `again`,
+    `refused`. One that is `patient` goes on for as long as it takes, also where a topic does not exist.
     """
 
     def __init__(
         self,
         session: Session,
-        topic: str,
-        wanted: Sequence[WantedT],
+        wanted: Collection[WantedT],
         build: Callable[[Sequence[WantedT]], Request[ResponseT]],
         *,
         purpose: str,
+        patient: bool = False,
     ) -> None:
         self._session = session
-        self._topic = topic
         self._wanted = wanted
         self._build = build
         self._purpose = purpose
+        self._patient = patient
         self._asks: dict[int, _Ask[WantedT, ResponseT]] = {}
         self._tasks: set[asyncio.Task[ResponseT]] = set()
         self._waited_s = 0.0
@@ -95,6 +98,10 @@ class LeaderRequests(Generic[WantedT, ResponseT]):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Give up the requests on their way."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -102,8 +109,9 @@ class LeaderRequests(Generic[WantedT, ResponseT]):
     async def next(self) -> tuple[Sequence[WantedT], ResponseT] | None:
         """The next answer, with the partitions that were asked for; None when nothing is wanted any more.
 
-        Raises RequestTimedOutError when `default.api.timeout.ms` was spent waiting without any partition getting on,
-        UnknownTopicError or AuthorizationError when the topic is gone, and what else `Client.request` raises.
+        A call that is cancelled loses no answer. Raises RequestTimedOutError when `default.api.timeout.ms` was spent
+        waiting without any partition getting on, UnknownTopicError or AuthorizationError when a topic is gone, and
+        what else `Client.request` raises.
         """
         while unfinished := [one for one in self._wanted if not one.is_done]:
             # One time for all: what is not due when requests are made must still be ahead when the wait is measured.
@@ -118,7 +126,7 @@ class LeaderRequests(Generic[WantedT, ResponseT]):
             try:
                 return wanted, task.result()
             except BrokerConnectionError as error:
-                self._session.client.metadata.request_update(self._session.clock(), self._topic)
+                self._describe_anew(wanted)
                 for one in wanted:
                     self.again(one, error)
         return None
@@ -138,13 +146,15 @@ class LeaderRequests(Generic[WantedT, ResponseT]):
         one.trouble = trouble
 
     def refused(self, one: WantedT, code: ErrorCode | int) -> None:
-        """The leader answered with an error: ask again if it may pass, else raise what it means."""
-        if not isinstance(code, ErrorCode) or not code.retriable:
+        """The leader answered with an error: raise what it means unless it may pass; to ask again is no harm."""
+        name = code.name if isinstance(code, ErrorCode) else f"error {code}"
+        self.again(one, BrokerError(f"its leader answered {name}.", code=code))
+        may_pass = self._patient and code == ErrorCode.UNKNOWN_SERVER_ERROR
+        if not isinstance(code, ErrorCode) or not (code.retriable or may_pass):
             what = f"Partition {one.tp.partition} of topic {one.tp.topic!r} could not be {self._purpose}"
             raise refusal(what, one.tp.topic, code)
         if code.refreshes_metadata:
-            self._session.client.metadata.request_update(self._session.clock(), self._topic)
-        self.again(one, BrokerError(f"its leader answered {code.name}.", code=code))
+            self._describe_anew([one])
 
     def left_out(self, one: WantedT) -> None:
         """The answer says nothing of the partition."""
@@ -154,7 +164,8 @@ class LeaderRequests(Generic[WantedT, ResponseT]):
 
     def _ask(self, unfinished: Sequence[WantedT], now: float) -> None:
         client = self._session.client
-        client.metadata.touch(self._topic, now)
+        for topic in _topics(unfinished):
+            client.metadata.touch(topic, now)
         client.wake()
         cluster = client.metadata.cluster
         by_leader: dict[int, list[WantedT]] = {}
@@ -181,16 +192,17 @@ class LeaderRequests(Generic[WantedT, ResponseT]):
         """Don't wait for a broker that may be dead when all that it was asked for is led by others now."""
         cluster = self._session.client.metadata.cluster
         for node_id, ask in list(self._asks.items()):
-            leaders = [cluster.leader_for(one.tp) for one in ask.wanted]
+            leaders = [cluster.leader_for(one.tp) for one in ask.wanted if not one.is_done]
             if not ask.task.done() and all(leader is not None and leader.id != node_id for leader in leaders):
                 ask.task.cancel()
                 self._forget(node_id)
 
     async def _wait(self, unfinished: Sequence[WantedT], now: float) -> None:
-        error = topic_refusal(self._session.client.metadata, self._topic, now, to_write=False)
-        if error is not None:
-            raise error
-        left_s = self._session.timeout_s - self._waited_s
+        for topic in _topics(unfinished):
+            error = topic_refusal(self._session.client.metadata, topic, now, to_write=False)
+            if error is not None and not (self._patient and isinstance(error, UnknownTopicError)):
+                raise error
+        left_s = math.inf if self._patient else self._session.timeout_s - self._waited_s
         if left_s <= 0.0:
             raise self._gave_up(unfinished)
         due = min((one.retry_at for one in unfinished if one.retry_at > now), default=math.inf)
@@ -199,23 +211,34 @@ class LeaderRequests(Generic[WantedT, ResponseT]):
         waited_s = self._session.clock() - now
         self._waited_s += waited_s
         if waited_s >= _DOUBT_S:
-            self._session.client.metadata.request_update(self._session.clock(), self._topic)
+            self._describe_anew(unfinished)
+
+    def _describe_anew(self, some: Iterable[Wanted]) -> None:
+        for topic in _topics(some):
+            self._session.client.metadata.request_update(self._session.clock(), topic)
 
     def _gave_up(self, unfinished: Sequence[WantedT]) -> AioprodError:
         cluster = self._session.client.metadata.cluster
+        topics = sorted(_topics(unfinished))
         reasons = []
         for one in unfinished[:_NAMED_MAX]:
+            named = f"{one.tp.topic}-{one.tp.partition}"
             if cluster.leader_for(one.tp) is None:
-                reasons.append(f"partition {one.tp.partition} has no leader")
+                reasons.append(f"{named} has no leader")
             elif one.trouble is not None:
-                reasons.append(f"partition {one.tp.partition}: {one.trouble.message.rstrip('.')}")
+                reasons.append(f"{named}: {one.trouble.message.rstrip('.')}")
             else:
-                reasons.append(f"partition {one.tp.partition}: its leader has not answered")
+                reasons.append(f"{named}: its leader has not answered")
         if len(unfinished) > _NAMED_MAX:
             reasons.append(f"and {len(unfinished) - _NAMED_MAX} partitions more")
+        what = f"Topic {topics[0]!r}" if len(topics) == 1 else f"Topics {', '.join(map(repr, topics[:_NAMED_MAX]))}"
         error = RequestTimedOutError(
-            f"Topic {self._topic!r} could not be {self._purpose} within {self._session.timeout_s:g} s "
-            f"(default.api.timeout.ms): {'; '.join(reasons)}."
+            f"{what} could not be {self._purpose} within {self._session.timeout_s:g} s (default.api.timeout.ms): "
+            f"{'; '.join(reasons)}."
         )
         error.__cause__ = next((one.trouble for one in unfinished if one.trouble is not None), None)
         return error
+
+
+def _topics(some: Iterable[Wanted]) -> set[str]:
+    return {one.tp.topic for one in some}

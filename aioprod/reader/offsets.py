@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
@@ -15,7 +15,7 @@ from aioprod.reader.session import Session
 from aioprod.reader.settings import ISOLATION_LEVELS
 from aioprod.types import Timestamp, TopicPartition
 
-__all__ = ["EARLIEST", "LATEST", "At", "look_up", "timestamp_of", "topic_offsets"]
+__all__ = ["EARLIEST", "LATEST", "At", "Lookup", "Lookups", "look_up", "timestamp_of", "topic_offsets"]
 
 At: TypeAlias = Literal["earliest", "latest"] | Timestamp
 """The start of a log, its end, or the first record that is not older than a time."""
@@ -40,12 +40,65 @@ def timestamp_of(what: str, at: object) -> int:
 
 
 @dataclass(slots=True, eq=False)
-class _Lookup(Wanted):
+class Lookup(Wanted):
+    """A partition whose `offset` at `timestamp` (ms, EARLIEST or LATEST) is wanted: -1 where all records are older."""
+
+    timestamp: int = LATEST
     offset: int | None = None
 
     @property
     def is_done(self) -> bool:
         return self.offset is not None
+
+
+class Lookups(LeaderRequests[Lookup, ListOffsetsResponse]):
+    """Looks offsets up, those of each leader in one request.
+
+    Under read_committed a partition ends at its last stable offset, where the first open transaction begins.
+    """
+
+    def __init__(self, session: Session, wanted: Collection[Lookup], isolation: str, *, patient: bool = False) -> None:
+        super().__init__(session, wanted, self._request, purpose="asked for its offsets", patient=patient)
+        self._isolation_level = ISOLATION_LEVELS[isolation]
+
+    def _request(self, lookups: Sequence[Lookup]) -> ListOffsetsRequest:
+        cluster = self._session.client.metadata.cluster
+        topics: dict[str, list[ListOffsetsPartition]] = {}
+        for one in lookups:
+            row = ListOffsetsPartition(
+                partition_index=one.tp.partition,
+                current_leader_epoch=cluster.leader_epoch(one.tp),
+                timestamp=one.timestamp,
+            )
+            topics.setdefault(one.tp.topic, []).append(row)
+        return ListOffsetsRequest(
+            replica_id=-1,
+            isolation_level=self._isolation_level,
+            topics=tuple(ListOffsetsTopic(name=name, partitions=tuple(rows)) for name, rows in topics.items()),
+            timeout_ms=self._session.config.request_timeout_ms,
+        )
+
+    async def found(self) -> list[Lookup] | None:
+        """Those that the next answer finds, maybe none; None at the end. Raises what `next` and `refused` raise."""
+        answered = await self.next()
+        if answered is None:
+            return None
+        asked, answer = answered
+        rows = {
+            TopicPartition(topic.name, row.partition_index): row for topic in answer.topics for row in topic.partitions
+        }
+        done: list[Lookup] = []
+        for one in asked:
+            row = rows.get(one.tp)
+            if row is None:
+                self.left_out(one)
+            elif row.error_code != ErrorCode.NONE:
+                self.refused(one, ErrorCode.of(row.error_code))
+            else:
+                one.offset = row.offset
+                self.advanced(one)
+                done.append(one)
+        return done
 
 
 async def topic_offsets(session: Session, topic: str, at: object, isolation: str) -> dict[TopicPartition, int]:
@@ -54,54 +107,19 @@ async def topic_offsets(session: Session, topic: str, at: object, isolation: str
     Raises ConfigError, and what `Session.partitions` and `look_up` raise.
     """
     timestamp = timestamp_of("at", at)
-    partitions = range(len(await session.partitions(topic)))
-    found = await look_up(session, topic, partitions, timestamp, isolation)
-    older = [partition for partition, offset in found.items() if offset < 0]
-    found |= await look_up(session, topic, older, LATEST, isolation)
-    return {TopicPartition(topic, partition): offset for partition, offset in found.items()}
+    partitions = [TopicPartition(topic, info.partition) for info in await session.partitions(topic)]
+    found = await look_up(session, dict.fromkeys(partitions, timestamp), isolation)
+    older = [tp for tp, offset in found.items() if offset < 0]
+    return found | await look_up(session, dict.fromkeys(older, LATEST), isolation)
 
 
-async def look_up(
-    session: Session, topic: str, partitions: Sequence[int], timestamp: int, isolation: str
-) -> dict[int, int]:
-    """The offset of each partition at `timestamp` (ms, EARLIEST or LATEST), -1 where all records are older.
+async def look_up(session: Session, at: Mapping[TopicPartition, int], isolation: str) -> dict[TopicPartition, int]:
+    """The offset of each partition at its timestamp (ms, EARLIEST or LATEST), -1 where all records are older.
 
-    Under read_committed a partition ends at its last stable offset, where the first open transaction begins. Raises
-    what `LeaderRequests.next` and `LeaderRequests.refused` raise.
+    Raises what `Lookups.found` raises.
     """
-
-    def request(lookups: Sequence[_Lookup]) -> ListOffsetsRequest:
-        cluster = session.client.metadata.cluster
-        rows = [
-            ListOffsetsPartition(
-                partition_index=one.tp.partition, current_leader_epoch=cluster.leader_epoch(one.tp), timestamp=timestamp
-            )
-            for one in lookups
-        ]
-        return ListOffsetsRequest(
-            replica_id=-1,
-            isolation_level=ISOLATION_LEVELS[isolation],
-            topics=(ListOffsetsTopic(name=topic, partitions=tuple(rows)),),
-            timeout_ms=session.config.request_timeout_ms,
-        )
-
-    lookups = [_Lookup(TopicPartition(topic, partition)) for partition in partitions]
-    async with LeaderRequests(session, topic, lookups, request, purpose="asked for its offsets") as leaders:
-        while (answer := await leaders.next()) is not None:
-            _take(leaders, *answer)
-    return {one.tp.partition: one.offset for one in lookups if one.offset is not None}
-
-
-def _take(
-    leaders: LeaderRequests[_Lookup, ListOffsetsResponse], asked: Sequence[_Lookup], answer: ListOffsetsResponse
-) -> None:
-    rows = {row.partition_index: row for topic in answer.topics for row in topic.partitions}
-    for one in asked:
-        row = rows.get(one.tp.partition)
-        if row is None:
-            leaders.left_out(one)
-        elif row.error_code != ErrorCode.NONE:
-            leaders.refused(one, ErrorCode.of(row.error_code))
-        else:
-            one.offset = row.offset
-            leaders.advanced(one)
+    lookups = [Lookup(tp, timestamp=timestamp) for tp, timestamp in at.items()]
+    async with Lookups(session, lookups, isolation) as asking:
+        while await asking.found() is not None:
+            pass
+    return {one.tp: one.offset for one in lookups if one.offset is not None}

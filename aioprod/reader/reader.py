@@ -5,29 +5,24 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack, aclosing
-from dataclasses import replace
 from typing import Any, Final
 from uuid import UUID
 
-from aioprod.config import instantiate
-from aioprod.errors import BrokerError, ConfigError, ErrorCode, SerializationError
+from aioprod.cluster import Cluster
+from aioprod.errors import BrokerError, ErrorCode
 from aioprod.messages import FetchRequest, FetchResponse
 from aioprod.reader.bounds import Bound, Selection
-from aioprod.reader.fetching import FetchedBatch, Fetching, Position, unpacked
+from aioprod.reader.deserializing import Deserializers
+from aioprod.reader.fetching import FetchedBatch, Fetching, Position, answer_size_max, out_of_range, unpacked
 from aioprod.reader.leaders import LeaderRequests
 from aioprod.reader.offsets import EARLIEST, LATEST, At, look_up, topic_offsets
 from aioprod.reader.session import Session, SessionUser
-from aioprod.reader.settings import ISOLATION_LEVELS, ReaderConfig
-from aioprod.serializers import Deserializer
+from aioprod.reader.settings import ReaderConfig, isolation_level
 from aioprod.types import ConsumedRecord, TopicPartition
-from aioprod.wire.frame import FRAME_SIZE_MAX
 
-__all__ = ["Reader", "read"]
+__all__ = ["SLICE_S", "Reader", "read"]
 
-_ANSWER_OVERHEAD: Final = 1_000_000
-"""Room for what an answer holds beside records: offsets and errors by partition, aborted transactions."""
-
-_SLICE_S: Final = 0.005
+SLICE_S: Final = 0.005
 """After so long without a turn the event loop gets one: decoding records does not wait for anything by itself."""
 
 
@@ -53,27 +48,17 @@ class Reader(SessionUser):
         if bootstrap_servers is not None:
             options["bootstrap_servers"] = bootstrap_servers
         self.config = ReaderConfig.from_options(**options) if config is None else config.replace(**options)
-        if isolation not in ISOLATION_LEVELS:
-            raise ConfigError(f"isolation is {isolation!r}: it must be one of {', '.join(ISOLATION_LEVELS)}.")
+        self._isolation_level = isolation_level(isolation)
         self._isolation = isolation
-        self._key_deserializer = self._deserializer(key_deserializer, is_key=True)
-        self._value_deserializer = self._deserializer(value_deserializer, is_key=False)
-        frame_size_max = max(FRAME_SIZE_MAX, self.config.fetch_max_bytes + _ANSWER_OVERHEAD)
-        self._session = Session(self.config, "reader", frame_size_max=frame_size_max)
-
-    def _deserializer(self, given: Any, *, is_key: bool) -> Deserializer | None:
-        if given is None:
-            return None
-        return Deserializer(instantiate(given, "deserializer", self.config, is_key=is_key), is_key=is_key)
+        self._deserializers = Deserializers(self.config, key_deserializer, value_deserializer)
+        self._session = Session(self.config, "reader", frame_size_max=answer_size_max(self.config))
 
     # --- life
 
     async def close(self) -> None:
         """Close all connections; iterators that are not at their end raise UsageError from then on."""
         await super().close()
-        for deserializer in (self._key_deserializer, self._value_deserializer):
-            if deserializer is not None:
-                deserializer.close()
+        self._deserializers.close()
 
     # --- reading
 
@@ -111,7 +96,8 @@ class Reader(SessionUser):
         if topic_id is None:
             await self._session.partitions(tp.topic)
             topic_id = self._session.client.metadata.cluster.topic_id(tp.topic)
-        async with aclosing(self._answers(tp.topic, topic_id, [Position(tp=tp, offset=start, end=end)])) as answers:
+        position = Position(tp=tp, offset=start, end=end, topic_id=topic_id)
+        async with aclosing(self._answers([position])) as answers:
             async for taken in answers:
                 if answer := list(taken):
                     yield answer
@@ -125,32 +111,19 @@ class Reader(SessionUser):
 
     async def _records(self, selection: Selection, *, owned: bool = False) -> AsyncGenerator[ConsumedRecord, None]:
         """`owned`: this reader lives as long as this iterator."""
-        is_plain = self._key_deserializer is None and self._value_deserializer is None
+        is_plain = self._deserializers.is_plain
         clock = self._session.clock
         async with AsyncExitStack() as stack:
             if owned:
                 await stack.enter_async_context(self)
             batches = await stack.enter_async_context(aclosing(self._batches(selection)))
-            slice_end = clock() + _SLICE_S
+            slice_end = clock() + SLICE_S
             async for fetched in batches:
-                topic, partition = fetched.tp
-                for offset, timestamp, key, value, headers in (await unpacked(fetched)).records():
+                for record in (await unpacked(fetched)).consumed():
                     if clock() >= slice_end:
                         await asyncio.sleep(0)
-                        slice_end = clock() + _SLICE_S
-                    record = ConsumedRecord(topic, partition, offset, key, value, headers, timestamp)
-                    yield record if is_plain else await self._deserialized(record)
-
-    async def _deserialized(self, record: ConsumedRecord) -> ConsumedRecord:
-        try:
-            return replace(
-                record,
-                key=await _applied(self._key_deserializer, record, record.key),
-                value=await _applied(self._value_deserializer, record, record.value),
-            )
-        except SerializationError as error:
-            text = f"Offset {record.offset} of partition {record.partition}: {error.message}"
-            raise SerializationError(text, hint=error.hint) from error
+                        slice_end = clock() + SLICE_S
+                    yield record if is_plain else await self._deserializers.applied(record)
 
     async def _batches(self, selection: Selection) -> AsyncGenerator[FetchedBatch, None]:
         session, topic = self._session, selection.topic
@@ -159,25 +132,26 @@ class Reader(SessionUser):
         topic_id = session.client.metadata.cluster.topic_id(topic)
         bounds = await selection.resolve(session, len(partitions), self._isolation)
         positions = [
-            Position(tp=TopicPartition(topic, partition), offset=start, end=end)
+            Position(tp=TopicPartition(topic, partition), offset=start, end=end, topic_id=topic_id)
             for partition, (start, end) in bounds.items()
         ]
-        async with aclosing(self._answers(topic, topic_id, positions)) as answers:
+        async with aclosing(self._answers(positions)) as answers:
             async for taken in answers:
                 for fetched in taken:
                     yield fetched
 
-    async def _answers(
-        self, topic: str, topic_id: UUID | None, positions: Sequence[Position]
-    ) -> AsyncGenerator[Iterator[FetchedBatch], None]:
+    async def _answers(self, positions: Sequence[Position]) -> AsyncGenerator[Iterator[FetchedBatch], None]:
         """What each answer brings, to be gone through before the next one is asked for."""
         session = self._session
-        fetching = Fetching(topic, topic_id, ISOLATION_LEVELS[self._isolation], self.config)
+        fetching = Fetching(self._isolation_level, self.config)
 
         def request(asked: Sequence[Position]) -> FetchRequest:
-            return fetching.request(asked, session.client.metadata.cluster)
+            cluster = session.client.metadata.cluster
+            _check_same(asked, cluster)
+            return fetching.request(asked, cluster)
 
-        async with LeaderRequests(session, topic, positions, request, purpose="read") as leaders:
+        leaders: LeaderRequests[Position, FetchResponse]
+        async with LeaderRequests(session, positions, request, purpose="read") as leaders:
             while (answered := await leaders.next()) is not None:
                 asked, answer = answered
                 await self._check_in_range(asked, answer)
@@ -185,29 +159,28 @@ class Reader(SessionUser):
 
     async def _check_in_range(self, asked: Sequence[Position], answer: FetchResponse) -> None:
         """Say what the log has where a leader says no more than OFFSET_OUT_OF_RANGE."""
-        rows = {row.partition_index: row.error_code for topic in answer.responses for row in topic.partitions}
-        for one in asked:
-            topic, index = one.tp
-            if rows.get(index) != ErrorCode.OFFSET_OUT_OF_RANGE:
-                continue
+        for one in out_of_range(asked, answer):
             first, end = [
-                (await look_up(self._session, topic, [index], timestamp, self._isolation))[index]
+                (await look_up(self._session, {one.tp: timestamp}, self._isolation))[one.tp]
                 for timestamp in (EARLIEST, LATEST)
             ]
             hint = "Retention has removed what was before: keep records longer, or start later."
             raise BrokerError(
-                f"Partition {index} of topic {topic!r} can't be read from offset {one.offset} on: its log goes from "
-                f"{first} to {end} now.",
+                f"Partition {one.tp.partition} of topic {one.tp.topic!r} can't be read from offset {one.offset} on: "
+                f"its log goes from {first} to {end} now.",
                 code=ErrorCode.OFFSET_OUT_OF_RANGE,
                 hint=hint if one.offset < first else None,
             )
 
 
-async def _applied(deserializer: Deserializer | None, record: ConsumedRecord, data: bytes | None) -> Any:
-    if deserializer is None:
-        return data
-    made = deserializer.deserialize(record.topic, list(record.headers), data)
-    return await made if deserializer.is_async else made
+def _check_same(asked: Sequence[Position], cluster: Cluster) -> None:
+    for one in asked:
+        if one.is_replaced(cluster):
+            raise BrokerError(
+                f"Topic {one.tp.topic!r} was deleted and created again while it was read.",
+                code=ErrorCode.INCONSISTENT_TOPIC_ID,
+                hint="What was read up to here belongs to the topic that is gone.",
+            )
 
 
 def read(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final
 
 from aioprod.errors import (
@@ -12,10 +13,14 @@ from aioprod.errors import (
     InvalidTopicError,
     UnknownTopicError,
 )
+from aioprod.types import TopicPartition
 
-__all__ = ["UNKNOWN_TOPIC_CODES", "refusal"]
+__all__ = ["UNKNOWN_TOPIC_CODES", "named", "refusal"]
 
 UNKNOWN_TOPIC_CODES: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
+
+_NAMED_MAX: Final = 5
+"""How many partitions a message names."""
 
 _UNAUTHORIZED: Final = frozenset({ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED})
 
@@ -34,3 +39,10 @@ def refusal(what: str, topic: str | None, code: ErrorCode | int, said: str | Non
     if code == ErrorCode.INVALID_TOPIC_EXCEPTION:
         return InvalidTopicError(message)
     return BrokerError(message, code=code)
+
+
+def named(tps: Collection[TopicPartition]) -> str:
+    """Partitions as a message names them: the first ones, and how many there are more."""
+    names = [f"{topic}-{index}" for topic, index in sorted(tps)]
+    more = f" and {len(names) - _NAMED_MAX} more" if len(names) > _NAMED_MAX else ""
+    return ", ".join(names[:_NAMED_MAX]) + more

@@ -73,7 +73,7 @@ class Session(ClientListener):
     async def close(self) -> None:
         """Close all connections and end all tasks; a second call does nothing."""
         client, self._client = self._client, None
-        self._notify()
+        self.notify()
         if client is not None:
             await client.close()
 
@@ -109,7 +109,8 @@ class Session(ClientListener):
             raise AioprodError(f"The client of this {self._name} has failed: {self._failure!r}.") from self._failure
         _ = self.client
 
-    def _notify(self) -> None:
+    def notify(self) -> None:
+        """Have everybody who waits for a change look again."""
         for waiter in self._waiters:
             if not waiter.done():
                 waiter.set_result(None)
@@ -118,12 +119,12 @@ class Session(ClientListener):
 
     def metadata_changed(self, update: MetadataUpdate) -> None:
         """Who waits looks again."""
-        self._notify()
+        self.notify()
 
     def failed(self, error: BaseException) -> None:
         """Who waits hears of it, and so does who asks the client later."""
         self._failure = error
-        self._notify()
+        self.notify()
 
     def link_ready(self, link: BrokerLink) -> None:
         """The client sends its requests by itself."""

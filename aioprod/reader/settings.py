@@ -7,11 +7,19 @@ from typing import Final
 
 from aioprod.config import ClientConfig
 from aioprod.config._setting import HIGH, LOW, MEDIUM, boolean, integer, text
+from aioprod.errors import ConfigError
 
-__all__ = ["ISOLATION_LEVELS", "ReaderConfig", "SessionConfig"]
+__all__ = ["ISOLATION_LEVELS", "ReaderConfig", "SessionConfig", "isolation_level"]
 
 ISOLATION_LEVELS: Final = {"read_uncommitted": 0, "read_committed": 1}
 """What a reader sees of transactions that are open or aborted, with the number on the wire (KIP-98)."""
+
+
+def isolation_level(isolation: str) -> int:
+    """The number on the wire; raises ConfigError for what is none of ISOLATION_LEVELS."""
+    if isolation not in ISOLATION_LEVELS:
+        raise ConfigError(f"isolation is {isolation!r}: it must be one of {', '.join(ISOLATION_LEVELS)}.")
+    return ISOLATION_LEVELS[isolation]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from aioprod.routing.columns import HASH_PARTITIONERS, Partitions, partitions_of
+from aioprod.routing.moves import Move, MovedKeys, moved_keys, moved_share
 from aioprod.routing.partitioners import (
     ClassicPartitioner,
     Crc32Partitioner,
@@ -24,6 +25,8 @@ __all__ = [
     "Crc32RandomPartitioner",
     "DefaultPartitioner",
     "Fnv1aPartitioner",
+    "Move",
+    "MovedKeys",
     "Murmur2Partitioner",
     "Murmur2RandomPartitioner",
     "Murmur3Partitioner",
@@ -31,5 +34,7 @@ __all__ = [
     "Partitions",
     "RoundRobinPartitioner",
     "UniformStickyPartitioner",
+    "moved_keys",
+    "moved_share",
     "partitions_of",
 ]

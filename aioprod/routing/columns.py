@@ -5,13 +5,12 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterator
-from functools import cache
 from typing import Any
 
 from aioprod.arrow.columns import BytesColumn, NumberColumn
 from aioprod.arrow.interface import ArrowArray, Field, open_source
 from aioprod.arrow.views import is_bytes, is_integer, type_name, whole_bytes_column, whole_number_column
-from aioprod.config import KNOWN_CLASSES, load_class
+from aioprod.config import KNOWN_CLASSES, describe, load_class
 from aioprod.errors import ConfigError, InvalidRecordError
 from aioprod.routing.hashes import (
     HASHES,
@@ -33,7 +32,7 @@ from aioprod.routing.partitioners import (
     Murmur3Partitioner,
 )
 
-__all__ = ["HASH_PARTITIONERS", "Filling", "Partitions", "Rule", "check_count", "partitions_of", "rule_of"]
+__all__ = ["HASH_PARTITIONERS", "Filling", "Partitions", "Rule", "arrays", "check_count", "partitions_of", "rule_of"]
 
 PARTITIONS_MAX = (1 << 31) - 1
 """Of a topic: the protocol counts them in 32 bits with a sign."""
@@ -51,6 +50,14 @@ class Rule:
         self.kind = kind
         self.hashes_null = hashes_null
         self.hashes_empty = hashes_empty
+
+    def partition(self, key: bytes | None, count: int) -> int | None:
+        """The partition of one key among `count` >= 1 of them; None if it dictates none."""
+        is_hashed = self.hashes_null if key is None else self.hashes_empty or len(key) > 0
+        if not is_hashed:
+            return None
+        hashed = key or b""
+        return partition_of(self.kind, hashed, 0, len(hashed), count)
 
 
 _HASH_OF = dict(zip((murmur2_partition, crc32_partition, fnv1a_partition, murmur3_partition), HASHES, strict=True))
@@ -77,22 +84,30 @@ HASH_PARTITIONERS = tuple(
 """The short names of the partitioners that choose by a hash of the key."""
 
 
-@cache
-def rule_of(partitioner: str) -> Rule:
-    """The rule of a partitioner by its short name, the name of its class or of Java's.
+def rule_of(partitioner: object) -> Rule:
+    """The rule of a partitioner, given as in the configuration: a name, ours or Java's, a class or an object.
 
-    Raises ConfigError for a name that is none, and for partitioners that don't choose by a hash of the key.
+    None is the built-in one, which hashes as `DefaultPartitioner` does. Raises ConfigError for a name that is none, and
+    for partitioners that don't choose by a hash of the key.
     """
-    same = _TARGETS.get(KNOWN_CLASSES["partitioner"].get(partitioner, ""))
+    same = _same(partitioner)
     if same is None:
-        same = _PARTITIONERS.get(load_class(partitioner, "partitioner"))
-    if same is None:
+        name = partitioner if isinstance(partitioner, str) else describe(partitioner)
         raise ConfigError(
-            f"The partitioner {partitioner!r} does not choose by a hash of the key, so nobody can say beforehand where "
+            f"The partitioner {name!r} does not choose by a hash of the key, so nobody can say beforehand where "
             "a record goes.",
             hint=f"Take one of {', '.join(HASH_PARTITIONERS)}.",
         )
     return Rule(HASHES.index(_HASH_OF[same.by_key]), same.hashes_null, same.hashes_empty)
+
+
+def _same(partitioner: object) -> type[HashPartitioner] | None:
+    if partitioner is None:
+        return Murmur2RandomPartitioner
+    if isinstance(partitioner, str):
+        known = KNOWN_CLASSES["partitioner"].get(partitioner)
+        return _same(load_class(partitioner, "partitioner")) if known is None else _TARGETS.get(known)
+    return _PARTITIONERS.get(partitioner if isinstance(partitioner, type) else type(partitioner))
 
 
 def check_count(count: object) -> int:
@@ -170,20 +185,20 @@ class Filling:
         return Partitions(self._indexes, None if self._spreads or not self.spread else self._present, self.spread)
 
 
-def partitions_of(keys: Any, partitioner: str, count: Any, *, start: int | None = 0) -> Partitions:
+def partitions_of(keys: Any, partitioner: object, count: Any, *, start: int | None = 0) -> Partitions:
     """The partition of each key of an Arrow array, or chunked array, of strings or byte strings of any layout.
 
-    `partitioner` is a name of one that hashes (`HASH_PARTITIONERS`), `count` the number of all partitions: an int, or
-    an Arrow array with one for each key. Keys that dictate no partition are spread evenly: the n-th of them goes to
+    `partitioner` is one that hashes (`HASH_PARTITIONERS` has the names), `count` the number of all partitions: an int,
+    or an Arrow array with one for each key. Keys that dictate no partition are spread evenly: the n-th of them goes to
     partition `(start + n) % count`, so go on with `start + spread`. With `start=None` they have none.
     Raises ConfigError for the arguments, InvalidRecordError for Arrow data that can't be keys or counts.
     """
     rule = rule_of(partitioner)
     if start is not None and start < 0:
         raise ConfigError(f"start is {start}, but it counts rows from 0.")
-    each = None if isinstance(count, int) else _arrays(count, is_integer, "the counts of partitions: give integers")
+    each = None if isinstance(count, int) else arrays(count, is_integer, "the counts of partitions: give integers")
     filling = Filling(rule, check_count(count) if isinstance(count, int) else 0, start)
-    for field, array_ in _arrays(keys, is_bytes, "keys: give strings or byte strings"):
+    for field, array_ in arrays(keys, is_bytes, "keys: give strings or byte strings"):
         counts = None
         if each is not None:
             found = next(each, None)
@@ -196,7 +211,7 @@ def partitions_of(keys: Any, partitioner: str, count: Any, *, start: int | None 
     return filling.done()
 
 
-def _arrays(data: Any, fits: Callable[[Field], bool], what: str) -> Iterator[tuple[Field, ArrowArray]]:
+def arrays(data: Any, fits: Callable[[Field], bool], what: str) -> Iterator[tuple[Field, ArrowArray]]:
     """The arrays that an object exports, each of which is there until the next one is asked for."""
     source = open_source(data)
     if not fits(source.field):

@@ -1,6 +1,6 @@
 """What many rows of a partition come down to: a few numbers that tell whether others are the same, in the same order.
 
-A row's hash is Spark's xxhash64(key, value). Of the rows of a partition, by offset, there are kept: how many, their
+A row's hash is that of `row_hash`. Of the rows of a partition, by offset, there are kept: how many, their
 bytes, the exclusive or and the sum of their hashes, and the sum of hash times rank, which is another one after two rows
 changed places. All of it is taken mod 2**64. Digests of rows that follow each other can be joined, so that tasks need
 neither all rows of a partition nor to sort them.
@@ -17,9 +17,9 @@ from aioprod.errors import ConfigError
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
-__all__ = ["Digest", "digests", "joined", "pieces", "total"]
+__all__ = ["Digest", "digests", "joined", "pieces", "row_hash", "total"]
 
 _MASK: Final = 2**64 - 1
 _COLUMNS: Final = (
@@ -71,6 +71,16 @@ class Digest:
         if not isinstance(given, dict) or any(type(given.get(name)) is not int for name in names):
             raise ConfigError(f"A manifest's digest must have the numbers {', '.join(names)}.")
         return cls(*(given[name] for name in names))
+
+
+def row_hash(rows: DataFrame) -> Column:
+    """Of a row's key, which may be missing, and its value. Spark's hash passes over what is null: without a word on
+    the key, a row with key only would be the same as one with that for a value."""
+    from pyspark.sql import functions
+
+    has_key = "key" in {name.lower() for name in rows.columns}
+    key = functions.col("key") if has_key else functions.lit(None).cast("binary")
+    return functions.xxhash64(key.isNull(), key, functions.col("value"))
 
 
 def _signed(number: int) -> int:

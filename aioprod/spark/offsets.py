@@ -13,6 +13,7 @@ from uuid import UUID
 from aioprod.admin import Admin
 from aioprod.errors import AioprodError, BrokerError, ConfigError, ErrorCode, UnknownTopicError
 from aioprod.reader.offsets import EARLIEST, LATEST, look_up
+from aioprod.reader.refusals import named
 from aioprod.reader.session import Session
 from aioprod.spark import worker
 from aioprod.spark.source_options import Limit, SourceOptions
@@ -24,8 +25,6 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 _VERSION: Final = 1
-_NAMED_MAX: Final = 5
-"""How many partitions a message names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +89,10 @@ class Cluster:
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
         config = options.reader_config()
-        key = frozenset(options.kafka.items())
-        self._session = worker.connected(("source", key), lambda: Session(config, "source"))
+        self._session = worker.connected(("source", options.kafka), lambda: Session(config, "source"))
         self._admin: Admin | None = None
         if options.topics.pattern is not None:
-            self._admin = worker.connected(("source topics", key), lambda: Admin(config=config))
+            self._admin = worker.connected(("source topics", options.kafka), lambda: Admin(config=config))
 
     def _answer(self, work: Coroutine[Any, Any, T]) -> T:
         try:
@@ -152,20 +150,8 @@ class Cluster:
     async def _look_up(
         self, tps: Iterable[TopicPartition], at: int | Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, int]:
-        wanted: dict[tuple[str, int], list[int]] = {}
-        for tp in tps:
-            wanted.setdefault((tp.topic, at if isinstance(at, int) else at[tp]), []).append(tp.partition)
-        answers = await asyncio.gather(
-            *(
-                look_up(self._session, topic, indexes, time, self._options.isolation)
-                for (topic, time), indexes in wanted.items()
-            )
-        )
-        return {
-            TopicPartition(topic, index): offset
-            for (topic, _), answer in zip(wanted, answers, strict=True)
-            for index, offset in answer.items()
-        }
+        wanted = {tp: at if isinstance(at, int) else at[tp] for tp in tps}
+        return await look_up(self._session, wanted, self._options.isolation)
 
     def resolve(self, tps: Collection[TopicPartition], limit: Limit) -> dict[TopicPartition, int]:
         """Where a limit is in each partition. Raises ConfigError where it does not say so for exactly these, and where
@@ -186,7 +172,7 @@ class Cluster:
         late = sorted(tp for tp, offset in found.items() if offset < 0)
         if late and limit.option.startswith("starting") and self._options.error_without_match:
             raise ConfigError(
-                f"There is no record as late as {limit.option} says in {_named(late)}.",
+                f"There is no record as late as {limit.option} says in {named(late)}.",
                 hint="startingOffsetsByTimestampStrategy=latest starts at the end of such a partition.",
             )
         return found | self.look_up(late, LATEST)
@@ -203,12 +189,6 @@ class Cluster:
 def _check_same(tps: Collection[TopicPartition], given: Mapping[TopicPartition, int], option: str) -> None:
     missing, unknown = sorted(set(tps) - given.keys()), sorted(given.keys() - set(tps))
     if missing:
-        raise ConfigError(f"{option} leaves out {_named(missing)}: it must name all partitions that are read.")
+        raise ConfigError(f"{option} leaves out {named(missing)}: it must name all partitions that are read.")
     if unknown:
-        raise ConfigError(f"{option} names {_named(unknown)}, which {'is' if len(unknown) == 1 else 'are'} not read.")
-
-
-def _named(tps: Collection[TopicPartition]) -> str:
-    names = [f"{topic}-{index}" for topic, index in sorted(tps)]
-    more = f" and {len(names) - _NAMED_MAX} more" if len(names) > _NAMED_MAX else ""
-    return ", ".join(names[:_NAMED_MAX]) + more
+        raise ConfigError(f"{option} names {named(unknown)}, which {'is' if len(unknown) == 1 else 'are'} not read.")

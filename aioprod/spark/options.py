@@ -59,19 +59,36 @@ class KafkaSettings(Mapping[str, str]):
     def __repr__(self) -> str:
         return f"KafkaSettings({', '.join(self._settings)})"
 
-    def producer(self) -> dict[str, Any]:
-        """As options of a Producer; raises ConfigError for what can't be used."""
-        for name, reason in _NOT_HERE.items():
+    @classmethod
+    def named(cls, given: Mapping[str, Any]) -> Self:
+        """Of settings by Java's names or ours, with or without `kafka.` before them; raises ConfigError."""
+        return cls({name.removeprefix(_PREFIX).replace("_", "."): _text(value) for name, value in given.items()})
+
+    def refuse(self, reasons: Mapping[str, str]) -> None:
+        """Raise ConfigError for a setting that makes no sense, with the reason."""
+        for name, reason in reasons.items():
             if name in self:
                 raise ConfigError(f"The option kafka.{name} can't be set: {reason}")
+
+    def part_of(self, config: type[ClientConfig]) -> dict[str, str]:
+        """Those that a config class knows."""
+        known = settings_of(config)
+        return {name: value for name, value in self.items() if name.replace(".", "_") in known}
+
+    def producer(self) -> dict[str, Any]:
+        """As options of a Producer; raises ConfigError for what can't be used."""
+        self.refuse(_NOT_HERE)
         config = ProducerConfig.from_dict(self)
         given = {name: getattr(config, name) for name in config.explicit}
         return {"batch_size": _BATCH_SIZE, **given}
 
     def session(self) -> SessionConfig:
         """The part of a producer's settings that a look at the cluster needs."""
-        known = settings_of(ClientConfig)
-        return SessionConfig.from_dict({name: value for name, value in self.items() if name.replace(".", "_") in known})
+        return SessionConfig.from_dict(self.part_of(ClientConfig))
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def divided(given: Mapping[str, str], known: Collection[str]) -> tuple[dict[str, str], KafkaSettings]:

@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 import base64
-import io
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from html import escape
-from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
-from aioprod.errors import UsageError
+from aioprod.console.files import write
+from aioprod.console.pictures import Draw, can_draw, picture
+from aioprod.console.tables import shown
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+__all__ = ["Page", "Tone"]
 
-__all__ = ["COLORS", "Draw", "Page", "Tone", "shown"]
-
-Draw: TypeAlias = "Callable[[Axes], None]"
 Tone: TypeAlias = Literal["plain", "good", "bad"]
-
-COLORS: Final = ("#2f5d8a", "#c8762b", "#4d7c57", "#8a4f7d", "#7a7a7a", "#b04a4a")
-"""For curves and bars, in the order of their use; told apart in print and by most colour-blind readers."""
 
 _STYLE: Final = """
 :root { --ink: #1d2530; --soft: #5c6672; --line: #d7dce2; --tint: #f4f6f8; --good: #2f6b43; --bad: #a33a3a }
@@ -46,21 +39,6 @@ figcaption { color: var(--soft); font-size: .9em; margin-top: .3rem }
 @media print { body { padding: 0; max-width: none; font-size: 11pt } h2 { break-after: avoid }
                tr { break-inside: avoid } .scroll { overflow: visible } }
 """
-
-_PICTURES: Final[Any] = {
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.edgecolor": "#5c6672",
-    "axes.labelcolor": "#1d2530",
-    "axes.grid": True,
-    "axes.grid.axis": "y",
-    "axes.axisbelow": True,
-    "grid.color": "#e3e7ec",
-    "font.size": 9,
-    "legend.frameon": False,
-    "xtick.color": "#5c6672",
-    "ytick.color": "#5c6672",
-}
 
 
 class Page:
@@ -98,10 +76,10 @@ class Page:
 
     def figure(self, caption: str, draw: Draw, *, alt: str | None = None, height_in: float = 3.0) -> None:
         """Add a picture that `draw` makes on empty axes; `alt` says what it shows, `caption` if not given."""
-        if find_spec("matplotlib") is None:
+        if not can_draw():
             self.text(f"{caption} (No picture: matplotlib is not installed.)")
             return
-        source = base64.b64encode(_png(draw, height_in)).decode()
+        source = base64.b64encode(picture(draw, height_in=height_in)).decode()
         said = escape(caption if alt is None else alt)
         self._parts.append(
             f'<figure><img alt="{said}" src="data:image/png;base64,{source}">'
@@ -120,19 +98,7 @@ class Page:
 
     def save(self, path: str | Path) -> None:
         """Write the page; raises UsageError where that can't be done."""
-        try:
-            Path(path).write_text(self.html(), encoding="utf-8")
-        except OSError as error:
-            raise UsageError(f"The report can't be written to {str(path)!r}: {error.strerror}.") from error
-
-
-def shown(value: object) -> str:
-    """A value as reports show it: thousands apart, two places behind the point, no more."""
-    if value is None:
-        return "\N{EN DASH}"
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return str(value)
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.2f}"
+        write(path, self.html(), "The report")
 
 
 def _is_number(value: object) -> bool:
@@ -145,19 +111,3 @@ def _row(tag: str, values: Sequence[object], numeric: Sequence[bool]) -> str:
         for value, right in zip(values, numeric, strict=True)
     )
     return f"<tr>{''.join(cells)}</tr>"
-
-
-def _png(draw: Draw, height_in: float) -> bytes:
-    # A figure of its own and no pyplot: no display is asked for, nothing is kept, threads don't meet.
-    from cycler import cycler
-    from matplotlib import rc_context
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    with rc_context(_PICTURES | {"axes.prop_cycle": cycler(color=COLORS)}):
-        figure = Figure(figsize=(8.0, height_in), layout="constrained")
-        FigureCanvasAgg(figure)
-        draw(figure.subplots())
-        written = io.BytesIO()
-        figure.savefig(written, format="png", dpi=150)
-    return written.getvalue()

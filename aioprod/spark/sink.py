@@ -53,14 +53,19 @@ class Sink:
 
 
 def _sink(options: SinkOptions, schema: StructType, overwrite: bool) -> Sink:
-    if overwrite:
-        raise ConfigError(
-            "A Kafka topic can't be overwritten.", hint='Write with mode("append"), to another topic if need be.'
-        )
+    refuse_overwrite(overwrite)
     columns = sink_columns(schema, topic=options.topic, include_headers=options.include_headers)
     if options.topic is not None:
         check_topic(options)
     return Sink(options, columns)
+
+
+def refuse_overwrite(overwrite: bool) -> None:
+    """Raise ConfigError where Spark's mode is overwrite."""
+    if overwrite:
+        raise ConfigError(
+            "A Kafka topic can't be overwritten.", hint='Write with mode("append"), to another topic if need be.'
+        )
 
 
 def check_topic(options: SinkOptions) -> int:

@@ -117,9 +117,7 @@ class SourceOptions:
         for name, reason in _LEFT_OUT.items():
             if name.lower() in own:
                 raise ConfigError(f"aioprod's source does not have the option {name}: {reason}")
-        for name, reason in _NOT_HERE.items():
-            if name in kafka:
-                raise ConfigError(f"The option kafka.{name} can't be set: {reason}")
+        kafka.refuse(_NOT_HERE)
         start, end = _limit(own, "starting"), _limit(own, "ending")
         options = cls(
             kafka=kafka,

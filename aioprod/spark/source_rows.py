@@ -233,8 +233,10 @@ def _fetched(options: SourceOptions, stretch: Stretch) -> Iterator[FetchedBatch]
 
 def _reader(options: SourceOptions) -> Reader:
     """The one of this process with these settings."""
-    key = (Reader, options.isolation, *sorted(options.kafka.items()))
-    return worker.connected(key, lambda: Reader(config=options.reader_config(), isolation=options.isolation))
+    return worker.connected(
+        (Reader, options.isolation, options.kafka),
+        lambda: Reader(config=options.reader_config(), isolation=options.isolation),
+    )
 
 
 def _after_loss(

@@ -171,6 +171,16 @@ def test_a_changed_row(spark: SparkSession, kafka: KafkaCluster, loaded: Loaded)
     assert found(report) == [("lost", text(key), 0, offset_of(loaded, 0, 70)), ("extra", text(key), 0, 70)]
 
 
+def test_a_key_that_became_the_value(spark: SparkSession, kafka: KafkaCluster, loaded: Loaded) -> None:
+    place = next(place for place, (key, _) in enumerate(loaded.rows[0]) if key is None)
+
+    def change(rows: Log) -> None:
+        rows[0][place] = rows[0][place][::-1]
+
+    report = audited(spark, kafka, loaded, copied(kafka, loaded, change))
+    assert counts(report) == {"lost": 1, "extra": 1}
+
+
 def test_all_at_once_and_more_than_are_named(spark: SparkSession, kafka: KafkaCluster, loaded: Loaded) -> None:
     def change(rows: Log) -> None:
         del rows[0][100:200]

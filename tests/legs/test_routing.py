@@ -55,6 +55,11 @@ def test_columns(
     same(call)
 
 
+@given(key=st.none() | KEYS, name=st.sampled_from(HASH_PARTITIONERS), count=st.integers(1, (1 << 31) - 1))
+def test_one_key(key: bytes | None, name: str, count: int) -> None:
+    same(lambda leg: leg["aioprod.routing.columns"].rule_of(name).partition(key, count))
+
+
 STEPS = st.one_of(
     st.tuples(st.just("partitions"), st.integers(1, 8), st.sets(st.integers(0, 7))),
     st.tuples(st.just("closed"), st.integers(0, 2000), st.dictionaries(st.integers(0, 7), st.integers(1, 9))),

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aioprod.cluster import Cluster, Node, PartitionInfo
-from aioprod.errors import AioprodError, BrokerError, CorruptRecordError, ErrorCode, ProtocolError
+from aioprod.errors import AioprodError, CorruptRecordError, ErrorCode, ProtocolError
 from aioprod.messages import FetchResponse
 from aioprod.messages.fetch import AbortedTransaction, FetchableTopicResponse, PartitionData
 from aioprod.reader.fetching import FetchByName, FetchedBatch, Fetching, Position, unpacked
@@ -52,16 +52,24 @@ def cluster_with(*, topic_id: UUID = TOPIC_ID, epoch: int = 3) -> Cluster:
     return Cluster([NODE], infos, topic_ids={TOPIC: topic_id}, leader_epochs={tp: epoch})
 
 
-def fetching(topic_id: UUID | None = TOPIC_ID, *, level: int = 0, **options: Any) -> Fetching:
-    return Fetching(TOPIC, topic_id, level, ReaderConfig.from_options(bootstrap_servers="h:1", **options))
+def fetching(*, level: int = 0, **options: Any) -> Fetching:
+    return Fetching(level, ReaderConfig.from_options(bootstrap_servers="h:1", **options))
 
 
-def position(partition: int = 0, offset: int = 0, end: int = 1000, turn: int = 0) -> Position:
-    return Position(tp=TopicPartition(TOPIC, partition), offset=offset, end=end, turn=turn)
+def position(
+    partition: int = 0,
+    offset: int = 0,
+    end: int = 1000,
+    *,
+    turn: int = 0,
+    topic: str = TOPIC,
+    topic_id: UUID | None = TOPIC_ID,
+) -> Position:
+    return Position(tp=TopicPartition(topic, partition), offset=offset, end=end, turn=turn, topic_id=topic_id)
 
 
 def answer(*rows: PartitionData, error_code: int = 0) -> FetchResponse:
-    return FetchResponse(error_code=error_code, responses=(FetchableTopicResponse(partitions=rows),))
+    return FetchResponse(error_code=error_code, responses=(FetchableTopicResponse(topic_id=TOPIC_ID, partitions=rows),))
 
 
 def row(*batches: bytes, partition: int = 0, error_code: int = 0, aborted: Sequence[tuple[int, int]] = ()) -> Any:
@@ -105,18 +113,26 @@ def test_the_request() -> None:
 
 
 def test_a_topic_without_id_is_named() -> None:
-    request = fetching(None).request([position()], cluster_with())
+    request = fetching().request([position(topic_id=None), position(1)], cluster_with())
     assert isinstance(request, FetchByName)
     assert FetchByName.VERSIONS == (4, 12)
-    assert request.topics[0].topic_id == ZERO_UUID
+    assert [topic.topic_id for topic in request.topics] == [ZERO_UUID, TOPIC_ID]
 
 
-def test_another_topic_of_that_name_is_not_read() -> None:
-    with pytest.raises(BrokerError, match="Topic 'orders' was deleted and created again while it was read"):
-        fetching().request([position()], cluster_with(topic_id=UUID(int=6)))
+def test_topics_take_turns() -> None:
+    asked = [position(index, turn=turn, topic=topic) for topic in "ab" for index, turn in enumerate((1, 2, 4))]
+    request = fetching().request(asked, cluster_with())
+    assert [(topic.topic, [one.partition for one in topic.partitions]) for topic in request.topics] == [
+        ("a", [0]), ("b", [0]), ("a", [1]), ("b", [1]), ("a", [2]), ("b", [2]),
+    ]  # fmt: skip
+
+
+def test_another_topic_of_that_name_is_noticed() -> None:
+    assert position().is_replaced(cluster_with(topic_id=UUID(int=6)))
+    assert not position().is_replaced(cluster_with())
     # A cluster that has just been asked to describe the topic anew, and one without ids.
-    fetching().request([position()], Cluster())
-    fetching(None).request([position()], cluster_with(topic_id=UUID(int=6)))
+    assert not position().is_replaced(Cluster())
+    assert not position(topic_id=None).is_replaced(cluster_with(topic_id=UUID(int=6)))
 
 
 # --- answers

@@ -49,7 +49,7 @@ Leaders = LeaderRequests[Errand, ListOffsetsResponse]
 async def errands_for(session: Session) -> tuple[Leaders, list[Errand]]:
     """Something to do in each partition of the topic."""
     errands = [Errand(TopicPartition(TOPIC, info.partition)) for info in await session.partitions(TOPIC)]
-    return LeaderRequests(session, TOPIC, errands, request, purpose="looked at"), errands
+    return LeaderRequests(session, errands, request, purpose="looked at"), errands
 
 
 async def step(leaders: Leaders) -> list[int] | None:
@@ -89,7 +89,7 @@ async def test_each_leader_is_asked_once_for_all_of_its_partitions() -> None:
 
 async def test_nothing_wanted_asks_nobody() -> None:
     async with FakeCluster() as brokers, running_session(brokers) as session:
-        assert await LeaderRequests(session, TOPIC, [], request, purpose="looked at").next() is None
+        assert await LeaderRequests(session, [], request, purpose="looked at").next() is None
         assert not brokers.seen_of(ListOffsetsRequest)
 
 
@@ -228,7 +228,7 @@ async def test_it_gives_up_when_nobody_gets_on() -> None:
         with pytest.raises(
             RequestTimedOutError,
             match=r"Topic 'orders' could not be looked at within 0\.05 s \(default\.api\.timeout\.ms\): "
-            r"partition 0 has no leader; partition 1: its leader answered REQUEST_TIMED_OUT; partition 2: .*; "
+            r"orders-0 has no leader; orders-1: its leader answered REQUEST_TIMED_OUT; orders-2: .*; "
             r"and 3 partitions more\.$",
         ) as failure:
             await finish(leaders)
@@ -241,7 +241,7 @@ async def test_it_gives_up_on_a_broker_that_never_answers() -> None:
         held = brokers.fault(ListOffsetsRequest, hold=True)
         leaders, _ = await errands_for(session)
         session.timeout_s = 0.05
-        with pytest.raises(RequestTimedOutError, match=r"partition 0: its leader has not answered\.$") as failure:
+        with pytest.raises(RequestTimedOutError, match=r"orders-0: its leader has not answered\.$") as failure:
             await finish(leaders)
         assert failure.value.__cause__ is None
         held.release()

@@ -46,6 +46,8 @@ async def test_start_end_and_times_of_a_topic() -> None:
         topic = brokers.create_topic("orders", 3)
         for index, partition in enumerate(topic.partitions):
             fill(partition, 10 * index)
+        brokers.create_topic("clicks")
+        tps = [*(TopicPartition("orders", index) for index in range(3)), TopicPartition("clicks", 0)]
 
         async def offsets(at: object) -> list[int]:
             found = await topic_offsets(session, "orders", at, "read_uncommitted")
@@ -56,8 +58,12 @@ async def test_start_end_and_times_of_a_topic() -> None:
         assert await offsets("latest") == [0, 10, 20]
         assert await offsets(1005) == [0, 5, 5]
         assert await offsets(1015) == [0, 10, 15]
-        assert await look_up(session, "orders", [1, 2], 1015, "read_uncommitted") == {1: -1, 2: 15}
-        assert await look_up(session, "orders", [], 1015, "read_uncommitted") == {}
+        assert await look_up(session, {tps[1]: 1015, tps[2]: 1010, tps[3]: EARLIEST}, "read_uncommitted") == {
+            tps[1]: -1,
+            tps[2]: 10,
+            tps[3]: 0,
+        }
+        assert await look_up(session, {}, "read_uncommitted") == {}
 
 
 @pytest.mark.parametrize(("isolation", "level"), [("read_uncommitted", 0), ("read_committed", 1)])

@@ -161,7 +161,7 @@ async def test_a_log_that_begins_later() -> None:
 
 
 async def test_the_loop_gets_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aioprod.reader.reader._SLICE_S", 0.0)
+    monkeypatch.setattr("aioprod.reader.reader.SLICE_S", 0.0)
     async with FakeCluster() as brokers, new_reader(brokers) as reader:
         fill(brokers.create_topic(TOPIC).partitions[0], 50, batch_records=50)
         turns = 0

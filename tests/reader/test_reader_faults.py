@@ -59,7 +59,7 @@ async def test_a_broker_that_stays_away() -> None:
             await anext(records)
             await brokers[1].kill(stay_in_metadata=True)
             reader._session.timeout_s = 0.05
-            with pytest.raises(RequestTimedOutError, match=r"Topic 'orders' could not be read within .* partition 0: "):
+            with pytest.raises(RequestTimedOutError, match=r"Topic 'orders' could not be read within .* orders-0: "):
                 await collect(records)
 
 
@@ -134,8 +134,8 @@ async def test_corrupt_batches_are_told() -> None:
 
 
 async def test_an_answer_over_the_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aioprod.reader.reader.FRAME_SIZE_MAX", 5000)
-    monkeypatch.setattr("aioprod.reader.reader._ANSWER_OVERHEAD", 1000)
+    monkeypatch.setattr("aioprod.reader.fetching.FRAME_SIZE_MAX", 5000)
+    monkeypatch.setattr("aioprod.reader.fetching._ANSWER_OVERHEAD", 1000)
     async with FakeCluster() as brokers:
         store(brokers.create_topic(TOPIC).partitions[0], stored_batch([bytes(6000)]))
         async with new_reader(brokers, fetch_max_bytes=6000) as reader:

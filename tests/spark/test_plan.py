@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import pickle
 from collections import Counter
@@ -14,13 +13,14 @@ import pytest
 
 from aioprod.cluster import Cluster, PartitionInfo
 from aioprod.config import load_class
+from aioprod.console.tables import text_of
 from aioprod.errors import ConfigError
 from aioprod.routing import HASH_PARTITIONERS, Partitioner
 from aioprod.spark.planning.job import checked, report_of
-from aioprod.spark.planning.measures import HotKey, PlanReport, key_text, percent
+from aioprod.spark.planning.measures import HotKey, PlanReport
 from aioprod.spark.planning.page import page
 from aioprod.spark.planning.survey import Survey, task
-from aioprod.spark.planning.terminal import plain, show
+from aioprod.spark.planning.tables import summary
 
 Key = bytes | None
 
@@ -232,41 +232,7 @@ class TestShown:
 
     def test_plain_text(self) -> None:
         found = report(customers(30, 2), ["murmur2", "crc32"], [2, 4], consumers=2)
-        text = plain(found)
+        text = text_of(summary(found))
         assert text.startswith("60 rows, 30 keys (k), 600 bytes of keys and values (value: v).\n")
         assert "  partitioner  partitions  max/mean rows" in text
         assert text.endswith(found.recommendation + "\n")
-        stream = io.StringIO()
-        show(found, stream)
-        assert stream.getvalue() == text
-
-    def test_rich_on_a_terminal(self) -> None:
-        class Terminal(io.StringIO):
-            def isatty(self) -> bool:
-                return True
-
-        stream = Terminal()
-        show(report([b"[red]k"] * 3 + customers(9)), stream)
-        assert "[red]k" in stream.getvalue()
-
-    @pytest.mark.parametrize(
-        ("key", "text"),
-        [
-            (None, "(no key)"),
-            (b"", ""),
-            (b"a b", "a b"),
-            (b"\x00\x01", "0x0001"),
-            (b"\xff", "0xff"),
-            (b"x" * 60, "x" * 48 + "..."),
-        ],
-    )
-    def test_key_text(self, key: Key, text: str) -> None:
-        assert key_text(key) == text
-
-    def test_percent(self) -> None:
-        assert [percent(1, 8), percent(0, 8), percent(1, 10**6), percent(0, 0)] == [
-            "12.5 %",
-            "0.0 %",
-            "0.0001 %",
-            "0.0 %",
-        ]

@@ -12,7 +12,7 @@ import pytest
 from matplotlib.axes import Axes
 
 from aioprod.errors import UsageError
-from aioprod.spark.report import Page, shown
+from aioprod.spark.report import Page
 
 HOSTILE = '<script>alert("x")</script>&\'\u2028'
 
@@ -86,7 +86,7 @@ def test_paragraphs_are_parted_by_an_empty_line() -> None:
 
 
 def test_without_matplotlib_the_page_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aioprod.spark.report.find_spec", lambda name: None)
+    monkeypatch.setattr("aioprod.console.pictures.find_spec", lambda name: None)
     page = Page("Load")
     page.figure("Rows per partition", bars)
     assert "Rows per partition (No picture: matplotlib is not installed.)" in page.html()
@@ -103,10 +103,3 @@ def test_save(tmp_path: Path) -> None:
     assert (tmp_path / "report.html").read_text(encoding="utf-8") == page.html()
     with pytest.raises(UsageError, match=r"can't be written to .*: No such file or directory\."):
         page.save(tmp_path / "missing" / "report.html")
-
-
-@pytest.mark.parametrize(
-    ("value", "text"), [(None, "\N{EN DASH}"), (True, "True"), (12345, "12,345"), (1.25, "1.25"), ("x", "x")]
-)
-def test_shown(value: object, text: str) -> None:
-    assert shown(value) == text

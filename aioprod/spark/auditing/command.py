@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 
+from aioprod.console.frame import Parser
 from aioprod.reader.settings import ISOLATION_LEVELS
 from aioprod.spark.auditing.job import audit
 from aioprod.spark.inputs import refused, session
@@ -34,8 +34,8 @@ def main(arguments: list[str]) -> int:
     return 0 if report.is_clean else 1
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def _parser() -> Parser:
+    parser = Parser(
         prog="python -m aioprod.spark audit",
         description="Compare a topic, up to its present end, with what a load's manifest promises.",
         epilog="Exit status: 0 all is there, once, in its partition and in order; 1 it is not, or there was an error.",

@@ -6,9 +6,9 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from aioprod.config import ProducerConfig, settings_of
+from aioprod.config import ProducerConfig
 from aioprod.errors import ConfigError, UsageError
-from aioprod.reader.settings import ISOLATION_LEVELS, ReaderConfig
+from aioprod.reader.settings import ReaderConfig, isolation_level
 from aioprod.spark.auditing.compare import compare
 from aioprod.spark.auditing.page import page_of
 from aioprod.spark.auditing.reading import rows_from, starts_of
@@ -48,8 +48,7 @@ def audit(
     Raises ConfigError for a folder without a manifest, UsageError for the manifest of a run that is not complete,
     or whose chunks are not its input, UnknownTopicError, and what reading raises.
     """
-    if isolation not in ISOLATION_LEVELS:
-        raise ConfigError(f"isolation is {isolation!r}: it must be one of {', '.join(ISOLATION_LEVELS)}.")
+    isolation_level(isolation)
     started = time.monotonic()
     kafka = _settings({"bootstrap.servers": bootstrap_servers, **options})
     folder = folder_at(spark, manifest)
@@ -103,11 +102,10 @@ def _changed(promised: Mapping[int, Digest], receipts: DataFrame) -> tuple[int, 
 def _settings(given: Mapping[str, Any]) -> KafkaSettings:
     """Those of a reader, by Java's names. A producer's are left out, so that one file of settings does for both jobs;
     raises ConfigError for what neither has."""
-    named = {name.removeprefix("kafka.").replace("_", "."): str(value) for name, value in given.items()}
-    known = {name.replace("_", ".") for name in settings_of(ReaderConfig)}
-    kafka = KafkaSettings({name: value for name, value in named.items() if name in known})
+    named = KafkaSettings.named(given)
+    kafka = KafkaSettings(named.part_of(ReaderConfig))
     ReaderConfig.from_dict(kafka)
-    others = {name: value for name, value in named.items() if name not in known}
+    others = {name: value for name, value in named.items() if name not in kafka}
     ProducerConfig.from_dict({**others, "bootstrap.servers": kafka["bootstrap.servers"]})
     return kafka
 

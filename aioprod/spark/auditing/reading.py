@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from aioprod.spark.datasource import AioprodSource
+from aioprod.spark.digest import row_hash
 from aioprod.spark.loading.cluster import TopicState
 from aioprod.spark.manifest import Manifest
 
@@ -54,10 +55,10 @@ def rows_from(
         .option("isolation.level", isolation)
         .load()
     )
-    return found.selectExpr(
+    return found.withColumn("hash", row_hash(found)).selectExpr(
         "partition",
         "offset",
         "key",
-        "xxhash64(key, value) as hash",
+        "hash",
         "coalesce(octet_length(key), 0) + coalesce(octet_length(value), 0) as bytes",
     )

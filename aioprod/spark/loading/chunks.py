@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from aioprod.errors import ConfigError
+from aioprod.spark.digest import row_hash
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -76,15 +77,7 @@ class Chunks:
 
         if self.sets is not None or self.count == 1:
             return records
-        return records.where(functions.pmod(_hash(records), functions.lit(self.count)) == number)
-
-
-def _hash(records: DataFrame) -> Column:
-    """That of receipts and audits too."""
-    from pyspark.sql import functions
-
-    key = functions.col("key") if "key" in records.columns else functions.lit(None).cast("binary")
-    return functions.xxhash64(key, functions.col("value"))
+        return records.where(functions.pmod(row_hash(records), functions.lit(self.count)) == number)
 
 
 def counted(records: DataFrame, chunks: Chunks) -> tuple[int | None, int | None]:
@@ -93,7 +86,7 @@ def counted(records: DataFrame, chunks: Chunks) -> tuple[int | None, int | None]
 
     if chunks.sets is not None or chunks.count == 1:
         return None, None
-    rows, hash_xor = records.agg(functions.count("*"), functions.bit_xor(_hash(records))).collect()[0]
+    rows, hash_xor = records.agg(functions.count("*"), functions.bit_xor(row_hash(records))).collect()[0]
     return int(rows), int(hash_xor or 0)
 
 

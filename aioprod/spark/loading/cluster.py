@@ -40,7 +40,7 @@ async def _state(config: SessionConfig, topic: str) -> TopicState:
         count = len(await admin.partitions(topic))
         starts, ends = await admin.offsets(topic, "earliest"), await admin.offsets(topic, "latest")
         places = [TopicPartition(topic, partition) for partition in range(count)]
-        topic_id = admin._session.client.metadata.cluster.topic_id(topic)
+        topic_id = await admin.topic_id(topic)
         return TopicState(
             admin.cluster_id,
             tuple(starts[place] for place in places),

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from aioprod.config._properties import parse_properties
+from aioprod.console.files import write
+from aioprod.console.frame import Parser
 from aioprod.errors import ConfigError
 from aioprod.spark.inputs import read_input, refused, session
 from aioprod.spark.loading.job import load
@@ -54,7 +56,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="python -m aioprod.spark load",
         description="Write Parquet, CSV, JSON or a table to a topic, chunk by chunk, each exactly once.",
         epilog=_EXAMPLE,
@@ -129,14 +131,6 @@ def settings_of(given: argparse.Namespace) -> dict[str, Any]:
 
 
 def write_json(path: str | None, report: dict[str, Any]) -> None:
-    """Write a report if that is wanted; raises ConfigError where the file can't be written."""
-    if path is None:
-        return
-    text = json.dumps(report, indent=2) + "\n"
-    if path == "-":
-        sys.stdout.write(text)
-        return
-    try:
-        Path(path).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"The report can't be written to {path!r}: {error.strerror}.") from error
+    """Write a report if that is wanted; raises UsageError where the file can't be written."""
+    if path is not None:
+        write(path, json.dumps(report, indent=2) + "\n", "The report")

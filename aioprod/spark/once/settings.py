@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, Final, Self
 
 from aioprod.config import ProducerConfig
-from aioprod.config._base import settings_of
 from aioprod.errors import ConfigError
 from aioprod.producer.session_settings import TransactionSessionConfig
 from aioprod.spark.once.marker import Policy
@@ -18,8 +17,6 @@ __all__ = ["TRANSACTION_TIMEOUT_MS", "OnceSettings"]
 
 TRANSACTION_TIMEOUT_MS: Final = 900_000
 """How long a step may take if nothing else is said: the longest that brokers allow if nothing else is said to them."""
-
-_PREFIX: Final = "kafka."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,10 +53,8 @@ class OnceSettings:
             )
         if attempts < 1:
             raise ConfigError(f"attempts is {attempts}: it must be at least 1.")
-        named = {name.removeprefix(_PREFIX).replace("_", "."): _text(value) for name, value in kafka.items()}
-        named.setdefault("transaction.timeout.ms", str(TRANSACTION_TIMEOUT_MS))
         settings = cls(
-            kafka=KafkaSettings(named),
+            kafka=KafkaSettings({"transaction.timeout.ms": str(TRANSACTION_TIMEOUT_MS), **KafkaSettings.named(kafka)}),
             transactional_id=transactional_id,
             topic=topic,
             marker_topic=marker_topic,
@@ -80,16 +75,10 @@ class OnceSettings:
 
     def session(self) -> TransactionSessionConfig:
         """The settings of the driver's session: what a producer's have in common with it."""
-        known = settings_of(TransactionSessionConfig)
-        shared = {name: value for name, value in self.kafka.items() if name.replace(".", "_") in known}
         return TransactionSessionConfig.from_dict(
             {
-                **shared,
+                **self.kafka.part_of(TransactionSessionConfig),
                 "transactional.id": self.transactional_id,
                 "default.api.timeout.ms": self.default_api_timeout_ms,
             }
         )
-
-
-def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -25,10 +25,9 @@ from aioprod.spark.once.marker import Action, Policy, check_owner, decide
 from aioprod.spark.once.reports import Report, disjoint
 from aioprod.spark.once.settings import OnceSettings
 from aioprod.spark.once.steps import Steps, fenced, is_taken_over
-from aioprod.spark.once.task import TaskIdentity, participating, refuse_repetition
+from aioprod.spark.once.task import TaskIdentity, participating, refuse_repetition, report_of
 from aioprod.spark.options import SinkOptions
-from aioprod.spark.sink import check_topic
-from aioprod.spark.written import written
+from aioprod.spark.sink import check_topic, refuse_overwrite
 from aioprod.types import OffsetAndMetadata
 
 if TYPE_CHECKING:
@@ -71,12 +70,8 @@ class OnceSink:
         return worker.run(self._begin())
 
     async def _begin(self) -> tuple[TransactionHandle, OffsetAndMetadata | None]:
-        steps = self.steps(self.run or "")
-        await steps.start()
-        try:
+        async with self.steps(self.run or "") as steps:
             return await steps.begin_unseen()
-        finally:
-            await steps.close()
 
     # --- in a task
 
@@ -94,13 +89,9 @@ class OnceSink:
         return told
 
     def _write(self, handle: TransactionHandle, identity: TaskIdentity, batches: Iterator[pa.RecordBatch]) -> Report:
-        results, rows = [], 0
         with participating(handle, self.settings.kafka) as producer:
             picked = map(self._picked, batches)
-            for taken, result in guarded(producer, picked, topic=self.settings.topic, attempt=identity.attempt):
-                rows += sum(batch.num_rows for batch in taken)
-                results.append(result)
-        return Report(identity.task, identity.tasks, identity.attempt, rows, written(results))
+            return report_of(identity, guarded(producer, picked, topic=self.settings.topic, attempt=identity.attempt))
 
     def _picked(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         picked = self.columns.pick(batch)
@@ -122,9 +113,7 @@ class OnceSink:
         return True
 
     async def _commit(self, first: Told) -> None:
-        steps = self.steps(first.owner)
-        await steps.start()
-        try:
+        async with self.steps(first.owner) as steps:
             await steps.resume(first.handle)
             try:
                 await steps.commit(first.step)
@@ -133,8 +122,6 @@ class OnceSink:
                     raise fenced(steps.id) from error
                 if not await steps.is_committed(first.step):
                     raise
-        finally:
-            await steps.close()
 
     def abort(self, messages: Sequence[Any], begun: TransactionHandle | None = None) -> None:
         """Abort, where it is known what: by what a task told, else `begun`. After a commit without a clear answer the
@@ -151,13 +138,9 @@ class OnceSink:
             log.warning("A transaction of %s was not aborted here: %s", handle.transactional_id, error)
 
     async def _abort(self, handle: TransactionHandle) -> None:
-        steps = self.steps(self.run or "")
-        await steps.start()
-        try:
+        async with self.steps(self.run or "") as steps:
             await steps.resume(handle)
             await steps.abort()
-        finally:
-            await steps.close()
 
 
 def _first(messages: Sequence[Any]) -> Told:
@@ -245,10 +228,7 @@ def stream_writer(options: SinkOptions, schema: StructType, overwrite: bool) -> 
 
 
 def _sink(options: SinkOptions, schema: StructType, overwrite: bool, run: str | None) -> OnceSink:
-    if overwrite:
-        raise ConfigError(
-            "A Kafka topic can't be overwritten.", hint='Write with mode("append"), to another topic if need be.'
-        )
+    refuse_overwrite(overwrite)
     own = dict(options.own)
     settings = OnceSettings.of(
         options.kafka,

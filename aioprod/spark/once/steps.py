@@ -11,7 +11,8 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final
+from types import TracebackType
+from typing import Final, Self
 
 from aioprod.admin import Admin
 from aioprod.errors import (
@@ -42,7 +43,8 @@ class Begun:
 
 
 class Steps:
-    """One transaction after another under one transactional id, in one event loop; `start` it and `close` it.
+    """One transaction after another under one transactional id, in one event loop: an async context manager that
+    connects.
 
     `marker` is the partition that the marker's group has its offset for; `owner` whose steps they are. Calls go on
     trying for `default.api.timeout.ms`, and raise RequestTimedOutError then: also for an offset that stays unstable.
@@ -86,6 +88,15 @@ class Steps:
         """Close all connections; an open transaction is left to whoever begins next, or to its time-out."""
         await self._session.close()
         await self._admin.close()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
 
     # --- topics
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from aioprod.types import SendResult
 
-__all__ = ["HASH", "TaskIdentity", "WriteTask", "barrier_task", "participating", "refuse_repetition"]
+__all__ = ["HASH", "TaskIdentity", "WriteTask", "barrier_task", "participating", "refuse_repetition", "report_of"]
 
 HASH: Final = "aioprod_hash"
 """The column of a row's hash, where receipts are wanted."""
@@ -84,14 +84,9 @@ class WriteTask:
     def write(self, identity: TaskIdentity, batches: Iterable[pa.RecordBatch]) -> Report:
         """Write a task's rows; raises UsageError for an attempt after the first, UndeliveredRowsError."""
         refuse_repetition(identity)
-        results: list[SendResult] = []
-        rows = 0
         with participating(self.handle, self.kafka) as producer:
             picked = map(self.columns.pick, batches)
-            for taken, result in sent(producer, picked, topic=self.topic, bytes_s=self.bytes_s):
-                rows += sum(batch.num_rows for batch in taken)
-                results.append(result)
-        return Report(identity.task, identity.tasks, identity.attempt, rows, written(results))
+            return report_of(identity, sent(producer, picked, topic=self.topic, bytes_s=self.bytes_s))
 
     def receipts(self, identity: TaskIdentity, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The same with a row for each record instead, in order of offset within a partition."""
@@ -103,6 +98,16 @@ class WriteTask:
         with participating(self.handle, self.kafka) as producer:
             for _, result in sent(producer, taken.picked(batches), topic=self.topic, bytes_s=self.bytes_s):
                 yield from taken.of(result)
+
+
+def report_of(identity: TaskIdentity, calls: Iterable[tuple[Sequence[pa.RecordBatch], SendResult]]) -> Report:
+    """What a task tells the driver of its rows, once all calls that write them are made."""
+    results: list[SendResult] = []
+    rows = 0
+    for taken, result in calls:
+        rows += sum(batch.num_rows for batch in taken)
+        results.append(result)
+    return Report(identity.task, identity.tasks, identity.attempt, rows, written(results))
 
 
 def refuse_repetition(identity: TaskIdentity) -> None:

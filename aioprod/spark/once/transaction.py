@@ -13,6 +13,7 @@ from aioprod.errors import ConfigError, UsageError
 from aioprod.producer import TransactionHandle
 from aioprod.spark import worker
 from aioprod.spark.columns import sink_columns
+from aioprod.spark.digest import row_hash
 from aioprod.spark.once.attempts import Attempts, Tally
 from aioprod.spark.once.marker import check_owner
 from aioprod.spark.once.reports import RECEIPTS, REPORTS, Report, disjoint, reports_of
@@ -132,7 +133,7 @@ class Transactions:
 
         A failed attempt is aborted and all of it run again, which computes the data frame again. `receipts` is a folder
         of any file system of Hadoop's: before the commit a Parquet file of each task is there, with a row for each
-        record (`partition`, `offset`, `key`, `hash` which is Spark's xxhash64(key, value), `bytes` of both, `attempt`),
+        record (`partition`, `offset`, `key`, `hash` which is `digest.row_hash`, `bytes` of both, `attempt`),
         in order of offset within a partition; what was in it is overwritten. `bytes_s` is the rate for all tasks
         together, in bytes per second.
 
@@ -175,7 +176,7 @@ class Transactions:
         partitioner = spreading(self._partitioner)
         rows = with_partition(df, partitioner=partitioner, counts=counts, topic=self._topic)
         if receipts is not None:
-            rows = _with_hash(rows)
+            rows = rows.withColumn(HASH, row_hash(rows))
         rows = co_partitioned(rows, tasks=tasks, order_by=self._order_by)
         columns = sink_columns(rows.schema, topic=self._topic, include_headers=self._include_headers)
         task = WriteTask(
@@ -222,11 +223,3 @@ def _run_with_receipts(rows: DataFrame, task: WriteTask, folder: str) -> tuple[W
     topic = str(task.topic)
     reports = [Report(0, 1, row[1], row[2], (Written(topic, row[0], *row[2:5]),)) for row in sums]
     return disjoint(reports, are_tasks=False)
-
-
-def _with_hash(rows: DataFrame) -> DataFrame:
-    from pyspark.sql import functions
-
-    names = {name.lower() for name in rows.columns}
-    key = functions.col("key") if "key" in names else functions.lit(None).cast("binary")
-    return rows.withColumn(HASH, functions.xxhash64(key, functions.col("value")))

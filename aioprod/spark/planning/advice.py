@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from aioprod.spark.planning.measures import Growth, HotKey, Layout, key_text, percent
+from aioprod.console.tables import key_text, percent
+from aioprod.spark.planning.measures import Growth, HotKey, Layout
 
 __all__ = ["EVEN", "Advice", "advise"]
 

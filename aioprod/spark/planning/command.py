@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import sys
-from argparse import ArgumentParser, ArgumentTypeError
+from argparse import ArgumentTypeError
 from collections.abc import Sequence
 from pathlib import Path
 
-from aioprod.errors import UsageError
+from aioprod.console.files import write
+from aioprod.console.frame import Parser
+from aioprod.console.terminal import show
 from aioprod.spark.inputs import read_input, session
 from aioprod.spark.planning.job import checked, plan
-from aioprod.spark.planning.terminal import show
+from aioprod.spark.planning.tables import summary
 
 __all__ = ["main"]
 
@@ -31,15 +33,15 @@ def main(arguments: Sequence[str]) -> int:
             report=given.report,
         )
     if given.json is not None:
-        _write(given.json, report.to_json())
-    show(report, sys.stdout)
+        write(given.json, report.to_json(), "The numbers")
+    show(summary(report), sys.stdout)
     if given.report is not None:
         sys.stdout.write(f"The report is in {given.report}\n")
     return 0
 
 
-def _parser() -> ArgumentParser:
-    parser = ArgumentParser(
+def _parser() -> Parser:
+    parser = Parser(
         prog="python -m aioprod.spark plan",
         description="Find out from the data how many partitions a topic needs, and which partitioner.",
         allow_abbrev=False,
@@ -63,7 +65,7 @@ def _parser() -> ArgumentParser:
     parser.add_argument("--counts", type=_counts, required=True, metavar="COUNTS", help="for example 12,24,48")
     parser.add_argument("--consumers", type=_count, metavar="N", help="members of the group that reads the topic")
     parser.add_argument("--report", type=Path, metavar="FILE.html", help="write a page with tables and pictures")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write all numbers")
+    parser.add_argument("--json", metavar="FILE", help="write all numbers ('-': to stdout)")
     return parser
 
 
@@ -80,10 +82,3 @@ def _count(text: str) -> int:
         return int(text)
     except ValueError:
         raise ArgumentTypeError(f"{text.strip()!r} is no whole number") from None
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"The numbers can't be written to {str(path)!r}: {error.strerror}.") from error

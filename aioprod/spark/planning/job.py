@@ -8,20 +8,14 @@ from typing import TYPE_CHECKING, Final
 
 from aioprod.config import load_class
 from aioprod.errors import ConfigError
-from aioprod.group.assignors import (
-    Assignor,
-    CooperativeStickyAssignor,
-    RangeAssignor,
-    RoundRobinAssignor,
-    StickyAssignor,
-    Subscription,
-)
+from aioprod.group.assignors import ASSIGNORS, Subscription, balance
 from aioprod.routing.columns import check_count, partitions_of, rule_of
 from aioprod.routing.partitioners import RoundRobinPartitioner, UniformStickyPartitioner
 from aioprod.spark.inputs import quiet, refused
 from aioprod.spark.planning.advice import advise
 from aioprod.spark.planning.measures import Growth, HotKey, Layout, PlanReport, Switch
 from aioprod.spark.planning.survey import SCHEMA, Fact, Survey, task
+from aioprod.types import TopicPartition
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,12 +28,6 @@ COUNT_MAX: Final = 100_000
 
 _COMBINATIONS_MAX: Final = 1_000_000
 _HOT_SHOWN: Final = 10
-_ASSIGNORS: Final[tuple[Assignor, ...]] = (
-    RangeAssignor(),
-    RoundRobinAssignor(),
-    StickyAssignor(),
-    CooperativeStickyAssignor(),
-)
 
 
 def plan(
@@ -133,8 +121,9 @@ def report_of(survey: Survey, answer: pa.Table, *, key: str, value: str, consume
     if not rows:
         raise ConfigError("The data have no rows: there is nothing to plan for.")
     hot = _hot_keys(survey, answer)
+    largest = {partitioner: _largest_hashed(survey, partitioner, hot) for partitioner in survey.partitioners}
     layouts = tuple(
-        _layout(survey, sums, partitioner, count, hot, consumers)
+        _layout(survey, sums, partitioner, count, largest[partitioner], consumers)
         for partitioner in survey.partitioners
         for count in survey.counts
     )
@@ -191,24 +180,28 @@ def _hot_keys(survey: Survey, answer: pa.Table) -> list[HotKey]:
     return sorted(found, key=lambda each: (-each.rows, each.key or b""))[: survey.hot]
 
 
+def _largest_hashed(survey: Survey, partitioner: str, hot: Sequence[HotKey]) -> int:
+    """The rows of the hottest key that the partitioner hashes, 0 for none."""
+    import pyarrow as pa
+
+    if partitioner in survey.spreading:
+        return 0
+    keys = pa.array([each.key for each in hot], pa.binary())
+    hashed = [partitions_of(keys.slice(at, 1), partitioner, 1, start=None).spread == 0 for at in range(len(hot))]
+    return max((each.rows for each, is_hashed in zip(hot, hashed, strict=True) if is_hashed), default=0)
+
+
 def _layout(
     survey: Survey,
     sums: Mapping[Fact, tuple[int, int, int]],
     partitioner: str,
     count: int,
-    hot: Sequence[HotKey],
+    largest: int,
     consumers: int | None,
 ) -> Layout:
-    import pyarrow as pa
-
     loads = [sums.get(Fact("load", partitioner, "", count, index), (0, 0, 0)) for index in range(count)]
     spread_rows, spread_bytes, spread_keys = sums.get(Fact("spread", partitioner), (0, 0, 0))
     rows = _with_even(loads, 0, spread_rows)
-    largest = 0
-    if partitioner not in survey.spreading and hot:
-        keys = pa.array([each.key for each in hot], pa.binary())
-        present = [partitions_of(keys.slice(at, 1), partitioner, 1, start=None).spread == 0 for at in range(len(hot))]
-        largest = max((each.rows for each, is_hashed in zip(hot, present, strict=True) if is_hashed), default=0)
     return Layout(
         partitioner,
         count,
@@ -230,7 +223,9 @@ def _members(rows: Sequence[int], consumers: int) -> dict[str, tuple[int, ...]]:
     """Rows of each member under each assignor, all members reading this one topic."""
     members = {f"member-{index:0{len(str(consumers))}}": Subscription(["topic"]) for index in range(consumers)}
     loads: dict[str, tuple[int, ...]] = {}
-    for assignor in _ASSIGNORS:
+    sizes = {TopicPartition("topic", index): count for index, count in enumerate(rows)}
+    for name, assignor in ASSIGNORS.items():
         assignment = assignor.assign({"topic": len(rows)}, members)
-        loads[assignor.name] = tuple(sum(rows[tp.partition] for tp in assignment[member]) for member in members)
+        # The names sort as the numbers in them do.
+        loads[name] = tuple(int(load) for load in balance(assignment, sizes=sizes).loads.values())
     return loads

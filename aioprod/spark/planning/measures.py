@@ -7,7 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Growth", "HotKey", "Layout", "PlanReport", "Switch", "key_text", "percent"]
+from aioprod.console.tables import key_text
+from aioprod.group.assignors import skew
+
+__all__ = ["Growth", "HotKey", "Layout", "PlanReport", "Switch"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +43,12 @@ class Layout:
     @property
     def skew(self) -> float:
         """Rows of the busiest partition by the mean of all: 1 is even."""
-        return max(self.rows) * self.count / sum(self.rows)
+        return skew(self.rows)
 
     @property
     def bytes_skew(self) -> float:
         """The same of the bytes."""
-        return max(self.bytes) * self.count / (sum(self.bytes) or 1) if any(self.bytes) else 1.0
+        return skew(self.bytes)
 
     @property
     def busiest_share(self) -> float:
@@ -59,8 +62,7 @@ class Layout:
 
     def member_skew(self, assignor: str) -> float:
         """Rows of the busiest member by the mean of all members."""
-        loads = self.members[assignor]
-        return max(loads) * len(loads) / sum(loads)
+        return skew(self.members[assignor])
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,22 +165,3 @@ class PlanReport:
                 for one in self.switches
             ],
         }
-
-
-def key_text(key: bytes | None, *, at_most: int | None = 48) -> str:
-    """A key as text where it is text, else in hex; cut after `at_most` characters."""
-    if key is None:
-        return "(no key)"
-    try:
-        text = key.decode()
-    except UnicodeDecodeError:
-        text = "\ufffd"
-    if not text.isprintable() or "\ufffd" in text:
-        text = f"0x{key.hex()}"
-    return text if at_most is None or len(text) <= at_most else f"{text[:at_most]}..."
-
-
-def percent(part: float, whole: float = 1.0) -> str:
-    """A share as text, `0 %` if there is no whole."""
-    share = 100 * part / whole if whole else 0.0
-    return f"{share:.1f} %" if share >= 0.1 or share == 0 else f"{share:.2g} %"

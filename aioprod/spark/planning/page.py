@@ -5,9 +5,11 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from aioprod.spark.planning.measures import Layout, PlanReport, key_text
+from aioprod.console.pictures import COLORS, plain
+from aioprod.console.tables import key_text
+from aioprod.spark.planning.measures import Layout, PlanReport
 from aioprod.spark.planning.tables import headline, tables
-from aioprod.spark.report import COLORS, Page
+from aioprod.spark.report import Page
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -63,7 +65,7 @@ def _skews(report: PlanReport, axes: Axes) -> None:
     for index, (partitioner, layouts) in enumerate(by_partitioner.items()):
         color = COLORS[index % len(COLORS)]
         counts = [layout.count for layout in layouts]
-        axes.plot(counts, [layout.skew for layout in layouts], marker="o", color=color, label=_plain(partitioner))
+        axes.plot(counts, [layout.skew for layout in layouts], marker="o", color=color, label=plain(partitioner))
         bounds = [max(1.0, layout.bound_share * layout.count) for layout in layouts]
         axes.plot(counts, bounds, linestyle="--", linewidth=1, color=color)
     axes.set_xticks(sorted({layout.count for layout in report.results}))
@@ -83,7 +85,7 @@ def _loads(layout: Layout, axes: Axes) -> None:
 
 
 def _hot(report: PlanReport, axes: Axes) -> None:
-    names = [_plain(key_text(hot.key, at_most=24)) for hot in report.hot_keys]
+    names = [plain(key_text(hot.key, at_most=24)) for hot in report.hot_keys]
     axes.barh(range(len(names)), [100 * hot.rows / report.rows for hot in report.hot_keys], color=COLORS[0])
     axes.set_yticks(range(len(names)), names)
     axes.invert_yaxis()
@@ -99,8 +101,3 @@ def _members(layout: Layout, axes: Axes) -> None:
     axes.set_xlabel("member")
     axes.set_ylabel("rows")
     axes.legend(ncols=len(layout.members), loc="lower left", bbox_to_anchor=(0, 1))
-
-
-def _plain(text: str) -> str:
-    """Dollar signs would begin a formula, and what a font has no sign for would be a warning."""
-    return "".join(sign if sign.isascii() else "?" for sign in text).replace("$", r"\$")

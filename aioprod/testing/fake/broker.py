@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from dataclasses import replace
+from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, Final
 
 from aioprod.errors import ErrorCode, UnsupportedVersionError
-from aioprod.messages import ApiVersionsRequest, ApiVersionsResponse, FetchRequest, ProduceRequest
+from aioprod.messages import ApiVersionsRequest, ApiVersionsResponse, ProduceRequest
 from aioprod.messages.api_versions import ApiVersion, FinalizedFeatureKey, SupportedFeatureKey
 from aioprod.messages.registry import AnyRequest, decode_request
 from aioprod.testing.fake.faults import Fault, Seen
-from aioprod.testing.fake.fetch import wait_for_records
 from aioprod.testing.fake.produce import has_failed
 from aioprod.testing.fake.quota import Quota
 from aioprod.testing.fake.requests import HANDLERS
@@ -179,11 +179,9 @@ class FakeBroker:
             return self._api_versions(error), header.version if is_spoken else 0
         if not is_spoken:
             return None, 0
-        call = Call(self._cluster.state, self.node_id, header.version, fault)
+        call = Call(self._cluster.state, self.node_id, header.version, fault, header.client_id or "")
         answer = HANDLERS[type(message)](call, message)
-        if isinstance(message, FetchRequest):
-            answer = await wait_for_records(call, message, answer)
-        return answer, header.version
+        return await answer if isawaitable(answer) else answer, header.version
 
     def _api_versions(self, error: ErrorCode) -> ApiVersionsResponse:
         rows = [

@@ -143,6 +143,7 @@ class FakeCluster:
     def move_coordinator(self, key: str, to: int) -> None:
         """Have another broker coordinate a transactional id or a group."""
         self.state.coordinators[key] = to
+        self.state.groups.move()
 
     def finalize(self, transaction_version: int) -> None:
         """Change the finalized feature; clients hear of it on their next connection."""

@@ -17,7 +17,7 @@ from aioprod.testing.fake.state import Call
 from aioprod.testing.fake.topics import led_partition
 from aioprod.types import TopicPartition
 
-__all__ = ["fetch", "list_offsets", "wait_for_records"]
+__all__ = ["fetch", "list_offsets"]
 
 BY_ID: Final = 13
 """Version of Fetch: topics have ids in place of names."""
@@ -26,8 +26,18 @@ ISOLATION: Final[tuple[Isolation, Isolation]] = ("read_uncommitted", "read_commi
 """By the number that it has in requests."""
 
 
-def fetch(call: Call, request: FetchRequest) -> FetchResponse:
-    """The batches from the wanted offsets on."""
+async def fetch(call: Call, request: FetchRequest) -> FetchResponse:
+    """The batches from the wanted offsets on, once there are any or the client has waited as long as it wants to."""
+    timers = call.state.timers
+    end = timers.now() + request.max_wait_ms / 1000
+    answer = _fetch(call, request)
+    while request.min_bytes and timers.now() < end and not _says_anything(answer):
+        await call.state.news(end - timers.now())
+        answer = _fetch(call, request)
+    return answer
+
+
+def _fetch(call: Call, request: FetchRequest) -> FetchResponse:
     unknown = ErrorCode.UNKNOWN_TOPIC_ID if call.version >= BY_ID else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     topics = []
     for asked in request.topics:
@@ -42,16 +52,6 @@ def fetch(call: Call, request: FetchRequest) -> FetchResponse:
                 rows.append(_fetched(row, partition, ISOLATION[request.isolation_level]))
         topics.append(FetchableTopicResponse(topic=asked.topic, topic_id=asked.topic_id, partitions=tuple(rows)))
     return FetchResponse(responses=tuple(topics))
-
-
-async def wait_for_records(call: Call, request: FetchRequest, answer: FetchResponse) -> FetchResponse:
-    """The answer once there is something in it, or when the client has waited for as long as it wants to."""
-    timers = call.state.timers
-    end = timers.now() + request.max_wait_ms / 1000
-    while request.min_bytes and timers.now() < end and not _says_anything(answer):
-        await call.state.news(end - timers.now())
-        answer = fetch(call, request)
-    return answer
 
 
 def _says_anything(answer: FetchResponse) -> bool:

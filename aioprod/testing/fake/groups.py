@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from random import Random
 from typing import Final, NamedTuple
 
 from aioprod.errors import ErrorCode
+from aioprod.testing.fake.classic import ClassicGroup
+from aioprod.testing.fake.group_host import GroupHost, GroupSettings
+from aioprod.testing.fake.timers import Timers
 from aioprod.types import TopicPartition
 
-__all__ = ["METADATA_MAX", "Committed", "FakeGroup", "Groups"]
+__all__ = ["METADATA_MAX", "Committed", "Committer", "FakeGroup", "Groups"]
 
 METADATA_MAX: Final = 4096
 """The longest text that may be committed with an offset, in characters (`offset.metadata.max.bytes`)."""
@@ -22,22 +27,41 @@ class Committed(NamedTuple):
     metadata: str | None = ""
 
 
+class Committer(NamedTuple):
+    """Who commits, as it says itself."""
+
+    member_id: str
+    instance_id: str | None
+    generation: int
+    is_transactional: bool
+
+
 @dataclass
 class FakeGroup:
-    """One group. Its members and their generation are what a test says they are; `pending` is by producer id."""
+    """One group; `pending` is by producer id.
+
+    Who is in it is in `members` and `generation`, for a test to say, until somebody joins: then `joined` knows.
+    `home` is the broker that coordinates it.
+    """
 
     generation: int = -1
     members: set[str] = field(default_factory=set)
     offsets: dict[TopicPartition, Committed] = field(default_factory=dict)
     pending: dict[int, dict[TopicPartition, Committed]] = field(default_factory=dict)
+    joined: ClassicGroup | None = None
+    home: int | None = None
 
-    def refusal(self, member_id: str, generation: int, *, transactional: bool) -> ErrorCode:
+    def refusal(self, who: Committer) -> ErrorCode:
         """Why this member may not commit, NONE if it may. Who names neither member nor generation is a stranger."""
-        if generation < 0 and not member_id:
-            return ErrorCode.UNKNOWN_MEMBER_ID if self.members and not transactional else ErrorCode.NONE
-        if member_id not in self.members:
+        if self.joined is not None:
+            return self.joined.refusal_to_commit(
+                who.member_id, who.instance_id, who.generation, transactional=who.is_transactional
+            )
+        if who.generation < 0 and not who.member_id:
+            return ErrorCode.UNKNOWN_MEMBER_ID if self.members and not who.is_transactional else ErrorCode.NONE
+        if who.member_id not in self.members:
             return ErrorCode.UNKNOWN_MEMBER_ID
-        return ErrorCode.NONE if generation == self.generation else ErrorCode.ILLEGAL_GENERATION
+        return ErrorCode.NONE if who.generation == self.generation else ErrorCode.ILLEGAL_GENERATION
 
     def is_unstable(self, tp: TopicPartition) -> bool:
         """Whether a running transaction has an offset for the partition."""
@@ -51,12 +75,42 @@ class FakeGroup:
 
 
 class Groups(dict[str, FakeGroup]):
-    """All groups by name."""
+    """All groups by name. `settings` are those of all brokers; `coordinator` says who looks after a group."""
 
-    def refusal(self, group_id: str, member_id: str, generation: int, *, transactional: bool) -> ErrorCode:
+    def __init__(self, timers: Timers, random: Random, coordinator: Callable[[str], int | None]) -> None:
+        super().__init__()
+        self.settings = GroupSettings()
+        self._timers = timers
+        self._random = random
+        self._coordinator = coordinator
+
+    def refusal(self, group_id: str, who: Committer) -> ErrorCode:
         """As `FakeGroup.refusal`; a stranger makes the group."""
         if group_id not in self:
-            if generation >= 0:
+            if who.generation >= 0:
                 return ErrorCode.ILLEGAL_GENERATION
             self[group_id] = FakeGroup()
-        return self[group_id].refusal(member_id, generation, transactional=transactional)
+        return self[group_id].refusal(who)
+
+    def classic(self, group_id: str) -> ClassicGroup:
+        """The group as one of the classic protocol, which may be new."""
+        group = self.setdefault(group_id, FakeGroup())
+        if group.joined is None:
+            group.joined = ClassicGroup(self._host(group_id, group))
+        self._settle(group_id, group)
+        return group.joined
+
+    def _host(self, group_id: str, group: FakeGroup) -> GroupHost:
+        return GroupHost(self.settings, self._timers, self._random, lambda: self._coordinator(group_id) == group.home)
+
+    def _settle(self, group_id: str, group: FakeGroup) -> None:
+        """Let the broker that coordinates the group now know it as it was saved."""
+        home = self._coordinator(group_id)
+        if group.home not in (None, home) and group.joined is not None:
+            group.joined.unload()
+        group.home = home
+
+    def move(self) -> None:
+        """Let those brokers know who may have another group to look after, or one less."""
+        for group_id, group in self.items():
+            self._settle(group_id, group)

@@ -34,7 +34,7 @@ from aioprod.messages.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
-from aioprod.testing.fake.groups import METADATA_MAX, Committed, FakeGroup
+from aioprod.testing.fake.groups import METADATA_MAX, Committed, Committer, FakeGroup
 from aioprod.testing.fake.joining import Writer, join
 from aioprod.testing.fake.state import Call
 from aioprod.types import TopicPartition
@@ -69,7 +69,10 @@ def offset_commit(call: Call, request: OffsetCommitRequest) -> OffsetCommitRespo
     """Commit offsets outside of transactions."""
     group_id = request.group_id
     error = call.misdirected(group_id) or call.state.groups.refusal(
-        group_id, request.member_id, request.generation_id_or_member_epoch, transactional=False
+        group_id,
+        Committer(
+            request.member_id, request.group_instance_id, request.generation_id_or_member_epoch, is_transactional=False
+        ),
     )
     offsets = {} if error else call.state.groups[group_id].offsets
     topics = []
@@ -92,11 +95,8 @@ def offset_commit(call: Call, request: OffsetCommitRequest) -> OffsetCommitRespo
 def txn_offset_commit(call: Call, request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
     """Commit offsets with a transaction."""
     group_id = request.group_id
-    error = (
-        call.misdirected(group_id)
-        or _join(call, request)
-        or call.state.groups.refusal(group_id, request.member_id, request.generation_id, transactional=True)
-    )
+    who = Committer(request.member_id, request.group_instance_id, request.generation_id, is_transactional=True)
+    error = call.misdirected(group_id) or _join(call, request) or call.state.groups.refusal(group_id, who)
     offsets = {} if error else call.state.groups[group_id].pending.setdefault(request.producer_id, {})
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     topics = []

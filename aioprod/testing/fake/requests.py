@@ -14,12 +14,16 @@ from aioprod.messages import (
     EndTxnRequest,
     FetchRequest,
     FindCoordinatorRequest,
+    HeartbeatRequest,
     InitProducerIdRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
     ListOffsetsRequest,
     MetadataRequest,
     OffsetCommitRequest,
     OffsetFetchRequest,
     ProduceRequest,
+    SyncGroupRequest,
     TxnOffsetCommitRequest,
 )
 from aioprod.messages.registry import AnyRequest
@@ -32,6 +36,7 @@ from aioprod.testing.fake.coordination import (
 )
 from aioprod.testing.fake.describing import describe_transactions
 from aioprod.testing.fake.fetch import fetch, list_offsets
+from aioprod.testing.fake.grouping import heartbeat, join_group, leave_group, sync_group
 from aioprod.testing.fake.metadata import create_topics, delete_topics, metadata
 from aioprod.testing.fake.offsets import offset_commit, offset_fetch, txn_offset_commit
 from aioprod.testing.fake.produce import produce
@@ -55,5 +60,9 @@ HANDLERS: Final[Mapping[type[AnyRequest], Callable[[Call, Any], Any]]] = {
     TxnOffsetCommitRequest: txn_offset_commit,
     OffsetCommitRequest: offset_commit,
     OffsetFetchRequest: offset_fetch,
+    JoinGroupRequest: join_group,
+    SyncGroupRequest: sync_group,
+    HeartbeatRequest: heartbeat,
+    LeaveGroupRequest: leave_group,
 }
-"""All but ApiVersions, which each broker answers for itself."""
+"""All but ApiVersions, which each broker answers for itself. Answers that have to wait are awaited."""

@@ -34,10 +34,10 @@ class FakeState:
         self.nodes: dict[int, Address] = {}
         self.frozen: set[int] = set()
         self.topics = Topics(Random(seed))
-        self.groups = Groups()
         self.transactions = Transactions(timers, self.new_producer_id, self._write_markers)
         self.timers = timers
         self.coordinators: dict[str, int] = {}
+        self.groups = Groups(timers, Random(seed), self.coordinator)
         self.cluster_id = "fake-cluster"
         self.auto_create = True
         self.default_partitions = 1
@@ -88,6 +88,7 @@ class FakeState:
         """A broker has come up."""
         self.nodes[node_id] = address
         self._ids = sorted({*self._ids, node_id})
+        self.groups.move()
 
     def coordinator(self, key: str) -> int | None:
         """The broker that looks after a group or transactional id: always the same one while it is up."""
@@ -120,12 +121,14 @@ class FakeState:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A request on its way through a broker: what it may touch, who handles it, its version, what goes wrong."""
+    """A request on its way through a broker: what it may touch, who handles it, its version, what goes wrong, and the
+    name of the client."""
 
     state: FakeState
     node_id: int
     version: int
     fault: Fault
+    client_id: str = ""
 
     def misdirected(self, key: str) -> ErrorCode:
         """Why this broker does not speak for a group or transactional id, NONE if it does."""

@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-__all__ = ["Timers"]
+__all__ = ["CallOff", "Timers"]
+
+CallOff = Callable[[], None]
+"""Makes a call that is to come not happen; harmless once it has."""
 
 
 class Timers:
@@ -20,8 +23,8 @@ class Timers:
         """The loop's time in seconds."""
         return asyncio.get_running_loop().time()
 
-    def later(self, delay_s: float, work: Callable[[], None]) -> None:
-        """Call `work` in `delay_s` seconds, unless `close` comes first."""
+    def later(self, delay_s: float, work: Callable[[], None]) -> CallOff:
+        """Call `work` in `delay_s` seconds, unless it is called off or `close` comes first."""
 
         def run() -> None:
             self._handles.discard(handle)
@@ -30,8 +33,13 @@ class Timers:
             except Exception as error:
                 self._errors.append(error)
 
+        def call_off() -> None:
+            self._handles.discard(handle)
+            handle.cancel()
+
         handle = asyncio.get_running_loop().call_later(delay_s, run)
         self._handles.add(handle)
+        return call_off
 
     def close(self) -> None:
         """Forget all that has not happened yet."""

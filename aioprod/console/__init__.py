@@ -1,0 +1,1 @@
+"""How commands are run, and what they show: the frame of a program, tables, pictures."""

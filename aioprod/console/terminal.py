@@ -1,0 +1,42 @@
+"""Paragraphs and tables on a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from importlib.util import find_spec
+from typing import TextIO
+
+from aioprod.console.tables import Part, Table, gap, shown, text_of
+
+__all__ = ["show"]
+
+
+def show(parts: Iterable[Part], stream: TextIO) -> None:
+    """Write what there is to say, in tables of `rich` where it is installed and the stream is a terminal.
+
+    Anywhere else it is plain text, and nothing is cut or folded to a width.
+    """
+    if not stream.isatty() or find_spec("rich") is None:
+        stream.write(text_of(parts))
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(file=stream, highlight=False)
+    for part in parts:
+        console.print(Text(part) if isinstance(part, str) else _drawn(part))
+
+
+def _drawn(table: Table) -> object:
+    from rich.box import SIMPLE
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    drawn = RichTable(title=Text(table.heading), caption=Text(table.says), box=SIMPLE, title_justify="left")
+    for name, is_number in zip(table.headers, table.is_number, strict=True):
+        drawn.add_column(Text(name), justify="right" if is_number else "left")
+    for at, row in enumerate(table.rows):
+        if table.left_out and at == gap(table):
+            drawn.add_row(f"... {table.left_out:,} more")
+        drawn.add_row(*(Text(shown(value)) for value in row))
+    return drawn

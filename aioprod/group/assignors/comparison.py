@@ -1,0 +1,236 @@
+"""What a rebalance moved, and how even an assignment is."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from numbers import Real
+from types import MappingProxyType
+from typing import Any, Literal, TypeAlias
+
+from aioprod.console.tables import text_of
+from aioprod.errors import UsageError
+from aioprod.group.assignors.java_order import text_order
+from aioprod.group.assignors.tables import ROWS_SHOWN, balance_parts, comparison_parts
+from aioprod.types import TopicPartition
+
+__all__ = ["Balance", "Cause", "Comparison", "Move", "Owned", "Sizes", "balance", "compare", "skew"]
+
+Owned: TypeAlias = Mapping[str, Iterable[TopicPartition]]
+"""Per member its partitions, as assignors answer."""
+
+Sizes: TypeAlias = Mapping[TopicPartition, int] | Mapping[TopicPartition, float]
+"""What a partition weighs: bytes, records a second, or whatever is to be even. Not negative."""
+
+Cause: TypeAlias = Literal["left", "joined", "balance"]
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A partition that had one member and has another one; `size` is 1 where no sizes are given.
+
+    `cause` is `left` if its member is gone, so that it had to move, else `joined` if it went to a member that was not
+    there before, else `balance`: both were there and are.
+    """
+
+    partition: TopicPartition
+    source: str
+    target: str
+    size: float
+    cause: Cause
+
+
+@dataclass(frozen=True)
+class Balance:
+    """One assignment, and how even it is; members are in the order in which assignors sort them.
+
+    `owned` has each member's partitions in order of topic and partition, `loads` the sum of their sizes, or how many
+    there are where no sizes are given (`is_weighted` is false). A member without partitions counts: its load is 0.
+    Without members all measures are 0, but for `skew`, which is 1.
+    """
+
+    owned: Mapping[str, tuple[TopicPartition, ...]]
+    loads: Mapping[str, float]
+    is_weighted: bool
+
+    @property
+    def partition_count(self) -> int:
+        """How many partitions all members have."""
+        return sum(map(len, self.owned.values()))
+
+    @property
+    def largest(self) -> float:
+        """The load of the busiest member: it decides how far the group falls behind."""
+        return max(self.loads.values(), default=0)
+
+    @property
+    def least(self) -> float:
+        """The load of the idlest member."""
+        return min(self.loads.values(), default=0)
+
+    @property
+    def mean(self) -> float:
+        """The load that each had if all had the same."""
+        return sum(self.loads.values()) / len(self.loads) if self.loads else 0.0
+
+    @property
+    def spread(self) -> float:
+        """The largest load less the least. Counted in partitions and with equal subscriptions, 0 or 1 is the best."""
+        return self.largest - self.least
+
+    @property
+    def skew(self) -> float:
+        """The largest load by the mean: 1 is even, 2 says that the busiest member has twice its share."""
+        return skew(self.loads.values())
+
+    @cached_property
+    def score(self) -> float:
+        """The differences of load of all pairs of members, added up: Java's sticky assignor makes it small."""
+        # In order, the n-th load is the larger one in n pairs and the smaller one in all others that it is in.
+        ordered = sorted(self.loads.values())
+        last = len(ordered) - 1
+        return sum(load * (2 * place - last) for place, load in enumerate(ordered))
+
+    def table(self, *, rows_max: int | None = ROWS_SHOWN) -> str:
+        """Each member's load and partitions, and the balance, as text in columns.
+
+        Of more than `rows_max` members the busiest and the idlest ones are shown; None shows all, and all of their
+        partitions.
+        """
+        return text_of(balance_parts(self, rows_max))
+
+    def __str__(self) -> str:
+        return self.table()
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two assignments of one group, one after the other.
+
+    `moved`: partitions with a member before and another one after. `new` had no member before, and has the one that is
+    named; `gone` had the named one, and has none: it was deleted, nobody reads it any more, or, in the first round of a
+    cooperative rebalance, it is on its way. `kept` stayed where they were. All are in order of topic and partition.
+    `joined` and `left` are the members that are in one of the two only.
+    """
+
+    moved: tuple[Move, ...]
+    kept: int
+    kept_size: float
+    new: Mapping[TopicPartition, str]
+    gone: Mapping[TopicPartition, str]
+    joined: tuple[str, ...]
+    left: tuple[str, ...]
+    before: Balance
+    after: Balance
+
+    @cached_property
+    def moved_size(self) -> float:
+        """The sizes of what moved, added up."""
+        return sum(move.size for move in self.moved)
+
+    @property
+    def moved_share(self) -> float:
+        """The part of what had a member before and after that moved, by size: 0 is as sticky as can be."""
+        whole = self.moved_size + self.kept_size
+        return self.moved_size / whole if whole else 0.0
+
+    def moved_because(self, cause: Cause) -> int:
+        """How many partitions moved for this cause."""
+        return sum(move.cause == cause for move in self.moved)
+
+    def table(self, *, rows_max: int | None = ROWS_SHOWN) -> str:
+        """What moved from whom to whom, each member's load before and after, and the balance, as text in columns.
+
+        Of more than `rows_max` members, or pairs of them, the first and the last ones are shown, in order of load; None
+        shows all, and all of their partitions.
+        """
+        return text_of(comparison_parts(self, rows_max))
+
+    def __str__(self) -> str:
+        return self.table()
+
+
+def skew(loads: Collection[float]) -> float:
+    """The largest by the mean, 1 where there is nothing."""
+    return max(loads) * len(loads) / whole if (whole := sum(loads)) else 1.0
+
+
+def balance(assignment: Owned, *, sizes: Sizes | None = None) -> Balance:
+    """How even an assignment is.
+
+    Raises UsageError for a partition with two members, and for one whose size is missing or can't be one.
+    """
+    return _balance(_sorted(assignment, "The assignment"), sizes)
+
+
+def compare(before: Owned, after: Owned, *, sizes: Sizes | None = None) -> Comparison:
+    """What moved between two assignments, and how even they are; `sizes` has one for each of their partitions.
+
+    Raises UsageError for a partition that has two members in one of them, and for one whose size is missing or is no
+    number from 0 on.
+    """
+    owned_before = _sorted(before, "The assignment before")
+    owned_after = _sorted(after, "The assignment after")
+    had, has = _owners(owned_before), _owners(owned_after)
+    moved: list[Move] = []
+    kept: list[TopicPartition] = []
+    for tp in sorted(had.keys() & has.keys(), key=_order):
+        source, target = had[tp], has[tp]
+        if source == target:
+            kept.append(tp)
+            continue
+        cause: Cause = "left" if source not in owned_after else "joined" if target not in owned_before else "balance"
+        moved.append(Move(tp, source, target, _size(tp, sizes), cause))
+    return Comparison(
+        moved=tuple(moved),
+        kept=len(kept),
+        kept_size=sum(_size(tp, sizes) for tp in kept),
+        new=MappingProxyType({tp: has[tp] for tp in sorted(has.keys() - had.keys(), key=_order)}),
+        gone=MappingProxyType({tp: had[tp] for tp in sorted(had.keys() - has.keys(), key=_order)}),
+        joined=tuple(member for member in owned_after if member not in owned_before),
+        left=tuple(member for member in owned_before if member not in owned_after),
+        before=_balance(owned_before, sizes),
+        after=_balance(owned_after, sizes),
+    )
+
+
+def _order(tp: TopicPartition) -> tuple[bytes, int]:
+    return text_order(tp.topic), tp.partition
+
+
+def _sorted(assignment: Owned, what: str) -> dict[str, tuple[TopicPartition, ...]]:
+    owned = {
+        member: tuple(sorted((TopicPartition(*tp) for tp in assignment[member]), key=_order))
+        for member in sorted(assignment, key=text_order)
+    }
+    twice = [tp for tp, count in Counter(tp for tps in owned.values() for tp in tps).items() if count > 1]
+    if twice:
+        topic, partition = min(twice)
+        members = [member for member, tps in owned.items() if min(twice) in tps]
+        raise UsageError(f"{what} gives partition {partition} of {topic!r} away twice: to {' and '.join(members)}.")
+    return owned
+
+
+def _owners(owned: Mapping[str, tuple[TopicPartition, ...]]) -> dict[TopicPartition, str]:
+    return {tp: member for member, tps in owned.items() for tp in tps}
+
+
+def _balance(owned: dict[str, tuple[TopicPartition, ...]], sizes: Sizes | None) -> Balance:
+    loads = {member: sum(_size(tp, sizes) for tp in tps) for member, tps in owned.items()}
+    return Balance(MappingProxyType(owned), MappingProxyType(loads), sizes is not None)
+
+
+def _size(tp: TopicPartition, sizes: Sizes | None) -> float:
+    if sizes is None:
+        return 1
+    size: Any = sizes.get(tp)
+    is_number = isinstance(size, Real)
+    if not is_number or not 0 <= size < math.inf:
+        raise UsageError(
+            f"Partition {tp.partition} of {tp.topic!r} has the size {size!r}: each needs a number that is not negative."
+        )
+    weight: float = size
+    return weight

@@ -1,0 +1,164 @@
+"""Where a member begins to read, and what it commits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import Final
+
+from aioprod.errors import (
+    AioprodError,
+    BrokerError,
+    ConfigError,
+    ErrorCode,
+    ProtocolError,
+    RequestTimedOutError,
+)
+from aioprod.group.steps import GroupMetadata
+from aioprod.messages import OffsetCommitRequest, OffsetCommitResponse
+from aioprod.messages.negotiation import ByVersion
+from aioprod.messages.offset_commit import OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from aioprod.net import Coordinator
+from aioprod.net.coordinator import ELSEWHERE_OR_LATER
+from aioprod.reader.group_offsets import group_refusal, stable_offsets
+from aioprod.reader.offsets import EARLIEST, LATEST
+from aioprod.reader.refusals import named
+from aioprod.types import OffsetAndMetadata, TopicPartition
+
+__all__ = ["commit_offsets", "reset_time", "start_offsets"]
+
+_RESETS: Final = {"earliest": EARLIEST, "latest": LATEST, "none": None}
+_LAST_WITH_NAMES: Final = 9
+_TAKEN_OVER: Final = (
+    "Its partitions may have another owner now, who begins where was committed last: take back what was done since "
+    "then if it counts twice, and go on reading."
+)
+
+_HINTS: Final[Mapping[ErrorCode | int, str]] = {
+    ErrorCode.ILLEGAL_GENERATION: _TAKEN_OVER,
+    ErrorCode.UNKNOWN_MEMBER_ID: _TAKEN_OVER,
+    ErrorCode.STALE_MEMBER_EPOCH: _TAKEN_OVER,
+    ErrorCode.FENCED_INSTANCE_ID: "Another member with the same group.instance.id has taken its place: each needs one "
+    "of its own.",
+    ErrorCode.REBALANCE_IN_PROGRESS: "The group divides its partitions anew: commit again afterwards what is still "
+    "owned.",
+    ErrorCode.OFFSET_METADATA_TOO_LARGE: "Commit less metadata with an offset (offset.metadata.max.bytes on the "
+    "brokers).",
+    ErrorCode.INVALID_COMMIT_OFFSET_SIZE: "Commit fewer partitions at once, or less metadata with them.",
+}
+
+
+def reset_time(auto_offset_reset: object) -> int | None:
+    """EARLIEST or LATEST, None for "none"; raises ConfigError for anything else."""
+    if not isinstance(auto_offset_reset, str) or auto_offset_reset not in _RESETS:
+        choice = ", ".join(_RESETS)
+        raise ConfigError(f"auto_offset_reset is {auto_offset_reset!r}: it must be one of {choice}.")
+    return _RESETS[auto_offset_reset]
+
+
+async def start_offsets(
+    coordinator: Coordinator, partitions: Iterable[TopicPartition], deadline: float, *, auto_offset_reset: str
+) -> dict[TopicPartition, int]:
+    """Where to begin with partitions: what the group has committed, else EARLIEST or LATEST, for `Fetcher.add`.
+
+    Waits for transactions that may still change it (KIP-447), until `deadline` (monotonic seconds). Raises BrokerError
+    (OFFSET_OUT_OF_RANGE) for "none" if nothing was committed, RequestTimedOutError, AuthorizationError and what else
+    `stable_offsets` raises.
+    """
+    wanted = tuple(partitions)
+    time = reset_time(auto_offset_reset)
+    if not wanted:
+        return {}
+    committed = await stable_offsets(coordinator, wanted, deadline, may_be_old=True)
+    offsets: dict[TopicPartition, int] = {}
+    missing: list[TopicPartition] = []
+    for tp, found in committed.items():
+        if found is not None:
+            offsets[tp] = found.offset
+        elif time is not None:
+            offsets[tp] = time
+        else:
+            missing.append(tp)
+    if missing:
+        raise BrokerError(
+            f"Group {coordinator.key!r} has committed nothing for {named(missing)}, and auto.offset.reset is none.",
+            code=ErrorCode.OFFSET_OUT_OF_RANGE,
+            hint="Commit where to begin, or set auto_offset_reset to earliest or latest.",
+        )
+    return offsets
+
+
+async def commit_offsets(
+    coordinator: Coordinator,
+    metadata: GroupMetadata,
+    offsets: Mapping[TopicPartition, OffsetAndMetadata],
+    deadline: float,
+) -> None:
+    """Commit the next offsets to read; what may pass is tried again until `deadline` (monotonic seconds).
+
+    Some may be committed when it raises: AuthorizationError, RequestTimedOutError, and BrokerError with its code, also
+    for REBALANCE_IN_PROGRESS, and where the member is not one of the group any more (ILLEGAL_GENERATION,
+    UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, STALE_MEMBER_EPOCH).
+    """
+    left = dict(offsets)
+    tries = 0
+    trouble: AioprodError | None = None
+    while left:
+        message = ByVersion(OffsetCommitRequest, partial(_request, metadata, left), _LAST_WITH_NAMES)
+        try:
+            answer = await coordinator.request(message, deadline=deadline, error_of=_elsewhere)
+        except RequestTimedOutError as error:
+            raise error if trouble is None else RequestTimedOutError(trouble.message) from trouble
+        codes = _codes(answer)
+        left = {tp: offset for tp, offset in left.items() if codes.get(tp) != ErrorCode.NONE}
+        for tp in left:
+            trouble = _refusal(metadata.group_id, tp, codes.get(tp))
+            if not isinstance(trouble, BrokerError) or not _may_pass(trouble.code):
+                raise trouble
+        if left:
+            await coordinator.pause(tries, deadline)
+            tries += 1
+
+
+def _request(
+    metadata: GroupMetadata, offsets: Mapping[TopicPartition, OffsetAndMetadata], _version: int
+) -> OffsetCommitRequest:
+    topics: dict[str, list[OffsetCommitRequestPartition]] = {}
+    for tp, (offset, said) in offsets.items():
+        row = OffsetCommitRequestPartition(
+            partition_index=tp.partition, committed_offset=offset, committed_metadata=said
+        )
+        topics.setdefault(tp.topic, []).append(row)
+    return OffsetCommitRequest(
+        group_id=metadata.group_id,
+        generation_id_or_member_epoch=metadata.generation_id,
+        member_id=metadata.member_id,
+        group_instance_id=metadata.group_instance_id,
+        topics=tuple(OffsetCommitRequestTopic(name=name, partitions=tuple(rows)) for name, rows in topics.items()),
+    )
+
+
+def _codes(answer: OffsetCommitResponse) -> dict[TopicPartition, ErrorCode | int]:
+    return {
+        TopicPartition(topic.name, row.partition_index): ErrorCode.of(row.error_code)
+        for topic in answer.topics
+        for row in topic.partitions
+    }
+
+
+def _elsewhere(answer: OffsetCommitResponse) -> int:
+    """The code that means another coordinator, or this one later; some partitions may have one of their own."""
+    return next((code for code in _codes(answer).values() if code in ELSEWHERE_OR_LATER), ErrorCode.NONE)
+
+
+def _may_pass(code: ErrorCode | int) -> bool:
+    return isinstance(code, ErrorCode) and code.retriable
+
+
+def _refusal(group: str, tp: TopicPartition, code: ErrorCode | int | None) -> AioprodError:
+    what = f"Group {group!r} could not commit for {named([tp])}"
+    if code is None:
+        return ProtocolError(f"{what}: its coordinator left it out of the answer.")
+    return group_refusal(
+        what, code, tp.topic if code == ErrorCode.TOPIC_AUTHORIZATION_FAILED else group, _HINTS.get(code)
+    )

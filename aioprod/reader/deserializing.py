@@ -1,0 +1,57 @@
+"""What stands for keys and values of records that were read."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from aioprod.config import instantiate
+from aioprod.errors import SerializationError
+from aioprod.reader.settings import ReaderConfig
+from aioprod.serializers import Deserializer
+from aioprod.types import ConsumedRecord
+
+__all__ = ["Deserializers"]
+
+
+class Deserializers:
+    """Those of keys and of values: objects, functions, classes or names; None gives bytes. Raises ConfigError.
+
+    `is_plain`: there are none, so that records stay as they are.
+    """
+
+    def __init__(self, config: ReaderConfig, key: Any, value: Any) -> None:
+        self._key = _adapted(config, key, is_key=True)
+        self._value = _adapted(config, value, is_key=False)
+        self.is_plain = self._key is None and self._value is None
+
+    async def applied(self, record: ConsumedRecord) -> ConsumedRecord:
+        """The record with its key and value deserialized; raises SerializationError that names its offset."""
+        try:
+            return replace(
+                record,
+                key=await _applied(self._key, record, record.key),
+                value=await _applied(self._value, record, record.value),
+            )
+        except SerializationError as error:
+            text = f"Offset {record.offset} of partition {record.partition}: {error.message}"
+            raise SerializationError(text, hint=error.hint) from error
+
+    def close(self) -> None:
+        """They are not needed any more."""
+        for deserializer in (self._key, self._value):
+            if deserializer is not None:
+                deserializer.close()
+
+
+def _adapted(config: ReaderConfig, given: Any, *, is_key: bool) -> Deserializer | None:
+    if given is None:
+        return None
+    return Deserializer(instantiate(given, "deserializer", config, is_key=is_key), is_key=is_key)
+
+
+async def _applied(deserializer: Deserializer | None, record: ConsumedRecord, data: bytes | None) -> Any:
+    if deserializer is None:
+        return data
+    made = deserializer.deserialize(record.topic, list(record.headers), data)
+    return await made if deserializer.is_async else made

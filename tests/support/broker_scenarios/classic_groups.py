@@ -1,0 +1,332 @@
+"""How members of the classic protocol come to a generation, and leave it."""
+
+from __future__ import annotations
+
+import asyncio
+
+from aioprod.errors import ErrorCode
+from tests.support.broker_scenarios.scenario import scenario
+from tests.support.lab import Lab
+from tests.support.lab_groups import open_group
+
+NONE, UNKNOWN, REBALANCE = ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.REBALANCE_IN_PROGRESS
+ILLEGAL, FENCED, CLASH = (
+    ErrorCode.ILLEGAL_GENERATION,
+    ErrorCode.FENCED_INSTANCE_ID,
+    ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+)
+
+
+@scenario
+async def one_member(lab: Lab) -> None:
+    """It is told its id first, leads, and gets what it brings."""
+    async with open_group(lab) as group:
+        member = await group.member()
+        told = await member.join()
+        assert (told.error_code, told.generation_id, told.protocol_name) == (ErrorCode.MEMBER_ID_REQUIRED, -1, None)
+        assert told.member_id.startswith("lab-")
+        joined = await member.join()
+        assert (joined.error_code, joined.generation_id, joined.protocol_name) == (NONE, 1, "range")
+        assert (joined.protocol_type, joined.skip_assignment) == ("consumer", False)
+        assert joined.leader == joined.member_id == member.id
+        assert [(one.member_id, one.metadata) for one in joined.members] == [(member.id, b"r")]
+        assert await member.heartbeat() == NONE
+        synced = await member.sync({member.id: b"mine", "nobody": b"x"})
+        assert (synced.error_code, synced.assignment, synced.protocol_name) == (NONE, b"mine", "range")
+        assert (await member.sync()).assignment == b"mine"
+        left = await member.leave()
+        assert (left.error_code, left.members[0].error_code) == (NONE, NONE)
+        assert await member.heartbeat() == UNKNOWN
+
+
+@scenario
+async def old_versions_of_joining(lab: Lab) -> None:
+    """Before version 4 nobody is told an id first; before 7 no protocol is an empty one."""
+    async with open_group(lab) as group:
+        member = await group.member()
+        member.id = "nobody"
+        refused = await member.join(version=6)
+        assert (refused.error_code, refused.protocol_name, refused.member_id) == (UNKNOWN, "", "nobody")
+        member.id = ""
+        joined = await member.join(version=2)
+        assert (joined.error_code, joined.generation_id) == (NONE, 1)
+        assert (await member.sync({member.id: b"mine"}, version=2)).assignment == b"mine"
+        assert (await member.leave(2)).error_code == NONE
+        assert (await member.leave(2)).error_code == UNKNOWN
+
+
+@scenario
+async def two_members(lab: Lab) -> None:
+    """The first is told to join anew; followers see no members; assignments go round."""
+    async with open_group(lab) as group:
+        first, second = await group.member(), await group.member()
+        await group.settle(first)
+        assert (await second.join()).error_code == ErrorCode.MEMBER_ID_REQUIRED
+        assert await first.heartbeat() == NONE
+        joining = asyncio.create_task(second.join())
+        await group.rebalancing(first)
+        assert (await first.sync()).error_code == REBALANCE
+        mine, other = await asyncio.gather(first.join(), joining)
+        assert (mine.generation_id, other.generation_id) == (2, 2)
+        assert (mine.leader, other.leader) == (first.id, first.id)
+        assert {one.member_id for one in mine.members} == {first.id, second.id}
+        assert other.members == ()
+        await group.divide(first, second)
+        assert await first.heartbeat() == await second.heartbeat() == NONE
+        first.generation = 1
+        assert await first.heartbeat() == ILLEGAL
+        assert (await first.sync()).error_code == ILLEGAL
+
+
+@scenario
+async def a_follower_that_joins_again(lab: Lab) -> None:
+    """It gets what there is if it says what it said before; what is new, and the leader, make a new generation."""
+    async with open_group(lab) as group:
+        first, second = await group.member(), await group.member()
+        await group.settle(first, second)
+        again = await second.join()
+        assert (again.error_code, again.generation_id) == (NONE, 2)
+        assert await first.heartbeat() == NONE
+        joining = asyncio.create_task(second.join({"range": b"other"}))
+        await group.rebalancing(first)
+        mine, _ = await asyncio.gather(first.join(), joining)
+        assert mine.generation_id == 3
+        assert {one.metadata for one in mine.members} == {b"r", b"other"}
+        again = await second.join({"range": b"other"})
+        assert again.generation_id == 3
+        await group.divide(first, second)
+        joining = asyncio.create_task(first.join())
+        await group.rebalancing(second)
+        joined, _ = await asyncio.gather(joining, second.join({"range": b"other"}))
+        assert joined.generation_id == 4
+
+
+@scenario
+async def a_rebalance_while_others_wait_for_the_leader(lab: Lab) -> None:
+    """Who waits in SyncGroup is told to join anew."""
+    async with open_group(lab) as group:
+        first, second, third = await group.member(), await group.member(), await group.member()
+        await group.settle(first)
+        await group.admit(second, first)
+        syncing = asyncio.create_task(second.sync())
+        joining = asyncio.create_task(third.enter())
+        assert (await syncing).error_code == REBALANCE
+        await group.rebalancing(first)
+        joined = await asyncio.gather(first.join(), second.join(), joining)
+        assert [one.generation_id for one in joined] == [3, 3, 3]
+        await group.divide(first, second, third)
+
+
+@scenario
+async def votes(lab: Lab) -> None:
+    """The protocol that all know, and of several the one that most of them prefer."""
+    async with open_group(lab) as group:
+        first, second, third = await group.member(), await group.member(), await group.member()
+        assert (await first.enter({"b": b"1", "a": b"2"})).protocol_name == "b"
+        assert (await second.join({"c": b""})).error_code == CLASH
+        assert (await second.join({"a": b""}, protocol_type="connect")).error_code == CLASH
+        assert (await second.join({})).error_code == CLASH
+        joining = asyncio.create_task(second.enter({"a": b"3", "b": b"4"}))
+        await group.rebalancing(first)
+        await asyncio.gather(first.join({"b": b"1", "a": b"2"}), joining)
+        joining = asyncio.create_task(third.enter({"c": b"", "a": b"5", "b": b"6"}))
+        await group.rebalancing(first)
+        mine, *_ = await asyncio.gather(
+            first.join({"b": b"1", "a": b"2"}), second.join({"a": b"3", "b": b"4"}), joining
+        )
+        assert mine.protocol_name == "a"
+        assert {one.metadata for one in mine.members} == {b"2", b"3", b"5"}
+        assert (await second.sync(protocol="b")).error_code == CLASH
+
+
+@scenario
+async def leaving(lab: Lab) -> None:
+    """The others are told to join anew, and the next one leads."""
+    async with open_group(lab) as group:
+        first, second = await group.member(), await group.member()
+        await group.settle(first, second)
+        assert (await first.leave()).members[0].error_code == NONE
+        assert (await first.leave()).members[0].error_code == UNKNOWN
+        await group.rebalancing(second)
+        joined = await second.join()
+        assert (joined.generation_id, joined.leader) == (3, second.id)
+        await group.divide(second)
+        assert (await second.leave()).members[0].error_code == NONE
+        third = await group.member()
+        assert (await third.enter()).generation_id == 5
+
+
+@scenario
+async def leaving_while_others_join(lab: Lab) -> None:
+    """Nobody waits for who has gone."""
+    async with open_group(lab) as group:
+        first, second = await group.member(), await group.member()
+        await group.settle(first)
+        joining = asyncio.create_task(second.enter())
+        await group.rebalancing(first)
+        await first.leave()
+        joined = await joining
+        assert (joined.generation_id, joined.leader) == (2, second.id)
+
+
+@scenario
+async def sessions_that_end(lab: Lab) -> None:
+    """Who says nothing for so long is out, also one that never came back for its id."""
+    async with open_group(lab) as group:
+        first, second, third = await group.member(), await group.member(), await group.member()
+        await group.settle(first, second, session_ms=500)
+        assert (await third.join(session_ms=100)).error_code == ErrorCode.MEMBER_ID_REQUIRED
+        await group.rebalancing(first)
+        joined = await first.join(session_ms=60_000)
+        assert [one.member_id for one in joined.members] == [first.id]
+        assert await second.heartbeat() == UNKNOWN
+        assert (await second.join()).error_code == UNKNOWN
+        assert (await second.sync()).error_code == UNKNOWN
+        assert (await third.join()).error_code == UNKNOWN
+
+
+@scenario
+async def members_that_do_not_join_again(lab: Lab) -> None:
+    """They are out when the rebalance takes too long."""
+    async with open_group(lab) as group:
+        first, second = await group.member(), await group.member()
+        await group.settle(first, rebalance_ms=500)
+        joined = await second.enter(rebalance_ms=500)
+        assert (joined.error_code, joined.generation_id, joined.leader) == (NONE, 2, second.id)
+        assert await first.heartbeat() == UNKNOWN
+
+
+@scenario
+async def a_leader_that_does_not_divide(lab: Lab) -> None:
+    """It is out when the rebalance takes too long, and the others begin anew."""
+    async with open_group(lab) as group:
+        first, second = await group.member(), await group.member()
+        await group.settle(first, rebalance_ms=500)
+        await group.admit(second, first, rebalance_ms=500)
+        assert (await second.sync()).error_code == REBALANCE
+        assert await first.heartbeat() == UNKNOWN
+        joined = await second.join(rebalance_ms=500)
+        assert (joined.generation_id, joined.leader) == (3, second.id)
+
+
+@scenario
+async def limits_of_sessions(lab: Lab) -> None:
+    """Brokers have bounds for a session's timeout, and a group has a name."""
+    async with open_group(lab) as group:
+        member = await group.member()
+        assert (await member.join(session_ms=1)).error_code == ErrorCode.INVALID_SESSION_TIMEOUT
+        member.group = ""
+        assert (await member.join()).error_code == ErrorCode.INVALID_GROUP_ID
+        member.group = lab.new_name("missing")
+        assert await member.heartbeat() == UNKNOWN
+        assert (await member.sync()).error_code == CLASH
+        assert (await member.sync(protocol="range")).error_code == UNKNOWN
+        assert (await member.leave(2)).error_code == UNKNOWN
+        left = await member.leave()
+        assert (left.error_code, left.members[0].error_code) == (NONE, UNKNOWN)
+
+
+@scenario
+async def static_member_that_comes_back(lab: Lab) -> None:
+    """It gets what it had, under a new id and without a rebalance (KIP-345)."""
+    async with open_group(lab) as group:
+        leader, before = await group.member("a"), await group.member("b")
+        await group.settle(leader, before)
+        after = await group.member("b")
+        joined = await after.join()
+        assert (joined.error_code, joined.generation_id, joined.leader) == (NONE, 2, leader.id)
+        assert after.id != before.id
+        assert after.id.startswith("b-")
+        assert (joined.members, joined.skip_assignment) == ((), False)
+        assert (await after.sync()).assignment == before.id.encode()
+        assert await leader.heartbeat() == NONE
+        assert await before.heartbeat() == FENCED
+        assert (await before.sync()).error_code == FENCED
+        assert (await before.join()).error_code == FENCED
+        assert (await before.leave()).members[0].error_code == FENCED
+
+
+@scenario
+async def static_leader_that_comes_back(lab: Lab) -> None:
+    """It leads on, and is told not to divide anew (KIP-814); older versions name another leader."""
+    async with open_group(lab) as group:
+        leader, other = await group.member("a"), await group.member("b")
+        await group.settle(leader, other)
+        after = await group.member("a")
+        joined = await after.join()
+        assert (joined.generation_id, joined.leader, joined.skip_assignment) == (2, after.id, True)
+        assert {one.member_id for one in joined.members} == {after.id, other.id}
+        assert {one.group_instance_id for one in joined.members} == {"a", "b"}
+        assert (await after.sync()).assignment == leader.id.encode()
+        late = await group.member("a")
+        joined = await late.join(version=8)
+        assert (joined.generation_id, joined.leader, joined.skip_assignment) == (2, after.id, False)
+        assert joined.members == ()
+        assert await other.heartbeat() == NONE
+
+
+@scenario
+async def static_member_that_joins_twice(lab: Lab) -> None:
+    """The one that waits is fenced by the one that comes after it."""
+    async with open_group(lab) as group:
+        leader, first, second = await group.member(), await group.member("a"), await group.member("a")
+        await group.settle(leader)
+        joining = asyncio.create_task(first.join())
+        await group.rebalancing(leader)
+        again = asyncio.create_task(second.join())
+        assert (await joining).error_code == FENCED
+        joined, other = await asyncio.gather(leader.join(), again)
+        assert (joined.generation_id, other.generation_id) == (2, 2)
+        await group.divide(leader, second)
+
+
+@scenario
+async def static_member_that_leaves(lab: Lab) -> None:
+    """By its instance id somebody else may let it go."""
+    async with open_group(lab) as group:
+        first, second = await group.member("a"), await group.member("b")
+        await group.settle(first, second)
+        assert (await second.leave(by_instance=True)).members[0].error_code == NONE
+        await group.rebalancing(first)
+        assert (await first.join()).generation_id == 3
+        stranger = await group.member("c")
+        assert (await stranger.leave(by_instance=True)).members[0].error_code == UNKNOWN
+
+
+@scenario
+async def static_members_that_do_not_join_again(lab: Lab) -> None:
+    """They stay in the group until their session ends."""
+    async with open_group(lab) as group:
+        first, static = await group.member(), await group.member("a")
+        await group.settle(first, static, rebalance_ms=500)
+        joined = await first.join(rebalance_ms=500)
+        assert {one.member_id for one in joined.members} == {first.id, static.id}
+
+
+@scenario
+async def commits_of_members(lab: Lab) -> None:
+    """Only who is in the generation commits, and not while the leader divides."""
+    topic = await lab.topic()
+    async with open_group(lab) as group:
+        first, second = await group.member(), await group.member()
+        await group.settle(first)
+        assert await lab.commit(group.id, topic, 1) == UNKNOWN
+        assert await lab.commit(group.id, topic, 1, generation=1, member="nobody") == UNKNOWN
+        assert await lab.commit(group.id, topic, 1, generation=0, member=first.id) == ILLEGAL
+        assert await lab.commit(group.id, topic, 1, generation=1, member=first.id) == NONE
+        joining = asyncio.create_task(second.enter())
+        await group.rebalancing(first)
+        assert await lab.commit(group.id, topic, 2, generation=1, member=first.id) == NONE
+        await asyncio.gather(first.join(), joining)
+        assert await lab.commit(group.id, topic, 3, generation=1, member=first.id) == ILLEGAL
+        assert await lab.commit(group.id, topic, 3, generation=2, member=first.id) == REBALANCE
+        await group.divide(first, second)
+        assert await lab.commit(group.id, topic, 3, generation=2, member=first.id) == NONE
+        assert await lab.committed(group.id, topic) == (NONE, 3)
+        name, producer = await lab.new_producer()
+        await lab.add_offsets(name, producer, group.id)
+        late = await lab.commit_in(name, producer, group.id, topic, 4, generation=1, member=first.id)
+        assert late == ILLEGAL
+        assert await lab.commit_in(name, producer, group.id, topic, 4, generation=2, member=second.id) == NONE
+        await asyncio.gather(first.leave(), second.leave())
+        assert await lab.commit(group.id, topic, 5) == NONE

@@ -1,0 +1,160 @@
+"""Members of one group, each with a connection of its own to a broker, fake or real, in raw requests."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from types import MappingProxyType
+from typing import Any, Final
+
+from aioprod.errors import ErrorCode
+from aioprod.messages import (
+    HeartbeatRequest,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
+from aioprod.messages.join_group import JoinGroupRequestProtocol
+from aioprod.messages.leave_group import MemberIdentity
+from aioprod.messages.sync_group import SyncGroupRequestAssignment
+from tests.support.lab import PATIENCE_S, Lab, connected_lab
+
+__all__ = ["RawGroup", "RawMember", "open_group"]
+
+RANGE: Final = {"range": b"r"}
+
+
+class RawMember:
+    """A member of the classic protocol: `id` and `generation` are what it was told last."""
+
+    def __init__(self, lab: Lab, group: str, instance_id: str | None) -> None:
+        self.lab = lab
+        self.group = group
+        self.instance_id = instance_id
+        self.id = ""
+        self.generation = -1
+        self.protocol: str | None = None
+
+    async def join(
+        self,
+        protocols: Mapping[str, bytes] = RANGE,
+        *,
+        version: int = 9,
+        session_ms: int = 60_000,
+        rebalance_ms: int = 60_000,
+        protocol_type: str = "consumer",
+    ) -> JoinGroupResponse:
+        """JoinGroup, once."""
+        rows = [JoinGroupRequestProtocol(name=name, metadata=metadata) for name, metadata in protocols.items()]
+        request = JoinGroupRequest(
+            group_id=self.group,
+            session_timeout_ms=session_ms,
+            rebalance_timeout_ms=rebalance_ms,
+            member_id=self.id,
+            group_instance_id=self.instance_id,
+            protocol_type=protocol_type,
+            protocols=tuple(rows),
+        )
+        answer = await self.lab.ask(request, version)
+        if answer.error_code in (ErrorCode.NONE, ErrorCode.MEMBER_ID_REQUIRED):
+            self.id, self.generation, self.protocol = answer.member_id, answer.generation_id, answer.protocol_name
+        return answer
+
+    async def enter(self, protocols: Mapping[str, bytes] = RANGE, **options: Any) -> JoinGroupResponse:
+        """JoinGroup, the first time with the id that it is told."""
+        if not self.id and self.instance_id is None:
+            assert (await self.join(protocols, **options)).error_code == ErrorCode.MEMBER_ID_REQUIRED
+        return await self.join(protocols, **options)
+
+    async def sync(
+        self, given: Mapping[str, bytes] = MappingProxyType({}), *, version: int = 5, protocol: str | None = None
+    ) -> SyncGroupResponse:
+        """SyncGroup, with assignments by member id."""
+        rows = [SyncGroupRequestAssignment(member_id=member_id, assignment=data) for member_id, data in given.items()]
+        request = SyncGroupRequest(
+            group_id=self.group,
+            generation_id=self.generation,
+            member_id=self.id,
+            group_instance_id=self.instance_id,
+            protocol_type="consumer",
+            protocol_name=protocol or self.protocol,
+            assignments=tuple(rows),
+        )
+        return await self.lab.ask(request, version)
+
+    async def heartbeat(self) -> ErrorCode | int:
+        """Heartbeat."""
+        request = HeartbeatRequest(
+            group_id=self.group,
+            generation_id=self.generation,
+            member_id=self.id,
+            group_instance_id=self.instance_id,
+        )
+        return ErrorCode.of((await self.lab.ask(request, 4)).error_code)
+
+    async def leave(self, version: int = 5, *, by_instance: bool = False) -> LeaveGroupResponse:
+        """LeaveGroup."""
+        member_id = "" if by_instance else self.id
+        request = LeaveGroupRequest(
+            group_id=self.group,
+            member_id=member_id if version < 3 else "",
+            members=(MemberIdentity(member_id=member_id, group_instance_id=self.instance_id),) if version >= 3 else (),
+        )
+        return await self.lab.ask(request, version)
+
+
+class RawGroup:
+    """A group that nobody else uses, and members of it."""
+
+    def __init__(self, lab: Lab, connections: AsyncExitStack) -> None:
+        self.id = lab.new_name("group")
+        self._address = lab.writer.get_extra_info("peername")
+        self._level = lab.level
+        self._connections = connections
+
+    async def member(self, instance_id: str | None = None) -> RawMember:
+        """A member that has not joined yet."""
+        return RawMember(await self.connect(self._address[:2]), self.id, instance_id)
+
+    async def connect(self, address: tuple[str, int]) -> Lab:
+        """A connection for as long as the group is open."""
+        return await self._connections.enter_async_context(connected_lab(address, self._level))
+
+    async def admit(self, newcomer: RawMember, *members: RawMember, **options: Any) -> None:
+        """Let one more join; all are to sync then."""
+        joining = asyncio.create_task(newcomer.enter(**options))
+        for member in members:
+            await self.rebalancing(member)
+        joined = await asyncio.gather(joining, *(member.join(**options) for member in members))
+        assert {answer.error_code for answer in joined} == {ErrorCode.NONE}
+
+    async def rebalancing(self, member: RawMember) -> None:
+        """Wait until a member is told to join anew."""
+        async with asyncio.timeout(PATIENCE_S):
+            while (error := await member.heartbeat()) != ErrorCode.REBALANCE_IN_PROGRESS:
+                assert error == ErrorCode.NONE
+                await asyncio.sleep(0.01)
+
+    async def settle(self, *members: RawMember, **options: Any) -> None:
+        """Let these join one after the other, and give each its own id as assignment; the first one leads."""
+        for index, newcomer in enumerate(members):
+            await self.admit(newcomer, *members[:index], **options)
+        await self.divide(*members)
+
+    async def divide(self, *members: RawMember) -> None:
+        """Give each its own id as assignment; the first one leads."""
+        leader, *others = members
+        given = {one.id: one.id.encode() for one in members}
+        answers = await asyncio.gather(leader.sync(given), *(one.sync() for one in others))
+        assert [answer.assignment for answer in answers] == list(given.values())
+
+
+@asynccontextmanager
+async def open_group(lab: Lab) -> AsyncIterator[RawGroup]:
+    """A new group at the broker of a lab."""
+    async with AsyncExitStack() as connections:
+        yield RawGroup(lab, connections)
