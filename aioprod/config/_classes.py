@@ -19,7 +19,7 @@ from aioprod.errors import AioprodError, ConfigError
 if TYPE_CHECKING:
     from aioprod.config._client import ClientConfig
 
-Kind: TypeAlias = Literal["serializer", "deserializer", "partitioner", "interceptor", "reporter"]
+Kind: TypeAlias = Literal["serializer", "deserializer", "partitioner", "interceptor", "reporter", "assignor"]
 
 _logger = logging.getLogger("aioprod")
 
@@ -56,6 +56,14 @@ _PARTITIONERS = {
     "Murmur3": (("murmur3",), ()),
 }
 
+# Our class without its "Assignor", which Java's has, too -> its short name, which is that of the protocol.
+_ASSIGNORS = {
+    "Range": "range",
+    "RoundRobin": "roundrobin",
+    "Sticky": "sticky",
+    "CooperativeSticky": "cooperative-sticky",
+}
+
 
 def _formats(ending: str) -> Mapping[str, str]:
     known = {}
@@ -74,6 +82,15 @@ def _partitioners() -> Mapping[str, str]:
     return MappingProxyType(known)
 
 
+def _assignors() -> Mapping[str, str]:
+    known = {}
+    for ours, short in _ASSIGNORS.items():
+        target = f"aioprod.group.assignors:{ours}Assignor"
+        names = [short, f"{ours}Assignor", f"org.apache.kafka.clients.consumer.{ours}Assignor"]
+        known.update(dict.fromkeys(names, target))
+    return MappingProxyType(known)
+
+
 KNOWN_CLASSES: Mapping[Kind, Mapping[str, str]] = MappingProxyType(
     {
         "serializer": _formats("Serializer"),
@@ -81,6 +98,7 @@ KNOWN_CLASSES: Mapping[Kind, Mapping[str, str]] = MappingProxyType(
         "partitioner": _partitioners(),
         "interceptor": MappingProxyType({}),
         "reporter": MappingProxyType({}),
+        "assignor": _assignors(),
     }
 )
 """Per kind: short name or Java class name -> "module:Class" of ours."""
@@ -92,6 +110,7 @@ _METHODS: Mapping[Kind, tuple[str, ...]] = MappingProxyType(
         "partitioner": ("partition",),
         "interceptor": ("on_send", "on_acknowledgement"),
         "reporter": ("report",),
+        "assignor": ("assign",),
     }
 )
 """Per kind: an object has at least one of these methods."""

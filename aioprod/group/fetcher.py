@@ -64,6 +64,8 @@ class Fetcher:
         self._leaders: LeaderRequests[Position, FetchResponse] = LeaderRequests(
             session, self._positions.values(), self._request, purpose="read", patient=True
         )
+        self._answering: asyncio.Task[tuple[Sequence[Position], FetchResponse] | None] | None = None
+        self._interruption: BaseException | None = None
         self._looking: asyncio.Task[None] | None = None
         self._trouble: AioprodError | None = None
         self._batches: Iterator[FetchedBatch] = iter(())
@@ -74,9 +76,10 @@ class Fetcher:
     async def close(self) -> None:
         """Drop everything, and give up the requests on their way."""
         self.drop([*self._positions, *self._lookups])
-        if self._looking is not None:
-            self._looking.cancel()
-            await asyncio.wait([self._looking])
+        for task in (self._looking, self._answering):
+            if task is not None:
+                task.cancel()
+                await asyncio.wait([task])
         await self._leaders.close()
         self._deserializers.close()
 
@@ -112,6 +115,11 @@ class Fetcher:
 
     # --- reading it
 
+    def interrupt(self, error: BaseException) -> None:
+        """Have the call of `next` that waits, or the next one, raise `error`; the call after that goes on."""
+        self._interruption = error
+        self._session.notify()
+
     async def next(self) -> ConsumedRecord:
         """The next record of any partition; waits until there is one. A call that is cancelled loses nothing.
 
@@ -120,6 +128,9 @@ class Fetcher:
         on where it was, and tries again what failed.
         """
         while True:
+            if self._interruption is not None:
+                error, self._interruption = self._interruption, None
+                raise error
             if self._session.clock() >= self._slice_end:
                 await asyncio.sleep(0)
                 self._slice_end = self._session.clock() + SLICE_S
@@ -177,7 +188,14 @@ class Fetcher:
             trouble, self._trouble = self._trouble, None
             raise trouble
         self._follow_topics()
-        answered = await self._leaders.next()
+        # In a task that outlives this call, if need be: an answer that has come must not be lost.
+        if self._answering is None:
+            self._answering = asyncio.get_running_loop().create_task(self._leaders.next())
+        await self._session.change(math.inf, [self._answering])
+        if not self._answering.done():
+            return
+        task, self._answering = self._answering, None
+        answered = task.result()
         if answered is None:
             await self._session.change(math.inf)
             return

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from aioprod.cluster.model import PartitionInfo
 from aioprod.errors import AioprodError
+from aioprod.messages.negotiation import ByVersion
 from aioprod.types import TopicPartition
 from aioprod.wire.schema import Request, Response
 
@@ -32,7 +33,7 @@ class GroupMetadata(NamedTuple):
 class Ask:
     """Send `request` to the group's coordinator, wait `timeout_s` at most; then `answered` or `unanswered`."""
 
-    request: Request[Any]
+    request: Request[Any] | ByVersion[Any]
     timeout_s: float
 
 
@@ -47,7 +48,7 @@ class Describe:
 class GiveUp:
     """Stop reading these partitions, between two records, and call the user back; then `gave_up`.
 
-    `is_lost`: they may have another owner already, and nothing can be committed any more.
+    Without partitions it only waits for that moment, and nobody is called. `is_lost`: they may have another owner already, and nothing can be committed any more.
     """
 
     partitions: tuple[TopicPartition, ...]
@@ -105,7 +106,11 @@ class Membership(Protocol):
     # -- the main lane
 
     def step(self, now: float) -> Step:
-        """What to do now: the same until what came of it was told."""
+        """What to do now: the same until what came of it was told, or something else has happened.
+
+        An `Ask`, a `Describe` or a `Take` whose callback has not begun is broken off when the next step differs, a
+        `GiveUp` is not: what came of it may be told when the membership is elsewhere already.
+        """
         ...
 
     def answered(self, response: Response, now: float) -> None:
@@ -135,8 +140,8 @@ class Membership(Protocol):
         """When the next heartbeat is due, infinity while there is nothing to tell."""
         ...
 
-    def heartbeat(self, now: float) -> Request[Any]:
-        """What to send; one is on its way at a time."""
+    def heartbeat(self, now: float) -> Request[Any] | ByVersion[Any] | None:
+        """What to send, None if nothing after all; one is on its way at a time."""
         ...
 
     def heartbeat_answered(self, response: Response, now: float) -> None:

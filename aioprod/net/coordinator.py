@@ -76,22 +76,25 @@ class Coordinator:
         *,
         deadline: float,
         error_of: Callable[[ResponseT], int] = error_code_of,
+        patience_s: float | None = None,
     ) -> ResponseT:
         """Ask the coordinator until it has answered, or until `deadline` (monotonic seconds by the client's clock).
 
         Goes on, with `retry.backoff.ms`, when the coordinator is another broker, is loading, can't be reached or the
         answer is lost or can't be read: the request may be carried out more than once. `error_of` says where an answer
-        has its code; every code but those of ELSEWHERE_OR_LATER is left to the caller. Raises RequestTimedOutError with
-        what went wrong last, AuthorizationError or BrokerError when the cluster refuses to name the coordinator,
-        UnsupportedVersionError, and UsageError when the client is closed.
+        has its code; every code but those of ELSEWHERE_OR_LATER is left to the caller. `patience_s` is how long one
+        answer may take, by default `request.timeout.ms`. Raises RequestTimedOutError with what went wrong last,
+        AuthorizationError or BrokerError when the cluster refuses to name the coordinator, UnsupportedVersionError,
+        and UsageError when the client is closed.
         """
+        patience_s = self._client.settings.request_timeout_s if patience_s is None else patience_s
         tries = 0
         trouble: AioprodError | None = None
         while (left_s := deadline - self._client.now()) > 0.0:
             node_id: int | None = None
             try:
                 node_id = await self._find(left_s)
-                response = await self._ask(message, node_id, left_s)
+                response = await self._ask(message, node_id, min(left_s, patience_s))
             except (BrokerConnectionError, ProtocolError) as error:
                 # One that only the deadline cut off says less than what was wrong before.
                 if trouble is None or deadline > self._client.now():
@@ -111,6 +114,13 @@ class Coordinator:
         text = f"{message.NAME} was not answered by the coordinator of {self._subject} in time{last}"
         raise RequestTimedOutError(text) from trouble
 
+    def hang_up(self) -> None:
+        """Drop the connection to the coordinator: a broker does not look at a request before it has answered the last
+        one, and that one is of no use any more."""
+        link = None if self.node_id is None else self._client.link(self.node_id)
+        if link is not None and link.connection is not None:
+            link.connection.abort(BrokerConnectionError(f"The connection to broker {self.node_id} was dropped."))
+
     async def pause(self, tries: int, deadline: float) -> None:
         """Wait before the next try, after `tries` that failed; never beyond the deadline."""
         await asyncio.sleep(min(self._client.backoff_s(tries), max(0.0, deadline - self._client.now())))
@@ -122,9 +132,10 @@ class Coordinator:
 
     # -- asking it ---------------------------------------------------------------------------------------------------
 
-    async def _ask(self, message: Request[ResponseT] | ByVersion[ResponseT], node_id: int, left_s: float) -> ResponseT:
+    async def _ask(
+        self, message: Request[ResponseT] | ByVersion[ResponseT], node_id: int, timeout_s: float
+    ) -> ResponseT:
         """Ask a broker; give it up when it is silent and another one is the coordinator now."""
-        timeout_s = min(left_s, self._client.settings.request_timeout_s)
         request = self._client.request(message, node_id=node_id, timeout_s=timeout_s, connects_once=True)
         task = asyncio.get_running_loop().create_task(request)
         try:

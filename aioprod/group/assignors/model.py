@@ -40,7 +40,13 @@ class Subscription:
 
 
 class Assignor(Protocol):
-    """Divides partitions among members."""
+    """Divides partitions among members.
+
+    For `Member` it may also have `cooperative`, True if members keep what they own while they join anew and nothing is
+    given to a member before its owner has given it up (KIP-429), and a method `user_data(previous, generation)`: bytes
+    or None to tell the leader's assignor, from the partitions that this member was assigned last (None: never any), in
+    that generation.
+    """
 
     name: str
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from aioprod.group.assignors.claims import Claim, ReadClaim, judged
 from aioprod.group.assignors.constrained import Constrained
 from aioprod.group.assignors.general import General
 from aioprod.group.assignors.model import Assignment, Group, Partitions, Subscription, normalized
-from aioprod.group.assignors.user_data import decode_generation, decode_sticky
+from aioprod.group.assignors.user_data import decode_generation, decode_sticky, encode_generation, encode_sticky
 from aioprod.types import TopicPartition
 
 __all__ = ["CooperativeStickyAssignor", "StickyAssignor"]
@@ -29,6 +29,10 @@ class StickyAssignor:
         assignment, _ = _assigned(normalized(partitions, members), _eager_claim)
         return assignment
 
+    def user_data(self, previous: Iterable[TopicPartition] | None, generation: int) -> bytes | None:
+        """What the member had in that generation: it gives all up before it joins anew, and says here what it was."""
+        return None if previous is None else encode_sticky(previous, generation)
+
 
 class CooperativeStickyAssignor:
     """The sticky assignment less what has to be given up first (KIP-429).
@@ -38,6 +42,7 @@ class CooperativeStickyAssignor:
     """
 
     name = "cooperative-sticky"
+    cooperative = True
 
     def assign(self, partitions: Partitions, members: Mapping[str, Subscription]) -> Assignment:
         """Who gets what of the partitions that are free to be given."""
@@ -48,6 +53,10 @@ class CooperativeStickyAssignor:
         for tp, member in moving.items():
             assignment[member].remove(tp)
         return assignment
+
+    def user_data(self, previous: Iterable[TopicPartition] | None, generation: int) -> bytes | None:
+        """The generation of what the member owns: newer leaders read it from the subscription itself."""
+        return encode_generation(generation)
 
 
 def _assigned(group: Group, read: ReadClaim) -> tuple[Assignment, dict[TopicPartition, str] | None]:

@@ -1,15 +1,33 @@
-"""What sticky assignors of older members say in the user data of their subscription."""
+"""What sticky assignors say in the user data of their subscription: all that members older than Kafka 3.1 know."""
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
 
 from aioprod.types import TopicPartition
 
-__all__ = ["decode_generation", "decode_sticky"]
+__all__ = ["decode_generation", "decode_sticky", "encode_generation", "encode_sticky"]
 
 _I16 = struct.Struct(">h")
 _I32 = struct.Struct(">i")
+
+
+def encode_generation(generation: int) -> bytes:
+    """As the cooperative assignor writes it."""
+    return _I32.pack(generation)
+
+
+def encode_sticky(owned: Iterable[TopicPartition], generation: int) -> bytes:
+    """As the eager sticky assignor writes it."""
+    topics: dict[str, list[int]] = {}
+    for topic, index in sorted(owned):
+        topics.setdefault(topic, []).append(index)
+    parts = [_I32.pack(len(topics))]
+    for topic, indexes in topics.items():
+        name = topic.encode()
+        parts += [_I16.pack(len(name)), name, struct.pack(f">{len(indexes) + 1}i", len(indexes), *indexes)]
+    return b"".join([*parts, _I32.pack(generation)])
 
 
 def decode_generation(data: bytes) -> int:

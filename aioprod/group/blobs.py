@@ -1,0 +1,87 @@
+"""Subscriptions and assignments as bytes: what the brokers carry between the members of a classic group unread."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
+
+from aioprod.errors import ProtocolError
+from aioprod.group.assignors import Subscription
+from aioprod.messages.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+    PartitionsOfTopic,
+)
+from aioprod.types import TopicPartition
+from aioprod.wire.buffer import Buffer, Reader, Writer
+from aioprod.wire.codec import decode, encode_into
+from aioprod.wire.schema import Message
+
+__all__ = ["decode_assignment", "decode_subscription", "encode_assignment", "encode_subscription"]
+
+MessageT = TypeVar("MessageT", bound=Message)
+
+
+def encode_subscription(subscription: Subscription, version: int = 3) -> bytes:
+    """What a member tells the leader, as Java sends it: sorted, and in the newest version, as older readers can."""
+    message = ConsumerProtocolSubscription(
+        topics=tuple(sorted(subscription.topics)),
+        user_data=subscription.user_data,
+        owned_partitions=_by_topic(sorted(subscription.owned)),
+        generation_id=subscription.generation,
+        rack_id=subscription.rack,
+    )
+    return _encoded(message, version)
+
+
+def decode_subscription(blob: Buffer, group_instance_id: str | None = None) -> Subscription:
+    """What a member tells; `group_instance_id` is told beside it. Raises ProtocolError."""
+    message = _decoded(ConsumerProtocolSubscription, blob)
+    return Subscription(
+        message.topics,
+        owned=_flat(message.owned_partitions),
+        generation=message.generation_id,
+        rack=message.rack_id,
+        user_data=message.user_data,
+        group_instance_id=group_instance_id,
+    )
+
+
+def encode_assignment(partitions: Iterable[TopicPartition], version: int = 3) -> bytes:
+    """What the leader gives to a member."""
+    return _encoded(ConsumerProtocolAssignment(assigned_partitions=_by_topic(partitions)), version)
+
+
+def decode_assignment(blob: Buffer) -> tuple[TopicPartition, ...]:
+    """What a member gets: nothing if the leader said nothing to it. Raises ProtocolError."""
+    return _flat(_decoded(ConsumerProtocolAssignment, blob).assigned_partitions) if len(blob) else ()
+
+
+def _encoded(message: Message, version: int) -> bytes:
+    writer = Writer()
+    writer.int16(version)
+    encode_into(writer, message, version)
+    return writer.getvalue()
+
+
+def _decoded(kind: type[MessageT], blob: Buffer) -> MessageT:
+    """A version that is not known yet is read as the newest one: what it adds comes after that."""
+    try:
+        reader = Reader(blob)
+        version = reader.int16()
+        if version < 0:
+            raise ProtocolError(f"it says that its version is {version}.")
+        return decode(kind, min(version, kind.VERSIONS[1]), reader.rest())
+    except ProtocolError as fault:
+        raise ProtocolError(f"A member of the group sent no {kind.NAME}: {fault.message}") from fault
+
+
+def _by_topic(partitions: Iterable[TopicPartition]) -> tuple[PartitionsOfTopic, ...]:
+    found: dict[str, list[int]] = {}
+    for topic, index in partitions:
+        found.setdefault(topic, []).append(index)
+    return tuple(PartitionsOfTopic(topic=topic, partitions=tuple(indexes)) for topic, indexes in found.items())
+
+
+def _flat(topics: Sequence[PartitionsOfTopic]) -> tuple[TopicPartition, ...]:
+    return tuple(TopicPartition(one.topic, index) for one in topics for index in one.partitions)

@@ -1,0 +1,71 @@
+"""Who may act now: the user, who works at a record, or the group, which gives partitions up and takes others."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+__all__ = ["Gate"]
+
+
+class Gate:
+    """Keeps the two apart: the group acts between two records only, and no record is given out meanwhile.
+
+    `is_away` while the user holds a record, `is_waiting` while one is asked for. `interrupt` has the iterator that
+    waits for a record come back.
+    """
+
+    def __init__(self, interrupt: Callable[[], None]) -> None:
+        self.is_away = False
+        self.is_waiting = False
+        self._interrupt = interrupt
+        self._is_open = False
+        self._wanted = 0
+        self._group: asyncio.Task[None] | None = None
+        self._user_came = asyncio.Event()
+        self._group_went = asyncio.Event()
+
+    @property
+    def is_taken(self) -> bool:
+        """Whether the group acts, or waits for the user to be done."""
+        return self._wanted > 0
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether it is the group that runs just now: one of its callbacks."""
+        return self._group is not None and asyncio.current_task() is self._group
+
+    def open(self) -> None:
+        """Wait for the user no longer: the member is closed."""
+        self._is_open = True
+        self._user_came.set()
+
+    def came(self) -> None:
+        """The user is done with the record."""
+        self.is_away = False
+        if self._wanted:
+            self._user_came.set()
+
+    async def free(self) -> None:
+        """Wait until the group has acted."""
+        while self._wanted:
+            self._group_went.clear()
+            await self._group_went.wait()
+
+    @asynccontextmanager
+    async def between_records(self) -> AsyncIterator[None]:
+        """Wait for the user to be done with the record; none is given out before the end of the block."""
+        self._wanted += 1
+        try:
+            while self.is_away and not self._is_open:
+                self._user_came.clear()
+                await self._user_came.wait()
+            if self.is_waiting:
+                self._interrupt()
+            self._group = asyncio.current_task()
+            yield
+        finally:
+            self._group = None
+            self._wanted -= 1
+            self._group_went.set()

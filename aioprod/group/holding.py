@@ -1,0 +1,147 @@
+"""What a member holds: it reads from where the group has got to, tells the user what comes and goes, and commits."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeAlias
+
+from aioprod.errors import RequestTimedOutError
+from aioprod.group.fetcher import Fetcher
+from aioprod.group.offsets import commit_offsets, start_offsets
+from aioprod.group.steps import GiveUp, GroupMetadata, Take
+from aioprod.net import Coordinator
+from aioprod.reader.session import Session
+from aioprod.types import OffsetAndMetadata, TopicPartition
+
+__all__ = ["Callback", "Callbacks", "Holding"]
+
+Callback: TypeAlias = Callable[[Iterable[TopicPartition]], Any] | None
+"""A function or coroutine function that is told of partitions."""
+
+
+class Callbacks:
+    """What the user wants to hear of; what one raises goes to `failed`, and the member goes on."""
+
+    def __init__(
+        self, assigned: Callback, revoked: Callback, lost: Callback, failed: Callable[[Exception], object]
+    ) -> None:
+        self._assigned = assigned
+        self._revoked = revoked
+        # As in Java: who has no callback for it hears of it as of any other that is gone.
+        self._lost = revoked if lost is None else lost
+        self._failed = failed
+
+    async def assigned(self, partitions: tuple[TopicPartition, ...]) -> None:
+        """These are read from now on."""
+        await self._call(self._assigned, partitions)
+
+    async def gone(self, partitions: tuple[TopicPartition, ...], *, is_lost: bool) -> None:
+        """These are not read any more."""
+        await self._call(self._lost if is_lost else self._revoked, partitions)
+
+    async def _call(self, callback: Callback, partitions: tuple[TopicPartition, ...]) -> None:
+        if callback is None:
+            return
+        try:
+            made = callback(partitions)
+            if inspect.isawaitable(made):
+                await made
+        except Exception as error:
+            self._failed(error)
+
+
+class Holding:
+    """The partitions of a member with their positions; `Hands` for its runner.
+
+    `assignment` is what it owns; a callback still finds in it what it is told to be gone.
+    """
+
+    def __init__(
+        self, fetcher: Fetcher, coordinator: Coordinator, session: Session, callbacks: Callbacks, auto_offset_reset: str
+    ) -> None:
+        self.assignment: frozenset[TopicPartition] = frozenset()
+        self._fetcher = fetcher
+        self._coordinator = coordinator
+        self._callbacks = callbacks
+        self._auto_offset_reset = auto_offset_reset
+        self._session = session
+        self._starts: Mapping[TopicPartition, int] = {}
+        self._committed: dict[TopicPartition, int] = {}
+        self._going: dict[TopicPartition, int] = {}
+
+    # -- Hands
+
+    async def prepare(self, take: Take) -> None:
+        """Ask where the group has got to, until that is known; raises what `start_offsets` raises for good."""
+        self._starts = await self._group_offsets(take.partitions)
+
+    async def _group_offsets(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
+        while True:
+            deadline = self._session.clock() + self._session.timeout_s
+            try:
+                return await start_offsets(
+                    self._coordinator, partitions, deadline, auto_offset_reset=self._auto_offset_reset
+                )
+            except RequestTimedOutError:
+                # The coordinator may come back; until then the membership decides how long this goes on.
+                continue
+
+    async def take(self, take: Take) -> None:
+        """Begin to read; nothing is given out before the callback has returned."""
+        self._begin(self._starts)
+        self.assignment |= frozenset(take.partitions)
+        await self._callbacks.assigned(take.partitions)
+
+    def _begin(self, starts: Mapping[TopicPartition, int]) -> None:
+        for tp, offset in starts.items():
+            if offset >= 0:
+                self._committed[tp] = offset
+        self._fetcher.add(starts)
+
+    async def give_up(self, give_up: GiveUp) -> None:
+        """Stop reading; the callback may still commit how far that has got."""
+        gone = give_up.partitions
+        if not gone:
+            return
+        positions = self._fetcher.positions
+        self._going = {tp: positions[tp] for tp in gone if tp in positions}
+        self._fetcher.drop(gone)
+        try:
+            await self._callbacks.gone(gone, is_lost=give_up.is_lost)
+        finally:
+            self._going = {}
+            self.assignment -= frozenset(gone)
+            for tp in gone:
+                self._committed.pop(tp, None)
+
+    # -- positions
+
+    @property
+    def positions(self) -> dict[TopicPartition, int]:
+        """The next offset of each partition, as far as it is known."""
+        return {**self._fetcher.positions, **self._going}
+
+    @property
+    def uncommitted(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """The positions that the group does not have yet."""
+        return {
+            tp: OffsetAndMetadata(offset) for tp, offset in self.positions.items() if self._committed.get(tp) != offset
+        }
+
+    def seek(self, tp: TopicPartition, offset: int) -> None:
+        """Go on reading a partition there."""
+        self._fetcher.add({tp: offset})
+
+    async def rewind(self) -> None:
+        """Go back to where the group has got to."""
+        held = self.assignment
+        starts = await self._group_offsets(held)
+        self._begin({tp: offset for tp, offset in starts.items() if tp in self.assignment})
+
+    async def commit(
+        self, metadata: GroupMetadata, offsets: Mapping[TopicPartition, OffsetAndMetadata], deadline: float
+    ) -> None:
+        """Commit as that member; raises what `commit_offsets` raises."""
+        await commit_offsets(self._coordinator, metadata, offsets, deadline)
+        self._committed.update({tp: offset for tp, (offset, _) in offsets.items() if tp in self.assignment})

@@ -1,0 +1,349 @@
+"""The facade: one member of a consumer group, an asynchronous iterator over the records of its partitions."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Final, Self
+
+from aioprod.config import instantiate
+from aioprod.errors import AioprodError, BrokerError, ConfigError, ErrorCode, RequestTimedOutError, UsageError
+from aioprod.group.assignors import Assignor
+from aioprod.group.classic import ClassicMembership
+from aioprod.group.fetcher import Fetcher
+from aioprod.group.gate import Gate
+from aioprod.group.holding import Callback, Callbacks, Holding
+from aioprod.group.runner import Runner
+from aioprod.group.settings import MemberConfig
+from aioprod.group.steps import GroupMetadata, Membership
+from aioprod.net import Coordinator
+from aioprod.reader.fetching import answer_size_max
+from aioprod.reader.session import Session, check_topic_name
+from aioprod.types import ConsumedRecord, OffsetAndMetadata, TopicPartition
+
+__all__ = ["Member"]
+
+_POLL_NOTED_S: Final = 0.1
+"""How often a user who takes one record after the other is noted to be at hand: a clock costs less than a turn."""
+
+
+class _InterruptedError(Exception):
+    """Look again before you wait for a record."""
+
+
+class Member:
+    """Joins a consumer group and reads the partitions that it is given; use it as `async with Member(...) as member`.
+
+        async for record in member:
+            ...
+            await member.commit()
+
+    `assignors` are names or objects in order of preference; the group takes one that all members have. The callbacks,
+    functions or coroutine functions, get the partitions that are new, that were given up, or that were lost (who has
+    no `on_lost` gets those as given up); they run between two records. `auto_offset_reset` says where to begin
+    when the group has committed nothing: "earliest", "latest", or "none", which is an error. `isolation` and the
+    deserializers are as for `Reader`, `options` are fields of `MemberConfig` (Java's names in snake_case) and win over
+    those of `config`. Nothing is committed unless asked for. Touches no network before `start()`. Raises ConfigError
+    and InvalidTopicError.
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: str | Iterable[str] | None = None,
+        *,
+        group_id: str,
+        topics: str | Iterable[str],
+        assignors: Sequence[Any] = ("cooperative-sticky", "range"),
+        auto_offset_reset: str = "latest",
+        on_assigned: Callback = None,
+        on_revoked: Callback = None,
+        on_lost: Callback = None,
+        config: MemberConfig | None = None,
+        isolation: str = "read_uncommitted",
+        key_deserializer: Any = None,
+        value_deserializer: Any = None,
+        **options: Any,
+    ) -> None:
+        if bootstrap_servers is not None:
+            options["bootstrap_servers"] = bootstrap_servers
+        self.config = MemberConfig.from_options(**options) if config is None else config.replace(**options)
+        if not isinstance(group_id, str) or not group_id:
+            raise ConfigError(f"group_id is {group_id!r}: give the group a name.")
+        self.group_id = group_id
+        self._topics = _checked_topics(topics)
+        self._assignors = _checked_assignors(assignors, self.config)
+        self._session = Session(self.config, "member", metadata_max_idle_s=math.inf)
+        self._reading = Session(self.config, "member", frame_size_max=answer_size_max(self.config))
+        self._gate = Gate(self._look_again)
+        self._callbacks = Callbacks(on_assigned, on_revoked, on_lost, self._failed)
+        self._auto_offset_reset = auto_offset_reset
+        self._fetcher = Fetcher(
+            self._reading,
+            self.config,
+            isolation=isolation,
+            auto_offset_reset=auto_offset_reset,
+            key_deserializer=key_deserializer,
+            value_deserializer=value_deserializer,
+        )
+        self._errors: deque[Exception] = deque()
+        self._failure: BaseException | None = None
+        self._polled_at = -math.inf
+        self._is_closing = False
+        self._membership: Membership | None = None
+        self._holding: Holding | None = None
+        self._runner: Runner | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    # --- life
+
+    async def start(self) -> None:
+        """Connect, and begin to join; raises MetadataTimeoutError and what else `Reader.start` raises.
+
+        It does not wait for partitions: `on_assigned` tells of them, also when there are none.
+        """
+        try:
+            await self._session.start()
+            await self._reading.start()
+        except BaseException:
+            await self._disconnect()
+            raise
+        coordinator = Coordinator(self._session.client, "group", self.group_id)
+        self._membership = self._new_membership()
+        self._holding = Holding(
+            self._fetcher, coordinator, self._session, self._callbacks, self._auto_offset_reset
+        )
+        self._runner = Runner(self._membership, coordinator, self._session, self._gate, self._holding)
+        self._task = asyncio.create_task(self._run(self._runner), name=f"aioprod member of {self.group_id}")
+
+    def _new_membership(self) -> Membership:
+        session = self._session
+        return ClassicMembership(
+            self.group_id, self._topics, self._assignors, self.config, session.backoff_s, session.clock()
+        )
+
+    async def _run(self, runner: Runner) -> None:
+        try:
+            await runner.run(self._topics)
+        except Exception as error:
+            self._failure = error
+        finally:
+            self._is_closing = True
+            self._look_again()
+
+    async def close(self, timeout: float = 30.0) -> None:
+        """Give all partitions up (`on_revoked`), leave the group, and end the iterator; a static member does not
+        leave. Takes no longer than `timeout` seconds, after which the group hears by the session time-out that the
+        member is gone. A second call does nothing. Raises what a callback raised.
+        """
+        if self._gate.is_inside:
+            raise UsageError("close() was called by a callback of this member.", hint="Call it from another task.")
+        self._is_closing = True
+        task, self._task = self._task, None
+        if task is not None and self._membership is not None and self._runner is not None:
+            self._membership.leave(self._session.clock())
+            self._gate.open()
+            self._look_again()
+            self._runner.wake()
+            try:
+                await asyncio.wait([task], timeout=timeout)
+            finally:
+                task.cancel()
+                await asyncio.wait([task])
+                await self._disconnect()
+        if self._errors:
+            raise self._errors.popleft()
+
+    async def _disconnect(self) -> None:
+        await self._fetcher.close()
+        await self._reading.close()
+        await self._session.close()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    # --- reading
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> ConsumedRecord:
+        """The next record of any partition; waits until there is one. A call that is cancelled loses nothing.
+
+        Raises why the member can't go on (BrokerError, AuthorizationError, ...), what a callback raised, what can't be
+        read (CorruptRecordError, SerializationError), and StopAsyncIteration when the member is closed.
+        """
+        gate = self._gate
+        self._check_can_wait()
+        gate.came()
+        self._note_poll()
+        gate.is_waiting = True
+        try:
+            while True:
+                if gate.is_taken and not self._is_closing:
+                    await gate.free()
+                if self._errors or self._is_closing:
+                    self._end()
+                try:
+                    record = await self._fetcher.next()
+                except _InterruptedError:
+                    continue
+                gate.is_away = True
+                return record
+        finally:
+            gate.is_waiting = False
+
+    def _check_can_wait(self) -> None:
+        if self._runner is None:
+            raise UsageError("This member is not started: use `async with`, or await start() first.")
+        if self._gate.is_inside:
+            raise UsageError("A callback of this member can't wait for its records.")
+        if self._gate.is_waiting:
+            raise UsageError("Another task waits for a record of this member: one at a time.")
+
+    def _note_poll(self) -> None:
+        now = self._session.clock()
+        if now - self._polled_at >= _POLL_NOTED_S and self._membership is not None and self._runner is not None:
+            self._polled_at = now
+            self._membership.polled(now)
+            self._runner.wake()
+
+    def _end(self) -> None:
+        if self._errors:
+            raise self._errors.popleft()
+        if isinstance(self._failure, AioprodError):
+            raise self._failure.again() from self._failure.__cause__
+        if self._failure is not None:
+            raise AioprodError(f"The member has failed: {self._failure!r}.") from self._failure
+        raise StopAsyncIteration
+
+    def _failed(self, error: Exception) -> None:
+        self._errors.append(error)
+        self._look_again()
+
+    def _look_again(self) -> None:
+        if self._gate.is_waiting:
+            self._fetcher.interrupt(_InterruptedError())
+
+    # --- what it has
+
+    @property
+    def assignment(self) -> frozenset[TopicPartition]:
+        """The partitions that it owns now."""
+        return frozenset() if self._holding is None else self._holding.assignment
+
+    @property
+    def group_metadata(self) -> GroupMetadata:
+        """Who it is in the group now, for `producer.send_offsets_to_transaction`."""
+        return GroupMetadata(self.group_id) if self._membership is None else self._membership.metadata
+
+    @property
+    def positions(self) -> dict[TopicPartition, int]:
+        """The next offset of each partition that it owns, after the last record that it gave; only what is known."""
+        return {} if self._holding is None else self._holding.positions
+
+    # --- committing
+
+    async def commit(self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None = None) -> None:
+        """Commit the positions that the group does not have yet, or `offsets`: those of the next records to read.
+
+        While the group divides its partitions anew, it waits until that is done. Raises BrokerError when the member
+        does not own the partitions any more: what was done since the last commit is done again by their new owner.
+        Further RequestTimedOutError after `default.api.timeout.ms`, AuthorizationError, ConfigError and UsageError.
+        """
+        holding, membership, runner = self._running()
+        wanted = holding.uncommitted if offsets is None else _checked_offsets(offsets)
+        owned = self.assignment.intersection(wanted)
+        deadline = self._session.clock() + self._session.timeout_s
+        while wanted:
+            while membership.is_rebalancing and membership.metadata.generation_id >= 0:
+                await self._settled(runner, deadline)
+            if membership.metadata.generation_id < 0 or not owned <= self.assignment:
+                raise self._not_owner(owned - self.assignment)
+            try:
+                return await holding.commit(membership.metadata, wanted, deadline)
+            except BrokerError as error:
+                if error.code != ErrorCode.REBALANCE_IN_PROGRESS or self._session.clock() >= deadline:
+                    raise
+            await asyncio.sleep(self._session.backoff_s(0))
+
+    async def _settled(self, runner: Runner, deadline: float) -> None:
+        left_s = deadline - self._session.clock()
+        if left_s <= 0.0:
+            raise RequestTimedOutError(
+                f"Group {self.group_id!r} did not finish to divide its partitions anew in time to commit."
+            )
+        if self._failure is not None:
+            self._end()
+        await runner.settled(left_s)
+
+    def _not_owner(self, gone: frozenset[TopicPartition]) -> BrokerError:
+        some = f", which does not own {min(gone)} any more" if gone else ""
+        return BrokerError(
+            f"Nothing was committed: this is no member of group {self.group_id!r} just now{some}.",
+            code=ErrorCode.UNKNOWN_MEMBER_ID,
+            hint="What was done since the last commit is done again by the new owner of the partitions: undo it if "
+            "that matters, and go on reading.",
+        )
+
+    async def rewind(self) -> None:
+        """Go back to where the group has got to: what was read since the last commit comes again, as it has to after
+        an aborted transaction. Raises what can be wrong with the answer, as `__anext__` does."""
+        holding, _, _ = self._running()
+        await holding.rewind()
+
+    def seek(self, tp: TopicPartition, offset: int) -> None:
+        """Go on reading a partition at an offset; raises UsageError for one that the member does not own."""
+        holding, _, _ = self._running()
+        if tp not in holding.assignment:
+            raise UsageError(f"This member does not own partition {tp.partition} of topic {tp.topic!r}.")
+        holding.seek(tp, _checked_offsets({tp: offset})[tp].offset)
+
+    def _running(self) -> tuple[Holding, Membership, Runner]:
+        if self._holding is None or self._membership is None or self._runner is None:
+            raise UsageError("This member is not started: use `async with`, or await start() first.")
+        _ = self._session.client
+        return self._holding, self._membership, self._runner
+
+
+def _checked_topics(topics: str | Iterable[str]) -> frozenset[str]:
+    names = (topics,) if isinstance(topics, str) else tuple(topics)
+    for name in names:
+        check_topic_name(name)
+    if not names:
+        raise ConfigError("topics is empty: name at least one topic to read.")
+    return frozenset(names)
+
+
+def _checked_assignors(given: Sequence[Any], config: MemberConfig) -> tuple[Assignor, ...]:
+    several = [given] if isinstance(given, str) else list(given)
+    assignors: dict[str, Assignor] = {}
+    for one in several:
+        assignor = instantiate(one, "assignor", config)
+        name = getattr(assignor, "name", None)
+        if not isinstance(name, str) or not name:
+            raise ConfigError(f"Assignor {one!r} has no name, by which the members of a group agree on it.")
+        if name in assignors:
+            raise ConfigError(f"Assignor {name!r} is given twice.")
+        assignors[name] = assignor
+    if not assignors:
+        raise ConfigError("assignors is empty: give at least one.")
+    return tuple(assignors.values())
+
+
+def _checked_offsets(offsets: Mapping[TopicPartition, Any]) -> dict[TopicPartition, OffsetAndMetadata]:
+    checked: dict[TopicPartition, OffsetAndMetadata] = {}
+    for place, given in offsets.items():
+        found = given if isinstance(given, OffsetAndMetadata) else OffsetAndMetadata(given)
+        if isinstance(found.offset, bool) or not isinstance(found.offset, int) or not 0 <= found.offset < 2**63:
+            raise ConfigError(f"offsets has {given!r} for {place!r}: give the offset of the next record, from 0 on.")
+        checked[TopicPartition(*place)] = found
+    return checked

@@ -1,0 +1,64 @@
+"""Why a member can't be in its group, in words."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from aioprod.errors import AioprodError, AuthorizationError, BrokerError, ErrorCode, RequestTimedOutError
+
+__all__ = ["group_refusal", "may_pass"]
+
+_C = ErrorCode
+_REASONS: Final = {
+    _C.FENCED_INSTANCE_ID: (
+        "another member has joined under its group.instance.id",
+        "Give each member of the group a group.instance.id of its own, and end the old one before its successor.",
+    ),
+    _C.INCONSISTENT_GROUP_PROTOCOL: (
+        "its members share no assignor, or the group is used for something else",
+        "List an assignor that all members have.",
+    ),
+    _C.GROUP_MAX_SIZE_REACHED: (
+        "it is full",
+        "Raise group.max.size (group.consumer.max.size) on the brokers, or use fewer members.",
+    ),
+    _C.INVALID_SESSION_TIMEOUT: (
+        "session.timeout.ms is out of the brokers' range",
+        "Stay within group.min.session.timeout.ms and group.max.session.timeout.ms of the brokers.",
+    ),
+    _C.INVALID_GROUP_ID: ("that is no name for a group, or a group of another kind has it", "Use another group_id."),
+    _C.GROUP_ID_NOT_FOUND: ("there is no such group of this kind", "Use another group_id."),
+    _C.UNSUPPORTED_ASSIGNOR: (
+        "the brokers don't have the assignor of group.remote.assignor",
+        "Use one of group.consumer.assignors of the brokers, such as uniform or range.",
+    ),
+    _C.UNRELEASED_INSTANCE_ID: (
+        "another member holds its group.instance.id",
+        "Close that one first: it is free when the member has left or its session is over.",
+    ),
+    _C.UNSUPPORTED_VERSION: (
+        "the brokers can't do what the member asks for",
+        "group.protocol=consumer needs brokers from 4.0 on, group.instance.id from 2.3 on.",
+    ),
+}
+
+
+def group_refusal(group_id: str, purpose: str, code: ErrorCode | int, said: str | None = None) -> AioprodError:
+    """The error for a member of the group that could not `purpose`; `said` are the broker's own words.
+
+    AuthorizationError where that is the reason, else BrokerError.
+    """
+    name = code.name if isinstance(code, ErrorCode) else f"error {code}"
+    reason, hint = _REASONS.get(code, (said, None)) if isinstance(code, ErrorCode) else (said, None)
+    what = f"A member of group {group_id!r} could not {purpose}: "
+    if code == ErrorCode.GROUP_AUTHORIZATION_FAILED:
+        return AuthorizationError(
+            f"{what}the brokers don't allow it.", resource=group_id, hint="Allow this client to read the group (ACLs)."
+        )
+    why = f"{reason.rstrip('.')} ({name})" if reason else f"the coordinator answered {name}"
+    return BrokerError(f"{what}{why}.", code=code, hint=hint)
+
+
+def may_pass(error: AioprodError) -> bool:
+    """Whether asking again may help when the coordinator did not answer: `error` is why."""
+    return isinstance(error, RequestTimedOutError)

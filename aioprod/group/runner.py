@@ -1,0 +1,217 @@
+"""Does what a membership wants done: its steps in one lane, its heartbeats in another, each in a task."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Any, Protocol
+
+from aioprod.cluster.model import PartitionInfo
+from aioprod.errors import AioprodError, UnknownTopicError
+from aioprod.group.gate import Gate
+from aioprod.group.steps import Ask, Describe, Failed, GiveUp, Left, Membership, Step, Take, Wait
+from aioprod.net import Coordinator
+from aioprod.reader.session import Session
+
+__all__ = ["Hands", "Runner"]
+
+
+class Hands(Protocol):
+    """What the runner does not know how to do: reading, and calling the user."""
+
+    async def prepare(self, take: Take) -> None:
+        """Find out where to begin; may be broken off."""
+        ...
+
+    async def take(self, take: Take) -> None:
+        """Call the user, then begin to read; between two records."""
+        ...
+
+    async def give_up(self, give_up: GiveUp) -> None:
+        """Stop reading, then call the user; between two records."""
+        ...
+
+
+class Runner:
+    """Carries a `membership` out until it is over; `wake` whenever it was told something.
+
+    What a step raises ends the membership: it comes out of `run`.
+    """
+
+    def __init__(
+        self, membership: Membership, coordinator: Coordinator, session: Session, gate: Gate, hands: Hands
+    ) -> None:
+        self._membership = membership
+        self._coordinator = coordinator
+        self._session = session
+        self._gate = gate
+        self._hands = hands
+        self._clock = session.clock
+        self._watched: frozenset[str] = frozenset()
+        self._news = asyncio.Event()
+        self._beats = asyncio.Event()
+        self._changed = asyncio.Event()
+        self._is_firm = False
+
+    def wake(self) -> None:
+        """Something was told: both lanes look again."""
+        self._news.set()
+        self._beats.set()
+        self._changed.set()
+
+    async def settled(self, timeout_s: float) -> None:
+        """Wait until the membership has got on, for that time at most."""
+        self._changed.clear()
+        await _within(self._changed.wait(), timeout_s)
+
+    async def run(self, topics: frozenset[str]) -> None:
+        """Do all lanes until the member has left; raises why it can't go on."""
+        self.watch(topics)
+        lanes = [asyncio.create_task(lane) for lane in (self._steps(), self._heartbeats(), self._watch())]
+        try:
+            done, _ = await asyncio.wait(lanes, return_when=asyncio.FIRST_COMPLETED)
+            for lane in done:
+                lane.result()
+        finally:
+            for lane in lanes:
+                lane.cancel()
+            await asyncio.gather(*lanes, return_exceptions=True)
+
+    # -- the main lane
+
+    async def _steps(self) -> None:
+        while True:
+            self._news.clear()
+            step = self._step()
+            if isinstance(step, Left):
+                return
+            if isinstance(step, Failed):
+                raise step.error
+            if isinstance(step, Wait):
+                await _within(self._news.wait(), step.until - self._clock())
+                continue
+            await self._unless_changed(step, self._done(step))
+            self.wake()
+
+    def _step(self) -> Step:
+        now = self._clock()
+        if self._gate.is_waiting:
+            self._membership.polled(now)
+        return self._membership.step(now)
+
+    async def _unless_changed(self, step: Step, work: Coroutine[Any, Any, None]) -> None:
+        """Do the work of a step; break it off when the membership wants something else meanwhile."""
+        self._is_firm = False
+        task = asyncio.create_task(work)
+        try:
+            while not task.done():
+                news = asyncio.ensure_future(self._news.wait())
+                await asyncio.wait([task, news], return_when=asyncio.FIRST_COMPLETED)
+                news.cancel()
+                self._news.clear()
+                if not task.done() and not self._is_firm and self._step() != step:
+                    break
+            else:
+                task.result()
+        finally:
+            if not task.done():
+                task.cancel()
+                await asyncio.wait([task])
+                if isinstance(step, Ask):
+                    self._coordinator.hang_up()
+
+    async def _done(self, step: Step) -> None:
+        if isinstance(step, Ask):
+            await self._ask(step)
+        elif isinstance(step, Describe):
+            self._watched |= step.topics
+            self._membership.described(await self._described(step.topics), self._clock())
+        elif isinstance(step, GiveUp):
+            async with self._gate.between_records():
+                if self._is_still(step):
+                    await self._hands.give_up(step)
+                    self._membership.gave_up(self._clock())
+        elif isinstance(step, Take):
+            await self._hands.prepare(step)
+            async with self._gate.between_records():
+                if self._is_still(step):
+                    await self._hands.take(step)
+                    self._membership.took(self._clock())
+
+    def _is_still(self, step: Step) -> bool:
+        """Whether that is still to be done; from now on nothing breaks it off."""
+        self._is_firm = self._step() == step
+        return self._is_firm
+
+    async def _ask(self, ask: Ask) -> None:
+        deadline = self._clock() + ask.timeout_s
+        try:
+            answer = await self._coordinator.request(ask.request, deadline=deadline, patience_s=ask.timeout_s)
+        except AioprodError as error:
+            self._membership.unanswered(error, self._clock())
+        else:
+            self._membership.answered(answer, self._clock())
+
+    # -- topics
+
+    async def _described(self, topics: frozenset[str]) -> Mapping[str, Sequence[PartitionInfo]]:
+        names = sorted(topics)
+        found = await asyncio.gather(*(self._session.partitions(name) for name in names), return_exceptions=True)
+        described: dict[str, Sequence[PartitionInfo]] = {}
+        for name, partitions in zip(names, found, strict=True):
+            if isinstance(partitions, UnknownTopicError):
+                continue
+            if isinstance(partitions, BaseException):
+                raise partitions
+            described[name] = partitions
+        return described
+
+    def watch(self, topics: frozenset[str]) -> None:
+        """Tell the membership how many partitions these topics have, whenever that changes."""
+        self._watched = topics
+
+    async def _watch(self) -> None:
+        metadata = self._session.client.metadata
+        told: dict[str, int] = {}
+        while True:
+            for topic in self._watched:
+                metadata.touch(topic, self._clock())
+            counts = {topic: metadata.cluster.partition_count(topic) for topic in self._watched}
+            if counts != told:
+                told = counts
+                self._membership.topics_changed(counts, self._clock())
+                self.wake()
+            await self._session.change(math.inf)
+
+    # -- the lane of heartbeats
+
+    async def _heartbeats(self) -> None:
+        while True:
+            self._beats.clear()
+            if self._gate.is_waiting:
+                self._membership.polled(self._clock())
+            at = self._membership.heartbeat_at
+            if self._clock() < at:
+                await _within(self._beats.wait(), at - self._clock())
+                continue
+            request = self._membership.heartbeat(self._clock())
+            self.wake()
+            if request is None:
+                continue
+            try:
+                answer = await self._coordinator.request(request, deadline=self._clock() + self._session.timeout_s)
+            except AioprodError as error:
+                self._membership.heartbeat_unanswered(error, self._clock())
+            else:
+                self._membership.heartbeat_answered(answer, self._clock())
+            self.wake()
+
+
+async def _within(wait: Coroutine[Any, Any, Any], timeout_s: float) -> None:
+    """Wait for that, but not longer."""
+    try:
+        async with asyncio.timeout(None if math.isinf(timeout_s) else max(0.0, timeout_s)):
+            await wait
+    except TimeoutError:
+        pass

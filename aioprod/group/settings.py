@@ -1,0 +1,85 @@
+"""The settings of a group's member, under the names that Java's consumer gives them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from aioprod.config._setting import HIGH, LOW, MEDIUM, choice, integer, optional_text, text
+from aioprod.errors import ConfigError
+from aioprod.reader.settings import ReaderConfig
+
+__all__ = ["MemberConfig"]
+
+_SET_BY_THE_BROKERS = ("session_timeout_ms", "heartbeat_interval_ms")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class MemberConfig(ReaderConfig):
+    """The settings of a reader, and those of its membership in a group.
+
+    Raises ConfigError, in a sentence that names the setting, for a value that can't be used.
+    """
+
+    session_timeout_ms: int = integer(
+        45_000,
+        at_least=1,
+        importance=HIGH,
+        doc="How long the coordinator hears nothing of a member before it takes it for dead.",
+    )
+    heartbeat_interval_ms: int = integer(
+        3_000,
+        at_least=1,
+        importance=HIGH,
+        doc="The time between two heartbeats, by which a member also learns that the group divides its partitions "
+        "anew. No more than a third of `session.timeout.ms`, as a rule.",
+    )
+    max_poll_interval_ms: int = integer(
+        300_000,
+        at_least=1,
+        importance=MEDIUM,
+        doc="How long the work between two records may take. A member that is away for longer leaves the group, and "
+        "the group waits no longer for its members to join anew.",
+    )
+    group_instance_id: str | None = optional_text(
+        importance=MEDIUM,
+        doc="A name of this member that outlives it: one that comes back within `session.timeout.ms` under the same "
+        "name has its partitions again, and nothing is divided anew (static membership, KIP-345).",
+    )
+    client_rack: str = text(
+        "",
+        importance=LOW,
+        doc="Where this client is, in the words of the brokers' `broker.rack`: assignors that look at racks give it "
+        "partitions with a replica there (KIP-881). It reads from leaders all the same.",
+    )
+    group_protocol: str = choice(
+        "classic",
+        ["classic", "consumer"],
+        importance=HIGH,
+        doc="Who divides the partitions: a member, with one of `assignors`, or the brokers (KIP-848, from 4.0 on).",
+    )
+    group_remote_assignor: str | None = optional_text(
+        importance=MEDIUM,
+        doc="The brokers' assignor to use with `group.protocol=consumer`: `uniform` or `range`. None: they choose.",
+    )
+
+    def _adjustments(self) -> Mapping[str, object]:
+        if self.group_instance_id == "":
+            raise ConfigError("group.instance.id is empty.", hint="Leave it out, or give the member a name.")
+        if self.group_protocol == "consumer":
+            for name in _SET_BY_THE_BROKERS:
+                if name in self.explicit:
+                    raise ConfigError(
+                        f"{name.replace('_', '.')} can't be set with group.protocol=consumer: the brokers say what it "
+                        f"is.",
+                        hint=f"Set group.consumer.{name.replace('_', '.')} on the brokers or on the group.",
+                    )
+        elif self.group_remote_assignor is not None:
+            raise ConfigError("group.remote.assignor can't be set without group.protocol=consumer.")
+        elif self.heartbeat_interval_ms >= self.session_timeout_ms:
+            raise ConfigError(
+                f"heartbeat.interval.ms={self.heartbeat_interval_ms} is not below session.timeout.ms="
+                f"{self.session_timeout_ms}, in which several heartbeats have to fit.",
+                hint="Set it to a third of session.timeout.ms at most.",
+            )
+        return ReaderConfig._adjustments(self)
