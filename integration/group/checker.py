@@ -9,8 +9,9 @@ from typing import Final
 
 from aioprod import TopicPartition
 from integration.group.reports import Partitions, Report, Said
+from integration.support.reading import Stored
 
-__all__ = ["Verdict", "judge"]
+__all__ = ["Verdict", "judge", "judge_output"]
 
 _EXAMPLES_MAX: Final = 5
 
@@ -57,6 +58,18 @@ def judge(
         _judge_process(verdict, [report for report in reports if report.process == process])
     _judge_assignments(verdict, reports, settled)
     return verdict
+
+
+def judge_output(verdict: Verdict, topic: str, written: Iterable[Stored], sent: Mapping[TopicPartition, int]) -> None:
+    """What readers of committed records see of a topic that was transformed: each record once, in order."""
+    values: dict[int, list[int]] = defaultdict(list)
+    for record in written:
+        values[record.partition].append(int(record.value or b"-1"))
+    for partition, count in sent.items():
+        if partition.topic == topic and (found := values[partition.partition]) != [*range(count)]:
+            missing, twice = count - len(set(found)), len(found) - len(set(found))
+            example = f"{_name(partition)} has {missing} missing and {twice} twice of {count}"
+            verdict.flaw("not exactly once" if missing or twice else "written out of order", example)
 
 
 def _judge_records(

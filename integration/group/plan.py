@@ -14,6 +14,7 @@ __all__ = ["STRATEGIES", "Event", "Strategy", "What", "plan"]
 OURS: Final = "aioprod"
 JAVA: Final = "java"
 CONFLUENT: Final = "confluent"
+TRANSFORMER: Final = "transformer"
 
 _MEMBERS_MIN: Final = 3
 _MEMBERS_MAX: Final = 5
@@ -55,6 +56,7 @@ STRATEGIES: Final = {
                 CONFLUENT: ("range", "roundrobin"),
             },
         ),
+        Strategy("transactions", {TRANSFORMER: ("cooperative-sticky",)}),
     )
 }
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from aioprod.testing.jars import compile_java, java, kafka_libs
-from integration.group.plan import CONFLUENT, JAVA, OURS
+from integration.group.plan import CONFLUENT, JAVA, OURS, TRANSFORMER
 from integration.group.programs.telling import Job
 from integration.group.reports import Report
 
@@ -36,6 +36,7 @@ class Programs:
         classpath = os.pathsep.join([str(compile_java([_JAVA], libs)), str(libs / "*")])
         self._commands: dict[str, list[str]] = {
             OURS: [sys.executable, "-m", "integration.group.programs.ours"],
+            TRANSFORMER: [sys.executable, "-m", "integration.group.programs.transformer"],
             CONFLUENT: [sys.executable, "-m", "integration.group.programs.confluent"],
             JAVA: [str(java()), *_JVM, "-cp", classpath, "JavaMember"],
         }

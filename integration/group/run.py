@@ -13,18 +13,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import confluent_kafka
-
 from aioprod import Producer, TopicPartition
 from aioprod.testing import KafkaCluster
 from benchmarks.environment import environment
-from integration.group.checker import Verdict, judge
-from integration.group.plan import Strategy, What, plan
+from integration.group.checker import Verdict, judge, judge_output
+from integration.group.plan import TRANSFORMER, Strategy, What, plan
 from integration.group.processes import Programs
-from integration.group.programs.telling import Job, value_of
+from integration.group.programs.telling import Job, output_of, value_of
 from integration.group.reports import Report
 from integration.group.stage import Progress, Stage
 from integration.group.standing import Standing
+from integration.support.groups import group_offsets
+from integration.support.reading import read_topic
 
 __all__ = ["PROPERTIES", "Options", "Run", "run"]
 
@@ -63,6 +63,8 @@ async def run(cluster: KafkaCluster, options: Options, progress: Progress) -> Ru
     topics = {f"{topic}-{uuid.uuid4().hex[:8]}": partitions for topic, partitions in _TOPICS.items()}
     for topic, partitions in topics.items():
         await cluster.create_topic(topic, partitions)
+        if TRANSFORMER in options.strategy.offers:
+            await cluster.create_topic(output_of(topic), partitions)
     owned = frozenset(TopicPartition(topic, index) for topic, count in topics.items() for index in range(count))
     job = Job(
         bootstrap_servers=cluster.bootstrap_servers,
@@ -83,8 +85,12 @@ async def run(cluster: KafkaCluster, options: Options, progress: Progress) -> Ru
             await stage.finish(sent)
         finally:
             await stage.close()
-    committed = await asyncio.to_thread(_committed, job, owned)
+    committed = await asyncio.to_thread(group_offsets, cluster.bootstrap_servers, job.group, owned)
     verdict = judge(stage.reports, sent, committed, stage.settled)
+    if TRANSFORMER in options.strategy.offers:
+        for topic in topics:
+            written = await asyncio.to_thread(read_topic, cluster.bootstrap_servers, output_of(topic), "read_committed")
+            judge_output(verdict, topic, written, sent)
     for wrong in stage.wrong:
         verdict.flaw("ended badly", wrong)
     figures = {
@@ -138,13 +144,3 @@ async def _sending(
             sending.cancel()
         delivered = (await producer.close()).delivered
         assert delivered == sum(counts.values()), f"{delivered} of {sum(counts.values())} records were delivered"
-
-
-def _committed(job: Job, partitions: frozenset[TopicPartition]) -> dict[TopicPartition, int]:
-    consumer = confluent_kafka.Consumer({"bootstrap.servers": job.bootstrap_servers, "group.id": job.group})
-    try:
-        asked = [confluent_kafka.TopicPartition(*partition) for partition in partitions]
-        found = consumer.committed(asked, timeout=30)
-        return {TopicPartition(place.topic, place.partition): place.offset for place in found}
-    finally:
-        consumer.close()

@@ -8,10 +8,11 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from aioprod import TopicPartition
-from integration.group.checker import judge
+from integration.group.checker import Verdict, judge, judge_output
 from integration.group.plan import STRATEGIES, What, plan
 from integration.group.reports import Partitions, Report, Said
 from integration.group.standing import Standing
+from integration.support.reading import Stored
 
 P, Q = TopicPartition("orders", 0), TopicPartition("orders", 1)
 
@@ -126,6 +127,22 @@ def test_members_have_what_their_leader_assigned() -> None:
 def test_only_the_last_assignment_before_a_generation_counts() -> None:
     reports = [leads(a=[P, Q]), leads(a=[P], b=[Q]), assigned(P), assigned(Q, process="b"), handled(0, 1)]
     assert flaws(*reports, settled={1: {"a": frozenset([P]), "b": frozenset([Q])}}) == {}
+
+
+@pytest.mark.parametrize(
+    ("values", "found"),
+    [
+        ((0, 1, 2), {}),
+        ((0, 2), {"not exactly once": 1}),
+        ((0, 1, 1, 2), {"not exactly once": 1}),
+        ((0, 2, 1), {"written out of order": 1}),
+    ],
+)
+def test_what_a_transformer_writes_is_there_once(values: Sequence[int], found: dict[str, int]) -> None:
+    verdict = Verdict()
+    written = [Stored(P.partition, offset, None, b"%d" % value, (), 0, 0) for offset, value in enumerate(values)]
+    judge_output(verdict, P.topic, written, {P: 3})
+    assert verdict.flaws == found
 
 
 def test_a_group_has_settled_when_all_know_the_generation_and_each_partition_has_an_owner() -> None:

@@ -11,7 +11,7 @@ from typing import Final
 
 from integration.group.reports import Said
 
-__all__ = ["COMMIT_EVERY_S", "POLL_S", "Job", "check", "tell", "value_of"]
+__all__ = ["COMMIT_EVERY_S", "POLL_S", "Job", "check", "output_of", "tell", "value_of"]
 
 COMMIT_EVERY_S: Final = 0.2
 """So that there is something uncommitted when one is killed."""
@@ -61,6 +61,11 @@ def tell(
 def check(value: bytes | None, offset: int) -> None:
     """Raise AssertionError for a record that is not what was sent there."""
     assert value == value_of(offset), f"offset {offset} holds {value!r}"
+
+
+def output_of(topic: str) -> str:
+    """Where a transformer writes what it reads in `topic`."""
+    return f"{topic}-out"
 
 
 def value_of(offset: int) -> bytes:
