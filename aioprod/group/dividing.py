@@ -18,9 +18,7 @@ def is_cooperative(assignor: Assignor) -> bool:
     return bool(getattr(assignor, "cooperative", False))
 
 
-def user_data_of(
-    assignor: Assignor, previous: Sequence[TopicPartition] | None, generation: int
-) -> bytes | None:
+def user_data_of(assignor: Assignor, previous: Sequence[TopicPartition] | None, generation: int) -> bytes | None:
     """What the assignor has to tell the leader's."""
     tell = getattr(assignor, "user_data", None)
     return None if tell is None else bytes(data) if (data := tell(previous, generation)) is not None else None

@@ -104,17 +104,15 @@ class Member:
 
         It does not wait for partitions: `on_assigned` tells of them, also when there are none.
         """
+        await self._session.start()
         try:
-            await self._session.start()
             await self._reading.start()
         except BaseException:
             await self._disconnect()
             raise
         coordinator = Coordinator(self._session.client, "group", self.group_id)
         self._membership = self._new_membership()
-        self._holding = Holding(
-            self._fetcher, coordinator, self._session, self._callbacks, self._auto_offset_reset
-        )
+        self._holding = Holding(self._fetcher, coordinator, self._session, self._callbacks, self._auto_offset_reset)
         self._runner = Runner(self._membership, coordinator, self._session, self._gate, self._holding)
         self._task = asyncio.create_task(self._run(self._runner), name=f"aioprod member of {self.group_id}")
 
@@ -269,7 +267,8 @@ class Member:
             if membership.metadata.generation_id < 0 or not owned <= self.assignment:
                 raise self._not_owner(owned - self.assignment)
             try:
-                return await holding.commit(membership.metadata, wanted, deadline)
+                await holding.commit(membership.metadata, wanted, deadline)
+                return
             except BrokerError as error:
                 if error.code != ErrorCode.REBALANCE_IN_PROGRESS or self._session.clock() >= deadline:
                     raise
