@@ -151,6 +151,8 @@ def _judge_process(verdict: Verdict, reports: Iterable[Report]) -> None:
                 owned -= set(report.partitions)
                 for partition in report.partitions:
                     next_offset.pop(partition, None)
+            case Said.REWOUND:
+                next_offset.clear()
             case Said.HANDLED:
                 partition = report.partitions[0]
                 if partition not in owned:

@@ -20,8 +20,9 @@ class Said(StrEnum):
 
     `BEGINS`: it joins; `ASSIGNED`, `REVOKED`, `LOST`: the partitions that it has from now on, or has not any more
     (an ASSIGNED without partitions says the generation); `HANDLED`: records of one partition, before they are
-    committed; `COMMITTED`: the offset of each partition, after it is; `REFUSED`: a commit that failed; `LEADS`: the
-    assignment of all, before it is handed out; `LEAVES` and `LEFT`: before and after it does.
+    committed; `COMMITTED`: the offset of each partition, after it is; `REFUSED`: a commit that failed; `REWOUND`: it
+    goes back to where the group is; `LEADS`: the assignment of all, before it is handed out; `LEAVES` and `LEFT`:
+    before and after it does.
     """
 
     BEGINS = "begins"
@@ -31,6 +32,7 @@ class Said(StrEnum):
     HANDLED = "handled"
     COMMITTED = "committed"
     REFUSED = "refused"
+    REWOUND = "rewound"
     LEADS = "leads"
     LEAVES = "leaves"
     LEFT = "left"

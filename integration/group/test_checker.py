@@ -111,6 +111,10 @@ def test_a_gap_is_no_gap_once_the_partition_was_away() -> None:
     assert flaws(*reports, *others, sent=3) == {}
 
 
+def test_after_an_aborted_transaction_records_come_again() -> None:
+    assert flaws(assigned(P), handled(0, 1), said(Said.REWOUND, partitions=()), handled(0, 1), committed(2)) == {}
+
+
 def test_the_group_has_committed_less_than_there_is() -> None:
     assert flaws(assigned(P), handled(0, 1), committed=1) == {"not committed": 1}
 

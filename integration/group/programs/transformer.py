@@ -2,8 +2,8 @@
 
     python -m integration.group.programs.transformer JOB
 
-Its offsets are committed with its transactions (KIP-447). Where a transaction fails, it leaves the group and begins
-anew where the group is.
+Its offsets are committed with its transactions (KIP-447). Some of these it aborts by chance; then it goes back to
+where the group is.
 """
 
 from __future__ import annotations
@@ -11,13 +11,15 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import random
 import sys
 import time
 from collections.abc import Iterable
 from contextlib import suppress
+from typing import Final
 
 from aioprod import Producer, TopicPartition
-from aioprod.errors import AioprodError
+from aioprod.errors import AioprodError, ProducerFencedError
 from aioprod.group import Member
 from aioprod.types import ConsumedRecord
 from integration.group.programs.telling import COMMIT_EVERY_S, POLL_S, Job, check, output_of, tell
@@ -25,18 +27,23 @@ from integration.group.reports import Said
 
 __all__ = ["Transformer"]
 
-TRANSACTION_TIMEOUT_MS = 4000
+ABORTED_SHARE: Final = 0.1
+TRANSACTION_TIMEOUT_MS: Final = 5000
 """So that partitions are soon free again of which a killed member had a transaction open."""
 
 
+class OnPurposeError(Exception):
+    """What a transaction is aborted with that has no other fault."""
+
+
 class Transformer:
-    """One life: a member and a producer, until it is to leave or a transaction fails."""
+    """A member and a producer, until it is to leave or the producer is fenced: its transaction took too long."""
 
     def __init__(self, job: Job, producer: Producer) -> None:
         self._producer = producer
         self._batch: list[ConsumedRecord] = []
         self._begun_at = time.monotonic()
-        self._failure: AioprodError | None = None
+        self._has_aborted = False
         self._transacting = asyncio.Lock()
         self._member = Member(
             job.bootstrap_servers,
@@ -54,17 +61,22 @@ class Transformer:
         )
 
     async def run(self, leaving: asyncio.Event) -> None:
-        """Raise AioprodError when a transaction has failed."""
+        """Raise ProducerFencedError for a transaction that took too long."""
         async with self._member:
-            while not leaving.is_set() and self._failure is None:
+            while not leaving.is_set():
+                record = None
                 with suppress(TimeoutError):
-                    self._handle(await asyncio.wait_for(anext(self._member), POLL_S))
+                    record = await asyncio.wait_for(anext(self._member), POLL_S)
+                # A transaction may have been aborted by a callback, before the record that comes now.
+                if self._has_aborted:
+                    await self._member.rewind()
+                    self._has_aborted = False
+                    self._tell(Said.REWOUND)
+                elif record is not None:
+                    self._handle(record)
                 if time.monotonic() > self._begun_at + COMMIT_EVERY_S:
                     await self._transact()
-            if self._failure is None:
-                self._tell(Said.LEAVES)
-        if self._failure is not None:
-            raise self._failure
+            self._tell(Said.LEAVES)
 
     def _handle(self, record: ConsumedRecord) -> None:
         check(record.value, record.offset)
@@ -76,7 +88,7 @@ class Transformer:
         async with self._transacting:
             self._begun_at = time.monotonic()
             batch, self._batch = self._batch, []
-            if not batch or self._failure is not None:
+            if not batch:
                 return
             offsets = {TopicPartition(record.topic, record.partition): record.offset + 1 for record in batch}
             try:
@@ -84,8 +96,12 @@ class Transformer:
                     for record in batch:
                         self._producer.send_nowait(output_of(record.topic), record.value, partition=record.partition)
                     await self._producer.send_offsets_to_transaction(offsets, self._member.group_metadata)
-            except AioprodError as error:
-                self._failure = error
+                    if random.random() < ABORTED_SHARE:
+                        raise OnPurposeError("by chance")
+            except ProducerFencedError:
+                raise
+            except (AioprodError, OnPurposeError) as error:
+                self._has_aborted = True
                 self._tell(Said.REFUSED, offsets, why=str(error))
             else:
                 self._tell(Said.COMMITTED, offsets, offsets.values())
@@ -118,7 +134,7 @@ async def main(job: Job) -> None:
             delivery_timeout_ms=TRANSACTION_TIMEOUT_MS,
             request_timeout_ms=TRANSACTION_TIMEOUT_MS // 2,
         ) as producer:
-            with suppress(AioprodError):
+            with suppress(ProducerFencedError):
                 await Transformer(job, producer).run(leaving)
     tell(Said.LEFT, "", -1)
 
