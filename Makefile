@@ -11,7 +11,7 @@ INTERPRETED := producer.py roundtrip.py
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help compiled demo demo-spark test test-unit simulate-short test-integration transactions lint bench bench-spark spark-faults fuzz simulate mutations chaos spark-load-killed clean
+.PHONY: help compiled demo demo-spark test test-unit simulate-short test-integration transactions lint bench bench-spark spark-faults fuzz simulate mutations chaos groups spark-load-killed clean
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -81,11 +81,15 @@ mutations: $(READY) ## break the producer on purpose, in 26 ways: which seed not
 	@AIOPROD_NO_EXT=1 $(BIN)/python -m simulation.mutations --seeds $(or $(SEEDS),2000)
 
 CHAOS = $(foreach word,MINUTES MODE KAFKA CLIENT FAULTS SEED FOLDER,$(if $($(word)),--$(call lower,$(word)) '$($(word))'))
+GROUPS = $(foreach word,EVENTS STRATEGY KINDS KAFKA SEED,$(if $($(word)),--$(call lower,$(word)) '$($(word))'))
 lower = $(shell echo $(1) | tr A-Z a-z)
 
 # A run is as long as MINUTES says, and as it takes to let each fault happen once.
 chaos: $(READY) $(COMPILED) ## three real brokers under faults: MINUTES=3 MODE=normal|hard|frozen KAFKA=4.3|3.9.1 CLIENT=aioprod|aiokafka|confluent WRITE=1
 	@$(BIN)/python -m integration.chaos $(CHAOS) $(if $(WRITE),--write)
+
+groups: $(READY) $(COMPILED) ## one group of aioprod, Java and confluent-kafka, members join, leave and crash: EVENTS=50 STRATEGY=range|... KAFKA=4.3.0 SEED=1 WRITE=1
+	@$(BIN)/python -m integration.group $(GROUPS) $(if $(WRITE),--write)
 
 clean: ## remove what these targets made here; fetched jars stay in the user's cache folder
 	rm -rf .venv build dist *.egg-info .coverage .fuzz .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
