@@ -34,10 +34,6 @@ _POLL_NOTED_S: Final = 0.1
 """How often a user who takes one record after the other is noted to be at hand: a clock costs less than a turn."""
 
 
-class _InterruptedError(Exception):
-    """Look again before you wait for a record."""
-
-
 class Member:
     """Joins a consumer group and reads the partitions that it is given; use it as `async with Member(...) as member`.
 
@@ -204,12 +200,10 @@ class Member:
                     await gate.free()
                 if self._errors or self._is_closing:
                     self._end()
-                try:
-                    record = await self._fetcher.next()
-                except _InterruptedError:
-                    continue
-                gate.is_away = True
-                return record
+                record = await self._fetcher.next()
+                if record is not None:
+                    gate.is_away = True
+                    return record
         finally:
             gate.is_waiting = False
 
@@ -243,7 +237,7 @@ class Member:
 
     def _look_again(self) -> None:
         if self._gate.is_waiting:
-            self._fetcher.interrupt(_InterruptedError())
+            self._fetcher.interrupt()
 
     # --- what it has
 
