@@ -85,7 +85,7 @@ mutations: $(READY) ## break the producer on purpose, in 26 ways: which seed not
 	@AIOPROD_NO_EXT=1 $(BIN)/python -m simulation.mutations --seeds $(or $(SEEDS),2000)
 
 CHAOS = $(foreach word,MINUTES MODE KAFKA CLIENT FAULTS SEED FOLDER,$(if $($(word)),--$(call lower,$(word)) '$($(word))'))
-GROUPS = $(foreach word,EVENTS STRATEGY KINDS KAFKA SEED,$(if $($(word)),--$(call lower,$(word)) '$($(word))'))
+GROUPS = $(foreach word,EVENTS STRATEGY KINDS KAFKA SEED FOLDER,$(if $($(word)),--$(call lower,$(word)) '$($(word))'))
 lower = $(shell echo $(1) | tr A-Z a-z)
 
 # A run is as long as MINUTES says, and as it takes to let each fault happen once.
