@@ -74,6 +74,9 @@ async def main(bootstrap_servers: str) -> None:
     while len(written) < WORDS:
         tasks[1:] = tasks[1:] or [asyncio.create_task(transform(bootstrap_servers, source, target, "two"))]
         await asyncio.sleep(0.5)
+        for task in tasks:
+            if task.done():
+                task.result()
         written = [
             one.value async for one in read(target, bootstrap_servers=bootstrap_servers, isolation="read_committed")
         ]

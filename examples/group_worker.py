@@ -18,11 +18,12 @@ JOBS = 3000
 
 
 class Worker:
-    """Does jobs until it is cancelled; what it has done is committed before its partitions go to another one."""
+    """Does jobs until all are done; what it has done is committed before its partitions go to another one."""
 
-    def __init__(self, bootstrap_servers: str, name: str) -> None:
+    def __init__(self, bootstrap_servers: str, name: str, done: set[bytes]) -> None:
         self.name = name
-        self.done: set[bytes] = set()
+        self.done = done
+        self.has_share = asyncio.Event()
         self.member = Member(
             bootstrap_servers,
             group_id="workers",
@@ -34,7 +35,10 @@ class Worker:
 
     def assigned(self, partitions: Iterable[TopicPartition]) -> None:
         """These come to it."""
-        print(f"{self.name} gets {sorted(tp.partition for tp in partitions)}")
+        share = sorted(tp.partition for tp in partitions)
+        print(f"{self.name} gets {share}")
+        if share:
+            self.has_share.set()
 
     async def revoked(self, partitions: Iterable[TopicPartition]) -> None:
         """These go to another one, who begins where this one got to."""
@@ -48,6 +52,8 @@ class Worker:
                 self.done.add(record.value)
                 if len(self.done) % 100 == 0:
                     await member.commit()
+                if len(self.done) == JOBS:
+                    break
 
 
 async def main(bootstrap_servers: str) -> None:
@@ -55,20 +61,18 @@ async def main(bootstrap_servers: str) -> None:
     async with Admin(bootstrap_servers) as admin:
         if TOPIC not in await admin.topics():
             await admin.create_topic(TOPIC, partitions=4)
-    one, two = Worker(bootstrap_servers, "one"), Worker(bootstrap_servers, "two")
+    done: set[bytes] = set()
+    one, two = Worker(bootstrap_servers, "one", done), Worker(bootstrap_servers, "two", done)
     tasks = [asyncio.create_task(worker.work()) for worker in (one, two)]
     jobs = [b"job %d" % number for number in range(JOBS)]
     async with Producer(bootstrap_servers) as producer:
         await producer.send_many(TOPIC, jobs[: JOBS // 2])
-        while not (one.member.assignment and two.member.assignment):
-            await asyncio.sleep(0.1)
+        await one.has_share.wait()
+        await two.has_share.wait()
         await two.member.close()
         await producer.send_many(TOPIC, jobs[JOBS // 2 :])
-    while len(one.done | two.done) < JOBS:
-        await asyncio.sleep(0.1)
-    await one.member.close()
     await asyncio.gather(*tasks)
-    print(f"all of {JOBS:,} jobs are done")
+    print(f"all of {len(done):,} jobs are done")
 
 
 if __name__ == "__main__":

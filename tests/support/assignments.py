@@ -58,7 +58,9 @@ def check_balanced(members: Mapping[str, Subscription], partitions: Mapping[str,
     for member, subscription in members.items():
         for other, owned in assignment.items():
             if len(owned) > len(assignment[member]) + 1:
-                assert not {tp.topic for tp in owned}.intersection(subscription.topics), f"{other} could give to {member}"
+                assert not {tp.topic for tp in owned}.intersection(subscription.topics), (
+                    f"{other} could give to {member}"
+                )
 
 
 def swaps(before: Owned, after: Owned) -> list[str]:
