@@ -8,7 +8,8 @@ from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, Protocol
 
 from aioprod.cluster.model import PartitionInfo
-from aioprod.errors import AioprodError, UnknownTopicError
+from aioprod.cluster.refusals import topic_refusal
+from aioprod.errors import AioprodError, MetadataTimeoutError, UnknownTopicError
 from aioprod.group.gate import Gate
 from aioprod.group.steps import Ask, Describe, Failed, GiveUp, Left, Membership, Step, Take, Wait
 from aioprod.net import Coordinator
@@ -36,7 +37,7 @@ class Hands(Protocol):
 class Runner:
     """Carries a `membership` out until it is over; `wake` whenever it was told something.
 
-    What a step raises ends the membership: it comes out of `run`.
+    What a step raises ends the membership: the member leaves, then it comes out of `run`.
     """
 
     def __init__(
@@ -53,9 +54,11 @@ class Runner:
         self._beats = asyncio.Event()
         self._changed = asyncio.Event()
         self._is_firm = False
+        self._failure: Exception | None = None
 
     def wake(self) -> None:
         """Something was told: both lanes look again."""
+        self._gate.hold(True)
         self._news.set()
         self._beats.set()
         self._changed.set()
@@ -70,9 +73,11 @@ class Runner:
         self.watch(topics)
         lanes = [asyncio.create_task(lane) for lane in (self._steps(), self._heartbeats(), self._watch())]
         try:
-            done, _ = await asyncio.wait(lanes, return_when=asyncio.FIRST_COMPLETED)
-            for lane in done:
-                lane.result()
+            while not lanes[0].done():
+                await asyncio.wait([lane for lane in lanes if not lane.done()], return_when=asyncio.FIRST_COMPLETED)
+                for lane in lanes:
+                    if lane.done():
+                        lane.result()
         finally:
             for lane in lanes:
                 lane.cancel()
@@ -84,15 +89,28 @@ class Runner:
         while True:
             self._news.clear()
             step = self._step()
-            if isinstance(step, Left):
+            self._gate.hold(isinstance(step, GiveUp))
+            if isinstance(step, (Left, Failed)):
+                error = self._failure if isinstance(step, Left) else step.error
+                if error is not None:
+                    raise error
                 return
-            if isinstance(step, Failed):
-                raise step.error
             if isinstance(step, Wait):
                 await _within(self._news.wait(), step.until - self._clock())
                 continue
-            await self._unless_changed(step, self._done(step))
+            try:
+                await self._unless_changed(step, self._done(step))
+            except Exception as error:
+                self._fail(error)
             self.wake()
+
+    def _fail(self, error: Exception) -> None:
+        if self._failure is not None:
+            # It could not even leave.
+            raise error from self._failure
+        self._failure = error
+        self._membership.leave(self._clock())
+        self.wake()
 
     def _step(self) -> Step:
         now = self._clock()
@@ -110,8 +128,11 @@ class Runner:
                 await asyncio.wait([task, news], return_when=asyncio.FIRST_COMPLETED)
                 news.cancel()
                 self._news.clear()
-                if not task.done() and not self._is_firm and self._step() != step:
+                if task.done() or self._is_firm:
+                    continue
+                if self._step() != step:
                     break
+                self._gate.hold(isinstance(step, GiveUp))
             else:
                 task.result()
         finally:
@@ -157,15 +178,18 @@ class Runner:
 
     async def _described(self, topics: frozenset[str]) -> Mapping[str, Sequence[PartitionInfo]]:
         names = sorted(topics)
-        found = await asyncio.gather(*(self._session.partitions(name) for name in names), return_exceptions=True)
-        described: dict[str, Sequence[PartitionInfo]] = {}
-        for name, partitions in zip(names, found, strict=True):
-            if isinstance(partitions, UnknownTopicError):
+        found = await asyncio.gather(*map(self._partitions, names))
+        return {name: partitions for name, partitions in zip(names, found, strict=True) if partitions}
+
+    async def _partitions(self, topic: str) -> Sequence[PartitionInfo]:
+        while True:
+            try:
+                return await self._session.partitions(topic)
+            except UnknownTopicError:
+                return ()
+            except MetadataTimeoutError:
+                # Brokers may come back; until then the membership decides how long this goes on.
                 continue
-            if isinstance(partitions, BaseException):
-                raise partitions
-            described[name] = partitions
-        return described
 
     def watch(self, topics: frozenset[str]) -> None:
         """Tell the membership how many partitions these topics have, whenever that changes."""
@@ -177,6 +201,10 @@ class Runner:
         while True:
             for topic in self._watched:
                 metadata.touch(topic, self._clock())
+                error = topic_refusal(metadata, topic, self._clock(), to_write=False)
+                if error is not None and not isinstance(error, UnknownTopicError):
+                    self._fail(error)
+                    return
             counts = {topic: metadata.cluster.partition_count(topic) for topic in self._watched}
             if counts != told:
                 told = counts

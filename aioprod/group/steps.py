@@ -48,7 +48,8 @@ class Describe:
 class GiveUp:
     """Stop reading these partitions, between two records, and call the user back; then `gave_up`.
 
-    Without partitions it only waits for that moment, and nobody is called. `is_lost`: they may have another owner already, and nothing can be committed any more.
+    Without partitions it only waits for that moment, and nobody is called. `is_lost`: they may have another owner
+    already, and nothing can be committed any more.
     """
 
     partitions: tuple[TopicPartition, ...]

@@ -136,16 +136,22 @@ class Coordinator:
         self, message: Request[ResponseT] | ByVersion[ResponseT], node_id: int, timeout_s: float
     ) -> ResponseT:
         """Ask a broker; give it up when it is silent and another one is the coordinator now."""
+        loop = asyncio.get_running_loop()
         request = self._client.request(message, node_id=node_id, timeout_s=timeout_s, connects_once=True)
-        task = asyncio.get_running_loop().create_task(request)
+        task = loop.create_task(request)
+        doubt: asyncio.Task[bool] | None = None
         try:
             while not (await asyncio.wait([task], timeout=_DOUBT_S))[0]:
-                if await self._has_moved(node_id, timeout_s):
+                doubt = loop.create_task(self._has_moved(node_id, timeout_s))
+                await asyncio.wait([task, doubt], return_when=asyncio.FIRST_COMPLETED)
+                if doubt.done() and doubt.result() and not task.done():
                     raise BrokerConnectionError(f"Broker {node_id} was silent and is not the coordinator any more.")
             return task.result()
         finally:
-            task.cancel()
-            await asyncio.wait([task])
+            tasks = [task] if doubt is None else [task, doubt]
+            for one in tasks:
+                one.cancel()
+            await asyncio.wait(tasks)
 
     async def _has_moved(self, node_id: int, timeout_s: float) -> bool:
         """Whether the others say so; no answer is none."""
