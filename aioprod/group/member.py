@@ -9,13 +9,11 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, Self
-from uuid import UUID, uuid4
 
 from aioprod.config import instantiate
 from aioprod.errors import AioprodError, BrokerError, ConfigError, ErrorCode, RequestTimedOutError, UsageError
 from aioprod.group.assignors import Assignor
 from aioprod.group.classic import ClassicMembership
-from aioprod.group.consumer import ConsumerMembership
 from aioprod.group.consumer import ConsumerMembership
 from aioprod.group.fetcher import Fetcher
 from aioprod.group.gate import Gate

@@ -10,6 +10,7 @@ from uuid import UUID
 import pytest
 
 from aioprod.errors import (
+    AioprodError,
     AuthorizationError,
     BrokerError,
     ErrorCode,
@@ -440,6 +441,10 @@ FATAL = [
     ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     ErrorCode.INVALID_REGULAR_EXPRESSION,
 ]
+KINDS: dict[ErrorCode | int, type[AioprodError]] = {
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: AuthorizationError,
+    ErrorCode.UNSUPPORTED_VERSION: UnsupportedVersionError,
+}
 LOST = [ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_ID_NOT_FOUND]
 
 
@@ -495,9 +500,7 @@ def test_every_code_in_every_state(state: State, code: ErrorCode | int) -> None:
         bench.one.gave_up(bench.now)
         step = bench.step()
         assert isinstance(step, Failed)
-        assert isinstance(
-            step.error, AuthorizationError if code == ErrorCode.GROUP_AUTHORIZATION_FAILED else BrokerError
-        )
+        assert isinstance(step.error, KINDS.get(code, BrokerError))
         assert "'g'" in str(step.error)
     bench.step()
 
