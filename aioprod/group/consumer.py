@@ -235,7 +235,7 @@ class ConsumerMembership:
             says = _Told(LEAVES if config.group_instance_id is None else LEAVES_FOR_NOW)
         self._sent = says
         is_full = told is None and says.epoch >= JOINS
-        before = told or says
+        before = says if told is None or says.epoch < JOINS else told
         return ConsumerGroupHeartbeatRequest(
             group_id=self._group_id,
             member_id=self._member_id if version >= _FIRST_WITH_OWN_ID or self._is_named else "",
@@ -270,7 +270,7 @@ class ConsumerMembership:
         elif meaning is Meaning.LOST:
             self._lose(now)
             self._may_be_known = code == ErrorCode.FENCED_MEMBER_EPOCH
-        elif code == ErrorCode.UNRELEASED_INSTANCE_ID and self._may_hold_its_name:
+        elif self.state is State.JOINING and code == ErrorCode.UNRELEASED_INSTANCE_ID and self._may_hold_its_name:
             # It is this very member that holds the name, in an earlier life or by a request that got no answer.
             self._releases_it, self._beat_at = True, now
         else:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import math
+import uuid
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, Self
+from uuid import UUID, uuid4
 
 from aioprod.config import instantiate
 from aioprod.errors import AioprodError, BrokerError, ConfigError, ErrorCode, RequestTimedOutError, UsageError
 from aioprod.group.assignors import Assignor
 from aioprod.group.classic import ClassicMembership
+from aioprod.group.consumer import ConsumerMembership
+from aioprod.group.consumer import ConsumerMembership
 from aioprod.group.fetcher import Fetcher
 from aioprod.group.gate import Gate
 from aioprod.group.holding import Callback, Callbacks, Holding
@@ -113,9 +117,18 @@ class Member:
         self._task = asyncio.create_task(self._run(self._runner), name=f"aioprod member of {self.group_id}")
 
     def _new_membership(self) -> Membership:
-        session = self._session
-        return ClassicMembership(
-            self.group_id, self._topics, self._assignors, self.config, session.backoff_s, session.clock()
+        session, config, topics = self._session, self.config, self._topics
+        if config.group_protocol == "classic":
+            return ClassicMembership(self.group_id, topics, self._assignors, config, session.backoff_s, session.clock())
+        metadata = session.client.metadata
+        return ConsumerMembership(
+            self.group_id,
+            topics,
+            str(uuid.uuid4()),
+            config,
+            lambda name: metadata.cluster.topic_id(name),
+            session.backoff_s,
+            session.clock(),
         )
 
     async def _run(self, runner: Runner) -> None:
@@ -125,6 +138,7 @@ class Member:
             self._failure = error
         finally:
             self._is_closing = True
+            self._gate.open()
             self._look_again()
 
     async def close(self, timeout: float = 30.0) -> None:
@@ -182,7 +196,7 @@ class Member:
         gate.is_waiting = True
         try:
             while True:
-                if gate.is_taken and not self._is_closing:
+                if gate.is_taken:
                     await gate.free()
                 if self._errors or self._is_closing:
                     self._end()

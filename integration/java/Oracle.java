@@ -57,6 +57,8 @@ public final class Oracle {
                 return Batches.write(ask.get("batches"));
             case "read_batches":
                 return Batches.read(ask.get("bytes").binaryValue());
+            case "assign":
+                return Assignors.assign(ask);
             case "read_topic":
                 return TopicReader.read(ask);
             default:

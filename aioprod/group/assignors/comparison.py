@@ -47,19 +47,19 @@ class Move:
 class Balance:
     """One assignment, and how even it is; members are in the order in which assignors sort them.
 
-    `owned` has each member's partitions in order of topic and partition, `loads` the sum of their sizes, or how many
-    there are where no sizes are given (`is_weighted` is false). A member without partitions counts: its load is 0.
-    Without members all measures are 0, but for `skew`, which is 1.
+    `owned` has each member's partitions in order of topic and partition, `sizes` the size of each of them: 1 where none
+    are given (`is_weighted` is false). A member without partitions counts: its load is 0. Without members all measures
+    are 0, but for `skew`, which is 1.
     """
 
     owned: Mapping[str, tuple[TopicPartition, ...]]
-    loads: Mapping[str, float]
+    sizes: Mapping[TopicPartition, float]
     is_weighted: bool
 
-    @property
-    def partition_count(self) -> int:
-        """How many partitions all members have."""
-        return sum(map(len, self.owned.values()))
+    @cached_property
+    def loads(self) -> Mapping[str, float]:
+        """Per member the sizes of its partitions, added up: their number where no sizes are given."""
+        return MappingProxyType({member: sum(map(self.sizes.__getitem__, tps)) for member, tps in self.owned.items()})
 
     @property
     def largest(self) -> float:
@@ -219,8 +219,8 @@ def _owners(owned: Mapping[str, tuple[TopicPartition, ...]]) -> dict[TopicPartit
 
 
 def _balance(owned: dict[str, tuple[TopicPartition, ...]], sizes: Sizes | None) -> Balance:
-    loads = {member: sum(_size(tp, sizes) for tp in tps) for member, tps in owned.items()}
-    return Balance(MappingProxyType(owned), MappingProxyType(loads), sizes is not None)
+    of_each = {tp: _size(tp, sizes) for tps in owned.values() for tp in tps}
+    return Balance(MappingProxyType(owned), MappingProxyType(of_each), sizes is not None)
 
 
 def _size(tp: TopicPartition, sizes: Sizes | None) -> float:

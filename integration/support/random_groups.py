@@ -1,0 +1,187 @@
+"""Random consumer groups over several rounds, as Subscriptions and in the JSON of `Assignors.java`."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from aioprod.cluster import Node, PartitionInfo
+from aioprod.group.assignors import Assignor, StickyAssignor, Subscription
+from aioprod.types import TopicPartition
+
+__all__ = ["RandomGroup", "random_groups"]
+
+MEMBERS_MAX = 30
+TOPICS_MAX = 20
+PARTITIONS_MAX = 200
+ROUNDS = 5
+RACKS = ("a", "b", "c")
+
+
+@dataclass(frozen=True, slots=True)
+class RandomGroup:
+    """Per topic the racks of each partition's replicas, and the members in the order of their ids.
+
+    The generations of `old_members` are in their user data only: the first subscriptions had no field for it.
+    """
+
+    topics: Mapping[str, Sequence[Sequence[str]]]
+    members: Mapping[str, Subscription]
+    old_members: frozenset[str]
+
+    @property
+    def partitions(self) -> dict[str, list[PartitionInfo]]:
+        """What the assignors are told of the topics."""
+        return {
+            topic: [
+                PartitionInfo(topic, index, None, tuple(Node(ord(rack), "host", 9092, rack) for rack in racks), ())
+                for index, racks in enumerate(all_racks)
+            ]
+            for topic, all_racks in self.topics.items()
+        }
+
+    def subscriptions(self, assignor: Assignor) -> dict[str, Subscription]:
+        """What the members say if they use this assignor."""
+        user_data = getattr(assignor, "user_data", lambda owned, generation: None)
+        return {
+            member: replace(
+                said,
+                generation=-1 if member in self.old_members else said.generation,
+                user_data=user_data(said.owned, said.generation),
+            )
+            for member, said in self.members.items()
+        }
+
+    def as_json(self) -> dict[str, Any]:
+        """The group as Java is asked about it."""
+        return {
+            "topics": self.topics,
+            "members": {
+                member: {
+                    "topics": said.topics,
+                    "owned": _by_topic(said.owned),
+                    "generation": said.generation,
+                    "rack": said.rack,
+                    "instance": said.group_instance_id,
+                    "is_old": member in self.old_members,
+                }
+                for member, said in self.members.items()
+            },
+        }
+
+
+def random_groups(source: random.Random) -> Iterator[RandomGroup]:
+    """Groups without end: each lives for some rounds, in which its members own what the last one gave them."""
+    while True:
+        life = _Life(source)
+        for _ in range(ROUNDS):
+            yield life.group
+            life.go_on()
+
+
+class _Life:
+    """A group that changes from round to round."""
+
+    def __init__(self, source: random.Random) -> None:
+        self._source = source
+        self._has_racks = source.random() < 0.4
+        self._is_even = source.random() < 0.4
+        self._generation = source.randint(0, 9)
+        self._named = 0
+        self._style = source.choice(["c{}", "consumer-{}", "{:08x}", "Ω{}", "\N{MATHEMATICAL SCRIPT CAPITAL X}{}"])
+        sizes = self._sizes()
+        style = source.choice(["t{}", "orders-{}", "{}.log"])
+        self._topics = {style.format(index): [self._racks() for _ in range(size)] for index, size in enumerate(sizes)}
+        self._members: dict[str, Subscription] = {}
+        self._old: set[str] = set()
+        for _ in range(source.randint(1, source.choice([3, 8, MEMBERS_MAX]))):
+            self._join()
+
+    @property
+    def group(self) -> RandomGroup:
+        topics = {topic: list(racks) for topic, racks in self._topics.items()}
+        return RandomGroup(topics, dict(sorted(self._members.items())), frozenset(self._old & self._members.keys()))
+
+    def go_on(self) -> None:
+        """Let most members have what they are given, and then everything change a little."""
+        group = self.group
+        given = StickyAssignor().assign(group.partitions, group.members)
+        self._generation += 1
+        for member, owned in given.items():
+            if self._source.random() < 0.9:
+                self._say(member, owned=tuple(owned), generation=self._generation)
+        self._change_members()
+        self._change_topics()
+        if self._source.random() < 0.1:
+            self._quarrel()
+
+    def _sizes(self) -> list[int]:
+        left = PARTITIONS_MAX
+        sizes: list[int] = []
+        for _ in range(self._source.randint(1, self._source.choice([3, TOPICS_MAX]))):
+            size = min(left, self._source.choice([0, 1, 3, 6, 10, 20, 100]))
+            sizes.append(self._source.randint(min(size, 1), size))
+            left -= sizes[-1]
+        return sizes
+
+    def _racks(self) -> list[str]:
+        return self._source.sample(RACKS, self._source.randint(1, 3)) if self._has_racks else []
+
+    def _some_topics(self) -> tuple[str, ...]:
+        everything = list(self._topics)
+        if self._is_even:
+            return tuple(everything)
+        return tuple(
+            self._source.sample(everything, self._source.randint(self._source.random() > 0.02, len(everything)))
+        )
+
+    def _join(self) -> None:
+        rack = self._source.choice([*RACKS, *RACKS, None]) if self._has_racks else None
+        instance = f"i{self._source.randint(0, 99):02}-{self._named}" if self._source.random() < 0.2 else None
+        # Ids don't come in the order in which members join.
+        member = self._style.format(self._source.randrange(100) * 100 + self._named)
+        self._members[member] = Subscription(self._some_topics(), rack=rack, group_instance_id=instance)
+        if self._source.random() < 0.03:
+            self._old.add(member)
+        self._named += 1
+
+    def _say(self, member: str, **what: Any) -> None:
+        self._members[member] = replace(self._members[member], **what)
+
+    def _change_members(self) -> None:
+        for member in list(self._members):
+            if len(self._members) > 1 and self._source.random() < 0.1:
+                del self._members[member]
+            elif not self._is_even and self._source.random() < 0.1:
+                self._say(member, topics=self._some_topics())
+            elif self._source.random() < 0.02:
+                self._say(member, generation=-1)
+        while len(self._members) < MEMBERS_MAX and self._source.random() < 0.6:
+            self._join()
+
+    def _change_topics(self) -> None:
+        """Mostly grow; now and then lose a topic, rarely some of its partitions as by deletion and creation."""
+        for topic, racks in list(self._topics.items()):
+            chance = self._source.random()
+            if chance < 0.02 and len(self._topics) > 1:
+                del self._topics[topic]
+            elif chance < 0.025:
+                del racks[len(racks) // 2 :]
+            elif chance < 0.1 and sum(map(len, self._topics.values())) < PARTITIONS_MAX:
+                racks.append(self._racks())
+
+    def _quarrel(self) -> None:
+        """Let a member claim what others own, too."""
+        everything = [tp for said in self._members.values() for tp in said.owned]
+        member = self._source.choice(list(self._members))
+        claimed = self._source.sample(everything, min(len(everything), self._source.randint(1, 5)))
+        self._say(member, owned=tuple(dict.fromkeys([*self._members[member].owned, *claimed])))
+
+
+def _by_topic(partitions: Sequence[TopicPartition]) -> dict[str, list[int]]:
+    grouped: dict[str, list[int]] = {}
+    for tp in partitions:
+        grouped.setdefault(tp.topic, []).append(tp.partition)
+    return grouped
