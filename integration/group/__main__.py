@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
+from pathlib import Path
 from typing import Any
 
 from aioprod.testing import KafkaCluster
@@ -25,6 +26,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--kinds", default=None, help="comma-separated; default: all that speak the strategy")
     parser.add_argument("--kafka", default="4.3.0", help="version of Kafka; default: 4.3.0")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--folder", type=Path, default=None, help="keep there what the members said")
     parser.add_argument("--write", action="store_true", help="keep the figures, and write them into docs/groups.md")
     return parser.parse_args()
 
@@ -35,8 +37,12 @@ async def _run(given: argparse.Namespace) -> list[dict[str, Any]]:
         for strategy in STRATEGIES.values() if given.strategy == "all" else [STRATEGIES[given.strategy]]:
             kinds = None if given.kinds is None else given.kinds.split(",")
             options = Options(strategy, given.events, given.seed, kinds)
-            found = (await run(cluster, options, lambda line: print(f"  {line}", file=sys.stderr, flush=True))).figures
+            done = await run(cluster, options, lambda line: print(f"  {line}", file=sys.stderr, flush=True))
+            found = done.figures
             results.append(found)
+            if given.folder is not None:
+                given.folder.mkdir(parents=True, exist_ok=True)
+                (given.folder / f"{strategy.name}-{given.kafka}.txt").write_text("\n".join(map(str, done.reports)))
             if given.write:
                 report.keep(found)
     return results
