@@ -49,11 +49,12 @@ def _titled(table: Table) -> str:
 def _aligned(table: Table) -> str:
     cells = [list(table.headers), *([cell(value) for value in row] for row in table.rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    to_the_right = table.is_number
     lines = [
         "  "
         + "  ".join(
             text.rjust(width) if to_right else text.ljust(width)
-            for text, width, to_right in zip(row, widths, table.is_number, strict=True)
+            for text, width, to_right in zip(row, widths, to_the_right, strict=True)
         ).rstrip()
         for row in cells
     ]
