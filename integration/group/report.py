@@ -36,7 +36,7 @@ def tables(results: Sequence[Figures]) -> list[str]:
     took = [["strategy", "Kafka", *_EVENTS.values()]]
     for found in results:
         events = ", ".join(str(found["events"][what]) for what in ("join", "leave", "crash"))
-        led = ", ".join(f"{kind} {count}" for kind, count in found["led"].items())
+        led = ", ".join(f"{kind} {count}" for kind, count in found["led"].items()) or "-"
         of = [found["strategy"], found["kafka"]]
         done.append([*of, events, led, f"{found['sent']:,}", f"{found['again']:,}", str(sum(found["flaws"].values()))])
         took.append([*of, *(_times(found["took_s"].get(name, ())) for name in _EVENTS)])
@@ -84,7 +84,10 @@ _INTRODUCTION: Final = (
     "(SIGKILL), a quarter of the times before the group has settled after the last such event; each kind in turn",
     "founds the group, and so leads it. With `defaults` each kind offers what it offers by default: the group changes",
     "between `range` and `cooperative-sticky` as confluent-kafka's members, who have `range` only, come and go.",
-    "confluent-kafka has no `sticky`.",
+    "confluent-kafka has no `sticky`. With `brokers assign` (KIP-848) nobody leads, and a generation is a member's",
+    "epoch. With `transactions` all members are aioprod's, and write what they read to other topics, with their",
+    "offsets in the same transaction, of which each tenth is aborted on purpose: readers of committed records have to",
+    "see each record once.",
     "",
     "A flaw is a record that was not handled, or handled by two members in one generation, out of order or by one who",
     "had not been assigned its partition; an offset committed before what is below it was handled; a partition with",

@@ -133,7 +133,9 @@ class _Life:
         everything = list(self._topics)
         if self._is_even:
             return tuple(everything)
-        return tuple(self._source.sample(everything, self._source.randint(self._source.random() > 0.02, len(everything))))
+        return tuple(
+            self._source.sample(everything, self._source.randint(self._source.random() > 0.02, len(everything)))
+        )
 
     def _join(self) -> None:
         rack = self._source.choice([*RACKS, *RACKS, None]) if self._has_racks else None
