@@ -27,14 +27,18 @@ demo-spark: $(READY) $(COMPILED) ## Python's standard library through Spark into
 
 test: test-unit simulate-short test-integration ## all tests; AIOPROD_KAFKA=auto|docker|local|host:port chooses the brokers
 
+# Two runs side by side, of which one waits while the other works: what the first, in the background, has printed
+# follows at the end. Fails when either does.
+beside = log=$$(mktemp); $(1) > $$log 2>&1 & $(2); second=$$?; wait $$!; first=$$?; cat $$log; rm $$log; exit $$((first || second))
+
 # Coverage is measured where every line is Python. pytest-cov would start too late: aioprod's own pytest plugin has
 # imported aioprod by then.
-test-unit: $(READY) $(COMPILED) ## the tests that need no Kafka, compiled and then interpreted, with coverage
-ifdef COMPILED
-	@if $(BIN)/python -c 'import aioprod, sys; sys.exit(not aioprod.COMPILED)'; then set -x; $(BIN)/pytest tests; \
-	else echo "No compiled modules here: only the interpreted ones are tested."; fi
-endif
-	AIOPROD_NO_EXT=1 $(BIN)/coverage run -m pytest tests
+INTERPRETED_UNITS := AIOPROD_NO_EXT=1 $(BIN)/coverage run -m pytest tests
+
+test-unit: $(READY) $(COMPILED) ## the tests that need no Kafka, compiled and interpreted, with coverage
+	@if $(BIN)/python -c 'import aioprod, sys; sys.exit(not aioprod.COMPILED)'; then set -x; \
+	$(call beside,$(BIN)/pytest tests,$(INTERPRETED_UNITS)); \
+	else echo "No compiled modules here: only the interpreted ones are tested."; $(INTERPRETED_UNITS); fi
 	$(BIN)/coverage report --fail-under=90
 
 simulate-short: $(READY) $(COMPILED) ## 1,000 seeds of `make simulate`
@@ -42,7 +46,7 @@ simulate-short: $(READY) $(COMPILED) ## 1,000 seeds of `make simulate`
 
 # The first test to ask for Kafka may have to wait until it is fetched: hence the time limit.
 test-integration: $(READY) $(COMPILED) ## the tests against real brokers, some interpreted too; those that this machine can't run are named
-	$(BIN)/pytest integration --timeout=600
+	@set -x; $(call beside,$(BIN)/pytest integration/spark --timeout=600,$(BIN)/pytest integration --ignore=integration/spark --timeout=600)
 ifdef COMPILED
 	AIOPROD_NO_EXT=1 $(BIN)/pytest $(addprefix integration/test_,$(INTERPRETED)) --timeout=600
 endif

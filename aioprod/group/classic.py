@@ -46,6 +46,7 @@ _BEATS: Final = frozenset({State.PREPARING, State.DIVIDING, State.REVOKING, Stat
 """Where heartbeats are due: whoever waits for the answer to JoinGroup or SyncGroup is known to be alive."""
 
 _GIVES_UP: Final = frozenset({State.PREPARING, State.REVOKING, State.QUITTING})
+_GOES: Final = frozenset({State.QUITTING, State.PARTING, State.LEFT})
 _UNSETTLED: Final = frozenset({State.JOINING, State.DIVIDING, State.SYNCING})
 
 
@@ -129,12 +130,12 @@ class ClassicMembership:
 
     def _giving_up(self, now: float) -> Step:
         self._giving = self._to_give_up()
-        # A barrier before it joins: only between two records, and only while the user is at hand.
+        # It joins between two records only, and only while its user is at hand.
         if self._giving or (self.state is State.PREPARING and now < self._away_at):
             return GiveUp(self._giving, self._is_lost)
         if self.state is State.PREPARING:
             return Wait(math.inf)
-        self._gone_on()
+        self._go_on()
         return self.step(now)
 
     def _to_give_up(self) -> tuple[TopicPartition, ...]:
@@ -150,10 +151,11 @@ class ClassicMembership:
     def gave_up(self, now: float) -> None:
         """What was last asked to be given up is."""
         self.owned -= frozenset(self._giving)
-        if self.state in _GIVES_UP and not self._to_give_up():
-            self._gone_on()
+        is_away = self.state is State.PREPARING and now >= self._away_at
+        if self.state in _GIVES_UP and not self._to_give_up() and not is_away:
+            self._go_on()
 
-    def _gone_on(self) -> None:
+    def _go_on(self) -> None:
         self._is_lost = False
         self._move(Event.GAVE_UP)
         if self.state is State.JOINING:
@@ -417,8 +419,10 @@ class ClassicMembership:
         self._move(Event.LOST)
 
     def _break(self, error: AioprodError) -> None:
+        if self.state in _GOES:
+            return
         self._ask = None
-        self._error = self._error or error
+        self._error = error
         self._is_lost = True
         self._move(Event.BROKEN)
 

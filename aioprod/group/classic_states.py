@@ -64,9 +64,8 @@ TRANSITIONS: Final[dict[tuple[State, Event], State]] = {
     (S.PARTING, E.GONE): S.LEFT,
     **{(state, E.LOST): S.PREPARING for state in _GOES_ON},
     **{(state, event): S.QUITTING for state in _GOES_ON for event in (E.QUIT, E.BROKEN)},
-    # Whoever is about to go has nothing to lose any more.
-    **{(state, event): state for state in (S.QUITTING, S.PARTING) for event in (E.LOST, E.BROKEN, E.QUIT)},
-    (S.LEFT, E.QUIT): S.LEFT,
+    # Whoever goes has nothing to lose any more.
+    **{(state, event): state for state in (S.QUITTING, S.PARTING, S.LEFT) for event in (E.LOST, E.QUIT)},
 }
 """Where each event leads; one that is not here can't happen in that state, and is a bug."""
 

@@ -9,11 +9,13 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, Self
+from uuid import UUID, uuid4
 
 from aioprod.config import instantiate
 from aioprod.errors import AioprodError, BrokerError, ConfigError, ErrorCode, RequestTimedOutError, UsageError
 from aioprod.group.assignors import Assignor
 from aioprod.group.classic import ClassicMembership
+from aioprod.group.consumer import ConsumerMembership
 from aioprod.group.consumer import ConsumerMembership
 from aioprod.group.fetcher import Fetcher
 from aioprod.group.gate import Gate
@@ -30,10 +32,6 @@ __all__ = ["Member"]
 
 _POLL_NOTED_S: Final = 0.1
 """How often a user who takes one record after the other is noted to be at hand: a clock costs less than a turn."""
-
-
-class _InterruptedError(Exception):
-    """Look again before you wait for a record."""
 
 
 class Member:
@@ -140,6 +138,7 @@ class Member:
             self._failure = error
         finally:
             self._is_closing = True
+            self._gate.open()
             self._look_again()
 
     async def close(self, timeout: float = 30.0) -> None:
@@ -197,16 +196,14 @@ class Member:
         gate.is_waiting = True
         try:
             while True:
-                if gate.is_taken and not self._is_closing:
+                if gate.is_taken:
                     await gate.free()
                 if self._errors or self._is_closing:
                     self._end()
-                try:
-                    record = await self._fetcher.next()
-                except _InterruptedError:
-                    continue
-                gate.is_away = True
-                return record
+                record = await self._fetcher.next()
+                if record is not None:
+                    gate.is_away = True
+                    return record
         finally:
             gate.is_waiting = False
 
@@ -240,7 +237,7 @@ class Member:
 
     def _look_again(self) -> None:
         if self._gate.is_waiting:
-            self._fetcher.interrupt(_InterruptedError())
+            self._fetcher.interrupt()
 
     # --- what it has
 

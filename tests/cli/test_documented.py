@@ -1,4 +1,4 @@
-"""What the README says that `aioprod` prints is what it prints."""
+"""What the README and the guides say that `aioprod` prints is what it prints."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 
 from aioprod.cli.__main__ import main
-from tests.support.snippets import ROOT
+from tests.support.snippets import PAGES
 
-BLOCKS = re.findall(r"^```console\n(.*?)^```$", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)
+TEXT = "\n".join(page.read_text() for page in PAGES)
+BLOCKS = re.findall(r"^```console\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
 
 
-def test_every_command_of_the_readme(
+def test_every_command_that_is_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)

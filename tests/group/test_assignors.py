@@ -1,9 +1,8 @@
-"""Who gets what: worked examples with known answers, and what has to hold for any group."""
+"""Who gets what: single rules of each assignor, and what has to hold for any group."""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
 
 import pytest
 from hypothesis import given
@@ -20,6 +19,7 @@ from aioprod.group.assignors import (
     Subscription,
 )
 from aioprod.types import TopicPartition
+from tests.support.assignments import parsed, readers, short
 
 EVERY_ASSIGNOR: tuple[Assignor, ...] = (
     RangeAssignor(),
@@ -27,41 +27,9 @@ EVERY_ASSIGNOR: tuple[Assignor, ...] = (
     StickyAssignor(),
     CooperativeStickyAssignor(),
 )
-STICKY: tuple[Assignor, ...] = (StickyAssignor(), CooperativeStickyAssignor())
-
-
-def short(assignment: Mapping[str, Sequence[TopicPartition]]) -> dict[str, str]:
-    """Partitions in order, as `t0p1 t1p0`."""
-    return {
-        member: " ".join(f"{topic}p{partition}" for topic, partition in sorted(partitions))
-        for member, partitions in assignment.items()
-    }
-
-
-def parsed(text: str) -> list[TopicPartition]:
-    return [TopicPartition(topic, int(partition)) for topic, partition in (word.split("p") for word in text.split())]
-
-
-def readers(*members: str, topics: Sequence[str]) -> dict[str, Subscription]:
-    return {member: Subscription(topics) for member in members}
-
-
-def uneven_readers() -> dict[str, Subscription]:
-    return {"c0": Subscription(["t0"]), "c1": Subscription(["t0", "t1"]), "c2": Subscription(["t0", "t1", "t2"])}
-
-
-UNEVEN = {"t0": 1, "t1": 2, "t2": 3}
 
 
 class TestRange:
-    def test_partitions_that_divide_evenly(self) -> None:
-        given_out = RangeAssignor().assign({"t0": 4, "t1": 4}, readers("c0", "c1", topics=["t0", "t1"]))
-        assert short(given_out) == {"c0": "t0p0 t0p1 t1p0 t1p1", "c1": "t0p2 t0p3 t1p2 t1p3"}
-
-    def test_left_overs_of_every_topic_go_to_the_first(self) -> None:
-        given_out = RangeAssignor().assign({"t0": 3, "t1": 3}, readers("c0", "c1", topics=["t0", "t1"]))
-        assert short(given_out) == {"c0": "t0p0 t0p1 t1p0 t1p1", "c1": "t0p2 t1p2"}
-
     def test_static_members_keep_their_order_under_new_ids(self) -> None:
         members = {"c9": Subscription(["t"], group_instance_id="a"), "c1": Subscription(["t"], group_instance_id="b")}
         assert short(RangeAssignor().assign({"t": 3}, members)) == {"c9": "tp0 tp1", "c1": "tp2"}
@@ -77,58 +45,7 @@ class TestRange:
         assert short(RangeAssignor().assign(partitions, members)) == {"c0": "tp1 up1", "c1": "tp0 up0"}
 
 
-class TestRoundRobin:
-    def test_in_turn_over_all_topics(self) -> None:
-        given_out = RoundRobinAssignor().assign({"t0": 3, "t1": 3}, readers("c0", "c1", topics=["t0", "t1"]))
-        assert short(given_out) == {"c0": "t0p0 t0p2 t1p1", "c1": "t0p1 t1p0 t1p2"}
-
-    def test_who_does_not_read_a_topic_is_passed_over(self) -> None:
-        given_out = RoundRobinAssignor().assign(UNEVEN, uneven_readers())
-        assert short(given_out) == {"c0": "t0p0", "c1": "t1p0", "c2": "t1p1 t2p0 t2p1 t2p2"}
-
-    def test_a_member_left(self) -> None:
-        members = uneven_readers()
-        del members["c0"]
-        given_out = RoundRobinAssignor().assign(UNEVEN, members)
-        assert short(given_out) == {"c1": "t0p0 t1p1", "c2": "t1p0 t2p0 t2p1 t2p2"}
-
-    def test_four_topics_after_a_member_left(self) -> None:
-        topics = dict.fromkeys(("t0", "t1", "t2", "t3"), 2)
-        given_out = RoundRobinAssignor().assign(topics, readers("c0", "c2", topics=list(topics)))
-        assert short(given_out) == {"c0": "t0p0 t1p0 t2p0 t3p0", "c2": "t0p1 t1p1 t2p1 t3p1"}
-
-
 class TestSticky:
-    TOPICS: Mapping[str, int] = dict.fromkeys(("t0", "t1", "t2", "t3"), 2)
-    FIRST: Mapping[str, str] = {"c0": "t0p0 t1p1 t3p0", "c1": "t0p1 t2p0 t3p1", "c2": "t1p0 t2p1"}
-
-    @pytest.mark.parametrize("assignor", STICKY)
-    def test_first_assignment(self, assignor: Assignor) -> None:
-        given_out = assignor.assign(self.TOPICS, readers("c0", "c1", "c2", topics=list(self.TOPICS)))
-        assert short(given_out) == self.FIRST
-
-    @pytest.mark.parametrize("assignor", STICKY)
-    def test_a_member_left(self, assignor: Assignor) -> None:
-        members = {
-            member: Subscription(list(self.TOPICS), parsed(self.FIRST[member]), generation=1) for member in ("c0", "c2")
-        }
-        given_out = assignor.assign(self.TOPICS, members)
-        # Both keep all they had. Which of c1's three goes to whom was another choice before Kafka 2.6.
-        assert short(given_out) == {"c0": "t0p0 t0p1 t1p1 t3p0", "c2": "t1p0 t2p0 t2p1 t3p1"}
-
-    @pytest.mark.parametrize("assignor", STICKY)
-    def test_members_that_read_different_topics(self, assignor: Assignor) -> None:
-        given_out = assignor.assign(UNEVEN, uneven_readers())
-        assert short(given_out) == {"c0": "t0p0", "c1": "t1p0 t1p1", "c2": "t2p0 t2p1 t2p2"}
-
-    @pytest.mark.parametrize("assignor", STICKY)
-    def test_such_a_member_left(self, assignor: Assignor) -> None:
-        members = {
-            "c1": Subscription(["t0", "t1"], parsed("t1p0 t1p1"), generation=1),
-            "c2": Subscription(["t0", "t1", "t2"], parsed("t2p0 t2p1 t2p2"), generation=1),
-        }
-        assert short(assignor.assign(UNEVEN, members)) == {"c1": "t0p0 t1p0 t1p1", "c2": "t2p0 t2p1 t2p2"}
-
     def test_the_newer_generation_is_believed(self) -> None:
         members = {
             "c0": Subscription(["t"], parsed("tp0 tp1"), generation=4),

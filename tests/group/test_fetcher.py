@@ -16,7 +16,7 @@ from aioprod.reader.settings import ReaderConfig
 from aioprod.records import Compression, ControlType
 from aioprod.testing import FakeCluster
 from aioprod.types import ConsumedRecord, TopicPartition
-from tests.support.fetchers import places, running_fetcher, take, until
+from tests.support.fetchers import given, places, running_fetcher, take, until
 from tests.support.sessions import tasks_beside
 from tests.support.stored_batches import append, fill, store, stored_batch
 
@@ -62,7 +62,7 @@ async def test_the_position_is_after_the_last_record_given_out() -> None:
         # What compaction has removed is passed when the next record is asked for.
         await until(lambda: fetcher.positions == {ORDERS: 8})
         store(log, stored_batch([b"c"], base_offset=8))
-        assert (await waiting).value == b"c"
+        assert (await given(waiting)).value == b"c"
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ async def test_an_answer_for_a_partition_that_was_dropped_counts_for_nothing() -
         fetcher.drop([ORDERS])
         fetcher.add({ORDERS: 7})
         held.release()
-        assert (await waiting).offset == 7
+        assert (await given(waiting)).offset == 7
         assert [request.topics[0].partitions[0].fetch_offset for request in brokers.seen_of(FetchRequest)] == [0, 7]
 
 
@@ -140,11 +140,11 @@ async def test_what_is_added_while_it_waits_is_read() -> None:
         waiting = asyncio.ensure_future(fetcher.next())
         await asyncio.sleep(0)
         fetcher.add({ORDERS: 1})
-        assert (await waiting).offset == 1
+        assert (await given(waiting)).offset == 1
         waiting = asyncio.ensure_future(fetcher.next())
         await until(lambda: len(brokers.seen_of(FetchRequest)) == 2)
         fetcher.add({CLICKS: 0})
-        assert (await waiting).topic == "clicks"
+        assert (await given(waiting)).topic == "clicks"
 
 
 async def test_to_add_again_goes_elsewhere() -> None:
@@ -171,7 +171,7 @@ async def test_a_call_that_is_cancelled_loses_nothing() -> None:
                 await asyncio.sleep(0)
             asking.cancel()
             await asyncio.wait([asking])
-            found += [] if asking.cancelled() else [asking.result()]
+            found += [] if asking.cancelled() else [await given(asking)]
             assert fetcher.positions == {ORDERS: len(found)} or not len(found) % 2
             if len(found) == 200:
                 break
@@ -205,7 +205,7 @@ async def test_an_idle_partition_is_asked_for_with_a_long_poll() -> None:
         await until(lambda: brokers.seen_of(FetchRequest))
         fill(brokers.topics["orders"].partitions[0], 1)
         brokers.state.tell_readers()
-        assert (await waiting).offset == 0
+        assert (await given(waiting)).offset == 0
         assert len(brokers.seen_of(FetchRequest)) == 1
 
 
@@ -218,7 +218,29 @@ async def test_an_answer_without_records_is_no_trouble(monkeypatch: pytest.Monke
         waiting = asyncio.ensure_future(fetcher.next())
         await until(lambda: len(brokers.seen_of(FetchRequest)) > 5)
         fill(brokers.topics["orders"].partitions[0], 1)
-        assert (await waiting).offset == 0
+        assert (await given(waiting)).offset == 0
+
+
+@pytest.mark.parametrize("waits_for", ["nothing", "records", "offsets", "unpacking"])
+async def test_an_interruption(waits_for: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with FakeCluster() as brokers, running_fetcher(brokers, fetch_max_wait_ms=60_000) as fetcher:
+        filled(brokers, 0, "orders")
+        held = brokers.fault(ListOffsetsRequest, hold=True)
+        if waits_for == "unpacking":
+            monkeypatch.setattr("aioprod.reader.fetching._LARGE", 1)
+            monkeypatch.setattr("aioprod.group.fetcher.unpacked", lambda fetched: asyncio.sleep(3600))
+            store(brokers.topics["orders"].partitions[0], stored_batch([bytes(1000)], codec=Compression.GZIP))
+        if waits_for != "nothing":
+            fetcher.add({ORDERS: LATEST if waits_for == "offsets" else 0})
+        for _ in range(3):
+            waiting = asyncio.ensure_future(fetcher.next())
+            await asyncio.sleep(0.01)
+            assert not waiting.done()
+            fetcher.interrupt()
+            assert await waiting is None
+        fetcher.interrupt()
+        assert await fetcher.next() is None
+        held.release()
 
 
 # --- fairness and bounds
@@ -284,7 +306,7 @@ async def test_a_large_batch_is_unpacked_once_however_often_it_is_waited_for(mon
         fetcher.add({ORDERS: 1})
         await until(lambda: len(unpacking) == 3)
         unpacking[2].set_result(None)
-        assert (await waiting).value == values[1]
+        assert (await given(waiting)).value == values[1]
         assert unpacking[1].cancelled()
 
 
@@ -348,7 +370,7 @@ async def test_a_record_that_is_dropped_while_it_is_deserialized() -> None:
         fetcher.drop([ORDERS])
         fetcher.add({CLICKS: 1})
         gate.set()
-        record = await waiting
+        record = await given(waiting)
         assert (record.topic, record.offset) == ("clicks", 1)
 
 

@@ -11,7 +11,7 @@ from aioprod.messages import FetchRequest, FetchResponse, ListOffsetsRequest, Me
 from aioprod.reader.offsets import EARLIEST, LATEST
 from aioprod.testing import FakeCluster
 from aioprod.types import ConsumedRecord, TopicPartition
-from tests.support.fetchers import places, running_fetcher, take, take_all, until
+from tests.support.fetchers import given, places, running_fetcher, take, take_all, until
 from tests.support.stored_batches import fill, store, stored_batch
 
 TOPIC = "orders"
@@ -61,7 +61,7 @@ async def test_it_waits_for_a_leader_as_long_as_it_takes() -> None:
         waiting = asyncio.ensure_future(fetcher.next())
         await asyncio.sleep(0.05)
         brokers.state.move_leader(FIRST, 1)
-        assert (await waiting).offset == 1
+        assert (await given(waiting)).offset == 1
         assert not brokers.errors
 
 
@@ -78,7 +78,7 @@ async def test_a_broker_that_hangs_is_left_when_others_lead(monkeypatch: pytest.
         # What is not read any more is no reason to wait for it.
         fetcher.drop([gone])
         brokers.move_leader(TOPIC, 0, 2)
-        assert (await waiting).offset == 1
+        assert (await given(waiting)).offset == 1
         held.release()
 
 
@@ -94,7 +94,7 @@ async def test_a_topic_that_does_not_exist_yet() -> None:
         await until(lambda: len(brokers.seen_of(MetadataRequest)) > 8)
         for partition in brokers.create_topic(TOPIC, 2).partitions:
             fill(partition, 2)
-        assert places([await waiting, *await take(fetcher, 2)]) == {FIRST: [1], TopicPartition(TOPIC, 1): [0, 1]}
+        assert places([await given(waiting), *await take(fetcher, 2)]) == {FIRST: [1], TopicPartition(TOPIC, 1): [0, 1]}
 
 
 async def test_a_topic_that_is_deleted_holds_up_no_other() -> None:
@@ -126,11 +126,11 @@ async def test_a_topic_that_is_created_again(reset: str, end: int) -> None:
                 await waiting
             assert fetcher.positions == {FIRST: 5}
         elif reset == "earliest":
-            assert (await waiting).offset == 0
+            assert (await given(waiting)).offset == 0
         else:
             await until(lambda: fetcher.positions == {FIRST: end})
             fill(brokers.topics[TOPIC].partitions[0], 1)
-            assert (await waiting).offset == end
+            assert (await given(waiting)).offset == end
 
 
 async def test_a_topic_without_id_that_is_created_again_is_read_on() -> None:

@@ -15,7 +15,7 @@ from aioprod.records import Compression
 from aioprod.testing import FakeCluster
 from aioprod.testing.fake import FakePartition
 from aioprod.types import ConsumedRecord, TopicPartition
-from tests.support.fetchers import running_fetcher
+from tests.support.fetchers import given, running_fetcher
 from tests.support.stored_batches import store, stored_batch
 
 TOPICS = {"a": 3, "b": 1, "c": 2}
@@ -31,7 +31,7 @@ class Model:
         self.all = [TopicPartition(name, index) for name, count in TOPICS.items() for index in range(count)]
         self.written: dict[TopicPartition, list[int]] = {tp: [] for tp in self.all}
         self.expected: dict[TopicPartition, int] = {}
-        self.asking: asyncio.Task[ConsumedRecord] | None = None
+        self.asking: asyncio.Task[ConsumedRecord | None] | None = None
 
     def log(self, tp: TopicPartition) -> FakePartition:
         return self.brokers.topics[tp.topic].partitions[tp.partition]
@@ -107,7 +107,7 @@ class Model:
             asking.cancel()
             await asyncio.wait([asking])
             if not asking.cancelled():
-                self.check(asking.result())
+                self.check(await given(asking))
 
     async def turn(self) -> None:
         for _ in range(self.random.randint(1, 30)):
@@ -118,7 +118,7 @@ class Model:
     def is_something_to_come(self) -> bool:
         return any(offset >= self.log(tp).first_offset for tp in self.expected for offset in self.to_come(tp)[-1:])
 
-    def ask(self) -> asyncio.Task[ConsumedRecord]:
+    def ask(self) -> asyncio.Task[ConsumedRecord | None]:
         if self.asking is None:
             self.asking = asyncio.ensure_future(self.fetcher.next())
         return self.asking
@@ -126,14 +126,13 @@ class Model:
     async def next(self) -> ConsumedRecord:
         asking = self.ask()
         self.asking = None
-        async with asyncio.timeout(20):
-            return await asking
+        return await given(asking)
 
     async def done(self) -> None:
         """What was asked for before a change may be there since."""
         if self.asking is not None and self.asking.done():
             asking, self.asking = self.asking, None
-            self.check(asking.result())
+            self.check(await given(asking))
 
 
 async def same(data: bytes) -> bytes:

@@ -67,9 +67,7 @@ async def test_it_begins_where_was_committed_last(versions: tuple[int, int]) -> 
             assert found == {PLACES[0]: 7, PLACES[1]: time, PLACES[2]: 0}
         found = await start_offsets(coordinator, [PLACES[0]], in_time(session), auto_offset_reset="none")
         assert found == {PLACES[0]: 7}
-        with pytest.raises(
-            BrokerError, match="has committed nothing for orders-1, and auto"
-        ) as no:
+        with pytest.raises(BrokerError, match="has committed nothing for orders-1, and auto") as no:
             await start_offsets(coordinator, PLACES, in_time(session), auto_offset_reset="none")
         assert no.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -34,10 +34,17 @@ async def running_fetcher(brokers: FakeCluster, **options: Any) -> AsyncIterator
         await session.close()
 
 
+async def given(asked: Awaitable[ConsumedRecord | None]) -> ConsumedRecord:
+    """The record that a call of `next` gives."""
+    async with asyncio.timeout(20):
+        record = await asked
+    assert record is not None
+    return record
+
+
 async def take(fetcher: Fetcher, count: int) -> list[ConsumedRecord]:
     """The next records."""
-    async with asyncio.timeout(20):
-        return [await fetcher.next() for _ in range(count)]
+    return [await given(fetcher.next()) for _ in range(count)]
 
 
 async def take_all(fetcher: Fetcher, found: list[ConsumedRecord]) -> None:

@@ -1,0 +1,67 @@
+"""Assignments as short text, the next round of a group, and what has to hold of any."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from aioprod.group.assignors import Subscription, compare
+from aioprod.types import TopicPartition
+
+__all__ = ["Owned", "check_balanced", "check_divided", "next_round", "parsed", "readers", "short", "swaps"]
+
+Owned = Mapping[str, Collection[TopicPartition]]
+
+
+def short(assignment: Owned) -> dict[str, str]:
+    """Per member its partitions in order, as `t0p1 t1p0`."""
+    return {
+        member: " ".join(f"{topic}p{partition}" for topic, partition in sorted(partitions))
+        for member, partitions in assignment.items()
+    }
+
+
+def parsed(text: str) -> list[TopicPartition]:
+    """The partitions in such a text."""
+    return [TopicPartition(topic, int(partition)) for topic, partition in (word.split("p") for word in text.split())]
+
+
+def readers(*members: str, topics: Sequence[str]) -> dict[str, Subscription]:
+    """Members that all read the same topics and own nothing."""
+    return {member: Subscription(topics) for member in members}
+
+
+def next_round(
+    topics: Mapping[str, Iterable[str]], owned: Owned, generation: int = -1, newer: Mapping[str, int] | None = None
+) -> dict[str, Subscription]:
+    """Members that read these topics and say that they own what they were given; `newer` has other generations."""
+    return {
+        member: Subscription(sorted(read), tuple(owned.get(member, ())), (newer or {}).get(member, generation))
+        for member, read in topics.items()
+    }
+
+
+def check_divided(members: Mapping[str, Subscription], partitions: Mapping[str, int], assignment: Owned) -> None:
+    """Each partition that somebody reads has one member, which reads it."""
+    assert assignment.keys() == members.keys()
+    given = [tp for owned in assignment.values() for tp in owned]
+    read = {topic for subscription in members.values() for topic in subscription.topics}
+    assert sorted(given) == sorted(
+        TopicPartition(topic, index) for topic in read for index in range(partitions.get(topic, 0))
+    )
+    for member, owned in assignment.items():
+        assert {tp.topic for tp in owned} <= set(members[member].topics), member
+
+
+def check_balanced(members: Mapping[str, Subscription], partitions: Mapping[str, int], assignment: Owned) -> None:
+    """It is divided, and no partition's member has two more than another member that reads the partition."""
+    check_divided(members, partitions, assignment)
+    for member, subscription in members.items():
+        for other, owned in assignment.items():
+            if len(owned) > len(assignment[member]) + 1:
+                assert not {tp.topic for tp in owned}.intersection(subscription.topics), f"{other} could give to {member}"
+
+
+def swaps(before: Owned, after: Owned) -> list[str]:
+    """Topics of which two members have exchanged partitions: each gave one to the other."""
+    moves = {(move.partition.topic, move.source, move.target) for move in compare(before, after).moved}
+    return sorted({topic for topic, source, target in moves if (topic, target, source) in moves})
