@@ -62,6 +62,8 @@ STRATEGIES: Final = {
                 CONFLUENT: ("range", "roundrobin"),
             },
         ),
+        # A group that can be cooperative until members come who can't.
+        Strategy("changing", {OURS: ("cooperative-sticky", "range"), JAVA: ("range",), CONFLUENT: ("range",)}),
         Strategy("brokers assign", dict.fromkeys(_ALL, ()), version_min=4),
         Strategy("transactions", {TRANSFORMER: ("cooperative-sticky",)}),
     )

@@ -22,6 +22,7 @@ EVENTS = {
     "cooperative-sticky": 12,
     "sticky": 8,
     "defaults": 12,
+    "changing": 10,
     "brokers assign": 10,
     "transactions": 10,
 }
