@@ -78,6 +78,7 @@ class ClassicMembership:
         self._assignment: Mapping[str, Sequence[TopicPartition]] = {}
         self._skips_assignment = False
         self._counts: dict[str, int] | None = None
+        self._told: Mapping[str, int] = {}
         # What is to come.
         self._is_lost = False
         self._rejoins = False
@@ -166,7 +167,9 @@ class ClassicMembership:
 
     @property
     def _has_to_join_anew(self) -> bool:
-        return self._rejoins or self._topics != self._joined_topics
+        counts = self._counts or {}
+        has_other_partitions = any(self._told.get(topic, count) != count for topic, count in counts.items())
+        return self._rejoins or has_other_partitions or self._topics != self._joined_topics
 
     # -- joining
 
@@ -287,7 +290,7 @@ class ClassicMembership:
                 return
             self._share_generation = self._generation
             # What was held and is not in the share may be another one's as soon as it is free: join for that again.
-            self._rejoins = bool(self._held.difference(self._share))
+            self._rejoins |= bool(self._held.difference(self._share))
             self._heartbeat_at = now + self._config.heartbeat_interval_ms / 1000
             self._move(Event.SHARED)
 
@@ -338,8 +341,8 @@ class ClassicMembership:
 
     def topics_changed(self, counts: Mapping[str, int], now: float) -> None:
         """The leader has the partitions divided anew when there are more, or a topic has come or gone."""
-        if self._counts is not None and any(counts.get(topic, n) != n for topic, n in self._counts.items()):
-            self._rejoins = True
+        # What it is told while it divides counts as well, once it is done.
+        self._told = dict(counts)
 
     def polled(self, now: float) -> None:
         """The user is at hand."""

@@ -61,6 +61,7 @@ class Fetcher:
         self._deserializers = Deserializers(config, key_deserializer, value_deserializer)
         self._positions: dict[TopicPartition, Position] = {}
         self._lookups: dict[TopicPartition, Lookup] = {}
+        self._starts: dict[TopicPartition, int] = {}
         self._leaders: LeaderRequests[Position, FetchResponse] = LeaderRequests(
             session, self._positions.values(), self._request, purpose="read", patient=True
         )
@@ -90,6 +91,7 @@ class Fetcher:
             if offset < 0:
                 self._lookups[tp] = Lookup(tp, timestamp=offset)
             else:
+                self._starts[tp] = offset
                 self._positions[tp] = Position(tp=tp, offset=offset, end=ENDLESS)
         self._keep_looking()
         self._session.notify()
@@ -98,6 +100,7 @@ class Fetcher:
         """Nothing of these comes out any more."""
         for tp in partitions:
             self._lookups.pop(tp, None)
+            self._starts.pop(tp, None)
             position = self._positions.pop(tp, None)
             if position is not None:
                 self._forget(position)
@@ -110,6 +113,11 @@ class Fetcher:
         if self._open is not None:
             offsets[self._open.position.tp] = self._open.offset
         return offsets
+
+    @property
+    def starts(self) -> dict[TopicPartition, int]:
+        """Where it began to read each partition; none while that is looked up."""
+        return dict(self._starts)
 
     # --- reading it
 
@@ -135,6 +143,8 @@ class Fetcher:
                 # Noted first: who never waits for longer than a turn gets on, too.
                 self._slice_end = self._session.clock() + SLICE_S
                 await asyncio.sleep(0)
+                if self._is_interrupted:
+                    continue
             opened = self._open
             if opened is None or opened.records is None:
                 await self._unpack(opened)
@@ -269,6 +279,7 @@ class Fetcher:
     def _place(self, one: Lookup) -> None:
         if self._lookups.get(one.tp) is one and one.offset is not None:
             del self._lookups[one.tp]
+            self._starts[one.tp] = one.offset
             self._positions[one.tp] = Position(tp=one.tp, offset=one.offset, end=ENDLESS)
             self._session.notify()
 

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
-from aioprod.errors import RequestTimedOutError
+from aioprod.errors import ConfigError, RequestTimedOutError
 from aioprod.group.fetcher import Fetcher
 from aioprod.group.offsets import commit_offsets, start_offsets
 from aioprod.group.steps import GiveUp, GroupMetadata, Take
@@ -21,11 +21,14 @@ Callback: TypeAlias = Callable[[Iterable[TopicPartition]], Any] | None
 
 
 class Callbacks:
-    """What the user wants to hear of; what one raises goes to `failed`, and the member goes on."""
+    """What the user wants to hear of; what one raises goes to `failed`, and the member goes on. Raises ConfigError."""
 
     def __init__(
         self, assigned: Callback, revoked: Callback, lost: Callback, failed: Callable[[Exception], object]
     ) -> None:
+        for name, callback in (("on_assigned", assigned), ("on_revoked", revoked), ("on_lost", lost)):
+            if callback is not None and not callable(callback):
+                raise ConfigError(f"{name} is {callback!r}: give a function, or a coroutine function.")
         self._assigned = assigned
         self._revoked = revoked
         # As in Java: who has no callback for it hears of it as of any other that is gone.
@@ -68,6 +71,8 @@ class Holding:
         self._session = session
         self._starts: Mapping[TopicPartition, int] = {}
         self._committed: dict[TopicPartition, int] = {}
+        # What is being given up, and its positions.
+        self._leaving: frozenset[TopicPartition] = frozenset()
         self._going: dict[TopicPartition, int] = {}
 
     # -- Hands
@@ -89,15 +94,10 @@ class Holding:
 
     async def take(self, take: Take) -> None:
         """Begin to read; nothing is given out before the callback has returned."""
-        self._begin(self._starts)
+        self._committed.update({tp: offset for tp, offset in self._starts.items() if offset >= 0})
+        self._fetcher.add(self._starts)
         self.assignment |= frozenset(take.partitions)
         await self._callbacks.assigned(take.partitions)
-
-    def _begin(self, starts: Mapping[TopicPartition, int]) -> None:
-        for tp, offset in starts.items():
-            if offset >= 0:
-                self._committed[tp] = offset
-        self._fetcher.add(starts)
 
     async def give_up(self, give_up: GiveUp) -> None:
         """Stop reading; the callback may still commit how far that has got."""
@@ -105,12 +105,14 @@ class Holding:
         if not gone:
             return
         positions = self._fetcher.positions
+        self._leaving = frozenset(gone)
         self._going = {tp: positions[tp] for tp in gone if tp in positions}
         self._fetcher.drop(gone)
         try:
             await self._callbacks.gone(gone, is_lost=give_up.is_lost)
         finally:
             self._going = {}
+            self._leaving = frozenset()
             self.assignment -= frozenset(gone)
             for tp in gone:
                 self._committed.pop(tp, None)
@@ -129,15 +131,21 @@ class Holding:
             tp: OffsetAndMetadata(offset) for tp, offset in self.positions.items() if self._committed.get(tp) != offset
         }
 
+    @property
+    def readable(self) -> frozenset[TopicPartition]:
+        """What it owns and does not give up just now."""
+        return self.assignment - self._leaving
+
     def seek(self, tp: TopicPartition, offset: int) -> None:
-        """Go on reading a partition there."""
+        """Go on reading a partition there; it has to be `readable`."""
         self._fetcher.add({tp: offset})
 
     async def rewind(self) -> None:
-        """Go back to where the group has got to."""
-        held = self.assignment
-        starts = await self._group_offsets(held)
-        self._begin({tp: offset for tp, offset in starts.items() if tp in self.assignment})
+        """Go back to where the group has got to, or, where it has committed nothing, to where this member began."""
+        committed = await self._group_offsets(self.readable)
+        begun = self._fetcher.starts
+        back = {tp: begun.get(tp, at) if at < 0 else at for tp, at in committed.items() if tp in self.readable}
+        self._fetcher.add(back)
 
     async def commit(
         self, metadata: GroupMetadata, offsets: Mapping[TopicPartition, OffsetAndMetadata], deadline: float

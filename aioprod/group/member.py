@@ -10,9 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, Self
 
-from aioprod.config import instantiate
 from aioprod.errors import AioprodError, BrokerError, ConfigError, ErrorCode, RequestTimedOutError, UsageError
-from aioprod.group.assignors import Assignor
+from aioprod.group.arguments import checked_assignors, checked_group, checked_offsets, checked_topics
 from aioprod.group.classic import ClassicMembership
 from aioprod.group.consumer import ConsumerMembership
 from aioprod.group.fetcher import Fetcher
@@ -23,7 +22,7 @@ from aioprod.group.settings import MemberConfig
 from aioprod.group.steps import GroupMetadata, Membership
 from aioprod.net import Coordinator
 from aioprod.reader.fetching import answer_size_max
-from aioprod.reader.session import Session, check_topic_name
+from aioprod.reader.session import Session
 from aioprod.types import ConsumedRecord, OffsetAndMetadata, TopicPartition
 
 __all__ = ["Member"]
@@ -67,12 +66,12 @@ class Member:
     ) -> None:
         if bootstrap_servers is not None:
             options["bootstrap_servers"] = bootstrap_servers
+        if config is not None and not isinstance(config, MemberConfig):
+            raise ConfigError(f"config is {config!r}: give a MemberConfig.")
         self.config = MemberConfig.from_options(**options) if config is None else config.replace(**options)
-        if not isinstance(group_id, str) or not group_id:
-            raise ConfigError(f"group_id is {group_id!r}: give the group a name.")
-        self.group_id = group_id
-        self._topics = _checked_topics(topics)
-        self._assignors = _checked_assignors(assignors, self.config)
+        self.group_id = checked_group(group_id)
+        self._topics = checked_topics(topics)
+        self._assignors = checked_assignors(assignors, self.config)
         self._session = Session(self.config, "member", metadata_max_idle_s=math.inf)
         self._reading = Session(self.config, "member", frame_size_max=answer_size_max(self.config))
         self._gate = Gate(self._look_again)
@@ -94,6 +93,7 @@ class Member:
         self._holding: Holding | None = None
         self._runner: Runner | None = None
         self._task: asyncio.Task[None] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     # --- life
 
@@ -112,6 +112,7 @@ class Member:
         self._membership = self._new_membership()
         self._holding = Holding(self._fetcher, coordinator, self._session, self._callbacks, self._auto_offset_reset)
         self._runner = Runner(self._membership, coordinator, self._session, self._gate, self._holding)
+        self._loop = asyncio.get_running_loop()
         self._task = asyncio.create_task(self._run(self._runner), name=f"aioprod member of {self.group_id}")
 
     def _new_membership(self) -> Membership:
@@ -146,6 +147,7 @@ class Member:
         """
         if self._gate.is_inside:
             raise UsageError("close() was called by a callback of this member.", hint="Call it from another task.")
+        self._check_loop()
         self._is_closing = True
         task, self._task = self._task, None
         if task is not None and self._membership is not None and self._runner is not None:
@@ -201,6 +203,7 @@ class Member:
                 record = await self._fetcher.next()
                 if record is not None:
                     gate.is_away = True
+                    self._note_poll()
                     return record
         finally:
             gate.is_waiting = False
@@ -208,10 +211,15 @@ class Member:
     def _check_can_wait(self) -> None:
         if self._runner is None:
             raise UsageError("This member is not started: use `async with`, or await start() first.")
+        self._check_loop()
         if self._gate.is_inside:
             raise UsageError("A callback of this member can't wait for its records.")
         if self._gate.is_waiting:
             raise UsageError("Another task waits for a record of this member: one at a time.")
+
+    def _check_loop(self) -> None:
+        if self._loop is not None and asyncio.get_running_loop() is not self._loop:
+            raise UsageError("This member belongs to another event loop, the one in which it was started.")
 
     def _note_poll(self) -> None:
         now = self._session.clock()
@@ -264,7 +272,7 @@ class Member:
         Further RequestTimedOutError after `default.api.timeout.ms`, AuthorizationError, ConfigError and UsageError.
         """
         holding, membership, runner = self._running()
-        wanted = holding.uncommitted if offsets is None else _checked_offsets(offsets)
+        wanted = holding.uncommitted if offsets is None else checked_offsets(offsets)
         owned = self.assignment.intersection(wanted)
         deadline = self._session.clock() + self._session.timeout_s
         while wanted:
@@ -308,50 +316,24 @@ class Member:
         holding, _, _ = self._running()
         await holding.rewind()
 
+    def subscribe(self, topics: str | Iterable[str]) -> None:
+        """Read these topics from now on, in place of those before; raises ConfigError and InvalidTopicError."""
+        _, membership, runner = self._running()
+        wanted = checked_topics(topics)
+        membership.subscribe(wanted, self._session.clock())
+        runner.watch(wanted)
+
     def seek(self, tp: TopicPartition, offset: int) -> None:
         """Go on reading a partition at an offset; raises UsageError for one that the member does not own."""
         holding, _, _ = self._running()
-        if tp not in holding.assignment:
-            raise UsageError(f"This member does not own partition {tp.partition} of topic {tp.topic!r}.")
-        holding.seek(tp, _checked_offsets({tp: offset})[tp].offset)
+        ((place, wanted),) = checked_offsets({tp: offset}).items()
+        if place not in holding.readable:
+            raise UsageError(f"This member does not own partition {place.partition} of topic {place.topic!r}.")
+        holding.seek(place, wanted.offset)
 
     def _running(self) -> tuple[Holding, Membership, Runner]:
         if self._holding is None or self._membership is None or self._runner is None:
             raise UsageError("This member is not started: use `async with`, or await start() first.")
+        self._check_loop()
         _ = self._session.client
         return self._holding, self._membership, self._runner
-
-
-def _checked_topics(topics: str | Iterable[str]) -> frozenset[str]:
-    names = (topics,) if isinstance(topics, str) else tuple(topics)
-    for name in names:
-        check_topic_name(name)
-    if not names:
-        raise ConfigError("topics is empty: name at least one topic to read.")
-    return frozenset(names)
-
-
-def _checked_assignors(given: Sequence[Any], config: MemberConfig) -> tuple[Assignor, ...]:
-    several = [given] if isinstance(given, str) else list(given)
-    assignors: dict[str, Assignor] = {}
-    for one in several:
-        assignor = instantiate(one, "assignor", config)
-        name = getattr(assignor, "name", None)
-        if not isinstance(name, str) or not name:
-            raise ConfigError(f"Assignor {one!r} has no name, by which the members of a group agree on it.")
-        if name in assignors:
-            raise ConfigError(f"Assignor {name!r} is given twice.")
-        assignors[name] = assignor
-    if not assignors:
-        raise ConfigError("assignors is empty: give at least one.")
-    return tuple(assignors.values())
-
-
-def _checked_offsets(offsets: Mapping[TopicPartition, Any]) -> dict[TopicPartition, OffsetAndMetadata]:
-    checked: dict[TopicPartition, OffsetAndMetadata] = {}
-    for place, given in offsets.items():
-        found = given if isinstance(given, OffsetAndMetadata) else OffsetAndMetadata(given)
-        if isinstance(found.offset, bool) or not isinstance(found.offset, int) or not 0 <= found.offset < 2**63:
-            raise ConfigError(f"offsets has {given!r} for {place!r}: give the offset of the next record, from 0 on.")
-        checked[TopicPartition(*place)] = found
-    return checked

@@ -124,9 +124,11 @@ class Runner:
         task = asyncio.create_task(work)
         try:
             while not task.done():
-                news = asyncio.ensure_future(self._news.wait())
-                await asyncio.wait([task, news], return_when=asyncio.FIRST_COMPLETED)
-                news.cancel()
+                news = asyncio.create_task(self._news.wait())
+                try:
+                    await asyncio.wait([task, news], return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    news.cancel()
                 self._news.clear()
                 if task.done() or self._is_firm:
                     continue
@@ -148,6 +150,8 @@ class Runner:
         elif isinstance(step, Describe):
             self._watched |= step.topics
             self._membership.described(await self._described(step.topics), self._clock())
+            # Those that were described first may have grown since then.
+            self._membership.topics_changed(self._counts, self._clock())
         elif isinstance(step, GiveUp):
             async with self._gate.between_records():
                 if self._is_still(step):
@@ -206,12 +210,16 @@ class Runner:
                 if error is not None and not isinstance(error, UnknownTopicError):
                     self._fail(error)
                     return
-            counts = {topic: metadata.cluster.partition_count(topic) for topic in self._watched}
-            if counts != told:
+            if (counts := self._counts) != told:
                 told = counts
                 self._membership.topics_changed(counts, self._clock())
                 self.wake()
             await self._session.change(math.inf)
+
+    @property
+    def _counts(self) -> dict[str, int]:
+        cluster = self._session.client.metadata.cluster
+        return {topic: cluster.partition_count(topic) for topic in self._watched}
 
     # -- the lane of heartbeats
 

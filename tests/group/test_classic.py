@@ -207,6 +207,18 @@ def test_the_leader_divides_anew_when_the_partitions_change() -> None:
     assert driver.state() is State.JOINING
 
 
+def test_partitions_that_come_while_the_leader_divides_are_divided_next() -> None:
+    driver = Driver()
+    driver.gives_up()
+    driver.leads({})
+    driver.divides(t=2)
+    driver.member.topics_changed({"t": 3}, driver.now)
+    driver.sync_answered([P0, P1])
+    driver.takes()
+    assert driver.gives_up() == ()
+    assert driver.state() is State.JOINING
+
+
 def test_who_follows_leaves_that_to_the_leader() -> None:
     driver = Driver()
     driver.settle(P0)

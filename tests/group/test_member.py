@@ -147,8 +147,10 @@ async def test_offsets_of_ones_own_are_committed() -> None:
         await take(member, 1)
         await member.commit({P0: 2, P1: OffsetAndMetadata(1, "half way")})
         assert committed(brokers) == {P0: 2, P1: 1}
-        with pytest.raises(ConfigError, match="give the offset of the next record"):
-            await member.commit({P0: -1})
+        wrong: list[Any] = [{P0: -1}, {P0: OffsetAndMetadata(1, "\ud800")}, {"to": 3}, {("t", "x"): 3}, 5, [(P0, 1)]]
+        for given in wrong:
+            with pytest.raises(ConfigError, match="offsets"):
+                await member.commit(given)
 
 
 async def test_the_iterator_ends_with_the_member() -> None:
@@ -295,7 +297,118 @@ async def test_work_that_came_to_nothing_is_read_again() -> None:
         assert [one.offset for one in await take(member, 2)] == [3, 4]
 
 
+async def test_what_was_never_committed_is_read_again_from_where_it_began() -> None:
+    async with cluster(partitions=1, records=5) as brokers, new_member(brokers, auto_offset_reset="latest") as member:
+        async with reading(member):
+            await assigned(member, P0)
+            async with asyncio.timeout(PATIENCE_S):
+                while member.positions != {P0: 5}:
+                    await asyncio.sleep(0.005)
+        fill(brokers.topics["t"].partitions[0], 4)
+        await take(member, 3)
+        await member.rewind()
+        assert [one.offset for one in await take(member, 4)] == [5, 6, 7, 8]
+
+
+async def test_what_is_given_up_does_not_come_back_by_a_rewind() -> None:
+    members: list[Member] = []
+    refusals: list[UsageError] = []
+
+    async def on_revoked(partitions: Any) -> None:
+        await members[0].rewind()
+        try:
+            members[0].seek(min(partitions), 0)
+        except UsageError as error:
+            refusals.append(error)
+
+    async with cluster(partitions=2, records=50) as brokers:
+        first, second = new_member(brokers, on_revoked=on_revoked), new_member(brokers)
+        members.append(first)
+        async with first, reading(first):
+            await assigned(first, P0, P1)
+            async with second, reading(second):
+                async with asyncio.timeout(PATIENCE_S):
+                    while len(second.assignment) != 1:
+                        await asyncio.sleep(0.005)
+                assert len(refusals) == 1
+                assert len(first.assignment) == 1
+                assert first.positions.keys() == first.assignment
+
+
+async def test_no_record_comes_while_a_callback_runs() -> None:
+    """Not one either whose deserializer was at work when the callback began."""
+    running: list[bool] = []
+    overlaps: dict[TopicPartition, ConsumedRecord] = {}
+
+    async def slow(topic: str, headers: Any, data: bytes) -> bytes:
+        await asyncio.sleep(0.01)
+        return data
+
+    async def on_change(partitions: Any) -> None:
+        running.append(True)
+        await asyncio.sleep(0.05)
+        running.pop()
+
+    async with cluster(partitions=2, records=500) as brokers:
+        first = new_member(brokers, on_revoked=on_change, on_assigned=on_change, value_deserializer=slow)
+
+        async def read() -> None:
+            async for record in first:
+                if running:
+                    overlaps[TopicPartition(record.topic, record.partition)] = record
+
+        async with first:
+            task = asyncio.create_task(read())
+            await assigned(first, P0, P1)
+            async with new_member(brokers) as second, reading(second):
+                async with asyncio.timeout(PATIENCE_S):
+                    while len(second.assignment) != 1 or len(first.assignment) != 1:
+                        await asyncio.sleep(0.005)
+            await assigned(first, P0, P1)
+            task.cancel()
+            await asyncio.wait([task])
+    assert overlaps == {}
+
+
+async def test_other_topics_are_read_from_now_on() -> None:
+    async with cluster(partitions=1) as brokers, new_member(brokers) as member, reading(member):
+        await assigned(member, P0)
+        brokers.create_topic("u", 2)
+        member.subscribe(["u"])
+        await assigned(member, TopicPartition("u", 0), TopicPartition("u", 1))
+        assert P0 not in member.assignment
+
+
 # -- what goes wrong
+
+
+async def test_the_time_between_two_records_counts_from_the_first() -> None:
+    async with cluster(partitions=1) as brokers, new_member(brokers, max_poll_interval_ms=1000) as member:
+        async with asyncio.timeout(PATIENCE_S):
+            waiting = asyncio.create_task(anext(member))
+            await assigned(member, P0)
+            await asyncio.sleep(0.9)
+            fill(brokers.topics["t"].partitions[0], 1)
+            await waiting
+        await asyncio.sleep(0.4)
+        await member.commit()
+        assert committed(brokers) == {P0: 1}
+
+
+async def test_another_event_loop_is_refused() -> None:
+    refusals: list[str] = []
+
+    async def elsewhere(member: Member) -> None:
+        for call in (member.__anext__, member.close, member.commit):
+            try:
+                await call()
+            except UsageError as error:
+                refusals.append(error.message)
+
+    async with cluster(partitions=1) as brokers, new_member(brokers) as member:
+        await asyncio.to_thread(asyncio.run, elsewhere(member))
+    assert len(refusals) == 3
+    assert set(refusals) == {"This member belongs to another event loop, the one in which it was started."}
 
 
 async def test_a_static_member_comes_back_to_what_it_had() -> None:
@@ -449,7 +562,12 @@ async def test_it_has_to_be_started() -> None:
     ("options", "text"),
     [
         ({"group_id": ""}, "give the group a name"),
+        ({"group_id": "\ud800"}, "give the group a name"),
+        ({"config": 5}, "give a MemberConfig"),
+        ({"on_assigned": 5}, "on_assigned is 5"),
         ({"topics": []}, "topics is empty"),
+        ({"topics": None}, "topics is None: give a list"),
+        ({"assignors": 5}, "assignors is 5: give a list"),
         ({"assignors": []}, "assignors is empty"),
         ({"assignors": ["rnage"]}, "names no assignor"),
         ({"assignors": ["range", "range"]}, "'range' is given twice"),
