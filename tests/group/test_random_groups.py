@@ -136,8 +136,9 @@ class Play:
                 await cluster.restart(node_id)
         await self.enter()
         await self.settle()
-        for reading in list(self.readings):
+        for reading in self.readings:
             await reading.member.commit()
+        for reading in list(self.readings):
             await self.end(reading, crashes=False)
         ends = self.ends
         assert self.handed == {(tp, offset) for tp, end in ends.items() for offset in range(end)}
@@ -218,7 +219,7 @@ def _name(random: Random) -> uuid.UUID:
     return uuid.UUID(int=random.getrandbits(128))
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_members_at_random(protocol: str, seed: int) -> None:
     random = Random(f"{protocol} {seed}")
