@@ -145,7 +145,7 @@ class Fetcher:
             if not self._deserializers.is_plain:
                 opened.record = record
                 record = await self._deserializers.applied(record)
-                if self._open is not opened:
+                if self._open is not opened or self._is_interrupted:
                     continue
                 opened.record = None
             opened.offset = record.offset + 1

@@ -270,13 +270,16 @@ class Member:
         while wanted:
             while membership.is_rebalancing and membership.metadata.generation_id >= 0:
                 await self._settled(runner, deadline)
-            if membership.metadata.generation_id < 0 or not owned <= self.assignment:
+            metadata = membership.metadata
+            if metadata.generation_id < 0 or not owned <= self.assignment:
                 raise self._not_owner(owned - self.assignment)
             try:
-                await holding.commit(membership.metadata, wanted, deadline)
+                await holding.commit(metadata, wanted, deadline)
                 return
             except BrokerError as error:
-                if error.code != ErrorCode.REBALANCE_IN_PROGRESS or self._session.clock() >= deadline:
+                is_outdated = error.code == ErrorCode.STALE_MEMBER_EPOCH and metadata != membership.metadata
+                may_pass = error.code == ErrorCode.REBALANCE_IN_PROGRESS or is_outdated
+                if not may_pass or self._session.clock() >= deadline:
                     raise
             await asyncio.sleep(self._session.backoff_s(0))
 

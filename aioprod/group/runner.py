@@ -173,6 +173,7 @@ class Runner:
             self._membership.unanswered(error, self._clock())
         else:
             self._membership.answered(answer, self._clock())
+        self.wake()
 
     # -- topics
 

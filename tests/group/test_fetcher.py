@@ -374,6 +374,26 @@ async def test_a_record_that_is_dropped_while_it_is_deserialized() -> None:
         assert (record.topic, record.offset) == ("clicks", 1)
 
 
+async def test_an_interruption_while_a_record_is_deserialized_holds_it_back() -> None:
+    gate = asyncio.Event()
+    begun = asyncio.Event()
+
+    async def slow(data: bytes) -> bytes:
+        begun.set()
+        await gate.wait()
+        return data
+
+    async with FakeCluster() as brokers, running_fetcher(brokers, value_deserializer=slow) as fetcher:
+        filled(brokers, 2, "orders")
+        fetcher.add({ORDERS: 0})
+        waiting = asyncio.ensure_future(fetcher.next())
+        await begun.wait()
+        fetcher.interrupt()
+        gate.set()
+        assert await waiting is None
+        assert places(await take(fetcher, 2)) == {ORDERS: [0, 1]}
+
+
 # --- use
 
 

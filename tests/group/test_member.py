@@ -12,6 +12,7 @@ import pytest
 
 from aioprod.errors import BrokerError, ConfigError, ErrorCode, InvalidTopicError, UsageError
 from aioprod.group import GroupMetadata, Member, MemberConfig
+from aioprod.group.assignors import RangeAssignor
 from aioprod.testing import FakeCluster
 from aioprod.types import ConsumedRecord, OffsetAndMetadata, TopicPartition
 from tests.support.sessions import FAST, tasks_beside
@@ -231,9 +232,10 @@ async def test_what_was_read_is_committed_when_it_is_given_up() -> None:
 
         first, second = new_member(brokers, on_revoked=on_revoked), new_member(brokers)
         members.append(first)
+        others: list[ConsumedRecord] = []
         async with first:
             await take(first, 20)
-            async with second, reading(second, others := []):
+            async with second, reading(second, others):
                 async with reading(first):
                     async with asyncio.timeout(PATIENCE_S):
                         while len(second.assignment) != 1:
@@ -298,18 +300,18 @@ async def test_work_that_came_to_nothing_is_read_again() -> None:
 
 async def test_a_static_member_comes_back_to_what_it_had() -> None:
     one, two = Told(), Told()
-    async with cluster(partitions=2) as brokers:
-        async with new_member(brokers, **one.callbacks) as first, reading(first):
-            await assigned(first, P0, P1)
-            for _ in range(2):
-                second = new_member(brokers, group_instance_id="two", **two.callbacks)
-                async with second, reading(second):
-                    async with asyncio.timeout(PATIENCE_S):
-                        while len(second.assignment) != 1 or len(first.assignment) != 1:
-                            await asyncio.sleep(0.005)
-                    generation = second.group_metadata.generation_id
-            assert first.group_metadata.generation_id == generation
-            assert len([call for call in one.calls if call[0] == "revoked"]) == 1
+    async with cluster(partitions=2) as brokers, new_member(brokers, **one.callbacks) as first, reading(first):
+        await assigned(first, P0, P1)
+        generation = -1
+        for _ in range(2):
+            second = new_member(brokers, group_instance_id="two", **two.callbacks)
+            async with second, reading(second):
+                async with asyncio.timeout(PATIENCE_S):
+                    while len(second.assignment) != 1 or len(first.assignment) != 1:
+                        await asyncio.sleep(0.005)
+                generation = second.group_metadata.generation_id
+        assert first.group_metadata.generation_id == generation
+        assert len([call for call in one.calls if call[0] == "revoked"]) == 1
 
 
 async def test_a_static_member_is_fenced_by_its_successor() -> None:
@@ -332,29 +334,33 @@ async def test_a_static_member_is_fenced_by_its_successor() -> None:
 
 async def test_a_user_who_stays_away_loses_the_partitions() -> None:
     told = Told()
-    async with cluster(partitions=1, records=4) as brokers:
-        async with new_member(brokers, max_poll_interval_ms=300, **told.callbacks) as member:
-            await take(member, 1)
-            async with asyncio.timeout(PATIENCE_S):
-                while member.group_metadata.generation_id >= 0:
-                    await asyncio.sleep(0.01)
-            assert [what for what, _ in told.calls] == ["assigned"]
-            with pytest.raises(BrokerError, match="this is no member of group 'g'"):
-                await member.commit()
-            assert [one.offset for one in await take(member, 2)] == [0, 1]
-            assert told.calls[1:] == [("lost", frozenset({P0})), ("assigned", frozenset({P0}))]
+    async with (
+        cluster(partitions=1, records=4) as brokers,
+        new_member(brokers, max_poll_interval_ms=300, **told.callbacks) as member,
+    ):
+        await take(member, 1)
+        async with asyncio.timeout(PATIENCE_S):
+            while member.group_metadata.generation_id >= 0:
+                await asyncio.sleep(0.01)
+        assert [what for what, _ in told.calls] == ["assigned"]
+        with pytest.raises(BrokerError, match="this is no member of group 'g'"):
+            await member.commit()
+        assert [one.offset for one in await take(member, 2)] == [0, 1]
+        assert told.calls[1:] == [("lost", frozenset({P0})), ("assigned", frozenset({P0}))]
 
 
 async def test_who_has_no_callback_for_what_is_lost_is_told_of_it_as_revoked() -> None:
     told = Told()
-    async with cluster(partitions=1, records=4) as brokers:
-        async with new_member(brokers, max_poll_interval_ms=300, on_revoked=told.note("revoked")) as member:
-            await take(member, 1)
-            async with asyncio.timeout(PATIENCE_S):
-                while member.group_metadata.generation_id >= 0:
-                    await asyncio.sleep(0.01)
-            await take(member, 1)
-            assert told.calls == [("revoked", frozenset({P0}))]
+    async with (
+        cluster(partitions=1, records=4) as brokers,
+        new_member(brokers, max_poll_interval_ms=300, on_revoked=told.note("revoked")) as member,
+    ):
+        await take(member, 1)
+        async with asyncio.timeout(PATIENCE_S):
+            while member.group_metadata.generation_id >= 0:
+                await asyncio.sleep(0.01)
+        await take(member, 1)
+        assert told.calls == [("revoked", frozenset({P0}))]
 
 
 async def test_a_group_that_is_full_refuses() -> None:
@@ -369,20 +375,18 @@ async def test_a_group_that_is_full_refuses() -> None:
 
 async def test_without_a_reset_there_has_to_be_an_offset() -> None:
     told = Told()
-    async with cluster(records=1) as brokers:
-        async with new_member(brokers, auto_offset_reset="none", **told.callbacks) as member:
-            with pytest.raises(BrokerError, match="has committed nothing"):
-                await take(member, 1)
+    async with cluster(records=1) as brokers, new_member(brokers, auto_offset_reset="none", **told.callbacks) as member:
+        with pytest.raises(BrokerError, match="has committed nothing"):
+            await take(member, 1)
     assert told.calls == []
 
 
 async def test_new_partitions_are_noticed() -> None:
-    async with cluster(partitions=1) as brokers:
-        async with new_member(brokers, metadata_max_age_ms=50) as member, reading(member):
-            await assigned(member, P0)
-            topic = brokers.topics["t"]
-            topic.partitions.append(replace(topic.partitions[0], log=[]))
-            await assigned(member, P0, P1)
+    async with cluster(partitions=1) as brokers, new_member(brokers, metadata_max_age_ms=50) as member, reading(member):
+        await assigned(member, P0)
+        topic = brokers.topics["t"]
+        topic.partitions.append(replace(topic.partitions[0], log=[]))
+        await assigned(member, P0, P1)
 
 
 async def test_a_topic_may_come_later() -> None:
@@ -470,8 +474,6 @@ def test_topics_have_legal_names() -> None:
 
 
 def test_assignors_are_names_classes_or_objects() -> None:
-    from aioprod.group.assignors import RangeAssignor
-
     java = "org.apache.kafka.clients.consumer.StickyAssignor"
     Member(
         "localhost:9092",

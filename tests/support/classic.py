@@ -51,21 +51,27 @@ class Driver:
         self.told: list[Step] = []
         self.member = ClassicMembership("g", frozenset({"t"}), assignors, config, lambda failures: 0.1, self.now)
 
-    @property
     def state(self) -> State:
         """Where it stands."""
         return self.member.state
 
-    @property
     def step(self) -> Step:
         """What it wants done; twice asked is the same."""
         step = self.member.step(self.now)
         assert self.member.step(self.now) == step
         return step
 
+    def is_rebalancing(self) -> bool:
+        """Whether nothing can be committed."""
+        return self.member.is_rebalancing
+
+    def goes_on(self) -> None:
+        """Let it do what is to be done without anybody's help."""
+        self.step()
+
     def asks(self, kind: type[Any]) -> Any:
         """The request of that kind that it wants sent now."""
-        step = self.step
+        step = self.step()
         assert isinstance(step, Ask), step
         request = step.request.build(5) if isinstance(step.request, ByVersion) else step.request
         assert isinstance(request, kind)
@@ -73,7 +79,7 @@ class Driver:
 
     def gives_up(self) -> tuple[TopicPartition, ...]:
         """Let it give up what it wants to."""
-        step = self.step
+        step = self.step()
         assert isinstance(step, GiveUp), step
         self.told.append(step)
         self.member.gave_up(self.now)
@@ -81,7 +87,7 @@ class Driver:
 
     def takes(self) -> tuple[TopicPartition, ...]:
         """Let it take what it wants to."""
-        step = self.step
+        step = self.step()
         assert isinstance(step, Take), step
         self.told.append(step)
         self.member.took(self.now)
@@ -95,7 +101,7 @@ class Driver:
     def join_answered(self, code: int = 0, **fields: Any) -> None:
         """The answer to JoinGroup; as a follower of "boss", if nothing else is said."""
         self.asks(JoinGroupRequest)
-        given = {
+        given: dict[str, Any] = {
             "generation_id": 1,
             "protocol_name": "cooperative-sticky",
             "leader": "boss",
@@ -116,7 +122,7 @@ class Driver:
 
     def divides(self, **counts: int) -> dict[str, tuple[TopicPartition, ...]]:
         """Topics have so many partitions: what it assigns to whom."""
-        assert isinstance(self.step, Describe)
+        assert isinstance(self.step(), Describe)
         self.member.described({topic: infos(count, topic) for topic, count in counts.items()}, self.now)
         request = self.asks(SyncGroupRequest)
         return {row.member_id: decode_assignment(row.assignment) for row in request.assignments}
@@ -149,8 +155,8 @@ class Driver:
             self.is_told_its_id()
         self.join_answered(**fields)
         self.sync_answered(share)
-        if isinstance(self.step, GiveUp):
+        if isinstance(self.step(), GiveUp):
             self.gives_up()
         self.takes()
-        if isinstance(self.step, Wait):
-            assert self.state is State.STABLE
+        if isinstance(self.step(), Wait):
+            assert self.state() is State.STABLE
