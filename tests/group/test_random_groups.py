@@ -75,8 +75,17 @@ class Reading:
             session._random = Random(play.random.random())
         self.task = loop.create_task(self._read())
 
+    @property
+    def is_known(self) -> bool:
+        """Whether the coordinator and the member both think that it is one."""
+        joined = self.play.cluster.state.groups["g"].joined
+        return joined is not None and self.member.group_metadata.member_id in joined.members
+
     def _assigned(self, partitions: Iterable[TopicPartition]) -> None:
         self.held.update(partitions)
+        for other in self.play.readings:
+            shared = self.held & other.held if other is not self and other.is_known else None
+            assert not shared, f"{other.name} still has {shared}, which {self.name} was given"
 
     def _given_up(self, partitions: Iterable[TopicPartition]) -> None:
         assert self.held.issuperset(partitions), (self.name, self.held, partitions)
