@@ -11,7 +11,7 @@ INTERPRETED := producer.py roundtrip.py
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help compiled demo demo-spark test test-unit simulate-short test-integration transactions lint bench bench-assignors bench-spark spark-faults fuzz simulate mutations chaos spark-load-killed clean
+.PHONY: help compiled demo demo-spark test test-unit simulate-short test-integration transactions lint bench bench-assignors bench-spark spark-faults fuzz simulate mutations chaos groups spark-load-killed clean
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,14 +27,18 @@ demo-spark: $(READY) $(COMPILED) ## Python's standard library through Spark into
 
 test: test-unit simulate-short test-integration ## all tests; AIOPROD_KAFKA=auto|docker|local|host:port chooses the brokers
 
+# Two runs side by side, of which one waits while the other works: what the first, in the background, has printed
+# follows at the end. Fails when either does.
+beside = log=$$(mktemp); $(1) > $$log 2>&1 & $(2); second=$$?; wait $$!; first=$$?; cat $$log; rm $$log; exit $$((first || second))
+
 # Coverage is measured where every line is Python. pytest-cov would start too late: aioprod's own pytest plugin has
 # imported aioprod by then.
-test-unit: $(READY) $(COMPILED) ## the tests that need no Kafka, compiled and then interpreted, with coverage
-ifdef COMPILED
-	@if $(BIN)/python -c 'import aioprod, sys; sys.exit(not aioprod.COMPILED)'; then set -x; $(BIN)/pytest tests; \
-	else echo "No compiled modules here: only the interpreted ones are tested."; fi
-endif
-	AIOPROD_NO_EXT=1 $(BIN)/coverage run -m pytest tests
+INTERPRETED_UNITS := AIOPROD_NO_EXT=1 $(BIN)/coverage run -m pytest tests
+
+test-unit: $(READY) $(COMPILED) ## the tests that need no Kafka, compiled and interpreted, with coverage
+	@if $(BIN)/python -c 'import aioprod, sys; sys.exit(not aioprod.COMPILED)'; then set -x; \
+	$(call beside,$(BIN)/pytest tests,$(INTERPRETED_UNITS)); \
+	else echo "No compiled modules here: only the interpreted ones are tested."; $(INTERPRETED_UNITS); fi
 	$(BIN)/coverage report --fail-under=90
 
 simulate-short: $(READY) $(COMPILED) ## 1,000 seeds of `make simulate`
@@ -42,7 +46,7 @@ simulate-short: $(READY) $(COMPILED) ## 1,000 seeds of `make simulate`
 
 # The first test to ask for Kafka may have to wait until it is fetched: hence the time limit.
 test-integration: $(READY) $(COMPILED) ## the tests against real brokers, some interpreted too; those that this machine can't run are named
-	$(BIN)/pytest integration --timeout=600
+	@set -x; $(call beside,$(BIN)/pytest integration/spark --timeout=600,$(BIN)/pytest integration --ignore=integration/spark --timeout=600)
 ifdef COMPILED
 	AIOPROD_NO_EXT=1 $(BIN)/pytest $(addprefix integration/test_,$(INTERPRETED)) --timeout=600
 endif
@@ -84,11 +88,15 @@ mutations: $(READY) ## break the producer on purpose, in 26 ways: which seed not
 	@AIOPROD_NO_EXT=1 $(BIN)/python -m simulation.mutations --seeds $(or $(SEEDS),2000)
 
 CHAOS = $(foreach word,MINUTES MODE KAFKA CLIENT FAULTS SEED FOLDER,$(if $($(word)),--$(call lower,$(word)) '$($(word))'))
+GROUPS = $(foreach word,EVENTS STRATEGY KINDS KAFKA SEED FOLDER,$(if $($(word)),--$(call lower,$(word)) '$($(word))'))
 lower = $(shell echo $(1) | tr A-Z a-z)
 
 # A run is as long as MINUTES says, and as it takes to let each fault happen once.
 chaos: $(READY) $(COMPILED) ## three real brokers under faults: MINUTES=3 MODE=normal|hard|frozen KAFKA=4.3|3.9.1 CLIENT=aioprod|aiokafka|confluent WRITE=1
 	@$(BIN)/python -m integration.chaos $(CHAOS) $(if $(WRITE),--write)
+
+groups: $(READY) $(COMPILED) ## one group of aioprod, Java and confluent-kafka, members join, leave and crash: EVENTS=50 STRATEGY=range|... KAFKA=4.3.0 SEED=1 WRITE=1
+	@$(BIN)/python -m integration.group $(GROUPS) $(if $(WRITE),--write)
 
 clean: ## remove what these targets made here; fetched jars stay in the user's cache folder
 	rm -rf .venv build dist *.egg-info .coverage .fuzz .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

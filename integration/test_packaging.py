@@ -115,6 +115,8 @@ def test_what_is_installed_in_an_empty_environment_sends_a_record(
     assert said.split() == ["True", "0"]
     said = succeed(python, "-c", SEND, kafka_cluster.bootstrap_servers, kafka_topic, cwd=tmp_path, AIOPROD_NO_EXT="1")
     assert said.split() == ["False", "1"]
+    said = succeed(python.with_name("aioprod"), "partition", "table 7", "--partitions", "1", cwd=tmp_path)
+    assert said.split("\n") == ["partition  key", "        0  table 7", ""]
 
 
 def test_without_a_compiler_the_build_fails_where_compiled_modules_are_required(tree: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from argparse import ArgumentParser
@@ -34,6 +35,9 @@ def run(program: str, about: str, commands: Mapping[str, Command], arguments: Se
 
     An AioprodError is one or two lines on stderr. Who stops reading what a command writes ends it without a word.
     """
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A terminal or file that can't hold a sign, say of a key, gets it escaped.
+        sys.stdout.reconfigure(errors="backslashreplace")
     usage = f"usage: {program} {{{','.join(commands)}}} ..."
     name = program.removeprefix("python -m ")
     if not arguments or arguments[0] in ("-h", "--help"):

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from importlib.util import find_spec
 from typing import TextIO
 
-from aioprod.console.tables import Part, Table, gap, shown, text_of
+from aioprod.console.tables import Part, Table, cell, gap, text_of
 
 __all__ = ["show"]
 
@@ -23,20 +23,26 @@ def show(parts: Iterable[Part], stream: TextIO) -> None:
     from rich.text import Text
 
     console = Console(file=stream, highlight=False)
-    for part in parts:
-        console.print(Text(part) if isinstance(part, str) else _drawn(part))
+    for index, part in enumerate(parts):
+        if index:
+            console.print()
+        if isinstance(part, str):
+            console.print(Text(part))
+        else:
+            console.print(Text.assemble((f"{part.heading}.", "bold"), f" {part.says}"))
+            console.print(_drawn(part))
 
 
 def _drawn(table: Table) -> object:
-    from rich.box import SIMPLE
+    from rich.box import SIMPLE_HEAD
     from rich.table import Table as RichTable
     from rich.text import Text
 
-    drawn = RichTable(title=Text(table.heading), caption=Text(table.says), box=SIMPLE, title_justify="left")
+    drawn = RichTable(box=SIMPLE_HEAD, show_edge=False)
     for name, is_number in zip(table.headers, table.is_number, strict=True):
         drawn.add_column(Text(name), justify="right" if is_number else "left")
     for at, row in enumerate(table.rows):
         if table.left_out and at == gap(table):
             drawn.add_row(f"... {table.left_out:,} more")
-        drawn.add_row(*(Text(shown(value)) for value in row))
+        drawn.add_row(*(Text(cell(value)) for value in row))
     return drawn

@@ -13,40 +13,30 @@ from typing import Any, Final
 from aioprod.cluster.model import PartitionInfo
 from aioprod.errors import AioprodError, ErrorCode, ProtocolError, UsageError
 from aioprod.group.assignors import Assignor, Subscription
-from aioprod.group.blobs import decode_assignment, decode_subscription, encode_assignment, encode_subscription
+from aioprod.group.blobs import decode_assignment, decode_subscription
+from aioprod.group.classic_requests import PROTOCOL_TYPE, farewell, heartbeat_request, join_request, sync_request
 from aioprod.group.classic_states import TRANSITIONS, Event, Meaning, State, Subject, meaning_of
-from aioprod.group.dividing import divided, is_cooperative, user_data_of
+from aioprod.group.dividing import divided, is_cooperative
 from aioprod.group.refusals import group_refusal, may_pass
 from aioprod.group.settings import MemberConfig
 from aioprod.group.steps import Ask, Describe, Failed, GiveUp, GroupMetadata, Left, Step, Take, Wait
-from aioprod.messages import (
-    HeartbeatRequest,
-    HeartbeatResponse,
-    JoinGroupRequest,
-    JoinGroupResponse,
-    LeaveGroupRequest,
-    SyncGroupRequest,
-    SyncGroupResponse,
-)
-from aioprod.messages.join_group import JoinGroupRequestProtocol
-from aioprod.messages.leave_group import MemberIdentity
+from aioprod.messages import HeartbeatResponse, JoinGroupResponse, SyncGroupResponse
 from aioprod.messages.negotiation import ByVersion
-from aioprod.messages.sync_group import SyncGroupRequestAssignment
 from aioprod.types import TopicPartition
 from aioprod.wire.schema import Request, Response
 
-__all__ = ["PROTOCOL_TYPE", "ClassicMembership"]
+__all__ = ["ClassicMembership"]
 
-PROTOCOL_TYPE: Final = "consumer"
-_FIRST_WITH_MANY_LEAVING: Final = 3
 _JOIN_GRACE_S: Final = 5.0
 """How much longer than the others may take to join the answer may take, as in Java."""
 
-_BEATS: Final = frozenset({State.PREPARING, State.DIVIDING, State.REVOKING, State.TAKING, State.STABLE, State.QUITTING})
-"""Where heartbeats are due: whoever waits for the answer to JoinGroup or SyncGroup is known to be alive."""
+_SILENT: Final = frozenset({State.JOINING, State.SYNCING, State.PARTING, State.LEFT})
+"""Where no heartbeats are due: whoever waits for the answer to JoinGroup or SyncGroup is known to be alive."""
 
-_GIVES_UP: Final = frozenset({State.PREPARING, State.REVOKING, State.QUITTING})
+_GIVES_UP: Final = frozenset({State.PREPARING, State.YIELDING, State.REVOKING, State.QUITTING})
+_GOES: Final = frozenset({State.QUITTING, State.PARTING, State.LEFT})
 _UNSETTLED: Final = frozenset({State.JOINING, State.DIVIDING, State.SYNCING})
+_HAS_JOINED: Final = _UNSETTLED | {State.YIELDING}
 
 
 class ClassicMembership:
@@ -77,6 +67,7 @@ class ClassicMembership:
         # What is under way in the main lane.
         self._ask: Ask | None = None
         self._giving: tuple[TopicPartition, ...] = ()
+        self._held: frozenset[TopicPartition] = frozenset()
         self._share: tuple[TopicPartition, ...] | None = None
         self._share_generation = -1
         self._joined_topics: frozenset[str] = frozenset()
@@ -84,6 +75,7 @@ class ClassicMembership:
         self._failures = 0
         # As the leader.
         self._members: dict[str, Subscription] = {}
+        self._assignment: Mapping[str, Sequence[TopicPartition]] = {}
         self._skips_assignment = False
         self._counts: dict[str, int] | None = None
         # What is to come.
@@ -117,6 +109,8 @@ class ClassicMembership:
             return self._giving_up(now)
         if self.state is State.JOINING:
             return self._joining(now)
+        if self.state is State.SYNCING:
+            return self._syncing()
         if self.state is State.DIVIDING:
             return Describe(frozenset(topic for one in self._members.values() for topic in one.topics))
         if self.state is State.TAKING:
@@ -129,12 +123,12 @@ class ClassicMembership:
 
     def _giving_up(self, now: float) -> Step:
         self._giving = self._to_give_up()
-        # A barrier before it joins: only between two records, and only while the user is at hand.
+        # It joins between two records only, and only while its user is at hand.
         if self._giving or (self.state is State.PREPARING and now < self._away_at):
             return GiveUp(self._giving, self._is_lost)
         if self.state is State.PREPARING:
             return Wait(math.inf)
-        self._gone_on()
+        self._go_on()
         return self.step(now)
 
     def _to_give_up(self) -> tuple[TopicPartition, ...]:
@@ -150,10 +144,11 @@ class ClassicMembership:
     def gave_up(self, now: float) -> None:
         """What was last asked to be given up is."""
         self.owned -= frozenset(self._giving)
-        if self.state in _GIVES_UP and not self._to_give_up():
-            self._gone_on()
+        is_away = self.state is State.PREPARING and now >= self._away_at
+        if self.state in _GIVES_UP and not self._to_give_up() and not is_away:
+            self._go_on()
 
-    def _gone_on(self) -> None:
+    def _go_on(self) -> None:
         self._is_lost = False
         self._move(Event.GAVE_UP)
         if self.state is State.JOINING:
@@ -179,34 +174,23 @@ class ClassicMembership:
         if now < self._retry_at:
             return Wait(self._retry_at)
         if self._ask is None:
-            self._ask = Ask(self._join_request(), self._join_timeout_s)
+            last = (self._share, self._share_generation)
+            request = join_request(
+                self.metadata, self._config, self._assignors.values(), self._joined_topics, self.owned, last
+            )
+            self._ask = Ask(request, self._join_timeout_s)
+        return self._ask
+
+    def _syncing(self) -> Step:
+        if self._ask is None:
+            request = sync_request(self.metadata, self._chosen.name, self._assignment)
+            self._ask = Ask(request, self._join_timeout_s)
         return self._ask
 
     @property
     def _join_timeout_s(self) -> float:
         config = self._config
         return max(config.max_poll_interval_ms / 1000 + _JOIN_GRACE_S, config.request_timeout_ms / 1000)
-
-    def _join_request(self) -> JoinGroupRequest:
-        protocols = []
-        for name, assignor in self._assignors.items():
-            subscription = Subscription(
-                tuple(self._joined_topics),
-                owned=tuple(self.owned),
-                generation=self._generation,
-                rack=self._config.client_rack or None,
-                user_data=user_data_of(assignor, self._share, self._share_generation),
-            )
-            protocols.append(JoinGroupRequestProtocol(name=name, metadata=encode_subscription(subscription)))
-        return JoinGroupRequest(
-            group_id=self._group_id,
-            session_timeout_ms=self._config.session_timeout_ms,
-            rebalance_timeout_ms=self._config.max_poll_interval_ms,
-            member_id=self._member_id,
-            group_instance_id=self._config.group_instance_id,
-            protocol_type=PROTOCOL_TYPE,
-            protocols=tuple(protocols),
-        )
 
     def answered(self, response: Response, now: float) -> None:
         """The answer to JoinGroup, SyncGroup or LeaveGroup."""
@@ -250,7 +234,12 @@ class ClassicMembership:
             self._chosen = self._assignors[answer.protocol_name]
             self._heartbeat_at = now + self._config.heartbeat_interval_ms / 1000
             self._counts = None
-            self._lead(answer) if answer.leader == answer.member_id else self._follow({})
+            self._assignment = {}
+            self._held = self.owned
+            if answer.leader == answer.member_id:
+                self._lead(answer)
+            else:
+                self._move(Event.FOLLOWS if is_cooperative(self._chosen) or not self.owned else Event.YIELDS)
 
     def _lead(self, answer: JoinGroupResponse) -> None:
         try:
@@ -278,24 +267,8 @@ class ClassicMembership:
             return
         wanted = {topic for one in members.values() for topic in one.topics}
         self._counts = {topic: len(topics.get(topic, ())) for topic in wanted}
-        self._follow(assignment)
-
-    def _follow(self, assignment: Mapping[str, Sequence[TopicPartition]]) -> None:
-        """Ask for the own share, and hand out those of all as the leader."""
-        request = SyncGroupRequest(
-            group_id=self._group_id,
-            generation_id=self._generation,
-            member_id=self._member_id,
-            group_instance_id=self._config.group_instance_id,
-            protocol_type=PROTOCOL_TYPE,
-            protocol_name=self._chosen.name,
-            assignments=tuple(
-                SyncGroupRequestAssignment(member_id=member, assignment=encode_assignment(partitions))
-                for member, partitions in assignment.items()
-            ),
-        )
-        self._ask = Ask(request, self._join_timeout_s)
-        self._move(Event.FOLLOWS if self.state is State.JOINING else Event.DIVIDED)
+        self._assignment = assignment
+        self._move(Event.DIVIDED)
 
     def _sync_answered(self, answer: SyncGroupResponse, now: float) -> None:
         code = ErrorCode.of(answer.error_code)
@@ -314,7 +287,7 @@ class ClassicMembership:
                 return
             self._share_generation = self._generation
             # What was held and is not in the share may be another one's as soon as it is free: join for that again.
-            self._rejoins = bool(self.owned.difference(self._share))
+            self._rejoins = bool(self._held.difference(self._share))
             self._heartbeat_at = now + self._config.heartbeat_interval_ms / 1000
             self._move(Event.SHARED)
 
@@ -323,24 +296,19 @@ class ClassicMembership:
     @property
     def heartbeat_at(self) -> float:
         """When the next heartbeat is due, or when the user has been away for too long."""
-        if self._generation < 0 or self._error is not None or self.state not in _BEATS:
+        if self._generation < 0 or self._error is not None or self.state in _SILENT:
             return math.inf
         return self._heartbeat_at if self.state is State.QUITTING else min(self._heartbeat_at, self._away_at)
 
     def heartbeat(self, now: float) -> Request[Any] | ByVersion[Any] | None:
         """A heartbeat, or good-bye if the user has been away for too long; a static member goes without a word."""
         if now >= self._away_at and self.state is not State.QUITTING:
-            farewell = self._farewell("max.poll.interval.ms has passed between two records.")
+            said = farewell(self.metadata, "max.poll.interval.ms has passed between two records.")
             self._lose(keeps_id=False)
-            return farewell
+            return said
         self._heartbeat_at = now + self._config.heartbeat_interval_ms / 1000
         self._beating_as = self.metadata
-        return HeartbeatRequest(
-            group_id=self._group_id,
-            generation_id=self._generation,
-            member_id=self._member_id,
-            group_instance_id=self._config.group_instance_id,
-        )
+        return heartbeat_request(self.metadata)
 
     def heartbeat_answered(self, response: Response, now: float) -> None:
         """Nothing new, or the group divides its partitions anew, or it has gone on without this member."""
@@ -350,7 +318,7 @@ class ClassicMembership:
         meaning = meaning_of(Subject.HEARTBEAT, code)
         if meaning is Meaning.REJOIN:
             # While it joins it is told of a rebalance that it takes part in.
-            self._rejoins |= self.state not in _UNSETTLED
+            self._rejoins |= self.state not in _HAS_JOINED
         elif meaning is Meaning.AGAIN:
             self._heartbeat_at = now + self._backoff(0)
         elif meaning is not Meaning.DONE:
@@ -384,21 +352,9 @@ class ClassicMembership:
 
     def _parting(self) -> bool:
         """Whether there is somebody to tell."""
-        if self._ask is None and (request := self._farewell("The member is closed.")) is not None:
+        if self._ask is None and (request := farewell(self.metadata, "The member is closed.")) is not None:
             self._ask = Ask(request, self._config.request_timeout_ms / 1000)
         return self._ask is not None
-
-    def _farewell(self, reason: str) -> ByVersion[Any] | None:
-        if not self._member_id or self._config.group_instance_id is not None:
-            return None
-        group_id, member_id = self._group_id, self._member_id
-
-        def build(version: int) -> LeaveGroupRequest:
-            if version < _FIRST_WITH_MANY_LEAVING:
-                return LeaveGroupRequest(group_id=group_id, member_id=member_id)
-            return LeaveGroupRequest(group_id=group_id, members=(MemberIdentity(member_id=member_id, reason=reason),))
-
-        return ByVersion(LeaveGroupRequest, build)
 
     def _refused(self, subject: Subject, code: ErrorCode | int, meaning: Meaning) -> None:
         if meaning is Meaning.FATAL:
@@ -417,8 +373,10 @@ class ClassicMembership:
         self._move(Event.LOST)
 
     def _break(self, error: AioprodError) -> None:
+        if self.state in _GOES:
+            return
         self._ask = None
-        self._error = self._error or error
+        self._error = error
         self._is_lost = True
         self._move(Event.BROKEN)
 

@@ -19,6 +19,7 @@ class State(Enum):
 
     PREPARING = "it gives up what it must not hold while it joins, and waits for the user to be at hand"
     JOINING = "it has asked to join, and waits for all others to do so"
+    YIELDING = "it gives up everything, as the assignor that the group has chosen gives it to others at once"
     DIVIDING = "it leads the group, and finds out which partitions there are"
     SYNCING = "it waits for its share"
     REVOKING = "it gives up what is not its own any more"
@@ -35,6 +36,7 @@ class Event(Enum):
     GAVE_UP = "given up"
     LEADS = "joined as the leader"
     FOLLOWS = "joined"
+    YIELDS = "joined, holding what may be another one's"
     DIVIDED = "divided"
     SHARED = "has its share"
     TOOK = "taken"
@@ -48,12 +50,14 @@ class Event(Enum):
 S = State
 E = Event
 
-_GOES_ON: Final = (S.PREPARING, S.JOINING, S.DIVIDING, S.SYNCING, S.REVOKING, S.TAKING, S.STABLE)
+_GOES_ON: Final = (S.PREPARING, S.JOINING, S.YIELDING, S.DIVIDING, S.SYNCING, S.REVOKING, S.TAKING, S.STABLE)
 
 TRANSITIONS: Final[dict[tuple[State, Event], State]] = {
     (S.PREPARING, E.GAVE_UP): S.JOINING,
     (S.JOINING, E.LEADS): S.DIVIDING,
     (S.JOINING, E.FOLLOWS): S.SYNCING,
+    (S.JOINING, E.YIELDS): S.YIELDING,
+    (S.YIELDING, E.GAVE_UP): S.SYNCING,
     (S.DIVIDING, E.DIVIDED): S.SYNCING,
     (S.SYNCING, E.SHARED): S.REVOKING,
     (S.SYNCING, E.REJOIN): S.PREPARING,
@@ -64,9 +68,8 @@ TRANSITIONS: Final[dict[tuple[State, Event], State]] = {
     (S.PARTING, E.GONE): S.LEFT,
     **{(state, E.LOST): S.PREPARING for state in _GOES_ON},
     **{(state, event): S.QUITTING for state in _GOES_ON for event in (E.QUIT, E.BROKEN)},
-    # Whoever is about to go has nothing to lose any more.
-    **{(state, event): state for state in (S.QUITTING, S.PARTING) for event in (E.LOST, E.BROKEN, E.QUIT)},
-    (S.LEFT, E.QUIT): S.LEFT,
+    # Whoever goes has nothing to lose any more.
+    **{(state, event): state for state in (S.QUITTING, S.PARTING, S.LEFT) for event in (E.LOST, E.QUIT)},
 }
 """Where each event leads; one that is not here can't happen in that state, and is a bug."""
 

@@ -64,8 +64,7 @@ class Fetcher:
         self._leaders: LeaderRequests[Position, FetchResponse] = LeaderRequests(
             session, self._positions.values(), self._request, purpose="read", patient=True
         )
-        self._answering: asyncio.Task[tuple[Sequence[Position], FetchResponse] | None] | None = None
-        self._interruption: BaseException | None = None
+        self._is_interrupted = False
         self._looking: asyncio.Task[None] | None = None
         self._trouble: AioprodError | None = None
         self._batches: Iterator[FetchedBatch] = iter(())
@@ -76,10 +75,9 @@ class Fetcher:
     async def close(self) -> None:
         """Drop everything, and give up the requests on their way."""
         self.drop([*self._positions, *self._lookups])
-        for task in (self._looking, self._answering):
-            if task is not None:
-                task.cancel()
-                await asyncio.wait([task])
+        if self._looking is not None:
+            self._looking.cancel()
+            await asyncio.wait([self._looking])
         await self._leaders.close()
         self._deserializers.close()
 
@@ -115,25 +113,28 @@ class Fetcher:
 
     # --- reading it
 
-    def interrupt(self, error: BaseException) -> None:
-        """Have the call of `next` that waits, or the next one, raise `error`; the call after that goes on."""
-        self._interruption = error
+    def interrupt(self) -> None:
+        """Have the call of `next` that waits, or else the next one, give None."""
+        self._is_interrupted = True
         self._session.notify()
 
-    async def next(self) -> ConsumedRecord:
-        """The next record of any partition; waits until there is one. A call that is cancelled loses nothing.
+    async def next(self) -> ConsumedRecord | None:
+        """The next record of any partition; waits until there is one, or for `interrupt`: None then.
+
+        A call that is cancelled loses nothing.
 
         Raises AuthorizationError, CorruptRecordError, SerializationError, BrokerError (OFFSET_OUT_OF_RANGE if
         `auto_offset_reset` is "none"), and UsageError when the session is closed. It may be called again: then it goes
         on where it was, and tries again what failed.
         """
         while True:
-            if self._interruption is not None:
-                error, self._interruption = self._interruption, None
-                raise error
+            if self._is_interrupted:
+                self._is_interrupted = False
+                return None
             if self._session.clock() >= self._slice_end:
-                await asyncio.sleep(0)
+                # Noted first: who never waits for longer than a turn gets on, too.
                 self._slice_end = self._session.clock() + SLICE_S
+                await asyncio.sleep(0)
             opened = self._open
             if opened is None or opened.records is None:
                 await self._unpack(opened)
@@ -145,7 +146,7 @@ class Fetcher:
             if not self._deserializers.is_plain:
                 opened.record = record
                 record = await self._deserializers.applied(record)
-                if self._open is not opened:
+                if self._open is not opened or self._is_interrupted:
                     continue
                 opened.record = None
             opened.offset = record.offset + 1
@@ -173,8 +174,8 @@ class Fetcher:
             opened.unpacking = asyncio.get_running_loop().create_task(unpacked(fetched))
             opened.unpacking.add_done_callback(_looked_at)
         assert opened.unpacking is not None
-        await asyncio.wait([opened.unpacking])
-        if self._open is not opened:
+        await self._session.change(math.inf, [opened.unpacking])
+        if self._open is not opened or not opened.unpacking.done():
             return
         try:
             opened.records = opened.unpacking.result().consumed()
@@ -188,16 +189,7 @@ class Fetcher:
             trouble, self._trouble = self._trouble, None
             raise trouble
         self._follow_topics()
-        # In a task that outlives this call, if need be: an answer that has come must not be lost.
-        if self._answering is None:
-            self._answering = asyncio.get_running_loop().create_task(self._leaders.next())
-        await self._session.change(math.inf, [self._answering])
-        if not self._answering.done():
-            return
-        task, self._answering = self._answering, None
-        answered = task.result()
-        if answered is None:
-            await self._session.change(math.inf)
+        if (answered := await self._leaders.round()) is None:
             return
         asked, answer = answered
         lost = out_of_range(asked, answer)

@@ -21,6 +21,7 @@ class Gate:
         self.is_waiting = False
         self._interrupt = interrupt
         self._is_open = False
+        self._is_held = False
         self._wanted = 0
         self._group: asyncio.Task[None] | None = None
         self._user_came = asyncio.Event()
@@ -28,8 +29,8 @@ class Gate:
 
     @property
     def is_taken(self) -> bool:
-        """Whether the group acts, or waits for the user to be done."""
-        return self._wanted > 0
+        """Whether the group acts, waits for the user to be done, or does not know yet whether it has to."""
+        return (self._is_held or self._wanted > 0) and not self._is_open
 
     @property
     def is_inside(self) -> bool:
@@ -37,9 +38,16 @@ class Gate:
         return self._group is not None and asyncio.current_task() is self._group
 
     def open(self) -> None:
-        """Wait for the user no longer: the member is closed."""
+        """Nobody waits for the other any longer: the member is at its end."""
         self._is_open = True
         self._user_came.set()
+        self._group_went.set()
+
+    def hold(self, is_held: bool) -> None:
+        """Something has happened: no record is given out before it is known what the group makes of it."""
+        self._is_held = is_held
+        if not is_held:
+            self._group_went.set()
 
     def came(self) -> None:
         """The user is done with the record."""
@@ -49,7 +57,7 @@ class Gate:
 
     async def free(self) -> None:
         """Wait until the group has acted."""
-        while self._wanted:
+        while self.is_taken:
             self._group_went.clear()
             await self._group_went.wait()
 

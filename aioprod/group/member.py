@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import uuid
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
@@ -13,6 +14,7 @@ from aioprod.config import instantiate
 from aioprod.errors import AioprodError, BrokerError, ConfigError, ErrorCode, RequestTimedOutError, UsageError
 from aioprod.group.assignors import Assignor
 from aioprod.group.classic import ClassicMembership
+from aioprod.group.consumer import ConsumerMembership
 from aioprod.group.fetcher import Fetcher
 from aioprod.group.gate import Gate
 from aioprod.group.holding import Callback, Callbacks, Holding
@@ -28,10 +30,6 @@ __all__ = ["Member"]
 
 _POLL_NOTED_S: Final = 0.1
 """How often a user who takes one record after the other is noted to be at hand: a clock costs less than a turn."""
-
-
-class _InterruptedError(Exception):
-    """Look again before you wait for a record."""
 
 
 class Member:
@@ -117,9 +115,18 @@ class Member:
         self._task = asyncio.create_task(self._run(self._runner), name=f"aioprod member of {self.group_id}")
 
     def _new_membership(self) -> Membership:
-        session = self._session
-        return ClassicMembership(
-            self.group_id, self._topics, self._assignors, self.config, session.backoff_s, session.clock()
+        session, config, topics = self._session, self.config, self._topics
+        if config.group_protocol == "classic":
+            return ClassicMembership(self.group_id, topics, self._assignors, config, session.backoff_s, session.clock())
+        metadata = session.client.metadata
+        return ConsumerMembership(
+            self.group_id,
+            topics,
+            str(uuid.uuid4()),
+            config,
+            lambda name: metadata.cluster.topic_id(name),
+            session.backoff_s,
+            session.clock(),
         )
 
     async def _run(self, runner: Runner) -> None:
@@ -129,6 +136,7 @@ class Member:
             self._failure = error
         finally:
             self._is_closing = True
+            self._gate.open()
             self._look_again()
 
     async def close(self, timeout: float = 30.0) -> None:
@@ -186,16 +194,14 @@ class Member:
         gate.is_waiting = True
         try:
             while True:
-                if gate.is_taken and not self._is_closing:
+                if gate.is_taken:
                     await gate.free()
                 if self._errors or self._is_closing:
                     self._end()
-                try:
-                    record = await self._fetcher.next()
-                except _InterruptedError:
-                    continue
-                gate.is_away = True
-                return record
+                record = await self._fetcher.next()
+                if record is not None:
+                    gate.is_away = True
+                    return record
         finally:
             gate.is_waiting = False
 
@@ -229,7 +235,7 @@ class Member:
 
     def _look_again(self) -> None:
         if self._gate.is_waiting:
-            self._fetcher.interrupt(_InterruptedError())
+            self._fetcher.interrupt()
 
     # --- what it has
 
@@ -264,13 +270,16 @@ class Member:
         while wanted:
             while membership.is_rebalancing and membership.metadata.generation_id >= 0:
                 await self._settled(runner, deadline)
-            if membership.metadata.generation_id < 0 or not owned <= self.assignment:
+            metadata = membership.metadata
+            if metadata.generation_id < 0 or not owned <= self.assignment:
                 raise self._not_owner(owned - self.assignment)
             try:
-                await holding.commit(membership.metadata, wanted, deadline)
+                await holding.commit(metadata, wanted, deadline)
                 return
             except BrokerError as error:
-                if error.code != ErrorCode.REBALANCE_IN_PROGRESS or self._session.clock() >= deadline:
+                is_outdated = error.code == ErrorCode.STALE_MEMBER_EPOCH and metadata != membership.metadata
+                may_pass = error.code == ErrorCode.REBALANCE_IN_PROGRESS or is_outdated
+                if not may_pass or self._session.clock() >= deadline:
                     raise
             await asyncio.sleep(self._session.backoff_s(0))
 

@@ -58,6 +58,7 @@ class Runner:
 
     def wake(self) -> None:
         """Something was told: both lanes look again."""
+        self._gate.hold(True)
         self._news.set()
         self._beats.set()
         self._changed.set()
@@ -88,6 +89,7 @@ class Runner:
         while True:
             self._news.clear()
             step = self._step()
+            self._gate.hold(isinstance(step, GiveUp))
             if isinstance(step, (Left, Failed)):
                 error = self._failure if isinstance(step, Left) else step.error
                 if error is not None:
@@ -126,8 +128,11 @@ class Runner:
                 await asyncio.wait([task, news], return_when=asyncio.FIRST_COMPLETED)
                 news.cancel()
                 self._news.clear()
-                if not task.done() and not self._is_firm and self._step() != step:
+                if task.done() or self._is_firm:
+                    continue
+                if self._step() != step:
                     break
+                self._gate.hold(isinstance(step, GiveUp))
             else:
                 task.result()
         finally:
@@ -168,6 +173,7 @@ class Runner:
             self._membership.unanswered(error, self._clock())
         else:
             self._membership.answered(answer, self._clock())
+        self.wake()
 
     # -- topics
 

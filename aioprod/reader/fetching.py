@@ -19,6 +19,7 @@ from aioprod.reader.settings import ReaderConfig
 from aioprod.records import Compression, ControlType, ParsedBatch, ParsedRecord, decompress, parse_batches
 from aioprod.records.layout import CODEC_MASK
 from aioprod.types import ConsumedRecord, TopicPartition
+from aioprod.wire.buffer import Buffer
 from aioprod.wire.frame import FRAME_SIZE_MAX
 from aioprod.wire.schema import ZERO_UUID
 
@@ -183,11 +184,12 @@ class Fetching:
                 leaders.left_out(one)
             else:
                 before = one.offset
-                try:
-                    yield from self._visible(one, row)
-                except ProtocolError as error:
-                    leaders.again(one, error)
-                    raise
+                if row.records:
+                    try:
+                        yield from self._visible(one, row.records, row.aborted_transactions or ())
+                    except ProtocolError as error:
+                        leaders.again(one, error)
+                        raise
                 if one.offset == before and one.end < ENDLESS:
                     silent.append(one)
                     continue
@@ -200,10 +202,10 @@ class Fetching:
             for one in silent:
                 leaders.again(one, _silence(one, rows[one.tp]))
 
-    def _visible(self, one: Position, row: PartitionData) -> Iterator[FetchedBatch]:
-        hidden = _Hidden(row.aborted_transactions or ())
+    def _visible(self, one: Position, records: Buffer, aborted: Iterable[AbortedTransaction]) -> Iterator[FetchedBatch]:
+        hidden = _Hidden(aborted)
         with naming(one.tp):
-            for batch in parse_batches(row.records or b"", verify_crc=self._config.check_crcs):
+            for batch in parse_batches(records, verify_crc=self._config.check_crcs):
                 hides = hidden.hides(batch)
                 start = one.offset
                 one.offset = max(start, batch.next_offset)

@@ -102,6 +102,7 @@ class LeaderRequests(Generic[WantedT, ResponseT]):
 
     async def close(self) -> None:
         """Give up the requests on their way."""
+        self._asks.clear()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -113,22 +114,29 @@ class LeaderRequests(Generic[WantedT, ResponseT]):
         waiting without any partition getting on, UnknownTopicError or AuthorizationError when a topic is gone, and
         what else `Client.request` raises.
         """
-        while unfinished := [one for one in self._wanted if not one.is_done]:
-            # One time for all: what is not due when requests are made must still be ahead when the wait is measured.
-            now = self._session.clock()
-            self._follow_leaders()
-            self._ask(unfinished, now)
-            node_id = next((node_id for node_id, ask in self._asks.items() if ask.task.done()), None)
-            if node_id is None:
-                await self._wait(unfinished, now)
-                continue
-            task, wanted = self._forget(node_id)
-            try:
-                return wanted, task.result()
-            except BrokerConnectionError as error:
-                self._describe_anew(wanted)
-                for one in wanted:
-                    self.again(one, error)
+        while any(not one.is_done for one in self._wanted):
+            if (answered := await self.round()) is not None:
+                return answered
+        return None
+
+    async def round(self) -> tuple[Sequence[WantedT], ResponseT] | None:
+        """As `next`, but None whenever there may be something new to look at (`Session.change`), and no answer yet."""
+        # One time for all: what is not due when requests are made must still be ahead when the wait is measured.
+        now = self._session.clock()
+        unfinished = [one for one in self._wanted if not one.is_done]
+        self._follow_leaders()
+        self._ask(unfinished, now)
+        node_id = next((node_id for node_id, ask in self._asks.items() if ask.task.done()), None)
+        if node_id is None:
+            await self._wait(unfinished, now)
+            return None
+        task, wanted = self._forget(node_id)
+        try:
+            return wanted, task.result()
+        except BrokerConnectionError as error:
+            self._describe_anew(wanted)
+            for one in wanted:
+                self.again(one, error)
         return None
 
     # --- what came of it

@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 
-from confluent_kafka import Consumer, TopicPartition
+import confluent_kafka
 
+from aioprod import TopicPartition
 from aioprod.testing import KafkaCluster
 
-__all__ = ["group_offset"]
+__all__ = ["group_offset", "group_offsets"]
 
 
 async def group_offset(cluster: KafkaCluster, group: str, topic: str, partition: int = 0) -> int | None:
     """The offset that a group has committed, None for none."""
-    return await asyncio.to_thread(_offset, cluster.bootstrap_servers, group, topic, partition)
+    place = TopicPartition(topic, partition)
+    return (await asyncio.to_thread(group_offsets, cluster.bootstrap_servers, group, [place])).get(place)
 
 
-def _offset(bootstrap_servers: str, group: str, topic: str, partition: int) -> int | None:
-    consumer = Consumer({"bootstrap.servers": bootstrap_servers, "group.id": group, "enable.auto.commit": False})
+def group_offsets(
+    bootstrap_servers: str, group: str, partitions: Iterable[TopicPartition]
+) -> dict[TopicPartition, int]:
+    """The offsets that a group has committed, where it has."""
+    consumer = confluent_kafka.Consumer(
+        {"bootstrap.servers": bootstrap_servers, "group.id": group, "enable.auto.commit": False}
+    )
     try:
-        (found,) = consumer.committed([TopicPartition(topic, partition)], timeout=30)
-        return found.offset if found.offset >= 0 else None
+        asked = [confluent_kafka.TopicPartition(*partition) for partition in partitions]
+        found = consumer.committed(asked, timeout=30)
+        return {TopicPartition(place.topic, place.partition): place.offset for place in found if place.offset >= 0}
     finally:
         consumer.close()

@@ -69,6 +69,11 @@ def store(partition: FakePartition, *batches: bytes) -> None:
         partition.store(data)
 
 
+def append(partition: FakePartition, data: bytes) -> None:
+    """Add a batch to a log as its leader does: at the end, with note of its producer."""
+    partition.append(parsed(data), data)
+
+
 def fill(partition: FakePartition, count: int, *, batch_records: int = 1) -> None:
     """Add `count` records with their offset as value, and 1000 more as timestamp in ms."""
     for base in range(partition.next_offset, partition.next_offset + count, batch_records):

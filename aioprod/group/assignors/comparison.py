@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Real
 from types import MappingProxyType
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from aioprod.console.tables import text_of
 from aioprod.errors import UsageError
@@ -23,7 +22,10 @@ Owned: TypeAlias = Mapping[str, Iterable[TopicPartition]]
 """Per member its partitions, as assignors answer."""
 
 Sizes: TypeAlias = Mapping[TopicPartition, int] | Mapping[TopicPartition, float]
-"""What a partition weighs: bytes, records a second, or whatever is to be even. Not negative."""
+"""What a partition weighs: bytes, records a second, or whatever is to be even; from 0 to `SIZE_MAX`."""
+
+SIZE_MAX: Final = 2**63 - 1
+"""Of a partition: what adds up to a finite number, however many there are."""
 
 Cause: TypeAlias = Literal["left", "joined", "balance"]
 
@@ -47,19 +49,19 @@ class Move:
 class Balance:
     """One assignment, and how even it is; members are in the order in which assignors sort them.
 
-    `owned` has each member's partitions in order of topic and partition, `loads` the sum of their sizes, or how many
-    there are where no sizes are given (`is_weighted` is false). A member without partitions counts: its load is 0.
-    Without members all measures are 0, but for `skew`, which is 1.
+    `owned` has each member's partitions in order of topic and partition, `sizes` the size of each of them: 1 where none
+    are given (`is_weighted` is false). A member without partitions counts: its load is 0. Without members all measures
+    are 0, but for `skew`, which is 1.
     """
 
     owned: Mapping[str, tuple[TopicPartition, ...]]
-    loads: Mapping[str, float]
+    sizes: Mapping[TopicPartition, float]
     is_weighted: bool
 
-    @property
-    def partition_count(self) -> int:
-        """How many partitions all members have."""
-        return sum(map(len, self.owned.values()))
+    @cached_property
+    def loads(self) -> Mapping[str, float]:
+        """Per member the sizes of its partitions, added up: their number where no sizes are given."""
+        return MappingProxyType({member: sum(map(self.sizes.__getitem__, tps)) for member, tps in self.owned.items()})
 
     @property
     def largest(self) -> float:
@@ -170,7 +172,7 @@ def compare(before: Owned, after: Owned, *, sizes: Sizes | None = None) -> Compa
     """What moved between two assignments, and how even they are; `sizes` has one for each of their partitions.
 
     Raises UsageError for a partition that has two members in one of them, and for one whose size is missing or is no
-    number from 0 on.
+    number from 0 to 2**63 - 1.
     """
     owned_before = _sorted(before, "The assignment before")
     owned_after = _sorted(after, "The assignment after")
@@ -219,8 +221,8 @@ def _owners(owned: Mapping[str, tuple[TopicPartition, ...]]) -> dict[TopicPartit
 
 
 def _balance(owned: dict[str, tuple[TopicPartition, ...]], sizes: Sizes | None) -> Balance:
-    loads = {member: sum(_size(tp, sizes) for tp in tps) for member, tps in owned.items()}
-    return Balance(MappingProxyType(owned), MappingProxyType(loads), sizes is not None)
+    of_each = {tp: _size(tp, sizes) for tps in owned.values() for tp in tps}
+    return Balance(MappingProxyType(owned), MappingProxyType(of_each), sizes is not None)
 
 
 def _size(tp: TopicPartition, sizes: Sizes | None) -> float:
@@ -228,9 +230,9 @@ def _size(tp: TopicPartition, sizes: Sizes | None) -> float:
         return 1
     size: Any = sizes.get(tp)
     is_number = isinstance(size, Real)
-    if not is_number or not 0 <= size < math.inf:
+    if not is_number or not 0 <= size <= SIZE_MAX:
         raise UsageError(
-            f"Partition {tp.partition} of {tp.topic!r} has the size {size!r}: each needs a number that is not negative."
+            f"Partition {tp.partition} of {tp.topic!r} has the size {size!r}: each needs a number from 0 to 2**63 - 1."
         )
     weight: float = size
     return weight

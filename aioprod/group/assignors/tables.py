@@ -138,7 +138,7 @@ def _balances(balances: dict[str, Balance]) -> Table:
         (
             *([name] if named else []),
             len(balance.owned),
-            balance.partition_count,
+            len(balance.sizes),
             balance.largest,
             float(balance.mean),
             balance.least,

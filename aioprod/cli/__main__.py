@@ -1,0 +1,26 @@
+"""`aioprod`, the same as `python -m aioprod.cli`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+from aioprod.console.frame import Command, run
+
+__all__ = ["main"]
+
+_COMMANDS: Final = {
+    "assign": Command("aioprod.cli.assign", "show which member of a group reads which partitions, and what would move"),
+    "partition": Command("aioprod.cli.partition", "show which partition a key goes to"),
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; returns 0 when it went well, 1 when it failed, 2 when it was asked wrongly."""
+    given = sys.argv[1:] if arguments is None else arguments
+    return run("aioprod", "Kafka partitions and consumer groups, on paper: no broker is asked.", _COMMANDS, given)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

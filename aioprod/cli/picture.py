@@ -1,0 +1,156 @@
+"""Who has what, drawn: a bar for each member, in colours by topic; for large groups the members' loads in order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from itertools import groupby
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from aioprod.console.pictures import COLORS, picture, plain
+from aioprod.group.assignors import Balance, Comparison
+from aioprod.types import TopicPartition
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["picture_of"]
+
+_MEMBERS_MAX: Final = 60
+"""More bars than these nobody reads."""
+
+_PIECES_MAX: Final = 600
+"""Of more partitions, those of a member and a topic are one piece."""
+
+_NAME_MAX: Final = 24
+_OTHERS: Final = len(COLORS) - 1
+_MOVED: Final = "//////"
+_BEFORE_ALPHA: Final = 0.45
+
+
+class _Piece(NamedTuple):
+    left: float
+    width: float
+    color: int
+    is_moved: bool
+    label: str
+
+
+def picture_of(found: Balance | Comparison, kind: str) -> bytes:
+    """A picture of an assignment, or of two, as a file of this kind; needs matplotlib."""
+    after = found if isinstance(found, Balance) else found.after
+    shown = {"": after} if isinstance(found, Balance) else {"before": found.before, "after": after}
+    members = list(dict.fromkeys(member for balance in reversed(shown.values()) for member in balance.owned))
+    if len(members) > _MEMBERS_MAX:
+        return picture(partial(_curves, shown), height_in=3.6, kind=kind)
+    new = {} if isinstance(found, Balance) else {move.partition for move in found.moved} | found.new.keys()
+    height_in = 1.2 + 0.24 * len(members) * len(shown)
+    return picture(partial(_bars, shown, members, frozenset(new)), height_in=height_in, kind=kind)
+
+
+def _curves(shown: Mapping[str, Balance], axes: Axes) -> None:
+    for index, (name, balance) in enumerate(shown.items()):
+        loads = sorted(balance.loads.values(), reverse=True)
+        said = f"{name}: " if name else ""
+        axes.step(
+            range(1, len(loads) + 1),
+            loads,
+            where="mid",
+            color=COLORS[len(shown) - 1 - index],
+            label=f"{said}{len(loads):,} members, largest/mean {balance.skew:.2f}",
+        )
+    axes.set_xlabel("members, from the busiest to the idlest")
+    axes.set_ylabel(_measure(shown))
+    axes.set_ylim(bottom=0)
+    axes.legend()
+
+
+def _bars(shown: Mapping[str, Balance], members: list[str], new: frozenset[TopicPartition], axes: Axes) -> None:
+    from matplotlib.patches import Patch
+
+    colors = _colors(shown)
+    labelled = max(balance.largest for balance in shown.values()) / 40
+    height = 0.8 / len(shown)
+    for index, balance in enumerate(shown.values()):
+        is_last = index == len(shown) - 1
+        for row, member in enumerate(members):
+            place = row - 0.4 + height * (index + 0.5)
+            for piece in _pieces(balance, member, colors, new if is_last else frozenset()):
+                _draw(piece, place, height, 1.0 if is_last else _BEFORE_ALPHA, axes)
+                if piece.width > labelled:
+                    _label(piece, place, axes)
+    axes.set_yticks(range(len(members)), [plain(_cut(member)) for member in members])
+    axes.invert_yaxis()
+    axes.margins(y=0.01)
+    axes.grid(visible=False)
+    axes.set_xlabel(_measure(shown))
+    legend = [Patch(color=COLORS[color], label=label) for label, color in _legend(colors)]
+    if len(shown) > 1:
+        legend.append(Patch(facecolor="#5c6672", alpha=_BEFORE_ALPHA, label="upper bar: before"))
+    if new:
+        legend.append(Patch(facecolor="#5c6672", edgecolor="white", hatch=_MOVED, label="new to the member"))
+    axes.legend(handles=legend, ncols=4, loc="lower left", bbox_to_anchor=(0, 1))
+
+
+def _draw(piece: _Piece, place: float, height: float, alpha: float, axes: Axes) -> None:
+    axes.barh(
+        place,
+        piece.width,
+        height,
+        piece.left,
+        color=COLORS[piece.color],
+        alpha=alpha,
+        edgecolor="white",
+        linewidth=0.6,
+        hatch=_MOVED if piece.is_moved else None,
+    )
+
+
+def _label(piece: _Piece, place: float, axes: Axes) -> None:
+    middle = piece.left + piece.width / 2
+    label = axes.text(middle, place, piece.label, ha="center", va="center", color="white", fontsize=6)
+    if piece.is_moved:
+        label.set_bbox({"facecolor": COLORS[piece.color], "edgecolor": "none", "pad": 0.8})
+
+
+def _pieces(
+    balance: Balance, member: str, colors: Mapping[str, int], new: frozenset[TopicPartition]
+) -> Iterator[_Piece]:
+    owned = balance.owned.get(member, ())
+    left = 0.0
+    if len(balance.sizes) <= _PIECES_MAX:
+        for tp in owned:
+            width = balance.sizes[tp]
+            yield _Piece(left, width, colors[tp.topic], tp in new, str(tp.partition))
+            left += width
+        return
+    kinds = sorted((colors[tp.topic], tp in new, tp) for tp in owned)
+    for (color, is_moved), same in groupby(kinds, key=lambda kind: kind[:2]):
+        width = sum(balance.sizes[tp] for *_, tp in same)
+        yield _Piece(left, width, color, is_moved, "")
+        left += width
+
+
+def _colors(shown: Mapping[str, Balance]) -> dict[str, int]:
+    """Topics with most load have a colour of their own, the others share the last one."""
+    loads: dict[str, float] = {}
+    for balance in shown.values():
+        for tp, size in balance.sizes.items():
+            loads[tp.topic] = loads.get(tp.topic, 0) + size
+    ordered = sorted(loads, key=lambda topic: -loads[topic])
+    return {topic: min(index, _OTHERS) for index, topic in enumerate(ordered)}
+
+
+def _legend(colors: Mapping[str, int]) -> Iterator[tuple[str, int]]:
+    for color, same in groupby(colors.items(), key=lambda each: each[1]):
+        topics = [plain(_cut(topic)) for topic, _ in same]
+        yield (topics[0] if len(topics) == 1 else f"{len(topics)} other topics"), color
+
+
+def _measure(shown: Mapping[str, Balance]) -> str:
+    is_weighted = any(balance.is_weighted for balance in shown.values())
+    return "load of a member" if is_weighted else "partitions of a member"
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= _NAME_MAX else f"{name[:_NAME_MAX]}..."

@@ -1,0 +1,107 @@
+"""Subscriptions and assignments as bytes, as Java writes and reads them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aioprod.errors import ProtocolError
+from aioprod.group.assignors import CooperativeStickyAssignor, StickyAssignor, Subscription
+from aioprod.group.assignors.user_data import decode_generation, decode_sticky
+from aioprod.group.blobs import decode_assignment, decode_subscription, encode_assignment, encode_subscription
+from aioprod.types import TopicPartition
+
+ORDERS = TopicPartition("orders", 0)
+CLICKS = TopicPartition("clicks", 2)
+FULL = Subscription(
+    ("clicks", "orders"), owned=(CLICKS, ORDERS), generation=7, rack="a", user_data=b"hi", group_instance_id="one"
+)
+
+names = st.text("abc.-_", min_size=1, max_size=5)
+places = st.builds(TopicPartition, names, st.integers(0, 2**31 - 1))
+subscriptions = st.builds(
+    Subscription,
+    st.lists(names, unique=True).map(lambda found: tuple(sorted(found))),
+    owned=st.lists(places, unique=True).map(lambda found: tuple(sorted(found))),
+    generation=st.integers(-1, 2**31 - 1),
+    rack=st.none() | names,
+    user_data=st.none() | st.binary(max_size=5),
+)
+
+
+def test_the_bytes_of_a_subscription() -> None:
+    assert encode_subscription(FULL).hex(" ", -2) == (
+        "0003 0000 0002 0006 636c 6963 6b73 0006 6f72 6465 7273 0000 0002 6869 "
+        "0000 0002 0006 636c 6963 6b73 0000 0001 0000 0002 0006 6f72 6465 7273 0000 0001 0000 0000 "
+        "0000 0007 0001 61"
+    )
+
+
+def test_the_bytes_of_an_assignment() -> None:
+    assert encode_assignment([ORDERS]).hex(" ", -2) == (
+        "0003 0000 0001 0006 6f72 6465 7273 0000 0001 0000 0000 ffff ffff"
+    )
+
+
+@given(subscriptions)
+def test_what_is_written_is_read(subscription: Subscription) -> None:
+    assert decode_subscription(encode_subscription(subscription)) == subscription
+
+
+@given(st.lists(places, unique=True))
+def test_an_assignment_keeps_its_topics_together(partitions: list[TopicPartition]) -> None:
+    found = decode_assignment(encode_assignment(partitions))
+    assert sorted(found) == sorted(partitions)
+    for topic in {tp.topic for tp in partitions}:
+        assert [tp for tp in found if tp.topic == topic] == [tp for tp in partitions if tp.topic == topic]
+
+
+@pytest.mark.parametrize(
+    ("version", "known"),
+    [
+        (0, Subscription(FULL.topics, user_data=b"hi")),
+        (1, Subscription(FULL.topics, owned=FULL.owned, user_data=b"hi")),
+        (2, Subscription(FULL.topics, owned=FULL.owned, generation=7, user_data=b"hi")),
+    ],
+)
+def test_older_members_say_less(version: int, known: Subscription) -> None:
+    assert decode_subscription(encode_subscription(FULL, version)) == known
+
+
+def test_the_instance_id_is_told_beside_it() -> None:
+    assert decode_subscription(encode_subscription(FULL), "one") == FULL
+
+
+def test_a_newer_version_is_read_as_far_as_it_is_known() -> None:
+    blob = b"\x00\x09" + encode_subscription(FULL)[2:] + b"something new"
+    assert decode_subscription(blob, "one") == FULL
+    assert decode_assignment(b"\x00\x09" + encode_assignment([ORDERS])[2:] + b"something new") == (ORDERS,)
+
+
+def test_who_is_told_nothing_gets_nothing() -> None:
+    assert decode_assignment(b"") == ()
+
+
+@pytest.mark.parametrize("size", range(len(encode_subscription(FULL))))
+def test_a_subscription_that_is_cut_short_is_refused(size: int) -> None:
+    with pytest.raises(ProtocolError, match="A member of the group sent no ConsumerProtocolSubscription"):
+        decode_subscription(encode_subscription(FULL)[:size])
+
+
+def test_no_count_decides_what_is_allocated() -> None:
+    with pytest.raises(ProtocolError, match="sent no ConsumerProtocolAssignment"):
+        decode_assignment(b"\x00\x00\x7f\xff\xff\xff")
+    with pytest.raises(ProtocolError, match="it says that its version is -1"):
+        decode_assignment(b"\xff\xff")
+
+
+def test_what_sticky_assignors_say_of_themselves() -> None:
+    sticky, cooperative = StickyAssignor(), CooperativeStickyAssignor()
+    assert sticky.user_data(None, -1) is None
+    said = sticky.user_data((ORDERS, CLICKS), 4)
+    assert said is not None
+    assert decode_sticky(said) == ([CLICKS, ORDERS], 4)
+    told = cooperative.user_data((ORDERS,), 4)
+    assert told is not None
+    assert decode_generation(told) == 4

@@ -1,0 +1,539 @@
+"""The membership of KIP-848 without I/O: what it says, what it does with what it is told, in every state."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from aioprod.errors import (
+    AioprodError,
+    AuthorizationError,
+    BrokerError,
+    ErrorCode,
+    RequestTimedOutError,
+    UnsupportedVersionError,
+)
+from aioprod.group.consumer import ConsumerMembership
+from aioprod.group.consumer_states import TRANSITIONS, Event, State
+from aioprod.group.settings import MemberConfig
+from aioprod.group.steps import Ask, Describe, Failed, GiveUp, GroupMetadata, Left, Step, Take, Wait
+from aioprod.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, HeartbeatResponse
+from aioprod.messages.consumer_group_heartbeat import Assignment, TopicPartitions
+from aioprod.messages.negotiation import ByVersion
+from aioprod.types import TopicPartition
+
+CLICKS, ORDERS = UUID(int=1), UUID(int=2)
+IDS = {"clicks": CLICKS, "orders": ORDERS}
+INTERVAL_S, SESSION_S, POLL_S, BACKOFF_S = 5.0, 45.0, 300.0, 0.1
+NONE = ErrorCode.NONE
+
+
+def tps(topic: str, *partitions: int) -> tuple[TopicPartition, ...]:
+    return tuple(TopicPartition(topic, partition) for partition in partitions)
+
+
+def rows(given: Iterable[tuple[UUID, tuple[int, ...]]]) -> tuple[TopicPartitions, ...]:
+    return tuple(TopicPartitions(topic_id=topic_id, partitions=partitions) for topic_id, partitions in given)
+
+
+class Bench:
+    """A member at time `now`, with the answers of a coordinator made up."""
+
+    def __init__(self, topics: Iterable[str] = ("clicks",), *, version: int = 1, **options: Any) -> None:
+        self.now, self.version = 100.0, version
+        self.ids: dict[str, UUID] = dict(IDS)
+        config = MemberConfig.from_options(bootstrap_servers="b:9092", group_protocol="consumer", **options)
+        self.one = ConsumerMembership(
+            "g", frozenset(topics), "me", config, self.ids.get, lambda failures: BACKOFF_S * 2**failures, self.now
+        )
+
+    def step(self) -> Step:
+        step = self.one.step(self.now)
+        assert self.one.step(self.now) == step
+        return step
+
+    def said(self) -> ConsumerGroupHeartbeatRequest:
+        """What a heartbeat says that is due."""
+        assert self.one.heartbeat_at <= self.now
+        words = self.one.heartbeat(self.now)
+        assert words is not None
+        return self.built(words)
+
+    def built(self, words: ByVersion[ConsumerGroupHeartbeatResponse]) -> ConsumerGroupHeartbeatRequest:
+        request = words.build(self.version)
+        assert isinstance(request, ConsumerGroupHeartbeatRequest)
+        assert self.one.heartbeat_at == math.inf or self.one.state in (State.JOINING, State.MEMBER)
+        return request
+
+    def hears(
+        self,
+        code: ErrorCode | int = NONE,
+        epoch: int = 2,
+        given: Iterable[tuple[UUID, tuple[int, ...]]] | None = None,
+        member_id: str | None = None,
+    ) -> None:
+        response = ConsumerGroupHeartbeatResponse(
+            error_code=code,
+            member_id=member_id,
+            member_epoch=epoch,
+            heartbeat_interval_ms=int(INTERVAL_S * 1000),
+            assignment=None if given is None else Assignment(topic_partitions=rows(given)),
+        )
+        self.one.heartbeat_answered(response, self.now)
+
+    def has_joined(self, *partitions: int) -> None:
+        """Join, and hold these of clicks."""
+        self.said()
+        self.hears(given=[(CLICKS, partitions)] if partitions else [])
+        assert self.step() == Take(tps("clicks", *partitions))
+        self.one.took(self.now)
+        if partitions:
+            self.said()
+            self.hears()
+        assert self.one.owned == set(tps("clicks", *partitions))
+
+    def passes(self, seconds: float) -> None:
+        self.now += seconds
+
+
+def test_it_says_all_when_it_joins() -> None:
+    bench = Bench(("orders", "clicks"), client_rack="r1", group_remote_assignor="range", group_instance_id="static")
+    assert bench.one.metadata == GroupMetadata("g", group_instance_id="static")
+    assert bench.one.is_rebalancing
+    assert bench.step() == Wait(math.inf)
+    assert bench.said() == ConsumerGroupHeartbeatRequest(
+        group_id="g",
+        member_id="me",
+        member_epoch=0,
+        instance_id="static",
+        rack_id="r1",
+        rebalance_timeout_ms=300_000,
+        subscribed_topic_names=("clicks", "orders"),
+        server_assignor="range",
+        topic_partitions=(),
+    )
+    bench.hears(epoch=7)
+    assert bench.one.metadata == GroupMetadata("g", 7, "me", "static")
+    assert not bench.one.is_rebalancing
+
+
+def test_afterwards_it_says_what_is_new() -> None:
+    bench = Bench()
+    bench.said()
+    bench.hears(given=[(CLICKS, (0, 1))])
+    assert bench.one.heartbeat_at == bench.now + INTERVAL_S
+    assert bench.step() == Take(tps("clicks", 0, 1))
+    bench.one.took(bench.now)
+    bare = ConsumerGroupHeartbeatRequest(group_id="g", member_id="me", member_epoch=2)
+    said = bench.said()
+    assert said.topic_partitions == rows([(CLICKS, (0, 1))])
+    assert (said.subscribed_topic_names, said.rebalance_timeout_ms) == (None, -1)
+    bench.hears()
+    bench.passes(INTERVAL_S)
+    assert bench.said() == bare
+    bench.hears()
+    bench.one.subscribe(frozenset({"orders"}), bench.now)
+    said = bench.said()
+    assert (said.subscribed_topic_names, said.topic_partitions) == (("orders",), None)
+    bench.one.subscribe(frozenset({"clicks"}), bench.now)
+    bench.hears()
+    assert bench.said().subscribed_topic_names == ("clicks",)
+
+
+def test_before_version_1_the_coordinator_names_it() -> None:
+    bench = Bench(version=0)
+    assert bench.said().member_id == ""
+    bench.hears(member_id="theirs", given=[])
+    assert bench.one.metadata.member_id == "theirs"
+    bench.one.took(bench.now)
+    bench.passes(INTERVAL_S)
+    assert bench.said().member_id == "theirs"
+    bench.hears(ErrorCode.FENCED_MEMBER_EPOCH)
+    bench.step()
+    said = bench.said()
+    assert (said.member_id, said.member_epoch) == ("theirs", 0)
+
+
+def test_it_gives_up_first_and_says_so_at_once() -> None:
+    bench = Bench()
+    bench.has_joined(0, 1)
+    bench.passes(INTERVAL_S)
+    bench.said()
+    bench.hears(given=[(CLICKS, (1, 2))])
+    assert bench.step() == GiveUp(tps("clicks", 0))
+    bench.one.gave_up(bench.now)
+    assert bench.said().topic_partitions == rows([(CLICKS, (1,))])
+    assert bench.step() == Take(tps("clicks", 2))
+    bench.one.took(bench.now)
+    bench.hears()
+    assert bench.said().topic_partitions == rows([(CLICKS, (1, 2))])
+    bench.hears()
+    assert bench.step() == Wait(bench.now + SESSION_S)
+
+
+def test_nothing_is_told_as_well_but_once() -> None:
+    bench = Bench()
+    bench.has_joined()
+    bench.passes(INTERVAL_S)
+    bench.said()
+    bench.hears(given=[])
+    assert isinstance(bench.step(), Wait)
+
+
+def test_after_silence_it_says_all_again() -> None:
+    """The answer that was lost may have been the only one with the new assignment."""
+    bench = Bench()
+    bench.has_joined(0)
+    bench.passes(INTERVAL_S)
+    words = bench.one.heartbeat(bench.now)
+    assert words is not None
+    assert bench.built(words).topic_partitions is None
+    said = bench.built(words)
+    assert (said.member_epoch, said.topic_partitions) == (2, rows([(CLICKS, (0,))]))
+    assert (said.subscribed_topic_names, said.rebalance_timeout_ms) == (("clicks",), 300_000)
+    bench.one.heartbeat_unanswered(RequestTimedOutError("late"), bench.now)
+    for failures in range(3):
+        assert bench.one.heartbeat_at == pytest.approx(bench.now + BACKOFF_S * 2**failures)
+        bench.passes(BACKOFF_S * 2**failures)
+        assert bench.said().topic_partitions is not None
+        bench.hears(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS) if failures else bench.one.heartbeat_unanswered(
+            RequestTimedOutError("late"), bench.now
+        )
+    bench.passes(1.0)
+    bench.said()
+    bench.hears()
+    assert bench.one.heartbeat_at == bench.now + INTERVAL_S
+    bench.passes(INTERVAL_S)
+    assert bench.said().topic_partitions is None
+
+
+def test_topics_without_a_name() -> None:
+    bench = Bench(("clicks", "orders"))
+    del bench.ids["orders"]
+    bench.said()
+    bench.hears(given=[(CLICKS, (0,)), (ORDERS, (5,))])
+    assert bench.step() == Describe(frozenset({"clicks", "orders"}))
+    bench.one.described({}, bench.now)
+    assert bench.step() == Take(tps("clicks", 0))
+    bench.one.took(bench.now)
+    assert bench.step() == Wait(bench.now + BACKOFF_S)
+    bench.passes(BACKOFF_S)
+    assert isinstance(bench.step(), Describe)
+    bench.ids["orders"] = ORDERS
+    bench.one.described({}, bench.now)
+    assert bench.step() == Take(tps("orders", 5))
+    bench.one.took(bench.now)
+    assert bench.said().topic_partitions == rows([(CLICKS, (0,)), (ORDERS, (5,))])
+
+
+def test_metadata_may_name_topics_too() -> None:
+    bench = Bench()
+    bench.ids.clear()
+    bench.said()
+    bench.hears(given=[(CLICKS, (0,))])
+    bench.ids.update(IDS)
+    bench.one.topics_changed({"clicks": 1}, bench.now)
+    assert bench.step() == Take(tps("clicks", 0))
+
+
+def test_a_topic_that_was_made_anew_is_another_one() -> None:
+    bench = Bench()
+    bench.has_joined(0)
+    bench.passes(INTERVAL_S)
+    bench.said()
+    bench.ids["clicks"] = UUID(int=9)
+    bench.hears(given=[(UUID(int=9), (0,))])
+    assert bench.step() == GiveUp(tps("clicks", 0))
+    bench.one.gave_up(bench.now)
+    assert bench.step() == Take(tps("clicks", 0))
+
+
+@pytest.mark.parametrize(
+    "code", [ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_ID_NOT_FOUND], ids=str
+)
+def test_who_is_fenced_has_lost_all_and_joins_anew(code: ErrorCode) -> None:
+    bench = Bench()
+    bench.has_joined(0, 1)
+    bench.passes(INTERVAL_S)
+    bench.said()
+    bench.hears(code)
+    assert bench.one.heartbeat_at == math.inf
+    assert bench.one.metadata == GroupMetadata("g")
+    assert bench.step() == GiveUp(tps("clicks", 0, 1), is_lost=True)
+    bench.one.gave_up(bench.now)
+    said = bench.said()
+    assert (said.member_id, said.member_epoch, said.topic_partitions) == ("me", 0, ())
+    bench.hears(given=[(CLICKS, (1,))], epoch=9)
+    assert bench.step() == Take(tps("clicks", 1))
+
+
+def test_a_session_may_end_unheard() -> None:
+    bench = Bench()
+    bench.has_joined(0)
+    bench.passes(INTERVAL_S)
+    words = bench.one.heartbeat(bench.now)
+    assert words is not None
+    bench.built(words)
+    bench.passes(SESSION_S - INTERVAL_S)
+    assert bench.step() == GiveUp(tps("clicks", 0), is_lost=True)
+    # The request is still being tried: it says now that the member has gone, and then that it is back.
+    assert bench.built(words).member_epoch == -1
+    bench.one.gave_up(bench.now)
+    assert bench.built(words).member_epoch == 0
+    bench.hears(epoch=4, given=[])
+    assert bench.one.metadata.generation_id == 4
+
+
+def test_an_answer_from_an_earlier_life_is_none() -> None:
+    bench = Bench()
+    bench.has_joined(0)
+    bench.passes(INTERVAL_S)
+    bench.said()
+    bench.passes(SESSION_S)
+    bench.step()
+    bench.one.gave_up(bench.now)
+    bench.hears(epoch=3)
+    assert bench.one.state is State.JOINING
+    assert bench.said().member_epoch == 0
+
+
+@pytest.mark.parametrize(("instance_id", "epoch"), [(None, -1), ("static", -2)])
+def test_a_user_that_is_away_for_too_long(instance_id: str | None, epoch: int) -> None:
+    bench = Bench(group_instance_id=instance_id)
+    bench.has_joined(0)
+    for _ in range(int(POLL_S // INTERVAL_S) - 1):
+        bench.passes(INTERVAL_S)
+        bench.said()
+        bench.hears()
+    bench.passes(INTERVAL_S)
+    assert bench.said().member_epoch == epoch
+    bench.hears(epoch=epoch)
+    assert bench.one.heartbeat_at == math.inf
+    assert bench.step() == GiveUp(tps("clicks", 0), is_lost=True)
+    bench.one.polled(bench.now)
+    bench.one.gave_up(bench.now)
+    assert bench.said().member_epoch == 0
+
+
+def test_a_user_that_never_comes() -> None:
+    bench = Bench()
+    bench.passes(POLL_S)
+    assert bench.one.heartbeat_at <= bench.now
+    assert bench.one.heartbeat(bench.now) is None
+    assert bench.one.heartbeat_at == math.inf
+    assert bench.step() == Wait(math.inf)
+    bench.one.polled(bench.now)
+    assert bench.step() == GiveUp((), is_lost=True)
+    bench.one.gave_up(bench.now)
+    assert bench.said().member_epoch == 0
+
+
+def test_good_bye_is_said_until_it_is_heard() -> None:
+    bench = Bench()
+    bench.has_joined()
+    bench.passes(SESSION_S - 1)
+    bench.one.polled(bench.now - POLL_S)
+    bench.said()
+    bench.one.heartbeat_unanswered(RequestTimedOutError("late"), bench.now)
+    bench.passes(BACKOFF_S)
+    assert bench.said().member_epoch == -1
+    bench.hears(ErrorCode.UNKNOWN_MEMBER_ID)
+    assert bench.one.heartbeat_at == math.inf
+
+
+@pytest.mark.parametrize(("instance_id", "epoch"), [(None, -1), ("static", -2)])
+def test_leaving(instance_id: str | None, epoch: int) -> None:
+    bench = Bench(group_instance_id=instance_id)
+    bench.has_joined(0)
+    bench.one.leave(bench.now)
+    assert bench.step() == GiveUp(tps("clicks", 0))
+    # Offsets can be committed while it gives up: it is still a member, and says so.
+    bench.passes(INTERVAL_S)
+    assert bench.said().member_epoch == 2
+    bench.hears(epoch=3)
+    assert bench.one.metadata.generation_id == 3
+    bench.one.gave_up(bench.now)
+    step = bench.step()
+    assert isinstance(step, Ask)
+    assert isinstance(step.request, ByVersion)
+    assert step.request.build(1) == ConsumerGroupHeartbeatRequest(
+        group_id="g", member_id="me", member_epoch=epoch, instance_id=instance_id
+    )
+    assert bench.one.heartbeat_at == math.inf
+    bench.one.answered(HeartbeatResponse(error_code=0), bench.now)
+    assert bench.step() == Left()
+    bench.one.leave(bench.now)
+    assert bench.step() == Left()
+
+
+def test_leaving_without_an_answer() -> None:
+    bench = Bench()
+    bench.has_joined()
+    bench.one.leave(bench.now)
+    assert isinstance(bench.step(), Ask)
+    bench.one.unanswered(RequestTimedOutError("late"), bench.now)
+    bench.one.unanswered(RequestTimedOutError("late"), bench.now)
+    assert bench.step() == Left()
+
+
+def test_leaving_before_anything_was_said() -> None:
+    bench = Bench()
+    bench.one.leave(bench.now)
+    assert bench.step() == Left()
+
+
+def test_leaving_while_it_joins() -> None:
+    """The answer may come late, so the coordinator is told."""
+    bench = Bench()
+    words = bench.one.heartbeat(bench.now)
+    assert words is not None
+    bench.built(words)
+    bench.one.leave(bench.now)
+    assert isinstance(bench.step(), Ask)
+    assert bench.built(words).member_epoch == -1
+    bench.hears(ErrorCode.UNKNOWN_MEMBER_ID)
+    assert bench.one.state is State.PARTING
+
+
+def test_who_is_fenced_while_it_goes_just_goes() -> None:
+    bench = Bench()
+    bench.has_joined(0)
+    bench.one.leave(bench.now)
+    bench.step()
+    bench.passes(INTERVAL_S)
+    bench.said()
+    bench.hears(ErrorCode.UNKNOWN_MEMBER_ID)
+    assert bench.one.heartbeat_at == math.inf
+    bench.one.gave_up(bench.now)
+    assert bench.step() == Left()
+
+
+def test_a_name_that_its_own_earlier_life_holds() -> None:
+    """The answer to the first request was lost: the coordinator takes the second for another member's."""
+    bench = Bench(group_instance_id="static")
+    words = bench.one.heartbeat(bench.now)
+    assert words is not None
+    assert bench.built(words).member_epoch == bench.built(words).member_epoch == 0
+    bench.hears(ErrorCode.UNRELEASED_INSTANCE_ID)
+    assert bench.said().member_epoch == -2
+    bench.hears(epoch=-2)
+    assert bench.said().member_epoch == 0
+    bench.hears(ErrorCode.UNRELEASED_INSTANCE_ID)
+    step = bench.step()
+    assert isinstance(step, Failed)
+    assert "group.instance.id" in str(step.error)
+
+
+FATAL = [
+    ErrorCode.FENCED_INSTANCE_ID,
+    ErrorCode.UNRELEASED_INSTANCE_ID,
+    ErrorCode.UNSUPPORTED_ASSIGNOR,
+    ErrorCode.GROUP_MAX_SIZE_REACHED,
+    ErrorCode.INVALID_REQUEST,
+    ErrorCode.INVALID_GROUP_ID,
+    ErrorCode.UNSUPPORTED_VERSION,
+    ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+    ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    ErrorCode.INVALID_REGULAR_EXPRESSION,
+]
+KINDS: dict[ErrorCode | int, type[AioprodError]] = {
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: AuthorizationError,
+    ErrorCode.UNSUPPORTED_VERSION: UnsupportedVersionError,
+}
+LOST = [ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_ID_NOT_FOUND]
+
+
+def in_state(state: State) -> Bench:
+    """A member in that state, with a heartbeat on its way."""
+    bench = Bench()
+    if state is State.JOINING:
+        bench.said()
+        return bench
+    bench.has_joined(0)
+    bench.passes(INTERVAL_S)
+    if state is State.AWAY:
+        bench.one.polled(bench.now - POLL_S)
+    bench.said()
+    if state is State.LOST:
+        bench.passes(SESSION_S)
+        bench.step()
+    elif state in (State.QUITTING, State.PARTING, State.LEFT):
+        bench.one.leave(bench.now)
+        bench.step()
+    if state in (State.PARTING, State.LEFT):
+        bench.one.gave_up(bench.now)
+    if state is State.LEFT:
+        bench.step()
+        bench.one.unanswered(RequestTimedOutError("late"), bench.now)
+        bench.step()
+    assert bench.one.state is state
+    return bench
+
+
+@pytest.mark.parametrize("state", State)
+@pytest.mark.parametrize("code", [*ErrorCode, 9999], ids=str)
+def test_every_code_in_every_state(state: State, code: ErrorCode | int) -> None:
+    bench = in_state(state)
+    owned = bench.one.owned
+    bench.hears(code, given=[(CLICKS, (0,))] if code == NONE else None)
+    known: dict[tuple[State, ErrorCode | int], State] = {
+        (State.JOINING, NONE): State.MEMBER,
+        (State.JOINING, ErrorCode.GROUP_ID_NOT_FOUND): State.QUITTING,
+        **{(State.MEMBER, lost): State.LOST for lost in LOST},
+    }
+    is_retriable = isinstance(code, ErrorCode) and code.retriable
+    if (state, code) in known:
+        expected = known[state, code]
+    elif state in (State.JOINING, State.MEMBER) and code != NONE and code not in LOST and not is_retriable:
+        expected = State.QUITTING
+    else:
+        expected = state
+    assert bench.one.state is expected
+    assert bench.one.owned == owned
+    if code in FATAL and state is State.MEMBER:
+        assert bench.step() == GiveUp(tps("clicks", 0), is_lost=True)
+        bench.one.gave_up(bench.now)
+        step = bench.step()
+        assert isinstance(step, Failed)
+        assert isinstance(step.error, KINDS.get(code, BrokerError))
+        assert "'g'" in str(step.error)
+    bench.step()
+
+
+@pytest.mark.parametrize("state", State)
+@pytest.mark.parametrize("event", Event)
+def test_the_table_has_no_way_out_of_the_end(state: State, event: Event) -> None:
+    target = TRANSITIONS.get((state, event))
+    if state is State.LEFT:
+        assert target in (None, State.LEFT)
+    if event is Event.QUIT:
+        assert target in (State.QUITTING, State.PARTING, State.LEFT)
+
+
+def test_brokers_that_do_not_offer_it() -> None:
+    bench = Bench()
+    bench.said()
+    bench.one.heartbeat_unanswered(UnsupportedVersionError("Broker 1 lacks ConsumerGroupHeartbeat."), bench.now)
+    step = bench.step()
+    assert isinstance(step, Failed)
+    assert isinstance(step.error, UnsupportedVersionError)
+    assert "group.protocol=consumer" in str(step.error)
+    assert "group.protocol=classic" in (step.error.hint or "")
+
+
+def test_other_failures_end_it() -> None:
+    bench = Bench()
+    bench.has_joined(0)
+    bench.passes(INTERVAL_S)
+    bench.said()
+    error = AuthorizationError("no")
+    bench.one.heartbeat_unanswered(error, bench.now)
+    assert bench.step() == GiveUp(tps("clicks", 0), is_lost=True)
+    bench.one.gave_up(bench.now)
+    assert bench.step() == Failed(error)
+    assert "it is gone" in repr(bench.one)

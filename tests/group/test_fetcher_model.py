@@ -1,0 +1,163 @@
+"""Whatever happens in whatever order: every record from where a partition was added on, once, in order, until it is
+dropped."""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+
+import pytest
+
+from aioprod.group.fetcher import Fetcher
+from aioprod.messages import FetchRequest
+from aioprod.reader.offsets import EARLIEST
+from aioprod.records import Compression
+from aioprod.testing import FakeCluster
+from aioprod.testing.fake import FakePartition
+from aioprod.types import ConsumedRecord, TopicPartition
+from tests.support.fetchers import given, running_fetcher
+from tests.support.stored_batches import store, stored_batch
+
+TOPICS = {"a": 3, "b": 1, "c": 2}
+
+
+class Model:
+    """What was written, and what is to come of each partition that is read."""
+
+    def __init__(self, brokers: FakeCluster, fetcher: Fetcher, random: Random) -> None:
+        self.brokers = brokers
+        self.fetcher = fetcher
+        self.random = random
+        self.all = [TopicPartition(name, index) for name, count in TOPICS.items() for index in range(count)]
+        self.written: dict[TopicPartition, list[int]] = {tp: [] for tp in self.all}
+        self.expected: dict[TopicPartition, int] = {}
+        self.asking: asyncio.Task[ConsumedRecord | None] | None = None
+
+    def log(self, tp: TopicPartition) -> FakePartition:
+        return self.brokers.topics[tp.topic].partitions[tp.partition]
+
+    def to_come(self, tp: TopicPartition) -> list[int]:
+        """The offsets that are still to be given, those that retention has removed included."""
+        return [offset for offset in self.written[tp] if offset >= self.expected[tp]]
+
+    def check(self, record: ConsumedRecord) -> None:
+        tp = TopicPartition(record.topic, record.partition)
+        assert tp in self.expected, f"{tp} was dropped"
+        to_come = self.to_come(tp)
+        kept = [offset for offset in to_come if offset >= self.log(tp).first_offset]
+        assert record.offset in (to_come[0], kept[0] if kept else None), (tp, record.offset, to_come, kept)
+        assert record.value == b"%d" % record.offset
+        self.expected[tp] = record.offset + 1
+
+    # --- what may happen
+
+    async def produce(self) -> None:
+        tp = self.random.choice(self.all)
+        log = self.log(tp)
+        for _ in range(self.random.randint(1, 4)):
+            base = log.next_offset + self.random.choice([0, 0, 0, 3])
+            offsets = range(base, base + self.random.randint(1, 5))
+            codec = self.random.choice([Compression.NONE, Compression.LZ4])
+            store(log, stored_batch([b"%d" % offset for offset in offsets], base_offset=base, codec=codec))
+            self.written[tp] += offsets
+        self.brokers.state.tell_readers()
+
+    async def add(self) -> None:
+        for tp in self.random.sample(self.all, self.random.randint(1, 3)):
+            log = self.log(tp)
+            at = self.random.choice([EARLIEST, log.first_offset, self.random.randint(0, log.next_offset)])
+            self.fetcher.add({tp: at})
+            self.expected[tp] = max(at, 0)
+
+    async def drop(self) -> None:
+        some = self.random.sample(self.all, self.random.randint(1, 4))
+        self.fetcher.drop(some)
+        for tp in some:
+            self.expected.pop(tp, None)
+
+    async def drop_and_add(self) -> None:
+        if self.expected:
+            tp = self.random.choice(list(self.expected))
+            self.fetcher.drop([tp])
+            self.fetcher.add({tp: self.expected[tp]})
+
+    async def retain(self) -> None:
+        log = self.log(self.random.choice(self.all))
+        log.delete_before(self.random.randint(log.first_offset, log.next_offset))
+
+    async def move(self) -> None:
+        tp = self.random.choice(self.all)
+        self.brokers.move_leader(*tp)
+
+    async def cut(self) -> None:
+        self.brokers.fault(FetchRequest, drop=self.random.choice(["before", "after"]))
+
+    async def take(self) -> None:
+        """Some records, if there are any to come; the wait for the last one may be left to go on."""
+        for _ in range(self.random.randint(1, 8)):
+            if not self.is_something_to_come():
+                break
+            self.check(await self.next())
+        self.ask()
+
+    async def leave(self) -> None:
+        """Stop waiting, which must not lose a record."""
+        if self.asking is not None:
+            asking, self.asking = self.asking, None
+            asking.cancel()
+            await asyncio.wait([asking])
+            if not asking.cancelled():
+                self.check(await given(asking))
+
+    async def turn(self) -> None:
+        for _ in range(self.random.randint(1, 30)):
+            await asyncio.sleep(0)
+
+    # --- taking
+
+    def is_something_to_come(self) -> bool:
+        return any(offset >= self.log(tp).first_offset for tp in self.expected for offset in self.to_come(tp)[-1:])
+
+    def ask(self) -> asyncio.Task[ConsumedRecord | None]:
+        if self.asking is None:
+            self.asking = asyncio.ensure_future(self.fetcher.next())
+        return self.asking
+
+    async def next(self) -> ConsumedRecord:
+        asking = self.ask()
+        self.asking = None
+        return await given(asking)
+
+    async def done(self) -> None:
+        """What was asked for before a change may be there since."""
+        if self.asking is not None and self.asking.done():
+            asking, self.asking = self.asking, None
+            self.check(await given(asking))
+
+
+async def same(data: bytes) -> bytes:
+    await asyncio.sleep(0)
+    return data
+
+
+@pytest.mark.parametrize("seed", range(40))
+async def test_any_order(seed: int) -> None:
+    random = Random(seed)
+    async with FakeCluster(3, seed=seed) as brokers:
+        for name, count in TOPICS.items():
+            brokers.create_topic(name, count)
+        size = random.choice([1, 200, 1_000_000])
+        deserializer = random.choice([None, same])
+        options = {"max_partition_fetch_bytes": size, "fetch_max_wait_ms": 5, "value_deserializer": deserializer}
+        async with running_fetcher(brokers, **options) as fetcher:
+            model = Model(brokers, fetcher, random)
+            often = [model.produce, model.add, model.drop, model.drop_and_add, model.take, model.leave, model.turn]
+            steps = [*often, *often, model.take, model.retain, model.move, model.cut]
+            for _ in range(80):
+                await model.done()
+                await random.choice(steps)()
+            await model.leave()
+            while model.is_something_to_come():
+                model.check(await model.next())
+            for tp, position in fetcher.positions.items():
+                assert model.expected[tp] <= position <= max(model.log(tp).next_offset, model.expected[tp])

@@ -1,0 +1,490 @@
+"""Members of one group, with fake brokers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from aioprod.errors import BrokerError, ConfigError, ErrorCode, InvalidTopicError, UsageError
+from aioprod.group import GroupMetadata, Member, MemberConfig
+from aioprod.group.assignors import RangeAssignor
+from aioprod.testing import FakeCluster
+from aioprod.types import ConsumedRecord, OffsetAndMetadata, TopicPartition
+from tests.support.sessions import FAST, tasks_beside
+from tests.support.stored_batches import fill
+
+PATIENCE_S = 20.0
+P0, P1, P2, P3 = (TopicPartition("t", index) for index in range(4))
+QUICK: dict[str, Any] = {**FAST, "fetch_max_wait_ms": 20, "heartbeat_interval_ms": 20, "auto_offset_reset": "earliest"}
+
+
+class Told:
+    """What callbacks were told, in order; `member` is the one that is told."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, frozenset[TopicPartition]]] = []
+        self.changed = asyncio.Event()
+
+    def note(self, what: str) -> Callable[[Any], None]:
+        """A callback."""
+
+        def callback(partitions: Any) -> None:
+            self.calls.append((what, frozenset(partitions)))
+            self.changed.set()
+
+        return callback
+
+    @property
+    def callbacks(self) -> dict[str, Any]:
+        """All three, for a member."""
+        return {f"on_{what}": self.note(what) for what in ("assigned", "revoked", "lost")}
+
+    async def until(self, what: str, *partitions: TopicPartition) -> None:
+        """Wait for that to be told."""
+        async with asyncio.timeout(PATIENCE_S):
+            while (what, frozenset(partitions)) not in self.calls:
+                self.changed.clear()
+                await self.changed.wait()
+
+
+def new_member(brokers: FakeCluster, **options: Any) -> Member:
+    """One of group "g", which reads topic "t"."""
+    return Member(brokers.bootstrap, **{"group_id": "g", "topics": ["t"], **QUICK, **options})
+
+
+@asynccontextmanager
+async def cluster(partitions: int = 2, records: int = 0, brokers: int = 1) -> AsyncIterator[FakeCluster]:
+    """Brokers with topic "t", each of whose partitions has so many records."""
+    async with FakeCluster(brokers) as fakes:
+        for one in fakes.create_topic("t", partitions).partitions:
+            if records:
+                fill(one, records)
+        yield fakes
+
+
+def committed(brokers: FakeCluster) -> dict[TopicPartition, int]:
+    """What group "g" has."""
+    return {tp: found.offset for tp, found in brokers.state.groups["g"].offsets.items()}
+
+
+async def take(member: Member, count: int) -> list[ConsumedRecord]:
+    """The next records."""
+    async with asyncio.timeout(PATIENCE_S):
+        return [await anext(member) for _ in range(count)]
+
+
+async def assigned(member: Member, *partitions: TopicPartition) -> None:
+    """Wait until the member owns just these, while it asks for records."""
+    async with asyncio.timeout(PATIENCE_S):
+        while member.assignment != frozenset(partitions):
+            await asyncio.sleep(0.005)
+
+
+@asynccontextmanager
+async def reading(member: Member, records: list[ConsumedRecord] | None = None) -> AsyncIterator[asyncio.Task[None]]:
+    """A task that takes one record after the other, for the time of the block."""
+
+    async def read() -> None:
+        async for record in member:
+            if records is not None:
+                records.append(record)
+
+    task = asyncio.create_task(read())
+    try:
+        yield task
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+# -- one member
+
+
+async def test_a_member_reads_its_partitions_and_commits() -> None:
+    told = Told()
+    async with cluster(records=3) as brokers:
+        before = asyncio.all_tasks()
+        async with new_member(brokers, **told.callbacks) as member:
+            assert member.assignment == frozenset()
+            records = await take(member, 6)
+            assert {(one.partition, one.offset) for one in records} == {(p, o) for p in (0, 1) for o in range(3)}
+            assert member.assignment == {P0, P1}
+            assert member.positions == {P0: 3, P1: 3}
+            await member.commit()
+            assert committed(brokers) == {P0: 3, P1: 3}
+            metadata = member.group_metadata
+            assert (metadata.group_id, metadata.generation_id) == ("g", 1)
+            assert metadata.member_id
+        assert told.calls == [("assigned", frozenset({P0, P1})), ("revoked", frozenset({P0, P1}))]
+        assert member.assignment == frozenset()
+        assert not tasks_beside(before)
+
+
+async def test_the_next_member_goes_on_where_the_last_one_got_to() -> None:
+    async with cluster(partitions=1, records=5) as brokers:
+        async with new_member(brokers) as member:
+            await take(member, 2)
+            await member.commit()
+            await take(member, 1)
+        async with new_member(brokers) as member:
+            assert [one.offset for one in await take(member, 3)] == [2, 3, 4]
+
+
+async def test_nothing_is_committed_unless_asked() -> None:
+    async with cluster(partitions=1, records=5) as brokers:
+        async with new_member(brokers) as member:
+            await take(member, 5)
+        assert committed(brokers) == {}
+
+
+async def test_offsets_of_ones_own_are_committed() -> None:
+    async with cluster(records=5) as brokers, new_member(brokers) as member:
+        await take(member, 1)
+        await member.commit({P0: 2, P1: OffsetAndMetadata(1, "half way")})
+        assert committed(brokers) == {P0: 2, P1: 1}
+        with pytest.raises(ConfigError, match="give the offset of the next record"):
+            await member.commit({P0: -1})
+
+
+async def test_the_iterator_ends_with_the_member() -> None:
+    async with cluster(records=1) as brokers:
+        member = new_member(brokers)
+        await member.start()
+        records: list[ConsumedRecord] = []
+        async with reading(member, records) as task:
+            await assigned(member, P0, P1)
+            await member.close()
+            await task
+        with pytest.raises(StopAsyncIteration):
+            await anext(member)
+        await member.close()
+
+
+async def test_a_call_that_is_cancelled_loses_nothing() -> None:
+    async with cluster(partitions=1) as brokers, new_member(brokers) as member:
+        taken: list[int] = []
+        partition = brokers.topics["t"].partitions[0]
+        async with asyncio.timeout(PATIENCE_S):
+            while len(taken) < 20:
+                if partition.next_offset < 20:
+                    fill(partition, 1)
+                try:
+                    taken.append((await asyncio.wait_for(anext(member), 0.003)).offset)
+                except TimeoutError:
+                    continue
+        assert taken == list(range(20))
+
+
+# -- several members
+
+
+@pytest.mark.parametrize(
+    ("assignors", "is_cooperative"), [(["cooperative-sticky"], True), (["range"], False), (["sticky"], False)]
+)
+async def test_a_second_member_gets_its_share(assignors: list[str], is_cooperative: bool) -> None:
+    one, two = Told(), Told()
+    async with cluster(partitions=4) as brokers:
+        first = new_member(brokers, assignors=assignors, **one.callbacks)
+        second = new_member(brokers, assignors=assignors, **two.callbacks)
+        async with first, reading(first):
+            await assigned(first, P0, P1, P2, P3)
+            async with second, reading(second):
+                async with asyncio.timeout(PATIENCE_S):
+                    while len(first.assignment) != 2 or len(second.assignment) != 2:
+                        await asyncio.sleep(0.005)
+                assert first.assignment | second.assignment == {P0, P1, P2, P3}
+                given = frozenset(second.assignment)
+                assert ("revoked", given if is_cooperative else frozenset({P0, P1, P2, P3})) in one.calls
+            await assigned(first, P0, P1, P2, P3)
+    assert two.calls[-1] == ("revoked", given)
+    assert all(what != "lost" for what, _ in one.calls + two.calls)
+
+
+async def test_a_partition_is_not_given_up_while_its_record_is_worked_at() -> None:
+    told = Told()
+    async with cluster(partitions=2, records=10) as brokers:
+        first, second = new_member(brokers, **told.callbacks), new_member(brokers)
+        async with first:
+            await take(first, 1)
+            async with second, reading(second):
+                # The group waits for the first member, whose user is busy.
+                await asyncio.sleep(0.2)
+                assert told.calls == [("assigned", frozenset({P0, P1}))]
+                assert second.assignment == frozenset()
+                await first.commit()
+                async with reading(first):
+                    async with asyncio.timeout(PATIENCE_S):
+                        while len(first.assignment) != 1 or len(second.assignment) != 1:
+                            await asyncio.sleep(0.005)
+
+
+async def test_what_was_read_is_committed_when_it_is_given_up() -> None:
+    async with cluster(partitions=2, records=10) as brokers:
+        members: list[Member] = []
+
+        async def on_revoked(partitions: Any) -> None:
+            await members[0].commit()
+
+        first, second = new_member(brokers, on_revoked=on_revoked), new_member(brokers)
+        members.append(first)
+        others: list[ConsumedRecord] = []
+        async with first:
+            await take(first, 20)
+            async with second, reading(second, others):
+                async with reading(first):
+                    async with asyncio.timeout(PATIENCE_S):
+                        while len(second.assignment) != 1:
+                            await asyncio.sleep(0.005)
+                (mine,) = second.assignment
+                assert committed(brokers)[mine] == 10
+                assert not others
+        assert committed(brokers) == {P0: 10, P1: 10}
+
+
+async def test_what_a_callback_raises_comes_out_of_the_iterator_and_the_member_goes_on() -> None:
+    def on_assigned(partitions: Any) -> None:
+        raise ValueError("not mine")
+
+    async with cluster(records=1) as brokers, new_member(brokers, on_assigned=on_assigned) as member:
+        with pytest.raises(ValueError, match="not mine"):
+            await take(member, 1)
+        assert len(await take(member, 2)) == 2
+
+
+async def test_a_callback_can_not_wait_for_records_or_for_the_end() -> None:
+    errors: list[Exception] = []
+
+    async def on_assigned(partitions: Any) -> None:
+        for call in (members[0].__anext__, members[0].close):
+            try:
+                await call()
+            except UsageError as error:
+                errors.append(error)
+
+    members: list[Member] = []
+    async with cluster(records=1) as brokers, new_member(brokers, on_assigned=on_assigned) as member:
+        members.append(member)
+        await take(member, 2)
+    assert len(errors) == 2
+
+
+async def test_a_callback_says_where_to_begin() -> None:
+    def on_assigned(partitions: Any) -> None:
+        for tp in partitions:
+            members[0].seek(tp, 7)
+
+    members: list[Member] = []
+    async with cluster(partitions=1, records=10) as brokers, new_member(brokers, on_assigned=on_assigned) as member:
+        members.append(member)
+        assert [one.offset for one in await take(member, 3)] == [7, 8, 9]
+        with pytest.raises(UsageError, match="does not own partition 1"):
+            member.seek(P1, 0)
+
+
+async def test_work_that_came_to_nothing_is_read_again() -> None:
+    async with cluster(partitions=1, records=10) as brokers, new_member(brokers) as member:
+        await take(member, 3)
+        await member.commit()
+        await take(member, 4)
+        await member.rewind()
+        assert [one.offset for one in await take(member, 2)] == [3, 4]
+
+
+# -- what goes wrong
+
+
+async def test_a_static_member_comes_back_to_what_it_had() -> None:
+    one, two = Told(), Told()
+    async with cluster(partitions=2) as brokers, new_member(brokers, **one.callbacks) as first, reading(first):
+        await assigned(first, P0, P1)
+        generation = -1
+        for _ in range(2):
+            second = new_member(brokers, group_instance_id="two", **two.callbacks)
+            async with second, reading(second):
+                async with asyncio.timeout(PATIENCE_S):
+                    while len(second.assignment) != 1 or len(first.assignment) != 1:
+                        await asyncio.sleep(0.005)
+                generation = second.group_metadata.generation_id
+        assert first.group_metadata.generation_id == generation
+        assert len([call for call in one.calls if call[0] == "revoked"]) == 1
+
+
+async def test_a_static_member_is_fenced_by_its_successor() -> None:
+    async with cluster() as brokers:
+        old = new_member(brokers, group_instance_id="one")
+        await old.start()
+        async with reading(old) as task:
+            await assigned(old, P0, P1)
+            async with new_member(brokers, group_instance_id="one") as new, reading(new):
+                await assigned(new, P0, P1)
+                with pytest.raises(
+                    BrokerError, match=r"another member has joined under its group\.instance\.id"
+                ) as caught:
+                    await task
+                assert caught.value.code == ErrorCode.FENCED_INSTANCE_ID
+                with pytest.raises(BrokerError):
+                    await anext(old)
+        await old.close()
+
+
+async def test_a_user_who_stays_away_loses_the_partitions() -> None:
+    told = Told()
+    async with (
+        cluster(partitions=1, records=4) as brokers,
+        new_member(brokers, max_poll_interval_ms=300, **told.callbacks) as member,
+    ):
+        await take(member, 1)
+        async with asyncio.timeout(PATIENCE_S):
+            while member.group_metadata.generation_id >= 0:
+                await asyncio.sleep(0.01)
+        assert [what for what, _ in told.calls] == ["assigned"]
+        with pytest.raises(BrokerError, match="this is no member of group 'g'"):
+            await member.commit()
+        assert [one.offset for one in await take(member, 2)] == [0, 1]
+        assert told.calls[1:] == [("lost", frozenset({P0})), ("assigned", frozenset({P0}))]
+
+
+async def test_who_has_no_callback_for_what_is_lost_is_told_of_it_as_revoked() -> None:
+    told = Told()
+    async with (
+        cluster(partitions=1, records=4) as brokers,
+        new_member(brokers, max_poll_interval_ms=300, on_revoked=told.note("revoked")) as member,
+    ):
+        await take(member, 1)
+        async with asyncio.timeout(PATIENCE_S):
+            while member.group_metadata.generation_id >= 0:
+                await asyncio.sleep(0.01)
+        await take(member, 1)
+        assert told.calls == [("revoked", frozenset({P0}))]
+
+
+async def test_a_group_that_is_full_refuses() -> None:
+    async with cluster() as brokers:
+        brokers.state.groups.settings.size_max = 1
+        async with new_member(brokers) as first, reading(first):
+            await assigned(first, P0, P1)
+            async with new_member(brokers) as second:
+                with pytest.raises(BrokerError, match="could not join the group: it is full"):
+                    await take(second, 1)
+
+
+async def test_without_a_reset_there_has_to_be_an_offset() -> None:
+    told = Told()
+    async with cluster(records=1) as brokers, new_member(brokers, auto_offset_reset="none", **told.callbacks) as member:
+        with pytest.raises(BrokerError, match="has committed nothing"):
+            await take(member, 1)
+    assert told.calls == []
+
+
+async def test_new_partitions_are_noticed() -> None:
+    async with cluster(partitions=1) as brokers, new_member(brokers, metadata_max_age_ms=50) as member, reading(member):
+        await assigned(member, P0)
+        topic = brokers.topics["t"]
+        topic.partitions.append(replace(topic.partitions[0], log=[]))
+        await assigned(member, P0, P1)
+
+
+async def test_a_topic_may_come_later() -> None:
+    async with FakeCluster(1) as brokers, new_member(brokers) as member, reading(member):
+        async with asyncio.timeout(PATIENCE_S):
+            while member.group_metadata.generation_id < 0:
+                await asyncio.sleep(0.005)
+        brokers.create_topic("t", 1)
+        await assigned(member, P0)
+
+
+async def test_closing_does_not_wait_for_dead_brokers() -> None:
+    async with cluster() as brokers:
+        member = new_member(brokers)
+        await member.start()
+        async with reading(member):
+            await assigned(member, P0, P1)
+            await brokers.kill(1)
+            started = asyncio.get_running_loop().time()
+            await member.close(timeout=0.2)
+            assert asyncio.get_running_loop().time() - started < 5.0
+
+
+async def test_a_member_may_leave_while_it_joins() -> None:
+    async with cluster(records=5) as brokers:
+        first, second = new_member(brokers), new_member(brokers)
+        async with first:
+            await take(first, 1)
+            await second.start()
+            async with asyncio.timeout(PATIENCE_S):
+                while len(brokers.state.groups.classic("g").members) < 2:
+                    await asyncio.sleep(0.005)
+            async with asyncio.timeout(PATIENCE_S):
+                await second.close()
+            await take(first, 1)
+
+
+# -- how it is used
+
+
+async def test_one_task_waits_at_a_time() -> None:
+    async with cluster() as brokers, new_member(brokers) as member, reading(member):
+        await assigned(member, P0, P1)
+        with pytest.raises(UsageError, match="one at a time"):
+            await anext(member)
+
+
+async def test_it_has_to_be_started() -> None:
+    member = Member("localhost:9092", group_id="g", topics="t")
+    assert member.assignment == frozenset()
+    assert member.group_metadata == GroupMetadata("g")
+    assert member.positions == {}
+    for call in (member.__anext__, member.commit, member.rewind):
+        with pytest.raises(UsageError, match="not started"):
+            await call()
+    await member.close()
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"group_id": ""}, "give the group a name"),
+        ({"topics": []}, "topics is empty"),
+        ({"assignors": []}, "assignors is empty"),
+        ({"assignors": ["rnage"]}, "names no assignor"),
+        ({"assignors": ["range", "range"]}, "'range' is given twice"),
+        ({"assignors": [object()]}, "is no assignor"),
+        ({"auto_offset_reset": "soon"}, "auto_offset_reset is 'soon'"),
+        ({"isolation": "none"}, "isolation is 'none'"),
+        ({"heartbeat_interval_ms": 45_000}, r"not below session\.timeout\.ms=45000"),
+        ({"group_protocol": "consumer", "session_timeout_ms": 1}, r"session\.timeout\.ms can't be set"),
+        ({"group_remote_assignor": "range"}, r"can't be set without group\.protocol=consumer"),
+        ({"group_instance_id": ""}, r"group\.instance\.id is empty"),
+        ({"sessoin_timeout_ms": 1}, "'session_timeout_ms'"),
+    ],
+)
+def test_what_is_refused_at_once(options: dict[str, Any], text: str) -> None:
+    with pytest.raises(ConfigError, match=text):
+        Member("localhost:9092", **{"group_id": "g", "topics": "t", **options})
+
+
+def test_topics_have_legal_names() -> None:
+    with pytest.raises(InvalidTopicError):
+        Member("localhost:9092", group_id="g", topics=["a b"])
+
+
+def test_assignors_are_names_classes_or_objects() -> None:
+    java = "org.apache.kafka.clients.consumer.StickyAssignor"
+    Member(
+        "localhost:9092",
+        group_id="g",
+        topics="t",
+        assignors=[RangeAssignor(), java, "aioprod.group.assignors:RoundRobinAssignor"],
+    )
+
+
+def test_a_configuration_of_java() -> None:
+    config = MemberConfig.from_dict(
+        {"bootstrap.servers": "localhost:9092", "session.timeout.ms": "6000", "heartbeat.interval.ms": 2000}
+    )
+    assert Member(group_id="g", topics="t", config=config).config.session_timeout_ms == 6000

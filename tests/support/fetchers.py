@@ -1,0 +1,68 @@
+"""Fetchers of a group member with fake brokers, with short waits."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from aioprod.group.fetcher import Fetcher
+from aioprod.reader.fetching import answer_size_max
+from aioprod.reader.session import Session
+from aioprod.reader.settings import ReaderConfig
+from aioprod.testing import FakeCluster
+from aioprod.types import ConsumedRecord, TopicPartition
+from tests.support.sessions import FAST
+
+_OWN = ("isolation", "auto_offset_reset", "key_deserializer", "value_deserializer")
+
+
+@asynccontextmanager
+async def running_fetcher(brokers: FakeCluster, **options: Any) -> AsyncIterator[Fetcher]:
+    """A fetcher with a session of its own, both closed at the end of the block."""
+    own = {name: options.pop(name) for name in _OWN if name in options}
+    options = {"bootstrap_servers": brokers.bootstrap, "fetch_max_wait_ms": 20, **FAST, **options}
+    config = ReaderConfig.from_options(**options)
+    session = Session(config, "member", frame_size_max=answer_size_max(config))
+    fetcher = Fetcher(session, config, **{"isolation": "read_uncommitted", "auto_offset_reset": "earliest", **own})
+    await session.start()
+    try:
+        yield fetcher
+    finally:
+        await fetcher.close()
+        await session.close()
+
+
+async def given(asked: Awaitable[ConsumedRecord | None]) -> ConsumedRecord:
+    """The record that a call of `next` gives."""
+    async with asyncio.timeout(20):
+        record = await asked
+    assert record is not None
+    return record
+
+
+async def take(fetcher: Fetcher, count: int) -> list[ConsumedRecord]:
+    """The next records."""
+    return [await given(fetcher.next()) for _ in range(count)]
+
+
+async def take_all(fetcher: Fetcher, found: list[ConsumedRecord]) -> None:
+    """Add to `found` all that comes before an error."""
+    while True:
+        found += await take(fetcher, 1)
+
+
+async def until(is_true: Callable[[], object]) -> None:
+    """Wait for something that nobody tells."""
+    async with asyncio.timeout(20):
+        while not is_true():
+            await asyncio.sleep(0.001)
+
+
+def places(records: list[ConsumedRecord]) -> dict[TopicPartition, list[int]]:
+    """Offsets by partition, in the order of the records."""
+    found: dict[TopicPartition, list[int]] = {}
+    for record in records:
+        found.setdefault(TopicPartition(record.topic, record.partition), []).append(record.offset)
+    return found
