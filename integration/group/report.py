@@ -99,7 +99,8 @@ _INTRODUCTION: Final = (
     "",
     "The second table has the seconds from an event until the last member was told what is its own and every",
     "partition had an owner: median, maximum and how many. For who joins it begins when its consumer begins to join;",
-    f"for who is killed it has the session timeout of {SESSION_TIMEOUT_MS / 1e3:g} s in it. Members hear of a",
+    "for several at once when the last of these events was asked for, so that the start of processes is in it; for",
+    f"who is killed it has the session timeout of {SESSION_TIMEOUT_MS / 1e3:g} s in it. Members hear of a",
     f"rebalance by their next heartbeat, every {HEARTBEAT_INTERVAL_MS / 1e3:g} s here.",
 )
 
