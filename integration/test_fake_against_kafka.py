@@ -6,6 +6,7 @@ The fake cluster goes through them in `tests/testing/fake/`.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -15,9 +16,16 @@ from tests.support.broker_scenarios import SCENARIOS, Scenario
 from tests.support.lab import open_lab
 from tests.support.random_requests import play
 
-QUICK = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": 100, "group.min.session.timeout.ms": 10}
-"""How often a broker looks for transactions that take too long, in place of every 10 seconds; and how short the session
-of a group's member may be."""
+QUICK: dict[str, Any] = {
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": 100,
+    "group.min.session.timeout.ms": 10,
+    "group.consumer.assignment.interval.ms": 0,
+    "group.consumer.assignor.offload.enable": "false",
+    "group.consumer.migration.policy": "disabled",
+}
+"""How often a broker looks for transactions that take too long, in place of every 10 seconds; how short the session of
+a group's member may be; that partitions are divided with the heartbeat that calls for it, not some time later; and that
+a group is of one protocol at a time."""
 
 
 @pytest.fixture(scope="module", params=["4.3.0", "3.9.1"])

@@ -13,24 +13,18 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from aioprod.group.assignors import (
-    Assignor,
-    CooperativeStickyAssignor,
-    RangeAssignor,
-    RoundRobinAssignor,
-    StickyAssignor,
-    balance,
-)
+from aioprod.group.assignors import ASSIGNORS, Assignor, balance
 from aioprod.types import TopicPartition
+from integration.support.asked_groups import AskedGroup
 from integration.support.java import JavaOracle
-from integration.support.random_groups import RandomGroup, random_groups
-
-ASSIGNORS: tuple[Assignor, ...] = (RangeAssignor(), RoundRobinAssignor(), StickyAssignor(), CooperativeStickyAssignor())
+from integration.support.random_groups import random_groups
+from tests.support.assignments import short
+from tests.support.documented_groups import EXAMPLES, Example
 
 GROUPS = 5_000
 BATCH = 250
-ORDERS = 4
-"""Of Java's maps: its own one, and three others."""
+ORDERS = 3
+"""Of Java's maps: its own one, and two others."""
 
 Owned: TypeAlias = dict[str, frozenset[TopicPartition]]
 
@@ -43,12 +37,21 @@ def test_ours_are_javas(oracle: JavaOracle, cases: Counter[str]) -> None:
         batch = groups[start : start + BATCH]
         answers = oracle.ask("assign", groups=[group.as_json() for group in batch], orders=ORDERS)
         for number, (group, by_assignor) in enumerate(zip(batch, answers, strict=True), start):
-            for assignor in ASSIGNORS:
+            for assignor in ASSIGNORS.values():
                 verdict = judge(assignor, group, by_assignor[assignor.name], f"{assignor.name}, group {number}")
                 cases[f"assignments by {assignor.name}: {verdict}"] += 1
 
 
-def judge(assignor: Assignor, group: RandomGroup, answers: Sequence[Any], where: str) -> str:
+@pytest.mark.java
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: str(example.name))
+def test_the_documented_results_are_javas(oracle: JavaOracle, example: Example) -> None:
+    group = AskedGroup({topic: [[]] * count for topic, count in example.topics.items()}, example.members)
+    (answers,) = oracle.ask("assign", groups=[group.as_json()], orders=ORDERS)
+    for name in example.assignors:
+        assert [short(answer) for answer in answers[name]] == [example.result], name
+
+
+def judge(assignor: Assignor, group: AskedGroup, answers: Sequence[Any], where: str) -> str:
     """What ours is beside Java's, in words; raises AssertionError where it is worse than that."""
     ours = owned_by(assignor.assign(group.partitions, group.subscriptions(assignor)))
     assert fault(assignor, group, ours) is None, where
@@ -71,7 +74,7 @@ def owned_by(answer: Mapping[str, Sequence[Sequence[Any]]]) -> Owned:
     return {member: frozenset(TopicPartition(*tp) for tp in partitions) for member, partitions in answer.items()}
 
 
-def fault(assignor: Assignor, group: RandomGroup, owned: Owned) -> str | None:
+def fault(assignor: Assignor, group: AskedGroup, owned: Owned) -> str | None:
     """Why an assignment can't be one."""
     if owned.keys() != group.members.keys():
         return "not for these members"
@@ -88,7 +91,7 @@ def fault(assignor: Assignor, group: RandomGroup, owned: Owned) -> str | None:
     return None if there - everything.keys() <= set(waiting) else "a partition has no member"
 
 
-def flaw(assignor: Assignor, group: RandomGroup) -> str | None:
+def flaw(assignor: Assignor, group: AskedGroup) -> str | None:
     """What Java gets wrong where members say such things, so that its answers are not to be followed.
 
     It keeps partitions that are gone as long as their topic is there, and then gives others away twice, or fails. If
@@ -108,5 +111,5 @@ def flaw(assignor: Assignor, group: RandomGroup) -> str | None:
     return None
 
 
-def kept(group: RandomGroup, owned: Owned) -> int:
+def kept(group: AskedGroup, owned: Owned) -> int:
     return sum(len(owned[member].intersection(said.owned)) for member, said in group.members.items())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, TypeAlias
 
-__all__ = ["Part", "Table", "key_text", "percent", "shortened", "shown", "text_of"]
+__all__ = ["Part", "Table", "cell", "gap", "key_text", "percent", "shortened", "shown", "text_of"]
 
 
 class Table(NamedTuple):
@@ -47,13 +47,14 @@ def _titled(table: Table) -> str:
 
 
 def _aligned(table: Table) -> str:
-    cells = [list(table.headers), *([shown(value) for value in row] for row in table.rows)]
+    cells = [list(table.headers), *([cell(value) for value in row] for row in table.rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    to_the_right = table.is_number
     lines = [
         "  "
         + "  ".join(
-            cell.rjust(width) if to_right else cell.ljust(width)
-            for cell, width, to_right in zip(row, widths, table.is_number, strict=True)
+            text.rjust(width) if to_right else text.ljust(width)
+            for text, width, to_right in zip(row, widths, to_the_right, strict=True)
         ).rstrip()
         for row in cells
     ]
@@ -65,6 +66,12 @@ def _aligned(table: Table) -> str:
 def gap(table: Table) -> int:
     """Before which of its rows a table lacks some."""
     return (len(table.rows) + 1) // 2
+
+
+def cell(value: object) -> str:
+    """A value in a table of text, where signs that can't be printed, such as line ends, are escaped."""
+    text = shown(value)
+    return text if text.isprintable() else text.encode("unicode_escape").decode()
 
 
 def shown(value: object) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from importlib.util import find_spec
 from typing import TextIO
 
-from aioprod.console.tables import Part, Table, gap, shown, text_of
+from aioprod.console.tables import Part, Table, cell, gap, text_of
 
 __all__ = ["show"]
 
@@ -44,5 +44,5 @@ def _drawn(table: Table) -> object:
     for at, row in enumerate(table.rows):
         if table.left_out and at == gap(table):
             drawn.add_row(f"... {table.left_out:,} more")
-        drawn.add_row(*(Text(shown(value)) for value in row))
+        drawn.add_row(*(Text(cell(value)) for value in row))
     return drawn

@@ -37,7 +37,6 @@ _FIRST_WITH_OWN_ID: Final = 1
 _INTERVAL_MIN_S: Final = 0.001
 """However soon the coordinator wants the next heartbeat."""
 
-_NOT_OFFERED: Final = "The brokers don't offer group.protocol=consumer (KIP-848)"
 _WHERE_OFFERED: Final = (
     "Use group.protocol=classic, or brokers from 4.0 on whose group.coordinator.rebalance.protocols has consumer in it."
 )
@@ -274,12 +273,13 @@ class ConsumerMembership:
             # It is this very member that holds the name, in an earlier life or by a request that got no answer.
             self._releases_it, self._beat_at = True, now
         else:
-            self._break(group_refusal(self._group_id, "be in it", code, response.error_message), now)
+            refusal = group_refusal(self._group_id, "be in it", code, response.error_message)
+            self._break(_not_offered(refusal.message) if code == ErrorCode.UNSUPPORTED_VERSION else refusal, now)
 
     def heartbeat_unanswered(self, error: AioprodError, now: float) -> None:
         """Tried again, until its session is over."""
         if isinstance(error, UnsupportedVersionError):
-            error = UnsupportedVersionError(f"{_NOT_OFFERED}: {error.message}", hint=_WHERE_OFFERED)
+            error = _not_offered(error.message)
         if may_pass(error):
             self._try_again(now)
         else:
@@ -348,6 +348,11 @@ class ConsumerMembership:
         self.state = TRANSITIONS[self.state, event]
         # To join is due at once; a member hears when, and whoever is none has nothing to say.
         self._beat_at = now if self.state is State.JOINING else self._beat_at
+
+
+def _not_offered(said: str) -> UnsupportedVersionError:
+    text = f"The brokers don't offer group.protocol=consumer (KIP-848): {said}"
+    return UnsupportedVersionError(text, hint=_WHERE_OFFERED)
 
 
 def _by_topic(owned: frozenset[tuple[TopicPartition, UUID]]) -> tuple[TopicPartitions, ...]:

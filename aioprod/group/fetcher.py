@@ -132,8 +132,9 @@ class Fetcher:
                 self._is_interrupted = False
                 return None
             if self._session.clock() >= self._slice_end:
-                await asyncio.sleep(0)
+                # Noted first: who never waits for longer than a turn gets on, too.
                 self._slice_end = self._session.clock() + SLICE_S
+                await asyncio.sleep(0)
             opened = self._open
             if opened is None or opened.records is None:
                 await self._unpack(opened)

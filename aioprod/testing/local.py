@@ -18,6 +18,7 @@ from aioprod.testing.settings import properties_text
 __all__ = ["LocalNode"]
 
 STOP_TIMEOUT_S: Final = 30.0
+KILL_TIMEOUT_S: Final = 30.0
 _LOG_TAIL_BYTES: Final = 6000
 _QUIET: Final = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
 
@@ -69,12 +70,12 @@ class LocalNode:
 
     def kill(self) -> None:
         """End it at once, as a crash does."""
-        self._end(signal.SIGKILL)
+        self._end(signal.SIGKILL, KILL_TIMEOUT_S)
 
     def stop(self) -> None:
         """Let the broker shut down in order; one that takes longer than 30 s is killed."""
         try:
-            self._end(signal.SIGTERM)
+            self._end(signal.SIGTERM, STOP_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             self.kill()
 
@@ -119,8 +120,8 @@ class LocalNode:
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(number)
 
-    def _end(self, number: signal.Signals) -> None:
+    def _end(self, number: signal.Signals, timeout_s: float) -> None:
         self._signal(number)
         if self._process is not None:
-            self._process.wait(STOP_TIMEOUT_S)
+            self._process.wait(timeout_s)
         self.changed()

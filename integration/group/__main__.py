@@ -35,6 +35,8 @@ async def _run(given: argparse.Namespace) -> list[dict[str, Any]]:
     results = []
     async with await KafkaCluster.start(1, given.kafka, "local", **PROPERTIES) as cluster:
         for strategy in STRATEGIES.values() if given.strategy == "all" else [STRATEGIES[given.strategy]]:
+            if not strategy.works_with(given.kafka):
+                continue
             kinds = None if given.kinds is None else given.kinds.split(",")
             options = Options(strategy, given.events, given.seed, kinds)
             done = await run(cluster, options, lambda line: print(f"  {line}", file=sys.stderr, flush=True))

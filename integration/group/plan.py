@@ -31,10 +31,16 @@ class What(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
-    """The assignors that each kind of member offers, by their names in the protocol."""
+    """The assignors that each kind of member offers, by their names in the protocol; without any the brokers assign
+    (KIP-848), from Kafka 4.0 on."""
 
     name: str
     offers: dict[str, tuple[str, ...]]
+    version_min: int = 0
+
+    def works_with(self, version: str) -> bool:
+        """Whether brokers of this version of Kafka can do it."""
+        return int(version.partition(".")[0]) >= self.version_min
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -56,6 +62,9 @@ STRATEGIES: Final = {
                 CONFLUENT: ("range", "roundrobin"),
             },
         ),
+        # A group that can be cooperative until members come who can't.
+        Strategy("changing", {OURS: ("cooperative-sticky", "range"), JAVA: ("range",), CONFLUENT: ("range",)}),
+        Strategy("brokers assign", dict.fromkeys(_ALL, ()), version_min=4),
         Strategy("transactions", {TRANSFORMER: ("cooperative-sticky",)}),
     )
 }

@@ -36,7 +36,7 @@ def tables(results: Sequence[Figures]) -> list[str]:
     took = [["strategy", "Kafka", *_EVENTS.values()]]
     for found in results:
         events = ", ".join(str(found["events"][what]) for what in ("join", "leave", "crash"))
-        led = ", ".join(f"{kind} {count}" for kind, count in found["led"].items())
+        led = ", ".join(f"{kind} {count}" for kind, count in found["led"].items()) or "-"
         of = [found["strategy"], found["kafka"]]
         done.append([*of, events, led, f"{found['sent']:,}", f"{found['again']:,}", str(sum(found["flaws"].values()))])
         took.append([*of, *(_times(found["took_s"].get(name, ())) for name in _EVENTS)])
@@ -61,7 +61,8 @@ def evidence(found: Figures) -> list[str]:
 def keep(found: Figures) -> None:
     """Write the figures of a run; a later run of the same takes their place."""
     RESULTS.mkdir(exist_ok=True)
-    (RESULTS / f"{found['strategy']}-{found['kafka']}.json").write_text(json.dumps(found, indent=1) + "\n")
+    name = f"{found['strategy']}-{found['kafka']}.json".replace(" ", "-")
+    (RESULTS / name).write_text(json.dumps(found, indent=1) + "\n")
 
 
 def write() -> None:
@@ -83,8 +84,12 @@ _INTRODUCTION: Final = (
     "from one real broker, while a producer sends 275 numbered records a second. Members join, leave and are killed",
     "(SIGKILL), a quarter of the times before the group has settled after the last such event; each kind in turn",
     "founds the group, and so leads it. With `defaults` each kind offers what it offers by default: the group changes",
-    "between `range` and `cooperative-sticky` as confluent-kafka's members, who have `range` only, come and go.",
-    "confluent-kafka has no `sticky`.",
+    "between `range` and `cooperative-sticky` as confluent-kafka's members, who have `range` only, come and go; with",
+    "`changing` Java's have `range` only, too.",
+    "confluent-kafka has no `sticky`. With `brokers assign` (KIP-848) nobody leads, and a generation is a member's",
+    "epoch. With `transactions` all members are aioprod's, and write what they read to other topics, with their",
+    "offsets in the same transaction, of which each tenth is aborted on purpose: readers of committed records have to",
+    "see each record once.",
     "",
     "A flaw is a record that was not handled, or handled by two members in one generation, out of order or by one who",
     "had not been assigned its partition; an offset committed before what is below it was handled; a partition with",
@@ -94,7 +99,8 @@ _INTRODUCTION: Final = (
     "",
     "The second table has the seconds from an event until the last member was told what is its own and every",
     "partition had an owner: median, maximum and how many. For who joins it begins when its consumer begins to join;",
-    f"for who is killed it has the session timeout of {SESSION_TIMEOUT_MS / 1e3:g} s in it. Members hear of a",
+    "for several at once when the last of these events was asked for, so that the start of processes is in it; for",
+    f"who is killed it has the session timeout of {SESSION_TIMEOUT_MS / 1e3:g} s in it. Members hear of a",
     f"rebalance by their next heartbeat, every {HEARTBEAT_INTERVAL_MS / 1e3:g} s here.",
 )
 

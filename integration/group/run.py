@@ -28,10 +28,17 @@ from integration.support.reading import read_topic
 
 __all__ = ["PROPERTIES", "Options", "Run", "run"]
 
-PROPERTIES: Final[dict[str, Any]] = {"group_min_session_timeout_ms": 1000, "group_initial_rebalance_delay_ms": 0}
-"""Of the broker: crashes are noticed soon, and who comes first need not wait for others."""
 SESSION_TIMEOUT_MS: Final = 3000
 HEARTBEAT_INTERVAL_MS: Final = 500
+PROPERTIES: Final[dict[str, Any]] = {
+    "group_min_session_timeout_ms": SESSION_TIMEOUT_MS,
+    "group_initial_rebalance_delay_ms": 0,
+    "group_consumer_min_session_timeout_ms": SESSION_TIMEOUT_MS,
+    "group_consumer_session_timeout_ms": SESSION_TIMEOUT_MS,
+    "group_consumer_min_heartbeat_interval_ms": HEARTBEAT_INTERVAL_MS,
+    "group_consumer_heartbeat_interval_ms": HEARTBEAT_INTERVAL_MS,
+}
+"""Of the broker: crashes are noticed soon, and who comes first need not wait for others."""
 MAX_POLL_INTERVAL_MS: Final = 30_000
 
 _TOPICS: Final = {"orders": 7, "clicks": 4}

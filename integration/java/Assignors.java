@@ -76,15 +76,13 @@ final class Assignors {
     }
 
     private JsonNode assigned(String name, int order) {
-        Map<String, Subscription> members = new HashMap<>(subscriptions(name));
+        Map<String, Subscription> given = subscriptions(name);
+        List<String> ids = new ArrayList<>(given.keySet());
         if (order > 0) {
-            List<String> ids = new ArrayList<>(members.keySet());
-            Collections.sort(ids);
             Collections.shuffle(ids, new Random(order));
-            Map<String, Subscription> shuffled = new LinkedHashMap<>();
-            ids.forEach(id -> shuffled.put(id, members.get(id)));
-            return assigned(assignor(name), shuffled);
         }
+        Map<String, Subscription> members = order > 0 ? new LinkedHashMap<>() : new HashMap<>();
+        ids.forEach(id -> members.put(id, given.get(id)));
         return assigned(assignor(name), members);
     }
 

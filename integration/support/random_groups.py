@@ -1,17 +1,16 @@
-"""Random consumer groups over several rounds, as Subscriptions and in the JSON of `Assignors.java`."""
+"""Random consumer groups, each over several rounds."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
-from aioprod.cluster import Node, PartitionInfo
-from aioprod.group.assignors import Assignor, StickyAssignor, Subscription
-from aioprod.types import TopicPartition
+from aioprod.group.assignors import StickyAssignor, Subscription
+from integration.support.asked_groups import AskedGroup
 
-__all__ = ["RandomGroup", "random_groups"]
+__all__ = ["random_groups"]
 
 MEMBERS_MAX = 30
 TOPICS_MAX = 20
@@ -20,59 +19,7 @@ ROUNDS = 5
 RACKS = ("a", "b", "c")
 
 
-@dataclass(frozen=True, slots=True)
-class RandomGroup:
-    """Per topic the racks of each partition's replicas, and the members in the order of their ids.
-
-    The generations of `old_members` are in their user data only: the first subscriptions had no field for it.
-    """
-
-    topics: Mapping[str, Sequence[Sequence[str]]]
-    members: Mapping[str, Subscription]
-    old_members: frozenset[str]
-
-    @property
-    def partitions(self) -> dict[str, list[PartitionInfo]]:
-        """What the assignors are told of the topics."""
-        return {
-            topic: [
-                PartitionInfo(topic, index, None, tuple(Node(ord(rack), "host", 9092, rack) for rack in racks), ())
-                for index, racks in enumerate(all_racks)
-            ]
-            for topic, all_racks in self.topics.items()
-        }
-
-    def subscriptions(self, assignor: Assignor) -> dict[str, Subscription]:
-        """What the members say if they use this assignor."""
-        user_data = getattr(assignor, "user_data", lambda owned, generation: None)
-        return {
-            member: replace(
-                said,
-                generation=-1 if member in self.old_members else said.generation,
-                user_data=user_data(said.owned, said.generation),
-            )
-            for member, said in self.members.items()
-        }
-
-    def as_json(self) -> dict[str, Any]:
-        """The group as Java is asked about it."""
-        return {
-            "topics": self.topics,
-            "members": {
-                member: {
-                    "topics": said.topics,
-                    "owned": _by_topic(said.owned),
-                    "generation": said.generation,
-                    "rack": said.rack,
-                    "instance": said.group_instance_id,
-                    "is_old": member in self.old_members,
-                }
-                for member, said in self.members.items()
-            },
-        }
-
-
-def random_groups(source: random.Random) -> Iterator[RandomGroup]:
+def random_groups(source: random.Random) -> Iterator[AskedGroup]:
     """Groups without end: each lives for some rounds, in which its members own what the last one gave them."""
     while True:
         life = _Life(source)
@@ -100,9 +47,9 @@ class _Life:
             self._join()
 
     @property
-    def group(self) -> RandomGroup:
+    def group(self) -> AskedGroup:
         topics = {topic: list(racks) for topic, racks in self._topics.items()}
-        return RandomGroup(topics, dict(sorted(self._members.items())), frozenset(self._old & self._members.keys()))
+        return AskedGroup(topics, dict(sorted(self._members.items())), frozenset(self._old & self._members.keys()))
 
     def go_on(self) -> None:
         """Let most members have what they are given, and then everything change a little."""
@@ -178,10 +125,3 @@ class _Life:
         member = self._source.choice(list(self._members))
         claimed = self._source.sample(everything, min(len(everything), self._source.randint(1, 5)))
         self._say(member, owned=tuple(dict.fromkeys([*self._members[member].owned, *claimed])))
-
-
-def _by_topic(partitions: Sequence[TopicPartition]) -> dict[str, list[int]]:
-    grouped: dict[str, list[int]] = {}
-    for tp in partitions:
-        grouped.setdefault(tp.topic, []).append(tp.partition)
-    return grouped

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,8 @@ from aioprod.cli import assign
 from aioprod.cli.__main__ import main
 from aioprod.cli.arguments import members_of, subscriptions
 from aioprod.cli.rebalances import rebalances
-from aioprod.group.assignors import ASSIGNORS
+from aioprod.group.assignors import ASSIGNORS, Subscription
+from aioprod.types import TopicPartition
 
 TWO_TOPICS = ["assign", "--topics", "orders=12,clicks=6"]
 THREE = [*TWO_TOPICS, "--members", "a,b,c", "--strategy", "sticky"]
@@ -312,6 +313,16 @@ class TestProgram:
         ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
         assert ended.returncode == 0, ended.stderr
         assert "usage: aioprod {assign,partition} ..." in ended.stdout
+
+
+def test_an_assignor_that_never_gives_all_out_is_asked_some_times() -> None:
+    class Withholding:
+        name = "withholding"
+
+        def assign(self, partitions: object, members: Mapping[str, Subscription]) -> dict[str, list[TopicPartition]]:
+            return {member: [] for member in members}
+
+    assert len(rebalances(Withholding(), {"t": 1}, {"a": Subscription(["t"])}, {})) == 10
 
 
 @given(

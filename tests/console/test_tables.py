@@ -57,6 +57,14 @@ def test_an_empty_table_has_its_headers() -> None:
     assert text_of([Table("Load", "", ("member", "rows"), [])]) == "Load.\n  member  rows\n"
 
 
+def test_what_cannot_be_printed_is_escaped() -> None:
+    table = Table("Load", "", ("member",), [("a\nb\x1b[31m",)])
+    assert text_of([table]) == "Load.\n  member\n  a\\nb\\x1b[31m\n"
+    stream = Terminal()
+    show([table], stream)
+    assert "a\\nb\\x1b[31m" in stream.getvalue()
+
+
 @pytest.mark.parametrize(
     ("count", "rows_max", "first", "last", "left_out"),
     [(5, None, 5, 0, 0), (5, 5, 5, 0, 0), (5, 4, 2, 2, 1), (5, 3, 2, 1, 2), (5, 1, 1, 0, 4), (0, 3, 0, 0, 0)],

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from typing import Any
 from uuid import UUID
 
 import pytest
 
 from aioprod.errors import (
+    AioprodError,
     AuthorizationError,
     BrokerError,
     ErrorCode,
@@ -41,7 +43,7 @@ def rows(given: Iterable[tuple[UUID, tuple[int, ...]]]) -> tuple[TopicPartitions
 class Bench:
     """A member at time `now`, with the answers of a coordinator made up."""
 
-    def __init__(self, topics: Iterable[str] = ("clicks",), *, version: int = 1, **options: str) -> None:
+    def __init__(self, topics: Iterable[str] = ("clicks",), *, version: int = 1, **options: Any) -> None:
         self.now, self.version = 100.0, version
         self.ids: dict[str, UUID] = dict(IDS)
         config = MemberConfig.from_options(bootstrap_servers="b:9092", group_protocol="consumer", **options)
@@ -301,7 +303,7 @@ def test_an_answer_from_an_earlier_life_is_none() -> None:
 
 @pytest.mark.parametrize(("instance_id", "epoch"), [(None, -1), ("static", -2)])
 def test_a_user_that_is_away_for_too_long(instance_id: str | None, epoch: int) -> None:
-    bench = Bench(**({"group_instance_id": instance_id} if instance_id else {}))
+    bench = Bench(group_instance_id=instance_id)
     bench.has_joined(0)
     for _ in range(int(POLL_S // INTERVAL_S) - 1):
         bench.passes(INTERVAL_S)
@@ -345,7 +347,7 @@ def test_good_bye_is_said_until_it_is_heard() -> None:
 
 @pytest.mark.parametrize(("instance_id", "epoch"), [(None, -1), ("static", -2)])
 def test_leaving(instance_id: str | None, epoch: int) -> None:
-    bench = Bench(**({"group_instance_id": instance_id} if instance_id else {}))
+    bench = Bench(group_instance_id=instance_id)
     bench.has_joined(0)
     bench.one.leave(bench.now)
     assert bench.step() == GiveUp(tps("clicks", 0))
@@ -358,8 +360,9 @@ def test_leaving(instance_id: str | None, epoch: int) -> None:
     step = bench.step()
     assert isinstance(step, Ask)
     assert isinstance(step.request, ByVersion)
-    said = step.request.build(1)
-    assert (said.member_id, said.member_epoch, said.topic_partitions) == ("me", epoch, None)
+    assert step.request.build(1) == ConsumerGroupHeartbeatRequest(
+        group_id="g", member_id="me", member_epoch=epoch, instance_id=instance_id
+    )
     assert bench.one.heartbeat_at == math.inf
     bench.one.answered(HeartbeatResponse(error_code=0), bench.now)
     assert bench.step() == Left()
@@ -438,6 +441,10 @@ FATAL = [
     ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     ErrorCode.INVALID_REGULAR_EXPRESSION,
 ]
+KINDS: dict[ErrorCode | int, type[AioprodError]] = {
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: AuthorizationError,
+    ErrorCode.UNSUPPORTED_VERSION: UnsupportedVersionError,
+}
 LOST = [ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_ID_NOT_FOUND]
 
 
@@ -474,7 +481,7 @@ def test_every_code_in_every_state(state: State, code: ErrorCode | int) -> None:
     bench = in_state(state)
     owned = bench.one.owned
     bench.hears(code, given=[(CLICKS, (0,))] if code == NONE else None)
-    known = {
+    known: dict[tuple[State, ErrorCode | int], State] = {
         (State.JOINING, NONE): State.MEMBER,
         (State.JOINING, ErrorCode.GROUP_ID_NOT_FOUND): State.QUITTING,
         **{(State.MEMBER, lost): State.LOST for lost in LOST},
@@ -493,9 +500,7 @@ def test_every_code_in_every_state(state: State, code: ErrorCode | int) -> None:
         bench.one.gave_up(bench.now)
         step = bench.step()
         assert isinstance(step, Failed)
-        assert isinstance(
-            step.error, AuthorizationError if code == ErrorCode.GROUP_AUTHORIZATION_FAILED else BrokerError
-        )
+        assert isinstance(step.error, KINDS.get(code, BrokerError))
         assert "'g'" in str(step.error)
     bench.step()
 

@@ -15,7 +15,9 @@ def test_a_worked_example(example: Example) -> None:
         assert short(ASSIGNORS[name].assign(example.topics, example.members)) == example.result, name
 
 
-@pytest.mark.parametrize("example", [example for example in EXAMPLES if example.document], ids=lambda each: str(each.name))
+@pytest.mark.parametrize(
+    "example", [example for example in EXAMPLES if example.document], ids=lambda each: str(each.name)
+)
 def test_where_java_differs_it_is_as_good(example: Example) -> None:
     assert example.document is not None
     before = {member: said.owned for member, said in example.members.items()}

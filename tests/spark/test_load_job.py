@@ -266,5 +266,5 @@ def test_a_report_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert capsys.readouterr().out == '{\n  "a": 1\n}\n'
     write_json(str(tmp_path / "r.json"), {"a": 1})
     assert (tmp_path / "r.json").read_text() == '{\n  "a": 1\n}\n'
-    with pytest.raises(ConfigError, match="can't be written"):
+    with pytest.raises(UsageError, match="can't be written"):
         write_json(str(tmp_path / "none" / "r.json"), {})

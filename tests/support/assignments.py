@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from aioprod.group.assignors import Subscription, compare
@@ -58,10 +59,14 @@ def check_balanced(members: Mapping[str, Subscription], partitions: Mapping[str,
     for member, subscription in members.items():
         for other, owned in assignment.items():
             if len(owned) > len(assignment[member]) + 1:
-                assert not {tp.topic for tp in owned}.intersection(subscription.topics), f"{other} could give to {member}"
+                assert not {tp.topic for tp in owned}.intersection(subscription.topics), (
+                    f"{other} could give to {member}"
+                )
 
 
 def swaps(before: Owned, after: Owned) -> list[str]:
-    """Topics of which two members have exchanged partitions: each gave one to the other."""
-    moves = {(move.partition.topic, move.source, move.target) for move in compare(before, after).moved}
+    """Topics of which two members have exchanged partitions: each gave one to the other that nobody else claimed."""
+    claims = Counter(tp for owned in before.values() for tp in owned)
+    undisputed = {member: [tp for tp in owned if claims[tp] == 1] for member, owned in before.items()}
+    moves = {(move.partition.topic, move.source, move.target) for move in compare(undisputed, after).moved}
     return sorted({topic for topic, source, target in moves if (topic, target, source) in moves})

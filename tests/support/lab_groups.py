@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from aioprod.errors import ErrorCode
 from aioprod.messages import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
     HeartbeatRequest,
     JoinGroupRequest,
     JoinGroupResponse,
@@ -18,14 +20,18 @@ from aioprod.messages import (
     SyncGroupRequest,
     SyncGroupResponse,
 )
+from aioprod.messages.consumer_group_heartbeat import TopicPartitions
 from aioprod.messages.join_group import JoinGroupRequestProtocol
 from aioprod.messages.leave_group import MemberIdentity
 from aioprod.messages.sync_group import SyncGroupRequestAssignment
-from tests.support.lab import PATIENCE_S, Lab, connected_lab
+from tests.support.lab import PATIENCE_S, Lab, Topic, connected_lab
 
-__all__ = ["RawGroup", "RawMember", "open_group"]
+__all__ = ["RawConsumer", "RawGroup", "RawMember", "open_group"]
 
 RANGE: Final = {"range": b"r"}
+
+Held: TypeAlias = tuple[Topic, Sequence[int]]
+"""Partitions of a topic."""
 
 
 class RawMember:
@@ -107,6 +113,54 @@ class RawMember:
         return await self.lab.ask(request, version)
 
 
+class RawConsumer:
+    """A member of KIP-848: `id`, `epoch` and `given` are what it was told last."""
+
+    def __init__(self, lab: Lab, group: str, instance_id: str | None = None) -> None:
+        self.lab = lab
+        self.group = group
+        self.instance_id = instance_id
+        self.id = lab.new_name("member")
+        self.epoch = 0
+        self.given: list[int] = []
+
+    async def beat(
+        self, epoch: int | None = None, held: Held | None = None, *, version: int = 1, **fields: Any
+    ) -> ConsumerGroupHeartbeatResponse:
+        """ConsumerGroupHeartbeat, once, with the epoch that it has if not with another one."""
+        request = ConsumerGroupHeartbeatRequest(
+            group_id=self.group,
+            member_id=self.id,
+            member_epoch=self.epoch if epoch is None else epoch,
+            instance_id=self.instance_id,
+            topic_partitions=None if held is None else _places(*held),
+            **fields,
+        )
+        answer = await self.lab.ask(request, version)
+        if answer.error_code == ErrorCode.NONE:
+            self.id, self.epoch = answer.member_id or self.id, answer.member_epoch
+        if answer.assignment is not None:
+            self.given = sorted(p for row in answer.assignment.topic_partitions for p in row.partitions)
+        return answer
+
+    async def join(self, *topics: Topic, **fields: Any) -> ConsumerGroupHeartbeatResponse:
+        """The first heartbeat, or the first of another life."""
+        names = tuple(topic.name for topic in topics)
+        options = {"rebalance_timeout_ms": 60_000, "subscribed_topic_names": names, **fields}
+        return await self.beat(0, (topics[0], ()), **options)
+
+    async def given_at_last(self, *partitions: int) -> None:
+        """Wait until it shall hold these."""
+        async with asyncio.timeout(PATIENCE_S):
+            while self.given != list(partitions):
+                assert (await self.beat()).error_code == ErrorCode.NONE
+                await asyncio.sleep(0.01)
+
+
+def _places(topic: Topic, partitions: Sequence[int]) -> tuple[TopicPartitions, ...]:
+    return (TopicPartitions(topic_id=topic.id, partitions=tuple(partitions)),) if partitions else ()
+
+
 class RawGroup:
     """A group that nobody else uses, and members of it."""
 
@@ -119,6 +173,10 @@ class RawGroup:
     async def member(self, instance_id: str | None = None) -> RawMember:
         """A member that has not joined yet."""
         return RawMember(await self.connect(self._address[:2]), self.id, instance_id)
+
+    async def consumer(self, instance_id: str | None = None) -> RawConsumer:
+        """A member of KIP-848 that has not joined yet."""
+        return RawConsumer(await self.connect(self._address[:2]), self.id, instance_id)
 
     async def connect(self, address: tuple[str, int]) -> Lab:
         """A connection for as long as the group is open."""

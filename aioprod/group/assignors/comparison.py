@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Real
 from types import MappingProxyType
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from aioprod.console.tables import text_of
 from aioprod.errors import UsageError
@@ -23,7 +22,10 @@ Owned: TypeAlias = Mapping[str, Iterable[TopicPartition]]
 """Per member its partitions, as assignors answer."""
 
 Sizes: TypeAlias = Mapping[TopicPartition, int] | Mapping[TopicPartition, float]
-"""What a partition weighs: bytes, records a second, or whatever is to be even. Not negative."""
+"""What a partition weighs: bytes, records a second, or whatever is to be even; from 0 to `SIZE_MAX`."""
+
+SIZE_MAX: Final = 2**63 - 1
+"""Of a partition: what adds up to a finite number, however many there are."""
 
 Cause: TypeAlias = Literal["left", "joined", "balance"]
 
@@ -170,7 +172,7 @@ def compare(before: Owned, after: Owned, *, sizes: Sizes | None = None) -> Compa
     """What moved between two assignments, and how even they are; `sizes` has one for each of their partitions.
 
     Raises UsageError for a partition that has two members in one of them, and for one whose size is missing or is no
-    number from 0 on.
+    number from 0 to 2**63 - 1.
     """
     owned_before = _sorted(before, "The assignment before")
     owned_after = _sorted(after, "The assignment after")
@@ -228,9 +230,9 @@ def _size(tp: TopicPartition, sizes: Sizes | None) -> float:
         return 1
     size: Any = sizes.get(tp)
     is_number = isinstance(size, Real)
-    if not is_number or not 0 <= size < math.inf:
+    if not is_number or not 0 <= size <= SIZE_MAX:
         raise UsageError(
-            f"Partition {tp.partition} of {tp.topic!r} has the size {size!r}: each needs a number that is not negative."
+            f"Partition {tp.partition} of {tp.topic!r} has the size {size!r}: each needs a number from 0 to 2**63 - 1."
         )
     weight: float = size
     return weight

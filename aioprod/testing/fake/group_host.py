@@ -25,6 +25,10 @@ class GroupSettings:
     """`group.max.size`, `group.consumer.max.size`"""
     session_timeouts_ms: tuple[int, int] = (10, 1_800_000)
     """`group.min.session.timeout.ms` and `group.max.session.timeout.ms`"""
+    session_timeout_s: float = 45.0
+    """`group.consumer.session.timeout.ms`"""
+    heartbeat_interval_s: float = 5.0
+    """`group.consumer.heartbeat.interval.ms`"""
 
 
 class GroupHost:

@@ -1,4 +1,4 @@
-"""How a fake broker answers JoinGroup, SyncGroup, Heartbeat and LeaveGroup."""
+"""How a fake broker answers JoinGroup, SyncGroup, Heartbeat, LeaveGroup and ConsumerGroupHeartbeat."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from typing import Final, TypeVar
 
 from aioprod.errors import ErrorCode
 from aioprod.messages import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
     HeartbeatRequest,
     HeartbeatResponse,
     JoinGroupRequest,
@@ -20,10 +22,13 @@ from aioprod.messages import (
     SyncGroupResponse,
 )
 from aioprod.messages.leave_group import MemberIdentity, MemberResponse
+from aioprod.testing.fake.classic import ClassicGroup
 from aioprod.testing.fake.classic_members import Reply, Terms, refusal_to_join
+from aioprod.testing.fake.consumer import JOINS, LEAVES_FOR_NOW, refusal
+from aioprod.testing.fake.server_assignors import SERVER_ASSIGNORS
 from aioprod.testing.fake.state import Call
 
-__all__ = ["heartbeat", "join_group", "leave_group", "sync_group"]
+__all__ = ["consumer_group_heartbeat", "heartbeat", "join_group", "leave_group", "sync_group"]
 
 AnswerT = TypeVar("AnswerT")
 
@@ -38,6 +43,9 @@ SKIPS: Final = 9
 
 NAMES_PROTOCOL: Final = 5
 """Version of SyncGroup: it has to name the protocol and its type (KIP-559)."""
+
+OWN_ID: Final = 1
+"""Version of ConsumerGroupHeartbeat: members make up their own ids (KIP-1082)."""
 
 MANY_LEAVE: Final = 3
 """Version of LeaveGroup: many members at once."""
@@ -65,9 +73,9 @@ def _refusal(call: Call, group_id: str) -> ErrorCode:
     return call.misdirected(group_id)
 
 
-def _unknown(call: Call, group_id: str) -> ErrorCode:
-    """What members of a group hear that there is not."""
-    return ErrorCode.NONE if group_id in call.state.groups else ErrorCode.UNKNOWN_MEMBER_ID
+def _known(call: Call, group_id: str) -> ClassicGroup | None:
+    """The group if there is one, and of this protocol."""
+    return call.state.groups.classic(group_id) if group_id in call.state.groups else None
 
 
 async def join_group(call: Call, request: JoinGroupRequest) -> JoinGroupResponse:
@@ -76,13 +84,16 @@ async def join_group(call: Call, request: JoinGroupRequest) -> JoinGroupResponse
     shortest, longest = call.state.groups.settings.session_timeouts_ms
     if error == ErrorCode.NONE and not shortest <= request.session_timeout_ms <= longest:
         error = ErrorCode.INVALID_SESSION_TIMEOUT
-    if error == ErrorCode.NONE and request.member_id:
-        error = _unknown(call, request.group_id)
+    if error == ErrorCode.NONE and request.member_id and request.group_id not in call.state.groups:
+        error = ErrorCode.UNKNOWN_MEMBER_ID
     answer = refusal_to_join(error, request.member_id)
     if error == ErrorCode.NONE:
         terms = Terms(call.client_id, requires_id=call.version >= TELLS_ID, may_skip=call.version >= SKIPS)
         group = call.state.groups.classic(request.group_id)
-        answer = await _answer(partial(group.join, request, terms))
+        if group is None:
+            answer = refusal_to_join(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id)
+        else:
+            answer = await _answer(partial(group.join, request, terms))
     if answer.protocol_name is None and call.version < NULL_PROTOCOL:
         answer = replace(answer, protocol_name="")
     return replace(answer, error_code=call.fault.error or answer.error_code)
@@ -94,20 +105,21 @@ async def sync_group(call: Call, request: SyncGroupRequest) -> SyncGroupResponse
     names = request.protocol_type, request.protocol_name
     if error == ErrorCode.NONE and call.version >= NAMES_PROTOCOL and not all(names):
         error = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    error = error or _unknown(call, request.group_id)
-    if error != ErrorCode.NONE:
-        return SyncGroupResponse(error_code=error, assignment=b"")
-    group = call.state.groups.classic(request.group_id)
+    group = None if error else _known(call, request.group_id)
+    if group is None:
+        return SyncGroupResponse(error_code=error or ErrorCode.UNKNOWN_MEMBER_ID, assignment=b"")
     answer: SyncGroupResponse = await _answer(partial(group.sync, request))
     return replace(answer, error_code=call.fault.error or answer.error_code)
 
 
 def heartbeat(call: Call, request: HeartbeatRequest) -> HeartbeatResponse:
     """A member is still there."""
-    error = _refusal(call, request.group_id) or _unknown(call, request.group_id)
+    error = _refusal(call, request.group_id)
+    group = None if error else _known(call, request.group_id)
     if error == ErrorCode.NONE:
-        group = call.state.groups.classic(request.group_id)
-        error = group.heartbeat(request.member_id, request.group_instance_id, request.generation_id)
+        error = ErrorCode.UNKNOWN_MEMBER_ID
+        if group is not None:
+            error = group.heartbeat(request.member_id, request.group_instance_id, request.generation_id)
     return HeartbeatResponse(error_code=call.fault.error or error)
 
 
@@ -119,9 +131,8 @@ def leave_group(call: Call, request: LeaveGroupRequest) -> LeaveGroupResponse:
     leaving = request.members
     if call.version < MANY_LEAVE:
         leaving = (MemberIdentity(member_id=request.member_id),)
-    errors = [_unknown(call, request.group_id)] * len(leaving)
-    if not any(errors):
-        errors = call.state.groups.classic(request.group_id).leave(leaving)
+    group = _known(call, request.group_id)
+    errors = [ErrorCode.UNKNOWN_MEMBER_ID] * len(leaving) if group is None else group.leave(leaving)
     if call.version < MANY_LEAVE:
         return LeaveGroupResponse(error_code=call.fault.error or errors[0], members=())
     rows = [
@@ -129,3 +140,45 @@ def leave_group(call: Call, request: LeaveGroupRequest) -> LeaveGroupResponse:
         for one, error in zip(leaving, errors, strict=True)
     ]
     return LeaveGroupResponse(error_code=call.fault.error, members=tuple(rows))
+
+
+# -- the brokers' own protocol (KIP-848) -----------------------------------------------------------------------------
+
+
+def consumer_group_heartbeat(call: Call, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
+    """A member joins, stays or leaves, and hears what it shall hold."""
+    wanted = call.fault.error
+    error = (ErrorCode.NONE if call.fault.apply else wanted) or call.misdirected(request.group_id)
+    if error != ErrorCode.NONE:
+        return refusal(error, error.name)
+    complaint = _complaint(call.version, request)
+    if complaint is not None:
+        return refusal(ErrorCode.INVALID_REQUEST, complaint)
+    if request.server_assignor not in (None, *SERVER_ASSIGNORS):
+        return refusal(ErrorCode.UNSUPPORTED_ASSIGNOR, f"ServerAssignor {request.server_assignor} is not supported.")
+    groups = call.state.groups
+    may_be_new = request.member_epoch == JOINS or request.group_id in groups
+    group = groups.consumer(request.group_id) if may_be_new else None
+    if group is None:
+        return refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} is not a consumer group.")
+    if not request.member_id:
+        request = replace(request, member_id=groups.new_name())
+    answer = group.heartbeat(request)
+    return answer if wanted == ErrorCode.NONE else refusal(wanted, wanted.name)
+
+
+def _complaint(version: int, request: ConsumerGroupHeartbeatRequest) -> str | None:
+    """What makes no sense in a request."""
+    epoch = request.member_epoch
+    joins_in_full = request.topic_partitions == () and request.rebalance_timeout_ms >= 0
+    complaints = (
+        (not request.group_id, "GroupId can't be empty."),
+        (not request.member_id and (version >= OWN_ID or epoch != JOINS), "MemberId can't be empty."),
+        (request.instance_id == "", "InstanceId can't be empty."),
+        (request.rack_id == "", "RackId can't be empty."),
+        (epoch < LEAVES_FOR_NOW, "MemberEpoch is invalid."),
+        (epoch == LEAVES_FOR_NOW and request.instance_id is None, "InstanceId can't be null."),
+        (epoch == JOINS and not joins_in_full, "RebalanceTimeoutMs and empty TopicPartitions are due when joining."),
+        (epoch == JOINS and request.subscribed_topic_names is None, "SubscribedTopicNames must be non-null."),
+    )
+    return next((text for is_so, text in complaints if is_so), None)

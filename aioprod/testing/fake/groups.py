@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
@@ -9,8 +10,10 @@ from typing import Final, NamedTuple
 
 from aioprod.errors import ErrorCode
 from aioprod.testing.fake.classic import ClassicGroup
+from aioprod.testing.fake.consumer import ConsumerGroup
 from aioprod.testing.fake.group_host import GroupHost, GroupSettings
 from aioprod.testing.fake.timers import Timers
+from aioprod.testing.fake.topics import Topics
 from aioprod.types import TopicPartition
 
 __all__ = ["METADATA_MAX", "Committed", "Committer", "FakeGroup", "Groups"]
@@ -28,12 +31,13 @@ class Committed(NamedTuple):
 
 
 class Committer(NamedTuple):
-    """Who commits, as it says itself."""
+    """Who commits, as it says itself; `is_old`: by a request that has no word for epochs of members (KIP-848)."""
 
     member_id: str
     instance_id: str | None
     generation: int
     is_transactional: bool
+    is_old: bool = False
 
 
 @dataclass
@@ -48,11 +52,13 @@ class FakeGroup:
     members: set[str] = field(default_factory=set)
     offsets: dict[TopicPartition, Committed] = field(default_factory=dict)
     pending: dict[int, dict[TopicPartition, Committed]] = field(default_factory=dict)
-    joined: ClassicGroup | None = None
+    joined: ClassicGroup | ConsumerGroup | None = None
     home: int | None = None
 
     def refusal(self, who: Committer) -> ErrorCode:
         """Why this member may not commit, NONE if it may. Who names neither member nor generation is a stranger."""
+        if isinstance(self.joined, ConsumerGroup) and who.is_old and who.member_id in self.joined.members:
+            return ErrorCode.UNSUPPORTED_VERSION
         if self.joined is not None:
             return self.joined.refusal_to_commit(
                 who.member_id, who.instance_id, who.generation, transactional=who.is_transactional
@@ -62,6 +68,12 @@ class FakeGroup:
         if who.member_id not in self.members:
             return ErrorCode.UNKNOWN_MEMBER_ID
         return ErrorCode.NONE if who.generation == self.generation else ErrorCode.ILLEGAL_GENERATION
+
+    def refusal_to_fetch(self, member_id: str | None, epoch: int) -> ErrorCode:
+        """Why this member may not see offsets, NONE if it may; who names neither member nor epoch may."""
+        if not isinstance(self.joined, ConsumerGroup) or (not member_id and epoch < 0):
+            return ErrorCode.NONE
+        return self.joined.refusal_to_fetch(member_id or "", epoch)
 
     def is_unstable(self, tp: TopicPartition) -> bool:
         """Whether a running transaction has an offset for the partition."""
@@ -77,11 +89,14 @@ class FakeGroup:
 class Groups(dict[str, FakeGroup]):
     """All groups by name. `settings` are those of all brokers; `coordinator` says who looks after a group."""
 
-    def __init__(self, timers: Timers, random: Random, coordinator: Callable[[str], int | None]) -> None:
+    def __init__(
+        self, timers: Timers, random: Random, topics: Topics, coordinator: Callable[[str], int | None]
+    ) -> None:
         super().__init__()
         self.settings = GroupSettings()
         self._timers = timers
         self._random = random
+        self._topics = topics
         self._coordinator = coordinator
 
     def refusal(self, group_id: str, who: Committer) -> ErrorCode:
@@ -92,16 +107,31 @@ class Groups(dict[str, FakeGroup]):
             self[group_id] = FakeGroup()
         return self[group_id].refusal(who)
 
-    def classic(self, group_id: str) -> ClassicGroup:
-        """The group as one of the classic protocol, which may be new."""
-        group = self.setdefault(group_id, FakeGroup())
-        if group.joined is None:
+    def classic(self, group_id: str) -> ClassicGroup | None:
+        """The group as one of the classic protocol, which may be new; None if it is used with the other one."""
+        group = self._settled(group_id)
+        if (group.joined is None or not group.joined.members) and not isinstance(group.joined, ClassicGroup):
             group.joined = ClassicGroup(self._host(group_id, group))
-        self._settle(group_id, group)
-        return group.joined
+        return group.joined if isinstance(group.joined, ClassicGroup) else None
+
+    def consumer(self, group_id: str) -> ConsumerGroup | None:
+        """The group as one of KIP-848, which may be new; None if it is used with the other protocol."""
+        group = self._settled(group_id)
+        if (group.joined is None or not group.joined.members) and not isinstance(group.joined, ConsumerGroup):
+            group.joined = ConsumerGroup(self._host(group_id, group), self._topics)
+        return group.joined if isinstance(group.joined, ConsumerGroup) else None
 
     def _host(self, group_id: str, group: FakeGroup) -> GroupHost:
         return GroupHost(self.settings, self._timers, self._random, lambda: self._coordinator(group_id) == group.home)
+
+    def new_name(self) -> str:
+        """A name for a member, which nobody had before."""
+        return str(uuid.UUID(int=self._random.getrandbits(128)))
+
+    def _settled(self, group_id: str) -> FakeGroup:
+        group = self.setdefault(group_id, FakeGroup())
+        self._settle(group_id, group)
+        return group
 
     def _settle(self, group_id: str, group: FakeGroup) -> None:
         """Let the broker that coordinates the group now know it as it was saved."""

@@ -44,6 +44,9 @@ __all__ = ["offset_commit", "offset_fetch", "txn_offset_commit"]
 
 RowT = TypeVar("RowT")
 
+COMMIT_BY_EPOCH: Final = 9
+"""Version of OffsetCommit: members of KIP-848 may use it."""
+
 COMMIT_BY_ID: Final = 10
 """Version of OffsetCommit: topics have ids in place of names."""
 
@@ -71,7 +74,11 @@ def offset_commit(call: Call, request: OffsetCommitRequest) -> OffsetCommitRespo
     error = call.misdirected(group_id) or call.state.groups.refusal(
         group_id,
         Committer(
-            request.member_id, request.group_instance_id, request.generation_id_or_member_epoch, is_transactional=False
+            request.member_id,
+            request.group_instance_id,
+            request.generation_id_or_member_epoch,
+            is_transactional=False,
+            is_old=call.version < COMMIT_BY_EPOCH,
         ),
     )
     offsets = {} if error else call.state.groups[group_id].offsets
@@ -180,6 +187,9 @@ def _group(call: Call, request: OffsetFetchRequestGroup, *, stable: bool) -> Off
     if error != ErrorCode.NONE:
         return OffsetFetchResponseGroup(group_id=request.group_id, error_code=error)
     group = call.state.groups.get(request.group_id, FakeGroup())
+    error = group.refusal_to_fetch(request.member_id, request.member_epoch)
+    if error != ErrorCode.NONE:
+        return OffsetFetchResponseGroup(group_id=request.group_id, error_code=error)
     asked = _all_of(call, group) if request.topics is None else [_named(call, one) for one in request.topics]
     topics = [
         OffsetFetchResponseTopics(

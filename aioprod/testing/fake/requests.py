@@ -8,6 +8,7 @@ from typing import Any, Final
 from aioprod.messages import (
     AddOffsetsToTxnRequest,
     AddPartitionsToTxnRequest,
+    ConsumerGroupHeartbeatRequest,
     CreateTopicsRequest,
     DeleteTopicsRequest,
     DescribeTransactionsRequest,
@@ -36,7 +37,13 @@ from aioprod.testing.fake.coordination import (
 )
 from aioprod.testing.fake.describing import describe_transactions
 from aioprod.testing.fake.fetch import fetch, list_offsets
-from aioprod.testing.fake.grouping import heartbeat, join_group, leave_group, sync_group
+from aioprod.testing.fake.grouping import (
+    consumer_group_heartbeat,
+    heartbeat,
+    join_group,
+    leave_group,
+    sync_group,
+)
 from aioprod.testing.fake.metadata import create_topics, delete_topics, metadata
 from aioprod.testing.fake.offsets import offset_commit, offset_fetch, txn_offset_commit
 from aioprod.testing.fake.produce import produce
@@ -64,5 +71,6 @@ HANDLERS: Final[Mapping[type[AnyRequest], Callable[[Call, Any], Any]]] = {
     SyncGroupRequest: sync_group,
     HeartbeatRequest: heartbeat,
     LeaveGroupRequest: leave_group,
+    ConsumerGroupHeartbeatRequest: consumer_group_heartbeat,
 }
 """All but ApiVersions, which each broker answers for itself. Answers that have to wait are awaited."""

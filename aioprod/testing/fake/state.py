@@ -37,7 +37,7 @@ class FakeState:
         self.transactions = Transactions(timers, self.new_producer_id, self._write_markers)
         self.timers = timers
         self.coordinators: dict[str, int] = {}
-        self.groups = Groups(timers, Random(seed), self.coordinator)
+        self.groups = Groups(timers, Random(seed), self.topics, self.coordinator)
         self.cluster_id = "fake-cluster"
         self.auto_create = True
         self.default_partitions = 1

@@ -48,6 +48,7 @@ public final class JavaMember implements ConsumerRebalanceListener {
     private final KafkaConsumer<byte[], byte[]> consumer;
     private boolean uncommitted;
     private double committedAt;
+    private int generation = -1;
 
     private JavaMember(KafkaConsumer<byte[], byte[]> consumer) {
         this.consumer = consumer;
@@ -81,9 +82,13 @@ public final class JavaMember implements ConsumerRebalanceListener {
         config.put("enable.auto.commit", "false");
         config.put("auto.offset.reset", "earliest");
         config.put("max.poll.records", "20");
+        config.put("max.poll.interval.ms", job.get("max_poll_interval_ms").asText());
+        if (job.get("strategies").isEmpty()) {
+            config.put("group.protocol", "consumer");
+            return config;
+        }
         config.put("session.timeout.ms", job.get("session_timeout_ms").asText());
         config.put("heartbeat.interval.ms", job.get("heartbeat_interval_ms").asText());
-        config.put("max.poll.interval.ms", job.get("max_poll_interval_ms").asText());
         config.put(
                 "partition.assignment.strategy",
                 strings(job.get("strategies")).stream().map(ASSIGNORS::get).collect(Collectors.toList()));
@@ -100,7 +105,12 @@ public final class JavaMember implements ConsumerRebalanceListener {
         tell(report("begins", null));
         consumer.subscribe(topics, this);
         while (!leaving) {
-            handle(consumer.poll(POLL));
+            ConsumerRecords<byte[], byte[]> records = consumer.poll(POLL);
+            // Where the brokers assign, an epoch in which nothing changes is not worth a callback.
+            if (consumer.groupMetadata().generationId() > generation) {
+                onPartitionsAssigned(List.of());
+            }
+            handle(records);
             if (now() > committedAt + COMMIT_EVERY_S) {
                 commit();
             }
@@ -149,6 +159,7 @@ public final class JavaMember implements ConsumerRebalanceListener {
 
     @Override
     public void onPartitionsAssigned(Collection<TopicPartition> partitions) {
+        generation = consumer.groupMetadata().generationId();
         tell("assigned", partitions);
     }
 

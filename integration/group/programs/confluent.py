@@ -49,9 +49,7 @@ class ConfluentMember(logging.Handler):
                 "group.id": job.group,
                 "enable.auto.commit": False,
                 "auto.offset.reset": "earliest",
-                "partition.assignment.strategy": ",".join(job.strategies),
-                "session.timeout.ms": job.session_timeout_ms,
-                "heartbeat.interval.ms": job.heartbeat_interval_ms,
+                **_protocol(job),
                 "max.poll.interval.ms": job.max_poll_interval_ms,
                 "debug": "cgrp",
             },
@@ -136,6 +134,16 @@ class ConfluentMember(logging.Handler):
         for place in _places(partitions):
             self._uncommitted.pop(place, None)
         tell(said, self._member, self._generation, _places(partitions))
+
+
+def _protocol(job: Job) -> dict[str, str | int]:
+    if not job.strategies:
+        return {"group.protocol": "consumer"}
+    return {
+        "partition.assignment.strategy": ",".join(job.strategies),
+        "session.timeout.ms": job.session_timeout_ms,
+        "heartbeat.interval.ms": job.heartbeat_interval_ms,
+    }
 
 
 def _places(partitions: Iterable[confluent_kafka.TopicPartition]) -> list[Place]:

@@ -55,17 +55,17 @@ class OurMember:
     def __init__(self, job: Job) -> None:
         self._uncommitted: dict[TopicPartition, int] = {}
         self._committed_at = 0.0
+        self._generation = -1
+        self._brokers_assign = not job.strategies
         self._member = Member(
             job.bootstrap_servers,
             group_id=job.group,
             topics=job.topics,
-            assignors=[Leading(_ASSIGNORS[name]) for name in job.strategies],
             auto_offset_reset="earliest",
             on_assigned=self._on_assigned,
             on_revoked=self._on_revoked,
             on_lost=self._on_lost,
-            session_timeout_ms=job.session_timeout_ms,
-            heartbeat_interval_ms=job.heartbeat_interval_ms,
+            **_protocol(job),
             max_poll_interval_ms=job.max_poll_interval_ms,
         )
 
@@ -74,8 +74,14 @@ class OurMember:
         tell(Said.BEGINS, "", -1)
         async with self._member:
             while not leaving.is_set():
+                record = None
                 with suppress(TimeoutError):
-                    self._handle(await asyncio.wait_for(anext(self._member), POLL_S))
+                    record = await asyncio.wait_for(anext(self._member), POLL_S)
+                # An epoch in which nothing changes is not worth a callback.
+                if self._brokers_assign and self._member.group_metadata.generation_id > self._generation:
+                    self._on_assigned(())
+                if record is not None:
+                    self._handle(record)
                 if time.monotonic() > self._committed_at + COMMIT_EVERY_S:
                     await self._commit()
             self._tell(Said.LEAVES)
@@ -102,6 +108,7 @@ class OurMember:
         self._tell(Said.COMMITTED, offsets, offsets.values())
 
     def _on_assigned(self, partitions: Iterable[TopicPartition]) -> None:
+        self._generation = self._member.group_metadata.generation_id
         self._tell(Said.ASSIGNED, partitions)
 
     async def _on_revoked(self, partitions: Iterable[TopicPartition]) -> None:
@@ -122,6 +129,16 @@ class OurMember:
     ) -> None:
         metadata = self._member.group_metadata
         tell(said, metadata.member_id, metadata.generation_id, partitions, offsets, why=why)
+
+
+def _protocol(job: Job) -> dict[str, Any]:
+    if not job.strategies:
+        return {"group_protocol": "consumer"}
+    return {
+        "assignors": [Leading(_ASSIGNORS[name]) for name in job.strategies],
+        "session_timeout_ms": job.session_timeout_ms,
+        "heartbeat_interval_ms": job.heartbeat_interval_ms,
+    }
 
 
 async def main(job: Job) -> None:

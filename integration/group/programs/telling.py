@@ -20,7 +20,10 @@ POLL_S: Final = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What a member is told, as JSON on its command line."""
+    """What a member is told, as JSON on its command line.
+
+    Without `strategies` the brokers assign, and say what the session timeout and the heartbeats' interval are.
+    """
 
     bootstrap_servers: str
     group: str

@@ -7,14 +7,22 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.support.broker_scenarios import classic_groups, epochs, logs, offsets, sequences, transactions
+from tests.support.broker_scenarios import (
+    classic_groups,
+    consumer_groups,
+    epochs,
+    logs,
+    offsets,
+    sequences,
+    transactions,
+)
 from tests.support.broker_scenarios.scenario import Scenario
 
 __all__ = ["SCENARIOS", "Scenario"]
 
 SCENARIOS: Final = tuple(
     one
-    for module in (sequences, transactions, epochs, offsets, logs, classic_groups)
+    for module in (sequences, transactions, epochs, offsets, logs, classic_groups, consumer_groups)
     for one in vars(module).values()
     if isinstance(one, Scenario)
 )

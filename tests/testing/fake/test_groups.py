@@ -5,9 +5,16 @@ from __future__ import annotations
 import asyncio
 
 from aioprod.errors import ErrorCode
-from aioprod.messages import HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
+from aioprod.messages import (
+    ConsumerGroupHeartbeatRequest,
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    SyncGroupRequest,
+)
 from aioprod.testing import FakeCluster
-from tests.support.lab import connected_lab
+from aioprod.testing.fake.log import FakePartition
+from tests.support.lab import Topic, connected_lab
 from tests.support.lab_groups import RawMember, open_group
 
 NONE, WRONG, UNKNOWN = ErrorCode.NONE, ErrorCode.NOT_COORDINATOR, ErrorCode.UNKNOWN_MEMBER_ID
@@ -99,3 +106,63 @@ async def test_an_answer_that_nobody_waits_for() -> None:
         await group.rebalancing(first)
         await asyncio.gather(joining, return_exceptions=True)
         assert len((await first.join()).members) == 2
+
+
+# -- the brokers' own protocol (KIP-848) -----------------------------------------------------------------------------
+
+
+async def topic_of(cluster: FakeCluster, partitions: int = 4) -> Topic:
+    made = cluster.create_topic("t", partitions)
+    return Topic(made.name, made.id)
+
+
+async def test_sessions_of_consumers_end() -> None:
+    async with FakeCluster() as cluster, connected_lab(cluster[1].address) as lab, open_group(lab) as group:
+        cluster.state.groups.settings.session_timeout_s = 0.2
+        topic = await topic_of(cluster)
+        first, second = await group.consumer(), await group.consumer()
+        await first.join(topic)
+        await second.join(topic)
+        await second.given_at_last(0, 1, 2, 3)
+        assert (await first.beat()).error_code == UNKNOWN
+
+
+async def test_another_coordinator_knows_all_consumers() -> None:
+    async with FakeCluster(2) as cluster, connected_lab(cluster[1].address) as lab, open_group(lab) as group:
+        cluster.move_coordinator(group.id, 1)
+        topic = await topic_of(cluster)
+        first, second = await group.consumer(), await group.consumer()
+        await first.join(topic, rebalance_timeout_ms=200)
+        await second.join(topic)
+        await first.beat()
+        cluster.move_coordinator(group.id, 2)
+        assert (await first.beat()).error_code == WRONG
+        first.lab = second.lab = await group.connect(cluster[2].address)
+        assert (await first.beat()).error_code == NONE
+        # It still has to give something up in time.
+        await second.given_at_last(0, 1, 2, 3)
+        assert (await first.beat()).error_code == UNKNOWN
+
+
+async def test_errors_on_demand_for_consumers() -> None:
+    async with FakeCluster() as cluster, connected_lab(cluster[1].address) as lab, open_group(lab) as group:
+        topic, member = await topic_of(cluster), await group.consumer()
+        busy = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        cluster.fault(ConsumerGroupHeartbeatRequest, error=busy)
+        assert (await member.join(topic)).error_code == busy
+        assert group.id not in cluster.state.groups
+        cluster.fault(ConsumerGroupHeartbeatRequest, error=busy, apply=True)
+        assert (await member.join(topic)).error_code == busy
+        assert len(cluster.state.groups) == 1
+        cluster.state.groups.settings.size_max = 1
+        assert (await (await group.consumer()).join(topic)).error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
+
+
+async def test_topics_that_grow_are_divided_anew() -> None:
+    async with FakeCluster() as cluster, connected_lab(cluster[1].address) as lab, open_group(lab) as group:
+        topic, member = await topic_of(cluster, 1), await group.consumer()
+        await member.join(topic)
+        assert member.given == [0]
+        cluster.topics["t"].partitions.append(FakePartition(1))
+        await member.beat()
+        assert member.given == [0, 1]

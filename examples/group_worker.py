@@ -1,0 +1,79 @@
+"""Two workers of one group share the partitions of a topic; one of them leaves, and the other one takes over.
+
+python examples/group_worker.py localhost:9092
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Iterable
+
+from aioprod import Producer, TopicPartition
+from aioprod.admin import Admin
+from aioprod.group import Member
+
+TOPIC = "jobs"
+JOBS = 3000
+
+
+class Worker:
+    """Does jobs until all are done; what it has done is committed before its partitions go to another one."""
+
+    def __init__(self, bootstrap_servers: str, name: str, done: set[bytes]) -> None:
+        self.name = name
+        self.done = done
+        self.has_share = asyncio.Event()
+        self.member = Member(
+            bootstrap_servers,
+            group_id="workers",
+            topics=[TOPIC],
+            auto_offset_reset="earliest",
+            on_assigned=self.assigned,
+            on_revoked=self.revoked,
+        )
+
+    def assigned(self, partitions: Iterable[TopicPartition]) -> None:
+        """These come to it."""
+        share = sorted(tp.partition for tp in partitions)
+        print(f"{self.name} gets {share}")
+        if share:
+            self.has_share.set()
+
+    async def revoked(self, partitions: Iterable[TopicPartition]) -> None:
+        """These go to another one, who begins where this one got to."""
+        print(f"{self.name} gives up {sorted(tp.partition for tp in partitions)}")
+        await self.member.commit()
+
+    async def work(self) -> None:
+        """One job after the other; a commit now and then bounds what is done twice after a crash."""
+        async with self.member as member:
+            async for record in member:
+                self.done.add(record.value)
+                if len(self.done) % 100 == 0:
+                    await member.commit()
+                if len(self.done) == JOBS:
+                    break
+
+
+async def main(bootstrap_servers: str) -> None:
+    """Make the jobs, and have them done."""
+    async with Admin(bootstrap_servers) as admin:
+        if TOPIC not in await admin.topics():
+            await admin.create_topic(TOPIC, partitions=4)
+    done: set[bytes] = set()
+    one, two = Worker(bootstrap_servers, "one", done), Worker(bootstrap_servers, "two", done)
+    tasks = [asyncio.create_task(worker.work()) for worker in (one, two)]
+    jobs = [b"job %d" % number for number in range(JOBS)]
+    async with Producer(bootstrap_servers) as producer:
+        await producer.send_many(TOPIC, jobs[: JOBS // 2])
+        await one.has_share.wait()
+        await two.has_share.wait()
+        await two.member.close()
+        await producer.send_many(TOPIC, jobs[JOBS // 2 :])
+    await asyncio.gather(*tasks)
+    print(f"all of {len(done):,} jobs are done")
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1] if len(sys.argv) > 1 else "localhost:9092"))

@@ -1,0 +1,237 @@
+"""Members that come, go and crash at random while brokers fail, in made-up time."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import uuid
+from collections.abc import Iterable
+from functools import partial
+from random import Random
+from typing import Any, Final
+from unittest import mock
+
+import pytest
+
+from aioprod.errors import AioprodError, ErrorCode
+from aioprod.group import Member
+from aioprod.messages import (
+    ConsumerGroupHeartbeatRequest,
+    FindCoordinatorRequest,
+    HeartbeatRequest,
+    JoinGroupRequest,
+    OffsetCommitRequest,
+    OffsetFetchRequest,
+    SyncGroupRequest,
+)
+from aioprod.testing import FakeCluster
+from aioprod.testing.simulation import SimulatedLoop
+from aioprod.types import TopicPartition
+from tests.support.stored_batches import fill
+
+PROTOCOLS: Final[dict[str, dict[str, Any]]] = {
+    "eager": {"assignors": ["range"]},
+    "sticky": {"assignors": ["sticky", "roundrobin"]},
+    "cooperative": {"assignors": ["cooperative-sticky"]},
+    "both": {"assignors": ["cooperative-sticky", "range"]},
+    "consumer": {"group_protocol": "consumer"},
+}
+CLASSIC: Final[dict[str, Any]] = {"session_timeout_ms": 6000, "heartbeat_interval_ms": 500}
+PARTITIONS, RECORDS, EVENTS = 7, 20, 25
+SETTLED_S: Final = 120.0
+"""After the last trouble, made-up seconds in which all must be well."""
+ASKED = (
+    ConsumerGroupHeartbeatRequest,
+    FindCoordinatorRequest,
+    HeartbeatRequest,
+    JoinGroupRequest,
+    OffsetCommitRequest,
+    OffsetFetchRequest,
+    SyncGroupRequest,
+)
+
+
+class Reading:
+    """A member that reads and commits now and then, and tells the play of it."""
+
+    def __init__(self, play: Play, name: str) -> None:
+        self.play = play
+        self.member = Member(
+            play.cluster.bootstrap,
+            group_id="g",
+            topics=["t"],
+            auto_offset_reset="earliest",
+            on_assigned=self._assigned,
+            on_revoked=self._given_up,
+            on_lost=self._given_up,
+            max_poll_interval_ms=20_000,
+            **play.options,
+        )
+        self.name = name
+        self.held: set[TopicPartition] = set()
+        loop = asyncio.get_running_loop()
+        for session in (self.member._session, self.member._reading):
+            session.clock = loop.time
+            session._random = Random(play.random.random())
+        self.task = loop.create_task(self._read())
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the coordinator and the member both think that it is one."""
+        joined = self.play.cluster.state.groups["g"].joined
+        return joined is not None and self.member.group_metadata.member_id in joined.members
+
+    def _assigned(self, partitions: Iterable[TopicPartition]) -> None:
+        self.held.update(partitions)
+        for other in self.play.readings:
+            shared = self.held & other.held if other is not self and other.is_known else None
+            assert not shared, f"{other.name} still has {shared}, which {self.name} was given"
+
+    def _given_up(self, partitions: Iterable[TopicPartition]) -> None:
+        assert self.held.issuperset(partitions), (self.name, self.held, partitions)
+        self.held.difference_update(partitions)
+
+    async def _read(self) -> None:
+        random = Random(self.play.random.random())
+        await self.member.start()
+        async for record in self.member:
+            tp = TopicPartition(record.topic, record.partition)
+            assert tp in self.held, f"{self.name} was not told of {tp}"
+            self.play.note(self, tp, record.offset)
+            await asyncio.sleep(random.random() * 0.2)
+            if random.random() < 0.3:
+                with contextlib.suppress(AioprodError):
+                    await self.member.commit()
+
+    async def end(self, *, crashes: bool) -> None:
+        """Leave, or be gone from one moment to the next."""
+        await self.member.close(timeout=0.0 if crashes else 30.0)
+        with contextlib.suppress(asyncio.CancelledError):
+            await self.task
+
+
+class Play:
+    """One run of a seed."""
+
+    def __init__(self, cluster: FakeCluster, options: dict[str, Any], random: Random) -> None:
+        self.cluster = cluster
+        self.options = options
+        self.random = random
+        self.readings: list[Reading] = []
+        self.owners: dict[tuple[TopicPartition, int], str] = {}
+        self.handed: set[tuple[TopicPartition, int]] = set()
+        self._count = 0
+
+    def note(self, reading: Reading, tp: TopicPartition, offset: int) -> None:
+        """A record was handed out: in this generation the partition is that member's alone."""
+        generation = reading.member.group_metadata.generation_id
+        owner = self.owners.setdefault((tp, generation), reading.name)
+        assert generation < 0 or owner == reading.name, f"{tp} of {owner} and {reading.name} in {generation}"
+        self.handed.add((tp, offset))
+
+    async def run(self) -> None:
+        """Trouble first; then all has to come right."""
+        random, cluster = self.random, self.cluster
+        await self.enter()
+        for _ in range(EVENTS):
+            await asyncio.sleep(random.random() * 4)
+            await random.choice(
+                [self.enter, self.enter, self.leave, self.leave, self.trouble, self.trouble, self.add]
+            )()
+        for fault in cluster._faults:
+            fault.times = fault.hits
+        for node_id in cluster.brokers:
+            if node_id not in cluster.state.nodes:
+                await cluster.restart(node_id)
+        await self.enter()
+        await self.settle()
+        for reading in self.readings:
+            await reading.member.commit()
+        for reading in list(self.readings):
+            await self.end(reading, crashes=False)
+        ends = self.ends
+        assert self.handed == {(tp, offset) for tp, end in ends.items() for offset in range(end)}
+        assert {tp: cluster.committed_offset("g", tp) for tp in ends} == ends
+
+    async def enter(self) -> None:
+        """One more member."""
+        if len(self.readings) < 6:
+            self._count += 1
+            self.readings.append(Reading(self, f"m{self._count}"))
+
+    async def leave(self) -> None:
+        """One less, in good order or by a crash."""
+        if len(self.readings) > 1:
+            reading = self.random.choice(self.readings)
+            await self.end(reading, crashes=self.random.random() < 0.5)
+
+    async def end(self, reading: Reading, *, crashes: bool) -> None:
+        self.readings.remove(reading)
+        await reading.end(crashes=crashes)
+
+    async def add(self) -> None:
+        """More records."""
+        for partition in self.cluster.topics["t"].partitions:
+            fill(partition, self.random.randrange(RECORDS))
+        self.cluster.state.tell_readers()
+
+    async def trouble(self) -> None:
+        """Something that brokers do."""
+        random, cluster = self.random, self.cluster
+        what = random.choice(["move", "kill", "restart", "drop", "drop", "error"])
+        up = sorted(cluster.state.nodes)
+        if what == "move":
+            cluster.move_coordinator("g", random.choice(up))
+        elif what == "kill" and len(up) > 1:
+            cluster.state.coordinators.clear()
+            await cluster.kill(random.choice(up))
+        elif what == "restart":
+            await cluster.restart(random.choice(sorted(cluster.brokers)))
+        elif what == "drop":
+            cluster.fault(random.choice(ASKED), drop=random.choice(["before", "after"]), times=random.randint(1, 3))
+        else:
+            errors = [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR]
+            cluster.fault(random.choice(ASKED), error=random.choice(errors), times=random.randint(1, 3))
+
+    @property
+    def ends(self) -> dict[TopicPartition, int]:
+        """Where each partition ends."""
+        partitions = self.cluster.topics["t"].partitions
+        return {TopicPartition("t", index): one.next_offset for index, one in enumerate(partitions)}
+
+    async def settle(self) -> None:
+        """Wait until the members share all partitions, and have read all there is."""
+        async with asyncio.timeout(SETTLED_S):
+            while True:
+                for reading in self.readings:
+                    if reading.task.done():
+                        reading.task.result()
+                shares = [reading.member.assignment for reading in self.readings]
+                is_shared = all(shares) and sorted(tp for share in shares for tp in share) == sorted(self.ends)
+                reached = [reading.member.positions for reading in self.readings]
+                if is_shared and {tp: at for positions in reached for tp, at in positions.items()} == self.ends:
+                    return
+                await asyncio.sleep(0.1)
+
+
+async def play(protocol: str, random: Random) -> None:
+    options = PROTOCOLS[protocol] if protocol == "consumer" else {**PROTOCOLS[protocol], **CLASSIC}
+    async with FakeCluster(3, seed=random.getrandbits(32)) as cluster:
+        settings = cluster.state.groups.settings
+        settings.session_timeout_s, settings.heartbeat_interval_s = 6.0, 0.5
+        for partition in cluster.create_topic("t", PARTITIONS).partitions:
+            fill(partition, RECORDS)
+        await Play(cluster, options, random).run()
+
+
+def _name(random: Random) -> uuid.UUID:
+    return uuid.UUID(int=random.getrandbits(128))
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_members_at_random(protocol: str, seed: int) -> None:
+    random = Random(f"{protocol} {seed}")
+    names = mock.patch.object(uuid, "uuid4", partial(_name, random))
+    with SimulatedLoop(seed) as loop, names:
+        loop.run(play(protocol, random))
