@@ -321,7 +321,7 @@ async def test_an_error_that_nobody_waited_for_is_not_logged(caplog: pytest.LogC
         async with leaders:
             assert await step(leaders) == [1]
             await dropped.reached.wait()
-            while not leaders._asks[1].task.done():
+            while leaders._tasks:
                 await asyncio.sleep(0)
         del leaders
         gc.collect()
