@@ -323,7 +323,9 @@ async def test_an_error_that_nobody_waited_for_is_not_logged(caplog: pytest.LogC
             await dropped.reached.wait()
             while leaders._tasks:
                 await asyncio.sleep(0)
-        del leaders
+            asked = leaders._asks[1].task
+            assert asked.done()
+        del leaders, asked
         gc.collect()
         assert "never retrieved" not in caplog.text
 
