@@ -10,9 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, Self
 
-from aioprod.config import instantiate
-from aioprod.errors import AioprodError, BrokerError, ConfigError, ErrorCode, RequestTimedOutError, UsageError
-from aioprod.group.assignors import Assignor
+from aioprod.errors import AioprodError, BrokerError, ErrorCode, RequestTimedOutError, UsageError
+from aioprod.group.checks import DEFAULT_ASSIGNORS, checked_assignors, checked_group, checked_offsets, checked_topics
 from aioprod.group.classic import ClassicMembership
 from aioprod.group.consumer import ConsumerMembership
 from aioprod.group.fetcher import Fetcher
@@ -23,7 +22,7 @@ from aioprod.group.settings import MemberConfig
 from aioprod.group.steps import GroupMetadata, Membership
 from aioprod.net import Coordinator
 from aioprod.reader.fetching import answer_size_max
-from aioprod.reader.session import Session, check_topic_name
+from aioprod.reader.session import Session
 from aioprod.types import ConsumedRecord, OffsetAndMetadata, TopicPartition
 
 __all__ = ["Member"]
@@ -54,7 +53,7 @@ class Member:
         *,
         group_id: str,
         topics: str | Iterable[str],
-        assignors: Sequence[Any] = ("cooperative-sticky", "range"),
+        assignors: Sequence[Any] = DEFAULT_ASSIGNORS,
         auto_offset_reset: str = "latest",
         on_assigned: Callback = None,
         on_revoked: Callback = None,
@@ -68,11 +67,9 @@ class Member:
         if bootstrap_servers is not None:
             options["bootstrap_servers"] = bootstrap_servers
         self.config = MemberConfig.from_options(**options) if config is None else config.replace(**options)
-        if not isinstance(group_id, str) or not group_id:
-            raise ConfigError(f"group_id is {group_id!r}: give the group a name.")
-        self.group_id = group_id
-        self._topics = _checked_topics(topics)
-        self._assignors = _checked_assignors(assignors, self.config)
+        self.group_id = checked_group(group_id)
+        self._topics = checked_topics(topics)
+        self._assignors = checked_assignors(assignors, self.config)
         self._session = Session(self.config, "member", metadata_max_idle_s=math.inf)
         self._reading = Session(self.config, "member", frame_size_max=answer_size_max(self.config))
         self._gate = Gate(self._look_again)
@@ -144,6 +141,7 @@ class Member:
         leave. Takes no longer than `timeout` seconds, after which the group hears by the session time-out that the
         member is gone. A second call does nothing. Raises what a callback raised.
         """
+        self._session.check_loop()
         if self._gate.is_inside:
             raise UsageError("close() was called by a callback of this member.", hint="Call it from another task.")
         self._is_closing = True
@@ -200,6 +198,8 @@ class Member:
                     self._end()
                 record = await self._fetcher.next()
                 if record is not None:
+                    # The work at it begins now, however long it was waited for.
+                    self._note_poll()
                     gate.is_away = True
                     return record
         finally:
@@ -208,6 +208,7 @@ class Member:
     def _check_can_wait(self) -> None:
         if self._runner is None:
             raise UsageError("This member is not started: use `async with`, or await start() first.")
+        self._session.check_loop()
         if self._gate.is_inside:
             raise UsageError("A callback of this member can't wait for its records.")
         if self._gate.is_waiting:
@@ -264,7 +265,7 @@ class Member:
         Further RequestTimedOutError after `default.api.timeout.ms`, AuthorizationError, ConfigError and UsageError.
         """
         holding, membership, runner = self._running()
-        wanted = holding.uncommitted if offsets is None else _checked_offsets(offsets)
+        wanted = holding.uncommitted if offsets is None else checked_offsets(offsets)
         owned = self.assignment.intersection(wanted)
         deadline = self._session.clock() + self._session.timeout_s
         while wanted:
@@ -311,47 +312,13 @@ class Member:
     def seek(self, tp: TopicPartition, offset: int) -> None:
         """Go on reading a partition at an offset; raises UsageError for one that the member does not own."""
         holding, _, _ = self._running()
-        if tp not in holding.assignment:
-            raise UsageError(f"This member does not own partition {tp.partition} of topic {tp.topic!r}.")
-        holding.seek(tp, _checked_offsets({tp: offset})[tp].offset)
+        ((place, wanted),) = checked_offsets({tp: offset}).items()
+        if place not in holding.assignment:
+            raise UsageError(f"This member does not own partition {place.partition} of topic {place.topic!r}.")
+        holding.seek(place, wanted.offset)
 
     def _running(self) -> tuple[Holding, Membership, Runner]:
         if self._holding is None or self._membership is None or self._runner is None:
             raise UsageError("This member is not started: use `async with`, or await start() first.")
         _ = self._session.client
         return self._holding, self._membership, self._runner
-
-
-def _checked_topics(topics: str | Iterable[str]) -> frozenset[str]:
-    names = (topics,) if isinstance(topics, str) else tuple(topics)
-    for name in names:
-        check_topic_name(name)
-    if not names:
-        raise ConfigError("topics is empty: name at least one topic to read.")
-    return frozenset(names)
-
-
-def _checked_assignors(given: Sequence[Any], config: MemberConfig) -> tuple[Assignor, ...]:
-    several = [given] if isinstance(given, str) else list(given)
-    assignors: dict[str, Assignor] = {}
-    for one in several:
-        assignor = instantiate(one, "assignor", config)
-        name = getattr(assignor, "name", None)
-        if not isinstance(name, str) or not name:
-            raise ConfigError(f"Assignor {one!r} has no name, by which the members of a group agree on it.")
-        if name in assignors:
-            raise ConfigError(f"Assignor {name!r} is given twice.")
-        assignors[name] = assignor
-    if not assignors:
-        raise ConfigError("assignors is empty: give at least one.")
-    return tuple(assignors.values())
-
-
-def _checked_offsets(offsets: Mapping[TopicPartition, Any]) -> dict[TopicPartition, OffsetAndMetadata]:
-    checked: dict[TopicPartition, OffsetAndMetadata] = {}
-    for place, given in offsets.items():
-        found = given if isinstance(given, OffsetAndMetadata) else OffsetAndMetadata(given)
-        if isinstance(found.offset, bool) or not isinstance(found.offset, int) or not 0 <= found.offset < 2**63:
-            raise ConfigError(f"offsets has {given!r} for {place!r}: give the offset of the next record, from 0 on.")
-        checked[TopicPartition(*place)] = found
-    return checked

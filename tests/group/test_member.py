@@ -459,7 +459,7 @@ async def test_it_has_to_be_started() -> None:
         ({"heartbeat_interval_ms": 45_000}, r"not below session\.timeout\.ms=45000"),
         ({"group_protocol": "consumer", "session_timeout_ms": 1}, r"session\.timeout\.ms can't be set"),
         ({"group_remote_assignor": "range"}, r"can't be set without group\.protocol=consumer"),
-        ({"group_instance_id": ""}, r"group\.instance\.id is empty"),
+        ({"group_instance_id": ""}, r"group\.instance\.id is ''"),
         ({"sessoin_timeout_ms": 1}, "'session_timeout_ms'"),
     ],
 )
