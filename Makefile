@@ -11,7 +11,7 @@ INTERPRETED := producer.py roundtrip.py
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help compiled demo demo-spark test test-unit simulate-short test-integration transactions lint bench bench-spark spark-faults fuzz simulate mutations chaos groups spark-load-killed clean
+.PHONY: help compiled demo demo-spark test test-unit simulate-short test-integration transactions lint bench bench-assignors bench-spark spark-faults fuzz simulate mutations chaos groups spark-load-killed clean
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -66,6 +66,9 @@ lint: $(READY) ## style, types, layers, generated pages
 
 bench: $(READY) $(COMPILED) ## aioprod beside aiokafka and confluent-kafka, about 20 minutes; ARGS="--rows tasks --quick" for less
 	@$(BIN)/python -m benchmarks $(or $(ARGS),--write)
+
+bench-assignors: $(READY) $(COMPILED) ## our assignors beside Java's, in time and memory, about 15 minutes; ARGS="--only sticky --limit 20" for less
+	@$(BIN)/python -m benchmarks.assignors $(ARGS)
 
 bench-spark: $(READY) $(COMPILED) ## aioprod's sink and source beside Spark's own, about 10 minutes; ARGS="--rounds 2 --only sink" for less
 	@$(BIN)/python -m benchmarks.spark $(ARGS)

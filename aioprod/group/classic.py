@@ -82,6 +82,7 @@ class ClassicMembership:
         # What is to come.
         self._is_lost = False
         self._rejoins = False
+        self._leaves = False
         self._error: AioprodError | None = None
         self._heartbeat_at = math.inf
         self._beating_as = GroupMetadata(group_id)
@@ -104,6 +105,8 @@ class ClassicMembership:
 
     def step(self, now: float) -> Step:
         """What to do now; where there is nothing to do it goes on by itself."""
+        if self._leaves and self.state not in _UNSETTLED and self.state not in _GOES:
+            self._move(Event.QUIT)
         if self.state is State.STABLE and self._has_to_join_anew:
             self._move(Event.REJOIN)
         if self.state in _GIVES_UP:
@@ -349,7 +352,13 @@ class ClassicMembership:
         self._away_at = now + self._config.max_poll_interval_ms / 1000
 
     def leave(self, now: float) -> None:
-        """Give up all and go."""
+        """Give up all and go; while the group divides only after that, or when it is told again.
+
+        The coordinator may have counted the member in already: it has to know the new generation to commit with it.
+        """
+        if self.state in _UNSETTLED and self.owned and not self._leaves:
+            self._leaves = True
+            return
         self._ask = None
         self._move(Event.QUIT)
 

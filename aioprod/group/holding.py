@@ -21,14 +21,15 @@ Callback: TypeAlias = Callable[[Iterable[TopicPartition]], Any] | None
 
 
 class Callbacks:
-    """What the user wants to hear of; what one raises goes to `failed`, and the member goes on. Raises ConfigError."""
+    """What the user wants to hear of; what one raises goes to `failed`, and the member goes on. Raises
+    ConfigError for what can't be called."""
 
     def __init__(
         self, assigned: Callback, revoked: Callback, lost: Callback, failed: Callable[[Exception], object]
     ) -> None:
-        for name, callback in (("on_assigned", assigned), ("on_revoked", revoked), ("on_lost", lost)):
-            if callback is not None and not callable(callback):
-                raise ConfigError(f"{name} is {callback!r}: give a function, or a coroutine function.")
+        for name, given in (("on_assigned", assigned), ("on_revoked", revoked), ("on_lost", lost)):
+            if given is not None and not callable(given):
+                raise ConfigError(f"{name} is {given!r:.60}: give a function or coroutine function, or leave it out.")
         self._assigned = assigned
         self._revoked = revoked
         # As in Java: who has no callback for it hears of it as of any other that is gone.

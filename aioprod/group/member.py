@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from aioprod.errors import AioprodError, BrokerError, ConfigError, ErrorCode, RequestTimedOutError, UsageError
-from aioprod.group.arguments import checked_assignors, checked_group, checked_offsets, checked_topics
+from aioprod.group.checks import DEFAULT_ASSIGNORS, checked_assignors, checked_group, checked_offsets, checked_topics
 from aioprod.group.classic import ClassicMembership
 from aioprod.group.consumer import ConsumerMembership
 from aioprod.group.fetcher import Fetcher
@@ -53,7 +53,7 @@ class Member:
         *,
         group_id: str,
         topics: str | Iterable[str],
-        assignors: Sequence[Any] = ("cooperative-sticky", "range"),
+        assignors: Sequence[Any] = DEFAULT_ASSIGNORS,
         auto_offset_reset: str = "latest",
         on_assigned: Callback = None,
         on_revoked: Callback = None,
@@ -93,7 +93,6 @@ class Member:
         self._holding: Holding | None = None
         self._runner: Runner | None = None
         self._task: asyncio.Task[None] | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
 
     # --- life
 
@@ -112,7 +111,6 @@ class Member:
         self._membership = self._new_membership()
         self._holding = Holding(self._fetcher, coordinator, self._session, self._callbacks, self._auto_offset_reset)
         self._runner = Runner(self._membership, coordinator, self._session, self._gate, self._holding)
-        self._loop = asyncio.get_running_loop()
         self._task = asyncio.create_task(self._run(self._runner), name=f"aioprod member of {self.group_id}")
 
     def _new_membership(self) -> Membership:
@@ -145,18 +143,21 @@ class Member:
         leave. Takes no longer than `timeout` seconds, after which the group hears by the session time-out that the
         member is gone. A second call does nothing. Raises what a callback raised.
         """
+        self._session.check_loop()
         if self._gate.is_inside:
             raise UsageError("close() was called by a callback of this member.", hint="Call it from another task.")
-        self._check_loop()
         self._is_closing = True
         task, self._task = self._task, None
         if task is not None and self._membership is not None and self._runner is not None:
-            self._membership.leave(self._session.clock())
             self._gate.open()
             self._look_again()
-            self._runner.wake()
             try:
-                await asyncio.wait([task], timeout=timeout)
+                # A member in the middle of a rebalance leaves after it, which commits go with; but not if that takes
+                # too long.
+                for _ in range(2):
+                    self._membership.leave(self._session.clock())
+                    self._runner.wake()
+                    await asyncio.wait([task], timeout=timeout / 2)
             finally:
                 task.cancel()
                 await asyncio.wait([task])
@@ -202,8 +203,9 @@ class Member:
                     self._end()
                 record = await self._fetcher.next()
                 if record is not None:
-                    gate.is_away = True
+                    # The work at it begins now, however long it was waited for.
                     self._note_poll()
+                    gate.is_away = True
                     return record
         finally:
             gate.is_waiting = False
@@ -211,15 +213,11 @@ class Member:
     def _check_can_wait(self) -> None:
         if self._runner is None:
             raise UsageError("This member is not started: use `async with`, or await start() first.")
-        self._check_loop()
+        self._session.check_loop()
         if self._gate.is_inside:
             raise UsageError("A callback of this member can't wait for its records.")
         if self._gate.is_waiting:
             raise UsageError("Another task waits for a record of this member: one at a time.")
-
-    def _check_loop(self) -> None:
-        if self._loop is not None and asyncio.get_running_loop() is not self._loop:
-            raise UsageError("This member belongs to another event loop, the one in which it was started.")
 
     def _note_poll(self) -> None:
         now = self._session.clock()
@@ -334,6 +332,5 @@ class Member:
     def _running(self) -> tuple[Holding, Membership, Runner]:
         if self._holding is None or self._membership is None or self._runner is None:
             raise UsageError("This member is not started: use `async with`, or await start() first.")
-        self._check_loop()
         _ = self._session.client
         return self._holding, self._membership, self._runner

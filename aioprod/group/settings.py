@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from aioprod.cluster.names import topic_name_error
 from aioprod.config._setting import HIGH, LOW, MEDIUM, choice, integer, optional_text, text
 from aioprod.errors import ConfigError
 from aioprod.reader.settings import ReaderConfig
@@ -64,8 +65,11 @@ class MemberConfig(ReaderConfig):
     )
 
     def _adjustments(self) -> Mapping[str, object]:
-        if self.group_instance_id == "":
-            raise ConfigError("group.instance.id is empty.", hint="Leave it out, or give the member a name.")
+        if self.group_instance_id is not None and topic_name_error(self.group_instance_id) is not None:
+            raise ConfigError(
+                f"group.instance.id is {self.group_instance_id!r:.60}: give a name of up to 249 ASCII letters, digits, "
+                "'.', '_' and '-', or leave it out."
+            )
         if self.group_protocol == "consumer":
             for name in _SET_BY_THE_BROKERS:
                 if name in self.explicit:

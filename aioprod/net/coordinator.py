@@ -151,7 +151,7 @@ class Coordinator:
             tasks = [task] if doubt is None else [task, doubt]
             for one in tasks:
                 one.cancel()
-            await asyncio.wait(tasks)
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _has_moved(self, node_id: int, timeout_s: float) -> bool:
         """Whether the others say so; no answer is none."""

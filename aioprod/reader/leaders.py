@@ -185,10 +185,16 @@ class LeaderRequests(Generic[WantedT, ResponseT]):
             request = self._build(wanted)
             task = asyncio.get_running_loop().create_task(client.request(request, node_id=node_id))
             self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            task.add_done_callback(self._ended)
             self._asks[node_id] = _Ask(task, wanted)
             for one in wanted:
                 one.is_asked = True
+
+    def _ended(self, task: asyncio.Task[ResponseT]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            # Looked at, since nobody may be left who wants to know.
+            task.exception()
 
     def _forget(self, node_id: int) -> _Ask[WantedT, ResponseT]:
         ask = self._asks.pop(node_id)

@@ -83,9 +83,13 @@ class Session(ClientListener):
         if self._client is None:
             state = "closed" if self._loop is not None else "not started: use `async with`, or await start() first"
             raise UsageError(f"This {self._name} is {state}.")
-        if asyncio.get_running_loop() is not self._loop:
-            raise UsageError(f"This {self._name} belongs to another event loop, the one in which it was started.")
+        self.check_loop()
         return self._client
+
+    def check_loop(self) -> None:
+        """Raise UsageError in another event loop than the one in which it was started."""
+        if self._loop is not None and asyncio.get_running_loop() is not self._loop:
+            raise UsageError(f"This {self._name} belongs to another event loop, the one in which it was started.")
 
     def backoff_s(self, failures: int) -> float:
         """How long to wait before the next try, after so many failures before the last one."""

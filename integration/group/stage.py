@@ -59,12 +59,13 @@ class Stage:
 
     async def play(self, events: Sequence[Event], chance: random.Random) -> None:
         """Let all happen, each once the group has settled after the one before, but for those that overlap."""
-        overlaps = False
+        overlaps, first_at = False, 0.0
         for number, event in enumerate(events, 1):
             if event.founds:
                 await self._emptied()
                 overlaps = False
             generation, begun_at = self.standing.generation, time.monotonic()
+            first_at = first_at if overlaps else begun_at
             is_heard = await self._happen(event)
             if event.overlaps:
                 self.progress(f"{number} of {len(events)}: {event.what} {event.name}, and on")
@@ -75,7 +76,7 @@ class Stage:
                 await self._settle(0)
             elif self.standing.names:
                 settled_at = await self._settle(generation + 1)
-                took_s = settled_at - self._said_at(event, begun_at)
+                took_s = settled_at - self._last_began_at(first_at, begun_at)
                 self.took_s["several at once" if overlaps else event.title].append(took_s)
                 self.progress(f"{number} of {len(events)}: {event.what} {event.name}, settled within {took_s:.2f} s")
             overlaps = event.overlaps
@@ -97,11 +98,11 @@ class Stage:
             self._leaving.append(member)
         return self.standing.forget(event.name)
 
-    def _said_at(self, event: Event, begun_at: float) -> float:
-        """When a process itself began to join or to leave, some time after it was told to; or when it was killed."""
-        said = (Said.BEGINS, Said.LEAVES)
-        own = (r.at for r in self.reports if r.process == event.name and r.said in said and r.at >= begun_at)
-        return next(own, begun_at)
+    def _last_began_at(self, first_at: float, last_at: float) -> float:
+        """When the last of the events since `first_at` began: processes join or leave some time after they were told
+        to, and are killed at once."""
+        said = (report.at for report in self.reports if report.said in (Said.BEGINS, Said.LEAVES))
+        return max([last_at, *(at for at in said if at >= first_at)])
 
     async def _settle(self, generation: int) -> float:
         """Wait until the group is settled in `generation` or later, and stays so for a while; since when it is."""

@@ -2,6 +2,9 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.lang.management.ManagementFactory;
+import java.lang.management.MemoryPoolMXBean;
+import java.lang.management.MemoryType;
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.Collections;
@@ -29,7 +32,7 @@ import org.apache.kafka.common.PartitionInfo;
 import org.apache.kafka.common.TopicPartition;
 
 /**
- * What the assignors of Kafka's consumer make of a group, in one or in many orders of its maps.
+ * What the assignors of Kafka's consumer make of a group, in one or in many orders of its maps, and how long they take.
  *
  * <p>A group is {"topics": {name: [the racks of each partition's replicas]}, "members": {id: {"topics", "owned":
  * {topic: [partitions]}, "generation", "rack", "instance", "is_old"}}}. A member that "is_old" says its generation in its
@@ -61,6 +64,45 @@ final class Assignors {
                 .map(group -> answers(group, ask.get("orders").asInt()))
                 .forEachOrdered(answer::add);
         return answer;
+    }
+
+    /**
+     * How long "assignor" takes for "group", in each of "runs", and the largest heap it came to, garbage included:
+     * {"seconds": [...], "bytes"}. Null if it takes longer than "limit_s" seconds in all, and goes on taking them.
+     */
+    static JsonNode time(JsonNode ask) throws Exception {
+        Assignors asked = new Assignors(ask.get("group"), 0);
+        String name = ask.get("assignor").asText();
+        GroupSubscription members = new GroupSubscription(new HashMap<>(asked.subscriptions(name)));
+        Cluster cluster = asked.cluster();
+        ObjectNode answer = JSON.objectNode();
+        ArrayNode seconds = answer.putArray("seconds");
+        long before = usedHeap();
+        Thread runs = new Thread(() -> {
+            for (int run = 0; run < ask.get("runs").asInt(); run++) {
+                long start = System.nanoTime();
+                assignor(name).assign(cluster, members);
+                seconds.add((System.nanoTime() - start) / 1e9);
+            }
+        });
+        runs.setDaemon(true);
+        runs.start();
+        runs.join(ask.get("limit_s").asInt() * 1000L);
+        if (runs.isAlive()) {
+            return JSON.nullNode();
+        }
+        long peak = 0;
+        for (MemoryPoolMXBean pool : ManagementFactory.getMemoryPoolMXBeans()) {
+            peak += pool.getType() == MemoryType.HEAP ? pool.getPeakUsage().getUsed() : 0;
+        }
+        return answer.put("bytes", peak - before);
+    }
+
+    /** The bytes in use after a collection, from which on the peak is counted. */
+    private static long usedHeap() {
+        System.gc();
+        ManagementFactory.getMemoryPoolMXBeans().forEach(MemoryPoolMXBean::resetPeakUsage);
+        return ManagementFactory.getMemoryMXBean().getHeapMemoryUsage().getUsed();
     }
 
     private static JsonNode answers(JsonNode group, int orders) {

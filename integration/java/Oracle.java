@@ -59,6 +59,8 @@ public final class Oracle {
                 return Batches.read(ask.get("bytes").binaryValue());
             case "assign":
                 return Assignors.assign(ask);
+            case "time_assignor":
+                return Assignors.time(ask);
             case "read_topic":
                 return TopicReader.read(ask);
             default:

@@ -386,6 +386,27 @@ def test_a_member_that_leaves_gives_up_and_says_so() -> None:
     assert driver.step() == Left()
 
 
+def test_a_member_leaves_after_the_rebalance_that_it_takes_part_in() -> None:
+    """Its last commit has to be of the generation that the coordinator is in."""
+    driver = reached(State.JOINING)
+    driver.member.leave(driver.now)
+    driver.join_answered(generation_id=2)
+    driver.sync_answered([P0])
+    assert driver.gives_up() == (P0,)
+    assert driver.member.metadata.generation_id == 2
+    driver.left()
+    assert driver.step() == Left()
+
+
+@pytest.mark.parametrize("code", [ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.UNKNOWN_MEMBER_ID])
+def test_a_member_that_leaves_does_not_join_once_more(code: ErrorCode) -> None:
+    driver = reached(State.SYNCING)
+    driver.member.leave(driver.now)
+    driver.sync_answered(code=code)
+    assert driver.gives_up() == (P0,)
+    assert driver.state() is State.PARTING
+
+
 def test_old_brokers_let_one_member_leave_at_a_time() -> None:
     driver = Driver()
     driver.settle(P0)
@@ -606,6 +627,9 @@ def test_who_is_not_allowed_to_join_ends(state: State) -> None:
 def test_it_can_leave_from_every_state(state: State) -> None:
     driver = reached(state)
     driver.member.leave(driver.now)
+    if state in (State.JOINING, State.DIVIDING, State.SYNCING):
+        # It may wait for the end of the rebalance no longer.
+        driver.member.leave(driver.now)
     while not isinstance(driver.step(), Left):
         if isinstance(driver.step(), GiveUp):
             driver.gives_up()

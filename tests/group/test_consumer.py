@@ -175,6 +175,42 @@ def test_it_gives_up_first_and_says_so_at_once() -> None:
     assert bench.step() == Wait(bench.now + SESSION_S)
 
 
+def test_a_share_may_come_later() -> None:
+    """Brokers from 4.3 on divide some time after the heartbeat that calls for it (KIP-1263)."""
+    bench = Bench()
+    bench.said()
+    bench.hears()
+    assert bench.step() == Wait(bench.now + SESSION_S)
+    bench.passes(INTERVAL_S)
+    bench.said()
+    bench.hears(epoch=3, given=[(CLICKS, (0,))])
+    assert bench.step() == Take(tps("clicks", 0))
+
+
+def test_what_is_lost_while_something_else_is_given_up() -> None:
+    bench = Bench()
+    bench.has_joined(0, 1)
+    bench.passes(INTERVAL_S)
+    bench.said()
+    bench.hears(given=[(CLICKS, (1,))])
+    assert bench.step() == GiveUp(tps("clicks", 0))
+    # The user's callback takes its time, and heartbeats go on.
+    bench.passes(INTERVAL_S)
+    bench.said()
+    bench.hears(ErrorCode.FENCED_MEMBER_EPOCH)
+    bench.one.gave_up(bench.now)
+    assert bench.one.heartbeat_at == math.inf
+    assert bench.step() == GiveUp(tps("clicks", 1), is_lost=True)
+    bench.one.gave_up(bench.now)
+    assert bench.said().member_epoch == 0
+
+
+def test_an_answer_that_nobody_asked_for() -> None:
+    bench = Bench()
+    bench.hears(epoch=5)
+    assert bench.one.state is State.JOINING
+
+
 def test_nothing_is_told_as_well_but_once() -> None:
     bench = Bench()
     bench.has_joined()

@@ -530,7 +530,7 @@ async def test_a_member_may_leave_while_it_joins() -> None:
             await take(first, 1)
             await second.start()
             async with asyncio.timeout(PATIENCE_S):
-                while len(brokers.state.groups.classic("g").members) < 2:
+                while not (group := brokers.state.groups["g"].joined) or len(group.members) < 2:
                     await asyncio.sleep(0.005)
             async with asyncio.timeout(PATIENCE_S):
                 await second.close()
@@ -566,8 +566,8 @@ async def test_it_has_to_be_started() -> None:
         ({"config": 5}, "give a MemberConfig"),
         ({"on_assigned": 5}, "on_assigned is 5"),
         ({"topics": []}, "topics is empty"),
-        ({"topics": None}, "topics is None: give a list"),
-        ({"assignors": 5}, "assignors is 5: give a list"),
+        ({"topics": None}, "topics is None: give the name of a topic"),
+        ({"assignors": 5}, "assignors is 5: give names"),
         ({"assignors": []}, "assignors is empty"),
         ({"assignors": ["rnage"]}, "names no assignor"),
         ({"assignors": ["range", "range"]}, "'range' is given twice"),
@@ -577,7 +577,7 @@ async def test_it_has_to_be_started() -> None:
         ({"heartbeat_interval_ms": 45_000}, r"not below session\.timeout\.ms=45000"),
         ({"group_protocol": "consumer", "session_timeout_ms": 1}, r"session\.timeout\.ms can't be set"),
         ({"group_remote_assignor": "range"}, r"can't be set without group\.protocol=consumer"),
-        ({"group_instance_id": ""}, r"group\.instance\.id is empty"),
+        ({"group_instance_id": ""}, r"group\.instance\.id is ''"),
         ({"sessoin_timeout_ms": 1}, "'session_timeout_ms'"),
     ],
 )

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -310,6 +311,23 @@ async def test_no_task_is_left() -> None:
             await doing
         assert not [task for task in asyncio.all_tasks() - before if "FakeBroker" not in repr(task)]
         held.release()
+
+
+async def test_an_error_that_nobody_waited_for_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    async with FakeCluster(2) as brokers, running_session(brokers) as session:
+        brokers.create_topic(TOPIC, 2)
+        dropped = brokers.fault(ListOffsetsRequest, node=1, drop="before")
+        leaders, _ = await errands_for(session)
+        async with leaders:
+            assert await step(leaders) == [1]
+            await dropped.reached.wait()
+            while leaders._tasks:
+                await asyncio.sleep(0)
+            asked = leaders._asks[1].task
+            assert asked.done()
+        del leaders, asked
+        gc.collect()
+        assert "never retrieved" not in caplog.text
 
 
 async def test_metadata_errors_are_no_reason_to_stop_while_leaders_are_known() -> None:

@@ -66,8 +66,9 @@ class Group:
     @cached_property
     def subscribed(self) -> dict[str, frozenset[str]]:
         """Per member the topics that it reads and that have partitions."""
+        known: dict[tuple[str, ...], frozenset[str]] = {}  # most members read what others read, too
         return {
-            member: frozenset(topic for topic in subscription.topics if topic in self.topics)
+            member: known.setdefault(tuple(subscription.topics), frozenset(self.topics.keys() & subscription.topics))
             for member, subscription in self.members.items()
         }
 

@@ -17,9 +17,10 @@ __all__ = ["CooperativeStickyAssignor", "StickyAssignor"]
 class StickyAssignor:
     """As even as possible, then as few moves as possible (KIP-54, KIP-341).
 
-    What members own counts by generation: the newer claim wins, and two claims of one generation both lose. Three
-    things differ from Java's 4.3 on purpose: partitions that no longer exist are not kept, a member without topics
-    gets nothing, and nobody gets a partition back of a topic that it has stopped reading.
+    What members own counts by generation: the newer claim wins, and two claims of one generation both lose. All is as
+    with Java's 4.3 but three flaws: it keeps partitions that no longer exist, and then gives others away twice or
+    fails; it may give partitions to a member without topics; and while it balances it gives partitions back to who had
+    them in an older generation, also to one that has stopped reading their topic. Here none of these happens.
     """
 
     name = "sticky"
@@ -50,9 +51,7 @@ class CooperativeStickyAssignor:
         assignment, moving = _assigned(group, _cooperative_claim)
         if moving is None:
             moving = _moving(group, assignment)
-        for tp, member in moving.items():
-            assignment[member].remove(tp)
-        return assignment
+        return {member: [tp for tp in owned if moving.get(tp) != member] for member, owned in assignment.items()}
 
     def user_data(self, previous: Iterable[TopicPartition] | None, generation: int) -> bytes | None:
         """The generation of what the member owns: newer leaders read it from the subscription itself."""

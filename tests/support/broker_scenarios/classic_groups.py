@@ -304,6 +304,35 @@ async def static_members_that_do_not_join_again(lab: Lab) -> None:
 
 
 @scenario
+async def static_members_of_whom_none_joins_again(lab: Lab) -> None:
+    """They are waited for until their sessions end."""
+    async with open_group(lab) as group:
+        first, second = await group.member("a"), await group.member("b")
+        await group.settle(first, second, rebalance_ms=300)
+        await second.leave(by_instance=True)
+        await group.rebalancing(first)
+        await asyncio.sleep(0.7)
+        assert await first.heartbeat() == REBALANCE
+        assert (await first.join(rebalance_ms=300)).generation_id == 3
+
+
+@scenario
+async def leaving_before_joining(lab: Lab) -> None:
+    """Who was told its id and changed its mind holds nobody up."""
+    async with open_group(lab) as group:
+        first, second, third = await group.member(), await group.member(), await group.member()
+        await group.settle(first)
+        assert (await third.join()).error_code == ErrorCode.MEMBER_ID_REQUIRED
+        joining = asyncio.create_task(second.enter())
+        await group.rebalancing(first)
+        rejoining = asyncio.create_task(first.join())
+        assert (await third.leave()).members[0].error_code == NONE
+        mine, other = await asyncio.gather(rejoining, joining)
+        assert (mine.generation_id, other.generation_id) == (2, 2)
+        assert (await third.join()).error_code == UNKNOWN
+
+
+@scenario
 async def commits_of_members(lab: Lab) -> None:
     """Only who is in the generation commits, and not while the leader divides."""
     topic = await lab.topic()

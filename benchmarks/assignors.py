@@ -1,0 +1,131 @@
+"""Our assignors beside Java's, in time and memory: `python -m benchmarks.assignors`.
+
+2,000 members and 10,000 partitions, when the group is new and in its next round, where 100 members have left and 100
+have come. Java's time is the best of its runs, as it is compiled while it runs; ours is that of the leg that runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import random
+import sys
+import time
+import tracemalloc
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from aioprod.group.assignors import ASSIGNORS, Assignor, Subscription
+from integration.support.asked_groups import AskedGroup
+from integration.support.java import JavaOracle
+
+__all__ = ["SHAPES", "main"]
+
+MEMBERS = 2_000
+CHANGING = 100
+TOPICS = {f"t{index}": 100 for index in range(100)}
+NAMES = list(TOPICS)
+RUNS = 5
+RATIO_MAX = 5.0
+"""How much longer than Java's the sticky ones may take."""
+
+SHAPES: Mapping[str, Callable[[int, random.Random], Sequence[str]]] = {
+    "all topics": lambda number, source: NAMES,
+    "all, or all but one": lambda number, source: NAMES[number % 2 :],
+    "10 of 100": lambda number, source: source.sample(NAMES, 10),
+    "10 of 20, some of 100": lambda number, source: source.sample(NAMES[: 20 if number % 20 else 100], 10),
+    "the first 1 to 100": lambda number, source: NAMES[: 1 + number % 100],
+}
+"""What a member with this number reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """The best time in seconds and the most bytes that were in use at once."""
+
+    seconds: float
+    size: int
+
+
+def rounds(shape: str) -> Iterator[tuple[str, dict[str, Subscription]]]:
+    """The new group, and the next round of it."""
+    source = random.Random(shape)
+    said = [Subscription(SHAPES[shape](number, source)) for number in range(MEMBERS + CHANGING)]
+    members = {f"member-{number}": subscription for number, subscription in enumerate(said)}
+    new = dict(list(members.items())[:MEMBERS])
+    yield "new", new
+    owned = ASSIGNORS["sticky"].assign(TOPICS, new)
+    yield (
+        "next",
+        {
+            member: Subscription(members[member].topics, tuple(owned.get(member, ())), 1 if member in owned else -1)
+            for member in list(members)[CHANGING:]
+        },
+    )
+
+
+def our_cost(assignor: Assignor, group: AskedGroup) -> Cost:
+    """Measured in this process; the memory in a run of its own, as looking at it takes time."""
+    partitions, members = dict(TOPICS), group.subscriptions(assignor)
+    best = float("inf")
+    for _ in range(RUNS):
+        gc.collect()
+        start = time.perf_counter()
+        assignor.assign(partitions, members)
+        best = min(best, time.perf_counter() - start)
+    tracemalloc.start()
+    assignor.assign(partitions, members)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return Cost(best, peak)
+
+
+def javas_cost(oracle: JavaOracle, name: str, group: AskedGroup, limit_s: int) -> Cost | None:
+    """Measured in the JVM; None if it did not come to an end. Slow ones run once."""
+    cost: Cost | None = None
+    for runs in (1, RUNS):
+        question = {"group": group.as_json(), "assignor": name, "runs": runs, "limit_s": limit_s}
+        answer = oracle.ask("time_assignor", **question)
+        if answer is None:
+            return None
+        cost = Cost(min(answer["seconds"]), answer["bytes"])
+        if cost.seconds > 1:
+            break
+    return cost
+
+
+def _row(name: str, shape: str, kind: str, ours: Cost, java: Cost | None, limit_s: int) -> str:
+    if java is None:
+        theirs, ratio, size = f"> {limit_s:,}", f"< {ours.seconds / limit_s:.3f}x", ""
+    else:
+        theirs, ratio, size = f"{java.seconds:,.3f}", f"{ours.seconds / java.seconds:.2f}x", f"{java.size / 1e6:,.0f}"
+    return f"{name:<20}{shape:<24}{kind:<6}{ours.seconds:>8.3f}{theirs:>9}{ratio:>9}{ours.size / 1e6:>8.0f}{size:>8}"
+
+
+def main() -> int:
+    """Print the table; 1 if a sticky one takes longer than it may."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.assignors", description="Our assignors beside Java's.")
+    parser.add_argument("--only", default="", metavar="WORD", help="assignors and shapes whose names contain it")
+    parser.add_argument("--limit", type=int, default=60, metavar="SECONDS", help="that Java may take; default: 60")
+    arguments = parser.parse_args()
+    print(f"{MEMBERS:,} members, {sum(TOPICS.values()):,} partitions\n")
+    print(f"{'':<20}{'members read':<24}{'group':<6}{'ours s':>8}{'Java s':>9}{'ratio':>9}{'ours MB':>8}{'Java MB':>8}")
+    is_slow = False
+    for shape in SHAPES:
+        for kind, members in rounds(shape):
+            group = AskedGroup({topic: [()] * count for topic, count in TOPICS.items()}, members)
+            for name, assignor in ASSIGNORS.items():
+                if arguments.only not in f"{name} {shape}":
+                    continue
+                ours = our_cost(assignor, group)
+                # A JVM of its own for each: one that is over its limit goes on.
+                with JavaOracle() as oracle:
+                    java = javas_cost(oracle, name, group, arguments.limit)
+                print(_row(name, shape, kind, ours, java, arguments.limit), flush=True)
+                if "sticky" in name and java is not None and ours.seconds > RATIO_MAX * java.seconds:
+                    is_slow = True
+    return int(is_slow)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,107 @@
+"""How a member may be used, and what it says of other ways."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from aioprod.errors import AioprodError, ConfigError, UsageError
+from aioprod.group import Member
+from aioprod.group.classic import ClassicMembership
+from aioprod.testing import FakeCluster
+from aioprod.types import OffsetAndMetadata, TopicPartition
+from tests.group.test_member import new_member
+from tests.support.stored_batches import fill
+
+P0 = TopicPartition("t", 0)
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"group_id": "\ud800"}, "give the group a name"),
+        ({"group_id": "g" * 32_768}, "give the group a name"),
+        ({"topics": None}, "topics is None"),
+        ({"assignors": 5}, "assignors is 5"),
+        (
+            {"assignors": ["range"], "group_protocol": "consumer"},
+            r"assignors can't be set with group\.protocol=consumer",
+        ),
+        ({"group_instance_id": "a b"}, r"group\.instance\.id is 'a b'"),
+        ({"group_instance_id": "i" * 250}, r"group\.instance\.id is 'iii"),
+        ({"on_assigned": 5}, "on_assigned is 5"),
+        ({"on_lost": "f"}, "on_lost is 'f'"),
+    ],
+)
+def test_what_is_refused_at_once(options: dict[str, Any], text: str) -> None:
+    with pytest.raises(ConfigError, match=text):
+        Member("localhost:9092", **{"group_id": "g", "topics": "t", **options})
+
+
+@pytest.mark.parametrize(
+    "offsets",
+    [
+        5,
+        [(P0, 1)],
+        {"to": 3},
+        {("t", "0"): 3},
+        {("t", -1): 3},
+        {("t", 2**31): 3},
+        {("t", True): 3},
+        {("no topic", 0): 3},
+        {P0: -1},
+        {P0: 2**63},
+        {P0: "3"},
+        {P0: True},
+        {P0: OffsetAndMetadata(1, 5)},  # type: ignore[arg-type]
+        {P0: OffsetAndMetadata(1, "\ud800")},
+    ],
+)
+async def test_offsets_that_nobody_can_commit(offsets: Any) -> None:
+    async with FakeCluster() as brokers:
+        brokers.create_topic("t", 1)
+        async with new_member(brokers) as member:
+            with pytest.raises(AioprodError, match=r"offsets|topic|Topic"):
+                await member.commit(offsets)
+
+
+async def test_a_place_to_go_on_is_checked() -> None:
+    async with FakeCluster() as brokers:
+        brokers.create_topic("t", 1)
+        async with new_member(brokers) as member:
+            with pytest.raises(ConfigError, match="give a TopicPartition"):
+                member.seek("t", 5)  # type: ignore[arg-type]
+            with pytest.raises(UsageError, match="does not own partition 3 of topic 't'"):
+                member.seek(TopicPartition("t", 3), 5)
+
+
+def run_elsewhere(call: Callable[[], Coroutine[Any, Any, object]]) -> None:
+    asyncio.run(call())
+
+
+async def test_another_event_loop_is_refused() -> None:
+    async with FakeCluster() as brokers:
+        fill(brokers.create_topic("t", 1).partitions[0], 3)
+        async with new_member(brokers) as member:
+            for call in (member.close, member.__anext__, member.commit):
+                with pytest.raises(UsageError, match="another event loop"):
+                    await asyncio.to_thread(run_elsewhere, call)
+            assert (await anext(member)).offset == 0
+
+
+async def test_the_time_of_the_work_begins_with_the_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not with the wait for it."""
+    noted: list[float] = []
+    monkeypatch.setattr(ClassicMembership, "polled", lambda self, now: noted.append(now))
+    async with FakeCluster() as brokers:
+        topic = brokers.create_topic("t", 1)
+        async with new_member(brokers) as member:
+            waiting = asyncio.create_task(anext(member))
+            await asyncio.sleep(0.15)
+            filled_at = asyncio.get_running_loop().time()
+            fill(topic.partitions[0], 1)
+            await waiting
+            assert noted[-1] >= filled_at
