@@ -136,15 +136,13 @@ class Fetcher:
         on where it was, and tries again what failed.
         """
         while True:
-            if self._is_interrupted:
-                self._is_interrupted = False
-                return None
             if self._session.clock() >= self._slice_end:
                 # Noted first: who never waits for longer than a turn gets on, too.
                 self._slice_end = self._session.clock() + SLICE_S
                 await asyncio.sleep(0)
-                if self._is_interrupted:
-                    continue
+            if self._is_interrupted:
+                self._is_interrupted = False
+                return None
             opened = self._open
             if opened is None or opened.records is None:
                 await self._unpack(opened)
