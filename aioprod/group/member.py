@@ -67,7 +67,7 @@ class Member:
         if bootstrap_servers is not None:
             options["bootstrap_servers"] = bootstrap_servers
         if config is not None and not isinstance(config, MemberConfig):
-            raise ConfigError(f"config is {config!r}: give a MemberConfig.")
+            raise ConfigError(f"config is a {type(config).__name__}: give a MemberConfig.")
         self.config = MemberConfig.from_options(**options) if config is None else config.replace(**options)
         self.group_id = checked_group(group_id)
         self._topics = checked_topics(topics)
