@@ -118,7 +118,24 @@ class InvalidRecordError(AioprodError, ValueError):
 
 
 class SerializationError(InvalidRecordError, TypeError):
-    """A key, value or header could not be turned into bytes."""
+    """A key, value or header could not be turned into bytes, or back.
+
+    `topic`, `partition` and `offset` say which record it is that was read, and are None for one that is to be sent.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        topic: str | None = None,
+        partition: int | None = None,
+        offset: int | None = None,
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.topic = topic
+        self.partition = partition
+        self.offset = offset
 
 
 class RecordTooLargeError(InvalidRecordError):

@@ -249,6 +249,9 @@ class ConsumerMembership:
 
     def heartbeat_answered(self, response: Response, now: float) -> None:
         """The member's epoch, and perhaps what it shall hold; or that it is none."""
+        if self.state is State.PARTING:
+            # What was asked last is that it leaves: that has an answer of its own.
+            return
         sent, self._sent, self._told = self._sent, None, None
         if sent is None or not isinstance(response, ConsumerGroupHeartbeatResponse):
             return

@@ -26,7 +26,7 @@ class Deserializers:
         self.is_plain = self._key is None and self._value is None
 
     async def applied(self, record: ConsumedRecord) -> ConsumedRecord:
-        """The record with its key and value deserialized; raises SerializationError that names its offset."""
+        """The record with its key and value deserialized; raises SerializationError that says which it is."""
         try:
             return replace(
                 record,
@@ -34,8 +34,10 @@ class Deserializers:
                 value=await _applied(self._value, record, record.value),
             )
         except SerializationError as error:
-            text = f"Offset {record.offset} of partition {record.partition}: {error.message}"
-            raise SerializationError(text, hint=error.hint) from error
+            topic, partition, offset = record.topic, record.partition, record.offset
+            text = f"Offset {offset} of partition {partition}: {error.message}"
+            hint = error.hint or f"To leave it out, go on at offset {offset + 1}."
+            raise SerializationError(text, topic=topic, partition=partition, offset=offset, hint=hint) from error
 
     def close(self) -> None:
         """They are not needed any more."""

@@ -406,6 +406,23 @@ def test_leaving(instance_id: str | None, epoch: int) -> None:
     assert bench.step() == Left()
 
 
+def test_leaving_while_a_heartbeat_is_on_its_way() -> None:
+    """Its answer is not that of the leave."""
+    bench = Bench()
+    bench.has_joined()
+    words = bench.one.heartbeat(bench.now)
+    assert words is not None
+    bench.built(words)
+    bench.one.leave(bench.now)
+    step = bench.step()
+    assert isinstance(step, Ask)
+    bench.built(words)
+    bench.hears()
+    assert bench.step() == step
+    bench.one.answered(HeartbeatResponse(error_code=0), bench.now)
+    assert bench.step() == Left()
+
+
 def test_leaving_without_an_answer() -> None:
     bench = Bench()
     bench.has_joined()

@@ -346,8 +346,10 @@ async def test_a_record_that_can_not_be_deserialized_is_not_passed() -> None:
         fetcher.add({ORDERS: 0})
         await take(fetcher, 1)
         for _ in range(2):
-            with pytest.raises(SerializationError, match="Offset 1 of partition 0"):
+            with pytest.raises(SerializationError, match="Offset 1 of partition 0") as failure:
                 await fetcher.next()
+            assert (failure.value.topic, failure.value.partition, failure.value.offset) == ("orders", 0, 1)
+            assert failure.value.hint == "To leave it out, go on at offset 2."
             assert fetcher.positions == {ORDERS: 1}
         works = True
         assert [record.value for record in await take(fetcher, 2)] == [b"x", b"b"]
