@@ -64,7 +64,6 @@ class ClassicMembership:
         self._member_id = ""
         self._generation = -1
         self._chosen: Assignor = assignors[0]
-        # What is under way in the main lane.
         self._ask: Ask | None = None
         self._giving: tuple[TopicPartition, ...] = ()
         self._held: frozenset[TopicPartition] = frozenset()
@@ -79,7 +78,6 @@ class ClassicMembership:
         self._skips_assignment = False
         self._counts: dict[str, int] | None = None
         self._told: Mapping[str, int] = {}
-        # What is to come.
         self._is_lost = False
         self._rejoins = False
         self._leaves = False
@@ -105,7 +103,7 @@ class ClassicMembership:
 
     def step(self, now: float) -> Step:
         """What to do now; where there is nothing to do it goes on by itself."""
-        if self._leaves and self.state not in _UNSETTLED and self.state not in _GOES:
+        if self._leaves and self.state not in _GOES and not self._is_awaited:
             self._move(Event.QUIT)
         if self.state is State.STABLE and self._has_to_join_anew:
             self._move(Event.REJOIN)
@@ -352,15 +350,19 @@ class ClassicMembership:
         self._away_at = now + self._config.max_poll_interval_ms / 1000
 
     def leave(self, now: float) -> None:
-        """Give up all and go; while the group divides only after that, or when it is told again.
-
-        The coordinator may have counted the member in already: it has to know the new generation to commit with it.
-        """
-        if self.state in _UNSETTLED and self.owned and not self._leaves:
+        """Give up all and go; while the coordinator counts on it only after that, or when it is told again."""
+        if self._is_awaited and not self._leaves:
             self._leaves = True
             return
         self._ask = None
         self._move(Event.QUIT)
+
+    @property
+    def _is_awaited(self) -> bool:
+        """Whether the coordinator may have counted it in already: it would wait for one whose id it has just made up,
+        and takes commits of the new generation only."""
+        is_unnamed = self.state is State.JOINING and self._ask is not None and not self._member_id
+        return is_unnamed or (self.state in _UNSETTLED and bool(self.owned))
 
     def _parting(self) -> bool:
         """Whether there is somebody to tell."""

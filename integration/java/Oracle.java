@@ -61,6 +61,10 @@ public final class Oracle {
                 return Assignors.assign(ask);
             case "time_assignor":
                 return Assignors.time(ask);
+            case "group_blobs":
+                return Groups.blobs(ask);
+            case "read_group_blobs":
+                return Groups.readBlobs(ask);
             case "read_topic":
                 return TopicReader.read(ask);
             default:

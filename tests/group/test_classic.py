@@ -398,6 +398,17 @@ def test_a_member_leaves_after_the_rebalance_that_it_takes_part_in() -> None:
     assert driver.step() == Left()
 
 
+def test_a_member_leaves_under_the_id_that_it_is_just_given() -> None:
+    """Else the group would wait for it in the next rebalance, until its session is over."""
+    driver = Driver()
+    driver.gives_up()
+    driver.asks(JoinGroupRequest)
+    driver.member.leave(driver.now)
+    driver.is_told_its_id("me")
+    assert driver.left().members[0].member_id == "me"
+    assert driver.step() == Left()
+
+
 @pytest.mark.parametrize("code", [ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.UNKNOWN_MEMBER_ID])
 def test_a_member_that_leaves_does_not_join_once_more(code: ErrorCode) -> None:
     driver = reached(State.SYNCING)
