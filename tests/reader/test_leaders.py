@@ -316,11 +316,11 @@ async def test_no_task_is_left() -> None:
 async def test_an_error_that_nobody_waited_for_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     async with FakeCluster(2) as brokers, running_session(brokers) as session:
         brokers.create_topic(TOPIC, 2)
-        dropped = brokers.fault(ListOffsetsRequest, node=1, drop="before")
+        dropped = brokers.fault(ListOffsetsRequest, node=1, drop="before", hold=True)
         leaders, _ = await errands_for(session)
         async with leaders:
             assert await step(leaders) == [1]
-            await dropped.reached.wait()
+            dropped.release()
             while leaders._tasks:
                 await asyncio.sleep(0)
             asked = leaders._asks[1].task
