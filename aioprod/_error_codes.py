@@ -32,6 +32,11 @@ class ErrorCode(IntEnum):
         """The row of `code`, or the plain number where a newer broker knows more codes than we do."""
         return cls._value2member_map_.get(code, code)  # type: ignore[return-value]
 
+    @staticmethod
+    def said(code: ErrorCode | int) -> str:
+        """How to name it in a sentence: a newer broker's code has a number only."""
+        return code.name if isinstance(code, ErrorCode) else f"error {code}"
+
     UNKNOWN_SERVER_ERROR = (-1, False, False)
     NONE = (0, False, False)
     OFFSET_OUT_OF_RANGE = (1, False, False)

@@ -64,9 +64,7 @@ class Admin(SessionUser):
         config: SessionConfig | None = None,
         **options: Any,
     ) -> None:
-        if bootstrap_servers is not None:
-            options["bootstrap_servers"] = bootstrap_servers
-        self.config = SessionConfig.from_options(**options) if config is None else config.replace(**options)
+        self.config = SessionConfig.given(config, bootstrap_servers, options)
         self._session = Session(self.config, "admin client")
 
     # --- topics

@@ -13,8 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aioprod import Producer
+from aioprod.admin import Admin
 from aioprod.config import ClientConfig, Importance, ProducerConfig, Setting, Settings, settings_of
 from aioprod.errors import ConfigError
+from aioprod.reader import Reader
 
 make = functools.partial(ProducerConfig.from_options, bootstrap_servers="localhost:9092")
 
@@ -389,3 +391,10 @@ def test_properties_file(tmp_path: Path) -> None:
 def test_a_missing_properties_file(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"can't be read: No such file"):
         ProducerConfig.from_properties(tmp_path / "none.properties")
+
+
+@pytest.mark.parametrize("client", [Producer, Reader, Admin])
+def test_a_config_of_another_kind_is_named_without_its_values(client: Any) -> None:
+    with pytest.raises(ConfigError, match=r"config is a dict: give a \w+Config\.") as caught:
+        client(config={"sasl.jaas.config": "a secret"})
+    assert "secret" not in str(caught.value)

@@ -64,6 +64,16 @@ class Settings:
         return cls(**cls._by_attribute(options, as_keywords=True))
 
     @classmethod
+    def given(cls, config: Self | None, bootstrap_servers: Any, options: Mapping[str, Any]) -> Self:
+        """What a client's constructor was given: servers and options win over those of `config`; raises ConfigError."""
+        said = {**options} if bootstrap_servers is None else {**options, "bootstrap_servers": bootstrap_servers}
+        if config is None:
+            return cls.from_options(**said)
+        if not isinstance(config, cls):
+            raise ConfigError(f"config is a {type(config).__name__}: give a {cls.__name__}.")
+        return config.replace(**said)
+
+    @classmethod
     def from_properties(cls, path: str | PathLike[str]) -> Self:
         """Make a configuration of a Java `.properties` file; raises ConfigError if it can't be read."""
         try:

@@ -17,7 +17,7 @@ from aioprod.group.blobs import decode_assignment, decode_subscription
 from aioprod.group.classic_requests import PROTOCOL_TYPE, farewell, heartbeat_request, join_request, sync_request
 from aioprod.group.classic_states import TRANSITIONS, Event, Meaning, State, Subject, meaning_of
 from aioprod.group.dividing import divided, is_cooperative
-from aioprod.group.refusals import group_refusal, may_pass
+from aioprod.group.refusals import may_pass, member_refusal
 from aioprod.group.settings import MemberConfig
 from aioprod.group.steps import Ask, Describe, Failed, GiveUp, GroupMetadata, Left, Step, Take, Wait
 from aioprod.messages import HeartbeatResponse, JoinGroupResponse, SyncGroupResponse
@@ -372,7 +372,7 @@ class ClassicMembership:
 
     def _refused(self, subject: Subject, code: ErrorCode | int, meaning: Meaning) -> None:
         if meaning is Meaning.FATAL:
-            self._break(group_refusal(self._group_id, subject.value, code))
+            self._break(member_refusal(self._group_id, subject.value, code))
         else:
             self._lose(keeps_id=meaning is Meaning.EXPIRED)
 

@@ -15,7 +15,7 @@ from uuid import UUID
 from aioprod.cluster.model import PartitionInfo
 from aioprod.errors import AioprodError, ErrorCode, UnsupportedVersionError
 from aioprod.group.consumer_states import TRANSITIONS, Event, Meaning, State, meaning_of
-from aioprod.group.refusals import group_refusal, may_pass
+from aioprod.group.refusals import may_pass, member_refusal
 from aioprod.group.settings import MemberConfig
 from aioprod.group.steps import Ask, Describe, Failed, GiveUp, GroupMetadata, Left, Step, Take, Wait
 from aioprod.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
@@ -276,7 +276,7 @@ class ConsumerMembership:
             # It is this very member that holds the name, in an earlier life or by a request that got no answer.
             self._releases_it, self._beat_at = True, now
         else:
-            refusal = group_refusal(self._group_id, "be in it", code, response.error_message)
+            refusal = member_refusal(self._group_id, "be in it", code, response.error_message)
             self._break(_not_offered(refusal.message) if code == ErrorCode.UNSUPPORTED_VERSION else refusal, now)
 
     def heartbeat_unanswered(self, error: AioprodError, now: float) -> None:

@@ -21,7 +21,8 @@ def is_cooperative(assignor: Assignor) -> bool:
 def user_data_of(assignor: Assignor, previous: Sequence[TopicPartition] | None, generation: int) -> bytes | None:
     """What the assignor has to tell the leader's."""
     tell = getattr(assignor, "user_data", None)
-    return None if tell is None else bytes(data) if (data := tell(previous, generation)) is not None else None
+    data = None if tell is None else tell(previous, generation)
+    return None if data is None else bytes(data)
 
 
 def divided(

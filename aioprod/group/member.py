@@ -7,10 +7,9 @@ import math
 import uuid
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from types import TracebackType
 from typing import Any, Final, Self
 
-from aioprod.errors import AioprodError, BrokerError, ConfigError, ErrorCode, RequestTimedOutError, UsageError
+from aioprod.errors import AioprodError, BrokerError, ErrorCode, RequestTimedOutError, UsageError
 from aioprod.group.checks import DEFAULT_ASSIGNORS, checked_assignors, checked_group, checked_offsets, checked_topics
 from aioprod.group.classic import ClassicMembership
 from aioprod.group.consumer import ConsumerMembership
@@ -22,7 +21,7 @@ from aioprod.group.settings import MemberConfig
 from aioprod.group.steps import GroupMetadata, Membership
 from aioprod.net import Coordinator
 from aioprod.reader.fetching import answer_size_max
-from aioprod.reader.session import Session
+from aioprod.reader.session import Session, Started
 from aioprod.types import ConsumedRecord, OffsetAndMetadata, TopicPartition
 
 __all__ = ["Member"]
@@ -31,7 +30,7 @@ _POLL_NOTED_S: Final = 0.1
 """How often a user who takes one record after the other is noted to be at hand: a clock costs less than a turn."""
 
 
-class Member:
+class Member(Started):
     """Joins a consumer group and reads the partitions that it is given; use it as `async with Member(...) as member`.
 
         async for record in member:
@@ -64,11 +63,7 @@ class Member:
         value_deserializer: Any = None,
         **options: Any,
     ) -> None:
-        if bootstrap_servers is not None:
-            options["bootstrap_servers"] = bootstrap_servers
-        if config is not None and not isinstance(config, MemberConfig):
-            raise ConfigError(f"config is a {type(config).__name__}: give a MemberConfig.")
-        self.config = MemberConfig.from_options(**options) if config is None else config.replace(**options)
+        self.config = MemberConfig.given(config, bootstrap_servers, options)
         self.group_id = checked_group(group_id)
         self._topics = checked_topics(topics)
         self._assignors = checked_assignors(assignors, self.config)
@@ -169,15 +164,6 @@ class Member:
         await self._fetcher.close()
         await self._reading.close()
         await self._session.close()
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
 
     # --- reading
 

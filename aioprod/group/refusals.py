@@ -6,7 +6,7 @@ from typing import Final
 
 from aioprod.errors import AioprodError, AuthorizationError, BrokerError, ErrorCode, RequestTimedOutError
 
-__all__ = ["group_refusal", "may_pass"]
+__all__ = ["may_pass", "member_refusal"]
 
 _C = ErrorCode
 _REASONS: Final = {
@@ -43,18 +43,18 @@ _REASONS: Final = {
 }
 
 
-def group_refusal(group_id: str, purpose: str, code: ErrorCode | int, said: str | None = None) -> AioprodError:
+def member_refusal(group_id: str, purpose: str, code: ErrorCode | int, said: str | None = None) -> AioprodError:
     """The error for a member of the group that could not `purpose`; `said` are the broker's own words.
 
     AuthorizationError where that is the reason, else BrokerError.
     """
-    name = code.name if isinstance(code, ErrorCode) else f"error {code}"
     reason, hint = _REASONS.get(code, (said, None)) if isinstance(code, ErrorCode) else (said, None)
     what = f"A member of group {group_id!r} could not {purpose}: "
     if code == ErrorCode.GROUP_AUTHORIZATION_FAILED:
         return AuthorizationError(
             f"{what}the brokers don't allow it.", resource=group_id, hint="Allow this client to read the group (ACLs)."
         )
+    name = ErrorCode.said(code)
     why = f"{reason.rstrip('.')} ({name})" if reason else f"the coordinator answered {name}"
     return BrokerError(f"{what}{why}.", code=code, hint=hint)
 

@@ -190,8 +190,8 @@ class Coordinator:
         known = ErrorCode.of(code)
         if isinstance(known, ErrorCode) and known.retriable:
             return None
-        name = known.name if isinstance(known, ErrorCode) else f"error {code}"
-        text = f"The coordinator of {self._subject} is not told: {said or f'the broker answered {name}'}".rstrip(".")
+        why = said or f"the broker answered {ErrorCode.said(known)}"
+        text = f"The coordinator of {self._subject} is not told: {why}".rstrip(".")
         if known in _UNAUTHORIZED:
             raise AuthorizationError(f"{text}.", resource=self.key, hint="Allow this client to use it (ACLs).")
         raise BrokerError(f"{text}.", code=known)

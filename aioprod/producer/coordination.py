@@ -317,8 +317,7 @@ UNAUTHORIZED: Final[dict[int, str]] = {
 
 
 def _said(step: Step, code: ErrorCode | int) -> str:
-    name = code.name if isinstance(code, ErrorCode) else f"error {code}"
-    return f"The coordinator answered {name} to the request to {step.value}"
+    return f"The coordinator answered {ErrorCode.said(code)} to the request to {step.value}"
 
 
 def _worst(codes: Iterable[int]) -> int:

@@ -104,8 +104,7 @@ class Explainer:
             asked += f" within {seconds_of(now - since)}"
         code = metadata.topic_error(topic.name)
         if code is not None:
-            said = code.name if isinstance(code, ErrorCode) else f"error {code}"
-            return f"{asked}; the last answer was {said}."
+            return f"{asked}; the last answer was {ErrorCode.said(code)}."
         if metadata.last_failure is not None:
             return f"{asked}; the last request failed: {_sentence(metadata.last_failure)}"
         return f"{asked}, without an answer so far: {self._client.describe()}."

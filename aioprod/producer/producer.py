@@ -57,15 +57,13 @@ class Producer(TransactionalCalls):
         **options: Any,
     ) -> None:
         named = {
-            "bootstrap_servers": bootstrap_servers,
             "key_serializer": key_serializer,
             "value_serializer": value_serializer,
             "partitioner_class": partitioner,
             "interceptor_classes": _several(interceptors) or None,
         }
         options |= {name: value for name, value in named.items() if value is not None}
-        config = ProducerConfig.from_options(**options) if config is None else config.replace(**options)
-        super().__init__(config, callback("on_error", on_error))
+        super().__init__(ProducerConfig.given(config, bootstrap_servers, options), callback("on_error", on_error))
         self._is_plain = self._engine.preparation.plain
         # From start() on; nothing reads them before, as the guard refuses the call.
         self._clock: Clock

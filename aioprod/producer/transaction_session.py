@@ -64,9 +64,7 @@ class TransactionSession(SessionUser):
         config: TransactionSessionConfig | None = None,
         **options: Any,
     ) -> None:
-        if bootstrap_servers is not None:
-            options["bootstrap_servers"] = bootstrap_servers
-        made = TransactionSessionConfig.from_options(**options) if config is None else config.replace(**options)
+        made = TransactionSessionConfig.given(config, bootstrap_servers, options)
         if not made.transactional_id:
             raise ConfigError(
                 "transactional.id is not given.", hint="Give a name that no other running session or producer has."

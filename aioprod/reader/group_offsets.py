@@ -116,8 +116,7 @@ def _offset(row: _Row, place: TopicPartition, group: str) -> OffsetAndMetadata |
 
 def group_refusal(what: str, code: ErrorCode | int, resource: str, hint: str | None = None) -> AioprodError:
     """The error for `what` (a sentence without its stop) that the coordinator of a group answered with `code`."""
-    name = code.name if isinstance(code, ErrorCode) else f"error {code}"
-    text = f"{what}: its coordinator answered {name}."
+    text = f"{what}: its coordinator answered {ErrorCode.said(code)}."
     if code in _UNAUTHORIZED:
         return AuthorizationError(text, resource=resource, hint="Allow this client to read (ACLs READ and DESCRIBE).")
     return BrokerError(text, code=code, hint=hint)

@@ -155,8 +155,7 @@ class LeaderRequests(Generic[WantedT, ResponseT]):
 
     def refused(self, one: WantedT, code: ErrorCode | int) -> None:
         """The leader answered with an error: raise what it means unless it may pass; to ask again is no harm."""
-        name = code.name if isinstance(code, ErrorCode) else f"error {code}"
-        self.again(one, BrokerError(f"its leader answered {name}.", code=code))
+        self.again(one, BrokerError(f"its leader answered {ErrorCode.said(code)}.", code=code))
         may_pass = self._patient and code == ErrorCode.UNKNOWN_SERVER_ERROR
         if not isinstance(code, ErrorCode) or not (code.retriable or may_pass):
             what = f"Partition {one.tp.partition} of topic {one.tp.topic!r} could not be {self._purpose}"

@@ -45,9 +45,7 @@ class Reader(SessionUser):
         value_deserializer: Any = None,
         **options: Any,
     ) -> None:
-        if bootstrap_servers is not None:
-            options["bootstrap_servers"] = bootstrap_servers
-        self.config = ReaderConfig.from_options(**options) if config is None else config.replace(**options)
+        self.config = ReaderConfig.given(config, bootstrap_servers, options)
         self._isolation_level = isolation_level(isolation)
         self._isolation = isolation
         self._deserializers = Deserializers(self.config, key_deserializer, value_deserializer)

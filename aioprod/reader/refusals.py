@@ -30,8 +30,7 @@ def refusal(what: str, topic: str | None, code: ErrorCode | int, said: str | Non
 
     The class is AuthorizationError, UnknownTopicError or InvalidTopicError where the code says so, else BrokerError.
     """
-    name = code.name if isinstance(code, ErrorCode) else f"error {code}"
-    message = f"{what}: {said.rstrip('.') if said else f'the broker answered {name}'}."
+    message = f"{what}: {said.rstrip('.') if said else f'the broker answered {ErrorCode.said(code)}'}."
     if code in _UNAUTHORIZED:
         return AuthorizationError(message, resource=topic, hint="Allow this client to do that (ACLs).")
     if code in UNKNOWN_TOPIC_CODES:

@@ -22,7 +22,7 @@ from aioprod.errors import (
 from aioprod.net import BrokerLink, Client, ClientListener, ClientSettings
 from aioprod.reader.settings import SessionConfig
 
-__all__ = ["Session", "SessionUser", "check_topic_name"]
+__all__ = ["Session", "SessionUser", "Started", "check_topic_name"]
 
 
 def check_topic_name(topic: object) -> None:
@@ -191,8 +191,29 @@ class Session(ClientListener):
         await self.change(left_s)
 
 
-class SessionUser:
-    """Whoever asks a cluster through a `Session`: an async context manager that starts and closes it."""
+class Started:
+    """An async context manager that starts, and closes in the end."""
+
+    async def start(self) -> None:
+        """Begin."""
+        raise NotImplementedError
+
+    async def close(self) -> None:
+        """End."""
+        raise NotImplementedError
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+
+class SessionUser(Started):
+    """Whoever asks a cluster through a `Session`, which lives as long."""
 
     _session: Session
 
@@ -203,12 +224,3 @@ class SessionUser:
     async def close(self) -> None:
         """Close all connections."""
         await self._session.close()
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()

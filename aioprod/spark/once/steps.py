@@ -11,8 +11,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from aioprod.admin import Admin
 from aioprod.errors import (
@@ -24,6 +23,7 @@ from aioprod.errors import (
 from aioprod.producer import TransactionHandle, TransactionSession
 from aioprod.producer.session_settings import TransactionSessionConfig
 from aioprod.producer.standing import Standing
+from aioprod.reader.session import Started
 from aioprod.reader.settings import SessionConfig
 from aioprod.spark.once.marker import Action, Policy, decide, group_of, marker_of
 from aioprod.types import OffsetAndMetadata, TopicPartition
@@ -42,7 +42,7 @@ class Begun:
     action: Action
 
 
-class Steps:
+class Steps(Started):
     """One transaction after another under one transactional id, in one event loop: an async context manager that
     connects.
 
@@ -88,15 +88,6 @@ class Steps:
         """Close all connections; an open transaction is left to whoever begins next, or to its time-out."""
         await self._session.close()
         await self._admin.close()
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
 
     # --- topics
 
