@@ -186,6 +186,7 @@ async def test_a_member_that_dies_is_missed(quick_cluster: KafkaCluster, topic: 
         await until(lambda: len(heir.has) == len(dead.assignment) == 2)
         await dead.close(timeout=0.0)
         await until(lambda: heir.has == [0, 1, 2, 3])
+        assert len(heir.member.assignment) == 4
 
 
 async def test_a_user_that_is_away_for_too_long(quick_cluster: KafkaCluster, topic: str) -> None:

@@ -13,6 +13,7 @@ import pytest
 from aioprod.errors import BrokerError, ConfigError, ErrorCode, InvalidTopicError, UsageError
 from aioprod.group import GroupMetadata, Member, MemberConfig
 from aioprod.group.assignors import RangeAssignor
+from aioprod.group.checks import checked_assignors
 from aioprod.testing import FakeCluster
 from aioprod.types import ConsumedRecord, OffsetAndMetadata, TopicPartition
 from tests.support.sessions import FAST, tasks_beside
@@ -500,6 +501,7 @@ async def test_new_partitions_are_noticed() -> None:
         topic = brokers.topics["t"]
         topic.partitions.append(replace(topic.partitions[0], log=[]))
         await assigned(member, P0, P1)
+        assert member.assignment == {P0, P1}
 
 
 async def test_a_topic_may_come_later() -> None:
@@ -507,8 +509,10 @@ async def test_a_topic_may_come_later() -> None:
         async with asyncio.timeout(PATIENCE_S):
             while member.group_metadata.generation_id < 0:
                 await asyncio.sleep(0.005)
+        assert member.assignment == frozenset()
         brokers.create_topic("t", 1)
         await assigned(member, P0)
+        assert member.assignment == {P0}
 
 
 async def test_closing_does_not_wait_for_dead_brokers() -> None:
@@ -535,6 +539,8 @@ async def test_a_member_may_leave_while_it_joins() -> None:
             async with asyncio.timeout(PATIENCE_S):
                 await second.close()
             await take(first, 1)
+            assert second.assignment == frozenset()
+            assert first.assignment
 
 
 # -- how it is used
@@ -593,12 +599,10 @@ def test_topics_have_legal_names() -> None:
 
 def test_assignors_are_names_classes_or_objects() -> None:
     java = "org.apache.kafka.clients.consumer.StickyAssignor"
-    Member(
-        "localhost:9092",
-        group_id="g",
-        topics="t",
-        assignors=[RangeAssignor(), java, "aioprod.group.assignors:RoundRobinAssignor"],
-    )
+    named = [RangeAssignor(), java, "aioprod.group.assignors:RoundRobinAssignor"]
+    made = checked_assignors(named, MemberConfig.from_options(bootstrap_servers="localhost:9092"))
+    assert [assignor.name for assignor in made] == ["range", "sticky", "roundrobin"]
+    Member("localhost:9092", group_id="g", topics="t", assignors=named)
 
 
 def test_a_configuration_of_java() -> None:
