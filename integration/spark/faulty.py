@@ -12,6 +12,7 @@ import pickle
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import suppress
@@ -39,6 +40,8 @@ __all__ = [
     "SparksOwn",
     "break_driver",
     "fail_in_task",
+    "freeze",
+    "state_of",
     "wait_for",
 ]
 
@@ -136,6 +139,14 @@ def fail_in_task(fault: str, task: Any, stored: pa.RecordBatch, producer: Any) -
 
 def _parent_of(pid: int) -> int:
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def freeze() -> None:
+    """Stop this process, here and now, until somebody thaws it.
+
+    A signal to the process would stop its main thread first, and this one might go on to commit meanwhile.
+    """
+    signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
 
 
 def state_of(pid: int) -> str:
@@ -251,7 +262,7 @@ def break_driver(faults: Faults, die: Callable[[str], None]) -> Callable[[], Non
     async def faulty_send_offsets(self: Any, *arguments: Any) -> None:
         dies("job")
         if faults.take(step, "freeze"):
-            os.kill(os.getpid(), signal.SIGSTOP)
+            freeze()
         if faults.take(step, "rival"):
             rival = TransactionSession(config=self.config)
             await rival.start()

@@ -9,15 +9,14 @@ went.
 from __future__ import annotations
 
 import asyncio
-import os
 import pickle
-import signal
 import sys
 from pathlib import Path
 
 from aioprod import TransactionHandle
 from aioprod.errors import AioprodError
 from aioprod.spark.options import KafkaSettings
+from integration.spark.faulty import freeze
 
 __all__: list[str] = []
 
@@ -32,7 +31,7 @@ async def main(handle: TransactionHandle, settings: dict[str, str], topic: str, 
         except AioprodError as error:
             print(error, file=sys.stderr)
     async with handle.producer(**options) as producer:
-        os.kill(os.getpid(), signal.SIGSTOP)
+        freeze()
         try:
             await producer.send(topic, b"zombie", partition=partition)
         except AioprodError as error:
