@@ -66,7 +66,8 @@ make_image() {
     mkdir -p "$work/root/opt/kafka/libs"
     cp "$jars"/*.jar "$work/root/opt/kafka/libs/"
     tar -C "$work/root" --exclude='./proc/*' --exclude='./sys/*' --exclude='./dev/*' --exclude='./usr/share/doc/*' \
-        --exclude='./var/cache/apt/*' --exclude='./var/lib/apt/lists/*' -c . | docker import - "$image" >/dev/null
+        --exclude='./var/cache/apt/*' --exclude='./var/lib/apt/lists/*' -c . |
+        docker import --change 'ENV JDK_JAVA_OPTIONS=-XX:TieredStopAtLevel=1' - "$image" >/dev/null
 }
 
 if [ "${1:-}" = stop ]; then

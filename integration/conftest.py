@@ -5,6 +5,7 @@ The clusters `kafka_cluster` and `kafka_cluster_3` are those of aioprod's own py
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections import Counter
 from collections.abc import Iterator
@@ -16,6 +17,9 @@ from aioprod.testing.fixtures import running_cluster
 from integration.support.clusters import MakeTopic
 from integration.support.figures import Figures
 from integration.support.java import JavaOracle
+
+# No JVM lives long enough here for the second compiler, which would take half of all their CPU time.
+os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 _CASES = pytest.StashKey[Counter[str]]()
 _FIGURES = pytest.StashKey[Figures]()
