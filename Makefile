@@ -44,9 +44,13 @@ test-unit: $(READY) $(COMPILED) ## the tests that need no Kafka, compiled and in
 simulate-short: $(READY) $(COMPILED) ## 1,000 seeds of `make simulate`
 	@$(BIN)/python -m simulation --seeds 1000
 
+# Where many processes start at once. One after the other, beside all else: Spark gives up on a Python worker that takes
+# ten seconds to come.
+CROWDED := $(addprefix integration/,chaos group test_packaging.py spark)
+
 # The first test to ask for Kafka may have to wait until it is fetched: hence the time limit.
 test-integration: $(READY) $(COMPILED) ## the tests against real brokers, some interpreted too; those that this machine can't run are named
-	@set -x; $(call beside,$(BIN)/pytest integration/spark --timeout=600,$(BIN)/pytest integration --ignore=integration/spark --timeout=600)
+	@set -x; $(call beside,$(BIN)/pytest integration $(CROWDED:%=--ignore=%) --timeout=600,$(BIN)/pytest $(CROWDED) --timeout=600)
 ifdef COMPILED
 	AIOPROD_NO_EXT=1 $(BIN)/pytest $(addprefix integration/test_,$(INTERPRETED)) --timeout=600
 endif
