@@ -13,7 +13,7 @@ def main(name: str, *places: str) -> None:
     read = accepted = 0
     for place in map(Path, places):
         for path in sorted(place.iterdir()) if place.is_dir() else [place]:
-            accepted += TARGETS[name].accepts(path.read_bytes())
+            accepted += TARGETS[name].check(path.read_bytes())
             read += 1
     print(f"{name}: {read} inputs, of which {accepted} are read without an error.")
 

@@ -38,14 +38,14 @@ def one_broker(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
 @pytest.mark.parametrize("scenario", [one for one in SCENARIOS if one.level != 2], ids=str)
 async def test_version_1(one_broker: KafkaCluster, scenario: Scenario) -> None:
     async with open_lab(one_broker.bootstrap_servers, 1) as lab:
-        await scenario.play(lab)
+        await scenario.check(lab)
 
 
 @pytest.mark.parametrize("one_broker", ["4.3.0"], indirect=True)
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=str)
 async def test_version_2(one_broker: KafkaCluster, scenario: Scenario) -> None:
     async with open_lab(one_broker.bootstrap_servers, 2) as lab:
-        await scenario.play(lab)
+        await scenario.check(lab)
 
 
 async def answers(broker: KafkaCluster, level: int, seed: int) -> tuple[object, object]:

@@ -94,5 +94,5 @@ async def topic_ready(address: Address, name: str, partitions: int) -> bool:
 def _check(done: str, topic: str, error_code: int, message: str | None) -> None:
     if error_code != ErrorCode.NONE:
         code = ErrorCode.of(error_code)
-        reason = message or (code.name if isinstance(code, ErrorCode) else f"error {code}")
+        reason = message or ErrorCode.said(code)
         raise BrokerError(f"Topic {topic!r} could not be {done}: {reason}.", code=code)

@@ -25,7 +25,7 @@ class Target:
         """The errors that are no finding."""
         return ALLOWED[self.name]
 
-    def accepts(self, data: bytes) -> bool:
+    def check(self, data: bytes) -> bool:
         """Whether the bytes are read without an error; raises what is a finding."""
         try:
             self.run(data)

@@ -125,9 +125,10 @@ def test_cut_off_anywhere_it_is_not_plain(version: int) -> None:
 @given(version=st.sampled_from(VERSIONS), noise=st.binary(max_size=80))
 def test_any_bytes_can_come(version: int, noise: bytes) -> None:
     batches = batches_of(PLACES[:1])
-    read_plain(version, noise, batches)
     body = encode(response(PLACES[:1]), version)
-    read_plain(version, body[: len(noise)] + noise, batches)
+    for some in (noise, body[: len(noise)] + noise):
+        answer = read_plain(version, some, batches)
+        assert answer is None or answer.base_offsets[0] >= -1
 
 
 def test_an_offset_that_no_broker_gives_is_not_plain() -> None:

@@ -58,7 +58,7 @@ def test_every_target_has_its_limits() -> None:
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_the_seeds(name: str) -> None:
-    accepted = [TARGETS[name].accepts(seed) for seed in seeds(name)]
+    accepted = [TARGETS[name].check(seed) for seed in seeds(name)]
     assert any(accepted)
     assert all(accepted) or name not in READ_BY_ALL
 
@@ -67,22 +67,22 @@ def test_the_seeds(name: str) -> None:
 def test_cut_off_anywhere(name: str) -> None:
     for seed in sorted(seeds(name), key=len)[::40]:
         for size in range(len(seed)):
-            TARGETS[name].accepts(seed[:size])
+            TARGETS[name].check(seed[:size])
 
 
 @pytest.mark.parametrize("path", sorted(FOUND.glob("*/*")), ids=lambda path: f"{path.parent.name}-{path.name}")
 def test_what_was_found(path: Path) -> None:
-    TARGETS[path.parent.name].accepts(path.read_bytes())
+    TARGETS[path.parent.name].check(path.read_bytes())
 
 
 @pytest.mark.parametrize("name", TARGETS)
 @settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_damaged_seeds(name: str, data: st.DataObject) -> None:
-    TARGETS[name].accepts(data.draw(damaged(name)))
+    TARGETS[name].check(data.draw(damaged(name)))
 
 
 @pytest.mark.parametrize("name", TARGETS)
 @given(noise=st.binary(max_size=200))
 def test_any_bytes(name: str, noise: bytes) -> None:
-    TARGETS[name].accepts(noise)
+    TARGETS[name].check(noise)

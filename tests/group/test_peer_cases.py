@@ -31,7 +31,7 @@ COOPERATIVE = CooperativeStickyAssignor()
 Topics = Mapping[str, Iterable[str]]
 
 
-def first(partitions: Mapping[str, int], topics: Topics) -> Owned:
+def checked_first(partitions: Mapping[str, int], topics: Topics) -> Owned:
     """The assignment of a new group, checked."""
     members = next_round(topics, {})
     assignment = STICKY.assign(partitions, members)
@@ -39,7 +39,9 @@ def first(partitions: Mapping[str, int], topics: Topics) -> Owned:
     return assignment
 
 
-def again(partitions: Mapping[str, int], topics: Topics, owned: Owned, newer: Mapping[str, int] | None = None) -> Owned:
+def checked_next(
+    partitions: Mapping[str, int], topics: Topics, owned: Owned, newer: Mapping[str, int] | None = None
+) -> Owned:
     """The next one, checked: also that nobody swaps with anybody."""
     members = next_round(topics, owned, newer=newer)
     assignment = STICKY.assign(partitions, members)
@@ -92,66 +94,66 @@ def test_two_members_and_two_topics(assignor: Assignor, answer: Mapping[str, str
     ],
 )
 def test_a_new_group(partitions: Mapping[str, int], topics: Topics, answer: Mapping[str, str]) -> None:
-    assert short(first(partitions, topics)) == answer
+    assert short(checked_first(partitions, topics)) == answer
 
 
 def test_equal_subscriptions_before_and_after_a_member_left() -> None:
     topics = ["t0", "t1", "t2", "t3"]
     partitions = dict.fromkeys(topics, 2)
-    before = first(partitions, dict.fromkeys(("C0", "C1", "C2"), topics))
+    before = checked_first(partitions, dict.fromkeys(("C0", "C1", "C2"), topics))
     assert short(before) == {"C0": "t0p0 t1p1 t3p0", "C1": "t0p1 t2p0 t3p1", "C2": "t1p0 t2p1"}
     # They deal t2p0 to C0 and the others to C2; Java, whose answer this is, t0p1 to C0.
-    after = again(partitions, dict.fromkeys(("C0", "C2"), topics), before)
+    after = checked_next(partitions, dict.fromkeys(("C0", "C2"), topics), before)
     assert short(after) == {"C0": "t0p0 t0p1 t1p1 t3p0", "C2": "t1p0 t2p0 t2p1 t3p1"}
 
 
 def test_nested_subscriptions_before_and_after_a_member_left() -> None:
     topics = {"C0": ["t0"], "C1": ["t0", "t1"], "C2": ["t0", "t1", "t2"]}
     partitions = {"t0": 1, "t1": 2, "t2": 3}
-    before = first(partitions, topics)
+    before = checked_first(partitions, topics)
     assert short(before) == {"C0": "t0p0", "C1": "t1p0 t1p1", "C2": "t2p0 t2p1 t2p2"}
     del topics["C0"]
-    assert short(again(partitions, topics, before)) == {"C1": "t0p0 t1p0 t1p1", "C2": "t2p0 t2p1 t2p2"}
+    assert short(checked_next(partitions, topics, before)) == {"C1": "t0p0 t1p0 t1p1", "C2": "t2p0 t2p1 t2p2"}
 
 
 def test_a_member_comes_and_the_first_one_goes() -> None:
-    alone = first({"t": 3}, {"C1": ["t"]})
+    alone = checked_first({"t": 3}, {"C1": ["t"]})
     assert short(alone) == {"C1": "tp0 tp1 tp2"}
-    both = again({"t": 3}, {"C1": ["t"], "C2": ["t"]}, alone)
-    assert short(again({"t": 3}, {"C2": ["t"]}, both)) == {"C2": "tp0 tp1 tp2"}
+    both = checked_next({"t": 3}, {"C1": ["t"], "C2": ["t"]}, alone)
+    assert short(checked_next({"t": 3}, {"C2": ["t"]}, both)) == {"C2": "tp0 tp1 tp2"}
 
 
 def test_a_topic_comes_and_the_first_one_goes() -> None:
     partitions = {"t1": 3, "t2": 3}
-    one = first(partitions, {key: ["t1"] for key in ("C1", "C2")})
+    one = checked_first(partitions, {key: ["t1"] for key in ("C1", "C2")})
     assert short(one) == {"C1": "t1p0 t1p2", "C2": "t1p1"}
-    both = again(partitions, {key: ["t1", "t2"] for key in ("C1", "C2")}, one)
+    both = checked_next(partitions, {key: ["t1", "t2"] for key in ("C1", "C2")}, one)
     # They give t2p1 to C1 and the others to C2; Java, whose answer this is, deals from C1 on.
     assert short(both) == {"C1": "t1p0 t1p2 t2p0", "C2": "t1p1 t2p1 t2p2"}
-    other = again(partitions, {key: ["t2"] for key in ("C1", "C2")}, both)
+    other = checked_next(partitions, {key: ["t2"] for key in ("C1", "C2")}, both)
     assert short(other) == {"C1": "t2p0", "C2": "t2p1 t2p2"}
 
 
 def test_one_of_many_members_leaves() -> None:
     partitions = {f"t{index}": index for index in range(1, 20)}
     topics = nested(19)
-    before = first(partitions, topics)
+    before = checked_first(partitions, topics)
     del topics["C10"]
-    again(partitions, topics, before)
+    checked_next(partitions, topics, before)
 
 
 def test_a_member_is_added() -> None:
     members = [f"C{number}" for number in range(1, 11)]
-    before = first({"t": 20}, {key: ["t"] for key in members[:-1]})
-    again({"t": 20}, {key: ["t"] for key in members}, before)
+    before = checked_first({"t": 20}, {key: ["t"] for key in members[:-1]})
+    checked_next({"t": 20}, {key: ["t"] for key in members}, before)
 
 
 def test_one_of_many_members_with_the_same_topics_leaves() -> None:
     partitions = {f"t{index}": index for index in range(1, 15)}
     topics = {key: list(partitions) for key in (f"C{number}" for number in range(1, 9))}
-    before = first(partitions, topics)
+    before = checked_first(partitions, topics)
     del topics["C5"]
-    again(partitions, topics, before)
+    checked_next(partitions, topics, before)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -160,43 +162,43 @@ def test_many_members_leave_at_once(seed: int) -> None:
     partitions = {f"t{index}": source.randint(0, 10) for index in range(40)}
     topics = {f"C{number}": source.choices(list(partitions), k=source.randint(1, 20)) for number in range(200)}
     topics = {member: sorted(set(read)) for member, read in topics.items()}
-    before = first(partitions, topics)
+    before = checked_first(partitions, topics)
     for member in source.sample(list(topics), 50):
         del topics[member]
-    again(partitions, topics, before)
+    checked_next(partitions, topics, before)
 
 
 def test_a_subscription_grows() -> None:
     partitions = dict.fromkeys(("t1", "t2", "t3", "t4"), 1)
     topics = {"C0": [], "C1": ["t1"], "C2": ["t2", "t3", "t4"]}
-    first(partitions, topics)
+    checked_first(partitions, topics)
     topics["C0"].append("t1")
-    again(partitions, topics, {})
+    checked_next(partitions, topics, {})
 
 
 def test_what_members_own_is_moved() -> None:
     partitions = dict.fromkeys(("t1", "t2", "t3", "t4", "t5", "t6"), 1)
     topics = {"C1": ["t1", "t2"], "C2": ["t1", "t2", "t3", "t4"], "C3": ["t2", "t3", "t4", "t5", "t6"]}
     owned = {"C1": parsed("t1p0"), "C2": parsed("t2p0 t3p0"), "C3": parsed("t4p0 t5p0 t6p0")}
-    again(partitions, topics, owned)
+    checked_next(partitions, topics, owned)
 
 
 def test_who_has_a_partition_keeps_it_when_another_member_leaves() -> None:
     topics = {key: ["t"] for key in ("C1", "C2", "C3", "C4")}
-    before = first({"t": 3}, topics)
+    before = checked_first({"t": 3}, topics)
     assert max(map(len, before.values())) == 1
     del topics["C1"]
-    after = again({"t": 3}, topics, before)
+    after = checked_next({"t": 3}, topics, before)
     assert all(after[member] == before[member] for member in topics if before[member])
 
 
 def test_a_topic_is_deleted() -> None:
-    assert short(first({"t1": 1, "t3": 100}, {"C": ["t1", "t2", "t3"]}))["C"].split()[:2] == ["t1p0", "t3p0"]
+    assert short(checked_first({"t1": 1, "t3": 100}, {"C": ["t1", "t2", "t3"]}))["C"].split()[:2] == ["t1p0", "t3p0"]
 
 
 def test_the_only_topic_is_deleted() -> None:
-    before = first({"t": 3}, {"C": ["t"]})
-    assert short(again({}, {"C": []}, before)) == {"C": ""}
+    before = checked_first({"t": 3}, {"C": ["t"]})
+    assert short(checked_next({}, {"C": []}, before)) == {"C": ""}
 
 
 def test_two_members_claim_the_same_partition_twice_each() -> None:
@@ -214,27 +216,27 @@ def test_all_subscriptions_change(seed: int) -> None:
         return source.sample(list(partitions), source.randint(1, len(partitions) - 1))
 
     members = [f"C{number}" for number in range(source.randint(20, 40))]
-    before = first(partitions, {member: some_topics() for member in members})
-    again(partitions, {member: some_topics() for member in members}, before)
+    before = checked_first(partitions, {member: some_topics() for member in members})
+    checked_next(partitions, {member: some_topics() for member in members}, before)
 
 
 def test_a_member_comes_back_with_what_it_had_a_generation_ago() -> None:
     partitions = {"t": 6}
-    one = first(partitions, {key: ["t"] for key in ("C1", "C2", "C3")})
-    two = again(partitions, {key: ["t"] for key in ("C1", "C2")}, one)
+    one = checked_first(partitions, {key: ["t"] for key in ("C1", "C2", "C3")})
+    two = checked_next(partitions, {key: ["t"] for key in ("C1", "C2")}, one)
     assert all(set(one[member]) < set(two[member]) for member in two)
     owned = {"C2": two["C2"], "C3": one["C3"]}
-    three = again(partitions, {key: ["t"] for key in owned}, owned, newer={"C2": 2, "C3": 1})
+    three = checked_next(partitions, {key: ["t"] for key in owned}, owned, newer={"C2": 2, "C3": 1})
     assert [len(held) for held in (*one.values(), *two.values(), *three.values())] == [2, 2, 2, 3, 3, 3, 3]
 
 
 def test_two_members_come_back_with_what_they_had_a_generation_ago() -> None:
     partitions = {"t": 6}
     everybody = {key: ["t"] for key in ("C1", "C2", "C3")}
-    one = first(partitions, everybody)
-    two = again(partitions, {"C2": ["t"]}, one, newer={"C2": 1})
+    one = checked_first(partitions, everybody)
+    two = checked_next(partitions, {"C2": ["t"]}, one, newer={"C2": 1})
     assert set(one["C2"]) < set(two["C2"])
-    three = again(partitions, everybody, {**one, "C2": two["C2"]}, newer={"C1": 1, "C2": 2, "C3": 1})
+    three = checked_next(partitions, everybody, {**one, "C2": two["C2"]}, newer={"C1": 1, "C2": 2, "C3": 1})
     # They give each what it had at first. Java's answer is this one: where all read the same topics it asks no older
     # generation, C2 keeps the first of what it has, and the rest is dealt.
     assert short(three) == {"C1": "tp2 tp4", "C2": "tp0 tp1", "C3": "tp3 tp5"}

@@ -214,7 +214,7 @@ class Play:
                 await asyncio.sleep(0.1)
 
 
-async def play(protocol: str, random: Random) -> None:
+async def play_and_check(protocol: str, random: Random) -> None:
     options = PROTOCOLS[protocol] if protocol == "consumer" else {**PROTOCOLS[protocol], **CLASSIC}
     async with FakeCluster(3, seed=random.getrandbits(32)) as cluster:
         settings = cluster.state.groups.settings
@@ -234,4 +234,4 @@ def test_members_at_random(protocol: str, seed: int) -> None:
     random = Random(f"{protocol} {seed}")
     names = mock.patch.object(uuid, "uuid4", partial(_name, random))
     with SimulatedLoop(seed) as loop, names:
-        loop.run(play(protocol, random))
+        loop.run(play_and_check(protocol, random))

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.arrow import BYTES_TYPES, TEXT_TYPES, column
-from tests.support.legs import Leg, same
+from tests.support.legs import Leg, check_same
 
 PAIR = pa.struct({"name": pa.string(), "value": pa.binary()})
 PAIRS = st.fixed_dictionaries({"name": st.none() | st.text(max_size=3), "value": st.none() | st.binary(max_size=9)})
@@ -109,7 +109,7 @@ def test_rows(batch: pa.RecordBatch, custom: bool, batch_size: int, room: int) -
         ]
         return log, bulk.said, bulk.topics, list(rows.places), list(rows.numbers), held, harness.held()
 
-    same(call)
+    check_same(call)
 
 
 NUMBERS = st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1, max_size=8)
@@ -125,4 +125,4 @@ def test_numbers(numbers: list[int], width: int, unsigned: bool) -> None:
         view = module.NumberColumn(module.Span(0, count, 0), memory.buffer_info()[0], width, unsigned)
         return [(view.find(row), view.value) for row in range(count)]
 
-    same(call)
+    check_same(call)

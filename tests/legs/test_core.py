@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.legs import Leg, plain, same
+from tests.support.legs import Leg, check_same, plain
 
 KEYS = st.none() | st.binary(max_size=8)
 VALUES = st.none() | st.binary(max_size=300) | st.integers(0, 2500).map(lambda size: b"v" * size)
@@ -215,4 +215,4 @@ def test_any_sequence_of_calls(options: dict[str, Any], steps: list[tuple[Any, .
             driver.log.append((name, driver.step(name, *arguments), plain(driver.held())))
         return driver.log
 
-    same(call)
+    check_same(call)

@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.legs import Leg, legs, plain, same
+from tests.support.legs import Leg, check_same, legs, plain
 
 KEYS = st.none() | st.binary(max_size=8)
 VALUES = st.sampled_from([None, b"", b"value", b"another value", b"v" * 300, b"v" * 1500, "text"])
@@ -132,7 +132,7 @@ COUNTED = ("record_send_total", "record_error_total")
 @given(OPTIONS, st.lists(STEPS, min_size=3, max_size=25))
 @settings(max_examples=25)
 def test_any_conversation(options: dict[str, Any], steps: list[tuple[Any, ...]]) -> None:
-    same(lambda leg: asyncio.run(conversation(leg, options, steps)))
+    check_same(lambda leg: asyncio.run(conversation(leg, options, steps)))
 
 
 @given(st.tuples(st.text(max_size=5), *[st.integers(-(1 << 31), (1 << 31) - 1)] * 5))

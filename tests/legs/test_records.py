@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.columns import table_records
-from tests.support.legs import Leg, plain, same
+from tests.support.legs import Leg, check_same, plain
 
 INT64_MAX = (1 << 63) - 1
 NOW = 1_700_000_000_000
@@ -62,7 +62,7 @@ def test_appending(records: list[Record], size: int) -> None:
         bounds = [bound(key, value, encode_headers(headers)) for _, key, value, headers in records]
         return state(builder), said, bounds, builder.buffer[: builder.position]
 
-    same(call)
+    check_same(call)
 
 
 @given(RECORDS, st.sampled_from([0, 1, 2, 3, 4]), st.booleans(), st.booleans(), STAMPS, STAMPS)
@@ -92,7 +92,7 @@ def test_sealing_and_the_wire(
         parsed = leg["aioprod.records.parser"].parse_batches(bytes(builder.wire(0, False))[8:])
         return first, second, builder.compressed_size, [(batch, list(batch.records())) for batch in parsed]
 
-    same(call)
+    check_same(call)
 
 
 @given(RECORDS, st.sets(st.integers(0, 12)), SIZES)
@@ -102,7 +102,7 @@ def test_leaving_records_out(records: list[Record], indexes: set[int], size: int
         rest = builder.without(indexes, bytearray(size))
         return state(rest), rest.buffer[77 : rest.position]
 
-    same(call)
+    check_same(call)
 
 
 @given(RECORDS, SIZES, st.integers(0, 100_000))
@@ -113,7 +113,7 @@ def test_growing(records: list[Record], size: int, more: int) -> None:
         said = builder.append(NOW, b"key", b"value")
         return len(old), said, state(builder)
 
-    same(call)
+    check_same(call)
 
 
 @given(RECORDS, st.lists(st.integers(0, 4), max_size=8))
@@ -128,7 +128,7 @@ def test_the_cursor(records: list[Record], steps: list[int]) -> None:
                 seen += [cursor.timestamp, cursor.key_start, cursor.key_size, cursor.value_start, cursor.value_size]
         return seen
 
-    same(call)
+    check_same(call)
 
 
 def read_varint(leg: Leg, data: bytes, start: int, bits: int) -> tuple[int, int]:
@@ -151,12 +151,12 @@ def test_integers(values: list[tuple[int, int]]) -> None:
         read = [read_varint(leg, bytes(buffer), 0, 64)] if values else []
         return buffer, position, sizes, read
 
-    same(call)
+    check_same(call)
 
 
 @given(st.binary(max_size=12), st.integers(0, 4), st.sampled_from([32, 64]))
 def test_reading_any_integer(data: bytes, start: int, bits: int) -> None:
-    same(lambda leg: read_varint(leg, data, start, bits))
+    check_same(lambda leg: read_varint(leg, data, start, bits))
 
 
 HEADERS = st.lists(
@@ -166,12 +166,12 @@ HEADERS = st.lists(
 
 @given(HEADERS)
 def test_encoding_headers(headers: list[tuple[str, bytes | None]]) -> None:
-    same(lambda leg: leg["aioprod.records.headers"].encode_headers(headers))
+    check_same(lambda leg: leg["aioprod.records.headers"].encode_headers(headers))
 
 
 @given(st.binary(max_size=60))
 def test_decoding_any_headers(data: bytes) -> None:
-    same(lambda leg: leg["aioprod.records.headers"].decode_headers(data, 0, len(data)))
+    check_same(lambda leg: leg["aioprod.records.headers"].decode_headers(data, 0, len(data)))
 
 
 @given(RECORDS, st.integers(0, 4), DAMAGE, st.data())
@@ -184,7 +184,7 @@ def test_parsing_damaged_batches(
         builder.seal(codec=codec, level=None)
         return bytes(builder.wire(0, False))[8:]
 
-    batch = bytearray(same(stored))
+    batch = bytearray(check_same(stored))
     for at, byte in damage:
         batch[at % len(batch)] = byte
     cut = bytes(batch[: data.draw(st.integers(0, len(batch)))] if data.draw(st.booleans()) else batch)
@@ -193,7 +193,7 @@ def test_parsing_damaged_batches(
         parsed = leg["aioprod.records.parser"].parse_batches(cut, verify_crc=False, decompressed_max=1 << 20)
         return [(found, list(found.records())) for found in parsed]
 
-    same(call)
+    check_same(call)
 
 
 @given(RECORDS, st.integers(0, 4), DAMAGE, st.integers(0, 12), st.integers(0, 14), st.booleans(), st.integers(1, 9))
@@ -212,7 +212,7 @@ def test_tables(
         builder.seal(codec=codec, level=None)
         return bytes(builder.wire(0, False))[8:]
 
-    data = bytearray(same(stored))
+    data = bytearray(check_same(stored))
     for at, byte in damage:
         data[61 + at % (len(data) - 61)] = byte
 
@@ -224,7 +224,7 @@ def test_tables(
             for batch in parsed
         ]
 
-    same(call)
+    check_same(call)
 
 
 @pytest.mark.parametrize("codec", range(5))
@@ -234,5 +234,5 @@ def test_compression(codec: int, data: bytes, limit: int) -> None:
         module = leg["aioprod.records.compression"]
         return module.decompress(codec, module.compress(codec, None, data), limit)
 
-    same(call)
-    same(lambda leg: leg["aioprod.records.compression"].decompress(codec, data, limit))
+    check_same(call)
+    check_same(lambda leg: leg["aioprod.records.compression"].decompress(codec, data, limit))

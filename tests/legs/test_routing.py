@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from aioprod.routing import HASH_PARTITIONERS
 from tests.support.arrow import BYTES_TYPES, column
-from tests.support.legs import Leg, same
+from tests.support.legs import Leg, check_same
 
 HASHES = ("murmur2", "fnv1a", "crc32", "murmur3")
 KEYS = st.binary(max_size=80)
@@ -25,7 +25,7 @@ def test_hashes(name: str, key: bytes, count: int) -> None:
         module = leg["aioprod.routing.hashes"]
         return getattr(module, name)(key), getattr(module, f"{name}_partition")(key, count)
 
-    same(call)
+    check_same(call)
 
 
 @pytest.mark.parametrize("name", ["murmur2_of", "fnv1a_of", "crc32_of", "murmur3_of"])
@@ -33,7 +33,7 @@ def test_hashes(name: str, key: bytes, count: int) -> None:
 def test_hashes_of_a_part(name: str, data: bytes, start: int, size: int) -> None:
     start = min(start, len(data))
     size = min(size, len(data) - start)
-    same(lambda leg: getattr(leg["aioprod.routing.hashes"], name)(data, start, size))
+    check_same(lambda leg: getattr(leg["aioprod.routing.hashes"], name)(data, start, size))
 
 
 @given(
@@ -52,12 +52,12 @@ def test_columns(
         found = leg["aioprod.routing.columns"].partitions_of(column(keys, kind)[1:], name, counts, start=start)
         return list(found.indexes), found.present, found.spread
 
-    same(call)
+    check_same(call)
 
 
 @given(key=st.none() | KEYS, name=st.sampled_from(HASH_PARTITIONERS), count=st.integers(1, (1 << 31) - 1))
 def test_one_key(key: bytes | None, name: str, count: int) -> None:
-    same(lambda leg: leg["aioprod.routing.columns"].rule_of(name).partition(key, count))
+    check_same(lambda leg: leg["aioprod.routing.columns"].rule_of(name).partition(key, count))
 
 
 STEPS = st.one_of(
@@ -87,4 +87,4 @@ def test_the_sticky_choice(seed: int, adaptive: bool, count: int, steps: list[tu
             chosen.append(choice.partition)
         return chosen, random.random()
 
-    same(call)
+    check_same(call)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.arrow import BYTES_TYPES, TEXT_TYPES, column
-from tests.support.legs import Leg, same
+from tests.support.legs import Leg, check_same
 
 ROWS = st.lists(
     st.fixed_dictionaries(
@@ -73,4 +73,4 @@ def test_any_rows(
     options: dict[str, Any], rows: list[dict[str, Any]], kinds: tuple[Any, ...], left_out: set[str], cut: int
 ) -> None:
     data = table(rows, kinds, left_out, cut)
-    same(lambda leg: asyncio.run(conversation(leg, options, data)))
+    check_same(lambda leg: asyncio.run(conversation(leg, options, data)))

@@ -7,7 +7,7 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.legs import Leg, same
+from tests.support.legs import Leg, check_same
 
 
 @given(st.integers(0, 2**32), st.sampled_from([1, 2, 5]), st.sampled_from([0, 3, 1000]), st.sampled_from([0, 32766]))
@@ -19,4 +19,4 @@ def test_any_faults(seed: int, in_flight_max: int, retries: int, epoch: int) -> 
         failed = {value: family.__name__ for value, family in model.told.failed.items()}
         return model.log.values, model.told.delivered, failed, model.sequences.bumps, model.sequences.epoch
 
-    same(run)
+    check_same(run)

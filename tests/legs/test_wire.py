@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from aioprod.messages.registry import REQUESTS
 from aioprod.wire.schema import Message
-from tests.support.legs import Leg, legs, plain, same
+from tests.support.legs import Leg, check_same, legs, plain
 from tests.support.messages import VERSIONED, structs, versioned_id
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=40)
@@ -43,7 +43,7 @@ def test_writing_primitives(calls: list[tuple[str, Any]]) -> None:
             getattr(writer, name)(value)
         return writer.getvalue(), len(writer)
 
-    same(call)
+    check_same(call)
 
 
 @given(st.binary(max_size=60), st.lists(st.sampled_from(READS), max_size=8), st.integers(0, 20))
@@ -59,7 +59,7 @@ def test_reading_primitives(data: bytes, names: list[str], size: int) -> None:
         read.append(plain(reader.take(size)))
         return read
 
-    same(call)
+    check_same(call)
 
 
 def own(leg: Leg, value: Any) -> Any:
@@ -77,18 +77,18 @@ def own(leg: Leg, value: Any) -> Any:
 @given(data=st.data())
 def test_messages(kind: type[Message], version: int, data: st.DataObject) -> None:
     message = data.draw(structs(kind, version))
-    body = bytearray(same(lambda leg: leg["aioprod.wire.codec"].encode(own(leg, message), version)))
+    body = bytearray(check_same(lambda leg: leg["aioprod.wire.codec"].encode(own(leg, message), version)))
     damage = data.draw(st.lists(st.tuples(st.integers(0, 500), st.integers(0, 255)), max_size=2))
 
     def decoded(leg: Leg) -> object:
         own_kind = getattr(leg[kind.__module__], kind.__name__)
         return leg["aioprod.wire.codec"].decode(own_kind, version, bytes(body))
 
-    assert same(decoded) == plain(message)
+    assert check_same(decoded) == plain(message)
     for at, byte in damage:
         if body:
             body[at % len(body)] = byte
-    same(decoded)
+    check_same(decoded)
 
 
 @given(st.sampled_from(REQUESTS), st.integers(-(1 << 31), (1 << 31) - 1), st.none() | TEXT, st.data())
@@ -111,8 +111,8 @@ def test_frames(kind: Any, correlation_id: int, client_id: str | None, data: st.
         header = frame.decode_response_header(own_response, version, payloads[1])
         return asked, answered, payloads, splitter.buffered, list(header)
 
-    same(call)
-    same(lambda leg: leg["aioprod.messages.registry"].decode_request(call(leg)[0][4:]))  # type: ignore[index]
+    check_same(call)
+    check_same(lambda leg: leg["aioprod.messages.registry"].decode_request(call(leg)[0][4:]))  # type: ignore[index]
 
 
 def pieces(data: bytes, cuts: list[int]) -> list[bytes]:
@@ -127,7 +127,7 @@ def test_any_bytes_from_a_socket(parts: list[bytes], size_max: int) -> None:
         splitter = leg["aioprod.wire.frame"].FrameSplitter(size_max)
         return [[bytes(payload) for payload in splitter.feed(part)] for part in parts], splitter.buffered
 
-    same(call)
+    check_same(call)
 
 
 def test_uuids_are_read_alike() -> None:

@@ -18,7 +18,7 @@ from unittest import mock
 import aioprod
 from aioprod.errors import AioprodError
 
-__all__ = ["Leg", "legs", "same"]
+__all__ = ["Leg", "check_same", "legs"]
 
 LEFT_OUT = ("aioprod.testing.plugin", "aioprod.config.__main__")
 SUPPORT = (
@@ -79,7 +79,7 @@ FAULTS = (AssertionError, AttributeError, NameError, TypeError)
 """What no call of a test may raise, unless it is one of our own errors."""
 
 
-def same(call: Callable[[Leg], object]) -> Any:
+def check_same(call: Callable[[Leg], object]) -> Any:
     """What `call` gives on both legs: a plain result, or the error it raises; fails where they differ."""
     compiled, interpreted = (_outcome(call, leg) for leg in legs())
     assert compiled == interpreted

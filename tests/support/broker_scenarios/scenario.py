@@ -15,18 +15,18 @@ class Scenario:
     """What a broker is asked and has to answer. `level`: the only version of the protocol that it is about, or None."""
 
     name: str
-    play: Callable[[Lab], Awaitable[None]]
+    check: Callable[[Lab], Awaitable[None]]
     level: int | None = None
 
     def __str__(self) -> str:
         return self.name
 
 
-def scenario(play: Callable[[Lab], Awaitable[None]]) -> Scenario:
+def scenario(check: Callable[[Lab], Awaitable[None]]) -> Scenario:
     """One for both versions of the transaction protocol."""
-    return Scenario(play.__name__, play)
+    return Scenario(check.__name__, check)
 
 
-def scenario_of_version_2(play: Callable[[Lab], Awaitable[None]]) -> Scenario:
+def scenario_of_version_2(check: Callable[[Lab], Awaitable[None]]) -> Scenario:
     """One that brokers can't go through that have version 1 only."""
-    return Scenario(play.__name__, play, level=2)
+    return Scenario(check.__name__, check, level=2)
