@@ -180,12 +180,15 @@ class Admin(SessionUser):
         node_id: int | None = None
         maybe_done = False
         tries = 0
+        patience_s = self.config.request_timeout_ms / 1000
         while (left_s := deadline - clock()) > 0.0:
             try:
-                timeout_s = min(left_s, self.config.request_timeout_ms / 1000)
-                answer = await client.request(request, node_id=node_id, timeout_s=timeout_s)
+                answer = await client.request(request, node_id=node_id, timeout_s=min(left_s, patience_s))
             except BrokerConnectionError as error:
-                trouble, node_id, maybe_done = error, None, True
+                # One that only the deadline cut off says less than what was wrong before.
+                if trouble is None or left_s > patience_s or not isinstance(error, RequestTimedOutError):
+                    trouble = error
+                node_id, maybe_done = None, True
             else:
                 code, said = result(answer)
                 if code == ErrorCode.NONE:

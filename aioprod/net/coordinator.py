@@ -97,7 +97,7 @@ class Coordinator:
                 response = await self._ask(message, node_id, min(left_s, patience_s))
             except (BrokerConnectionError, ProtocolError) as error:
                 # One that only the deadline cut off says less than what was wrong before.
-                if trouble is None or deadline > self._client.now():
+                if trouble is None or left_s > patience_s or not isinstance(error, RequestTimedOutError):
                     trouble = error
                 self.lost += node_id is not None
                 self._lost(node_id)
