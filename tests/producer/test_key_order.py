@@ -124,7 +124,10 @@ async def run(loop: SimulatedLoop, seed: int, partitioner: str | None) -> Run:
             await senders.more(50)
         retries = producer.metrics()["record_retry_total"]
         await producer.close()
-        async with Reader(brokers.bootstrap) as reader:
+        reader = Reader(brokers.bootstrap)
+        reader._session.clock = loop.time
+        reader._session._random = source
+        async with reader:
             read = [record async for record in reader.read("orders")]
         return Run(disorder(read, senders.sent), senders.sent.total(), len(senders.errors), retries)
 
