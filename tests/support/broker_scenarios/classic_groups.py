@@ -174,7 +174,7 @@ async def sessions_that_end(lab: Lab) -> None:
     """Who says nothing for so long is out, also one that never came back for its id."""
     async with open_group(lab) as group:
         first, second, third = await group.member(), await group.member(), await group.member()
-        await group.settle(first, second, session_ms=500)
+        await group.settle(first, second, session_ms=2_000)
         assert (await third.join(session_ms=100)).error_code == ErrorCode.MEMBER_ID_REQUIRED
         await group.rebalancing(first)
         joined = await first.join(session_ms=60_000)
@@ -190,8 +190,8 @@ async def members_that_do_not_join_again(lab: Lab) -> None:
     """They are out when the rebalance takes too long."""
     async with open_group(lab) as group:
         first, second = await group.member(), await group.member()
-        await group.settle(first, rebalance_ms=500)
-        joined = await second.enter(rebalance_ms=500)
+        await group.settle(first, rebalance_ms=1_500)
+        joined = await second.enter(rebalance_ms=1_500)
         assert (joined.error_code, joined.generation_id, joined.leader) == (NONE, 2, second.id)
         assert await first.heartbeat() == UNKNOWN
 
@@ -201,11 +201,11 @@ async def a_leader_that_does_not_divide(lab: Lab) -> None:
     """It is out when the rebalance takes too long, and the others begin anew."""
     async with open_group(lab) as group:
         first, second = await group.member(), await group.member()
-        await group.settle(first, rebalance_ms=500)
-        await group.admit(second, first, rebalance_ms=500)
+        await group.settle(first, rebalance_ms=1_500)
+        await group.admit(second, first, rebalance_ms=1_500)
         assert (await second.sync()).error_code == REBALANCE
         assert await first.heartbeat() == UNKNOWN
-        joined = await second.join(rebalance_ms=500)
+        joined = await second.join(rebalance_ms=1_500)
         assert (joined.generation_id, joined.leader) == (3, second.id)
 
 
@@ -298,8 +298,8 @@ async def static_members_that_do_not_join_again(lab: Lab) -> None:
     """They stay in the group until their session ends."""
     async with open_group(lab) as group:
         first, static = await group.member(), await group.member("a")
-        await group.settle(first, static, rebalance_ms=500)
-        joined = await first.join(rebalance_ms=500)
+        await group.settle(first, static, rebalance_ms=1_500)
+        joined = await first.join(rebalance_ms=1_500)
         assert {one.member_id for one in joined.members} == {first.id, static.id}
 
 
@@ -308,12 +308,12 @@ async def static_members_of_whom_none_joins_again(lab: Lab) -> None:
     """They are waited for until their sessions end."""
     async with open_group(lab) as group:
         first, second = await group.member("a"), await group.member("b")
-        await group.settle(first, second, rebalance_ms=300)
+        await group.settle(first, second, rebalance_ms=1_000)
         await second.leave(by_instance=True)
         await group.rebalancing(first)
-        await asyncio.sleep(0.7)
+        await asyncio.sleep(1.5)
         assert await first.heartbeat() == REBALANCE
-        assert (await first.join(rebalance_ms=300)).generation_id == 3
+        assert (await first.join(rebalance_ms=1_000)).generation_id == 3
 
 
 @scenario

@@ -81,7 +81,7 @@ async def somebody_else(lab: Lab) -> None:
 @scenario
 async def time_out(lab: Lab) -> None:
     """A transaction that takes too long is aborted, and its producer hears of that by the next request."""
-    topic, (name, producer) = await lab.topic(), await lab.new_producer(timeout_ms=200)
+    topic, (name, producer) = await lab.topic(), await lab.new_producer(timeout_ms=1_000)
     group = lab.new_name("group")
     assert (await lab.write(name, producer, topic, 0)).error == NONE
     async with asyncio.timeout(PATIENCE_S):
