@@ -142,7 +142,7 @@ async def test_what_is_added_while_it_waits_is_read() -> None:
         fetcher.add({ORDERS: 1})
         assert (await given(waiting)).offset == 1
         waiting = asyncio.ensure_future(fetcher.next())
-        await until(lambda: len(brokers.seen_of(FetchRequest)) == 2)
+        await until(lambda: len(brokers.seen_of(FetchRequest)) >= 2)
         fetcher.add({CLICKS: 0})
         assert (await given(waiting)).topic == "clicks"
 
