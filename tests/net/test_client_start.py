@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import socket
 from collections.abc import AsyncIterator
 
@@ -117,13 +118,13 @@ async def test_a_dead_address_among_three_does_not_hold_up_the_others() -> None:
 async def test_an_unreachable_cluster_names_each_address_and_why_it_failed() -> None:
     first, second = dead_address(), dead_address()
     async with peer_that(None) as silent, peer_that(b"", closes=True) as hangs_up:
-        error = await fail_to_start(first, second, silent, hangs_up, timeout_s=0.5)
+        error = await fail_to_start(first, second, silent, hangs_up, timeout_s=1.5)
     assert isinstance(error, MetadataTimeoutError)
     text = error.message
-    assert text.startswith("No broker described the cluster within 0.5 s: ")
+    assert text.startswith("No broker described the cluster within 1.5 s: ")
     for host, port in (first, second):
         assert f"{host}:{port} can't be reached (127.0.0.1: Connection refused)" in text
-    assert f"127.0.0.1:{silent[1]} has not answered ApiVersions for 0." in text
+    assert re.search(rf"127.0.0.1:{silent[1]} has not answered ApiVersions for \d\.\d s", text)
     assert f"127.0.0.1:{hangs_up[1]} closed the connection before it answered ApiVersions" in text
     assert error.__cause__ is not None
 
