@@ -191,6 +191,9 @@ class Runner:
             try:
                 return await self._session.partitions(topic)
             except UnknownTopicError:
+                # Forgotten by who asked, but still watched: it may come.
+                self._session.client.metadata.touch(topic, self._clock())
+                self._session.client.wake()
                 return ()
             except MetadataTimeoutError:
                 # Brokers may come back; until then the membership decides how long this goes on.

@@ -47,7 +47,8 @@ class Session(ClientListener):
         self._random = Random()  # noqa: S311  # for jitter
         self._client: Client | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._waiters: set[asyncio.Future[None]] = set()
+        # In order of arrival, which is the order in which they are woken.
+        self._waiters: dict[asyncio.Future[None], None] = {}
         self._failure: BaseException | None = None
 
     # --- life
@@ -103,12 +104,12 @@ class Session(ClientListener):
         Raises AioprodError when a background task of the client has failed, UsageError when the session was closed.
         """
         waiter = asyncio.get_running_loop().create_future()
-        self._waiters.add(waiter)
+        self._waiters[waiter] = None
         timeout = None if math.isinf(timeout_s) else max(0.0, timeout_s)
         try:
             await asyncio.wait([waiter, *futures], timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            self._waiters.discard(waiter)
+            del self._waiters[waiter]
         if self._failure is not None:
             raise AioprodError(f"The client of this {self._name} has failed: {self._failure!r}.") from self._failure
         _ = self.client

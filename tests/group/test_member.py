@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 
+from aioprod.cluster.refusals import UNKNOWN_ATTEMPTS
 from aioprod.errors import BrokerError, ConfigError, ErrorCode, InvalidTopicError, UsageError
 from aioprod.group import GroupMetadata, Member, MemberConfig
 from aioprod.group.assignors import RangeAssignor
 from aioprod.group.checks import checked_assignors
+from aioprod.messages import MetadataRequest
 from aioprod.testing import FakeCluster
 from aioprod.types import ConsumedRecord, OffsetAndMetadata, TopicPartition
 from tests.support.sessions import FAST, tasks_beside
@@ -510,6 +512,19 @@ async def test_a_topic_may_come_later() -> None:
             while member.group_metadata.generation_id < 0:
                 await asyncio.sleep(0.005)
         assert member.assignment == frozenset()
+        brokers.create_topic("t", 1)
+        await assigned(member, P0)
+        assert member.assignment == {P0}
+
+
+async def test_a_topic_may_come_long_after_it_was_said_not_to_exist() -> None:
+    told = Told()
+    async with FakeCluster(1) as brokers, new_member(brokers, **told.callbacks) as member, reading(member):
+        await told.until("assigned")
+        asked = len(brokers.seen_of(MetadataRequest))
+        async with asyncio.timeout(PATIENCE_S):
+            while len(brokers.seen_of(MetadataRequest)) < asked + 2 * UNKNOWN_ATTEMPTS:
+                await asyncio.sleep(0.005)
         brokers.create_topic("t", 1)
         await assigned(member, P0)
         assert member.assignment == {P0}
