@@ -107,12 +107,15 @@ def _command(cluster: KafkaCluster, folder: str, job: str) -> int:
 
 
 def _life(cluster: KafkaCluster, folder: str, chunks: int, target: int, delay_s: float, only_driver: bool) -> int:
-    """Run the load, kill it some time after chunk `target` was told of; returns how many were."""
+    """Run the load, kill it some time after chunk `target` was told of, by the next one at the latest; returns how many
+    were."""
     process = _start(cluster, folder, "load")
     assert process.stderr is not None
     told = _Told(process.stderr, target)
     reached = told.reached.wait(_LIMIT_S)
-    time.sleep(delay_s)
+    began = time.monotonic()
+    told.passed.wait(delay_s)
+    delay_s = time.monotonic() - began
     if process.poll() is not None:
         print(f"the load was over before it could be killed: {told.lines[-3:]}", flush=True)
         return chunks
@@ -129,10 +132,11 @@ def _life(cluster: KafkaCluster, folder: str, chunks: int, target: int, delay_s:
 
 
 class _Told:
-    """Reads what the load says; `reached` once it has told of `target` chunks, or is over."""
+    """Reads what the load says; `reached` once it has told of `target` chunks, `passed` once of more; or it is over."""
 
     def __init__(self, stream: IO[str], target: int) -> None:
         self.reached = threading.Event()
+        self.passed = threading.Event()
         self.count = 0
         self.lines: list[str] = []
         self._stream = stream
@@ -147,7 +151,10 @@ class _Told:
             self.count += line.startswith("chunk ")
             if self.count >= self._target:
                 self.reached.set()
+            if self.count > self._target:
+                self.passed.set()
         self.reached.set()
+        self.passed.set()
 
 
 def _chunks_in_manifest(folder: str) -> int:
