@@ -25,6 +25,7 @@ from aioprod.messages import (
     SyncGroupRequest,
 )
 from aioprod.testing import FakeCluster
+from aioprod.testing.fake.log import FakePartition
 from aioprod.testing.simulation import SimulatedLoop
 from aioprod.types import TopicPartition
 from tests.support.stored_batches import fill
@@ -37,7 +38,9 @@ PROTOCOLS: Final[dict[str, dict[str, Any]]] = {
     "consumer": {"group_protocol": "consumer"},
 }
 CLASSIC: Final[dict[str, Any]] = {"session_timeout_ms": 6000, "heartbeat_interval_ms": 500}
-PARTITIONS, RECORDS, EVENTS = 7, 20, 25
+SUBSCRIPTIONS: Final = (["t"], ["later"], ["t", "later"])
+"""The second topic does not exist at first."""
+PARTITIONS, RECORDS, EVENTS = 7, 20, 30
 SETTLED_S: Final = 120.0
 """After the last trouble, made-up seconds in which all must be well."""
 ASKED = (
@@ -54,21 +57,24 @@ ASKED = (
 class Reading:
     """A member that reads and commits now and then, and tells the play of it."""
 
-    def __init__(self, play: Play, name: str) -> None:
+    def __init__(self, play: Play, name: str, topics: list[str]) -> None:
         self.play = play
         self.member = Member(
             play.cluster.bootstrap,
             group_id="g",
-            topics=["t"],
+            topics=topics,
             auto_offset_reset="earliest",
             on_assigned=self._assigned,
             on_revoked=self._given_up,
             on_lost=self._given_up,
             max_poll_interval_ms=20_000,
+            metadata_max_age_ms=15_000,
             **play.options,
         )
         self.name = name
         self.held: set[TopicPartition] = set()
+        self.is_started = False
+        self.generation = -1
         loop = asyncio.get_running_loop()
         for session in (self.member._session, self.member._reading):
             session.clock = loop.time
@@ -82,6 +88,7 @@ class Reading:
         return joined is not None and self.member.group_metadata.member_id in joined.members
 
     def _assigned(self, partitions: Iterable[TopicPartition]) -> None:
+        self.generation = self.member.group_metadata.generation_id
         self.held.update(partitions)
         for other in self.play.readings:
             shared = self.held & other.held if other is not self and other.is_known else None
@@ -94,6 +101,7 @@ class Reading:
     async def _read(self) -> None:
         random = Random(self.play.random.random())
         await self.member.start()
+        self.is_started = True
         async for record in self.member:
             tp = TopicPartition(record.topic, record.partition)
             assert tp in self.held, f"{self.name} was not told of {tp}"
@@ -123,10 +131,13 @@ class Play:
         self._count = 0
 
     def note(self, reading: Reading, tp: TopicPartition, offset: int) -> None:
-        """A record was handed out: in this generation the partition is that member's alone."""
-        generation = reading.member.group_metadata.generation_id
-        owner = self.owners.setdefault((tp, generation), reading.name)
-        assert generation < 0 or owner == reading.name, f"{tp} of {owner} and {reading.name} in {generation}"
+        """A record was handed out: in this generation the partition is that member's alone.
+
+        What counts is the generation that the member was assigned in: a coordinator that fails before all have their
+        shares forgets the next one, and its successor gives another one the same number.
+        """
+        owner = self.owners.setdefault((tp, reading.generation), reading.name)
+        assert owner == reading.name, f"{tp} of {owner} and {reading.name} in {reading.generation}"
         self.handed.add((tp, offset))
 
     async def run(self) -> None:
@@ -135,15 +146,13 @@ class Play:
         await self.enter()
         for _ in range(EVENTS):
             await asyncio.sleep(random.random() * 4)
-            await random.choice(
-                [self.enter, self.enter, self.leave, self.leave, self.trouble, self.trouble, self.add]
-            )()
+            await random.choice([*[self.enter, self.leave, self.trouble] * 2, self.add, self.grow, self.subscribe])()
         for fault in cluster._faults:
             fault.times = fault.hits
         for node_id in cluster.brokers:
             if node_id not in cluster.state.nodes:
                 await cluster.restart(node_id)
-        await self.enter()
+        await self.enter(*SUBSCRIPTIONS[-1])
         await self.settle()
         for reading in self.readings:
             await reading.member.commit()
@@ -153,11 +162,11 @@ class Play:
         assert self.handed == {(tp, offset) for tp, end in ends.items() for offset in range(end)}
         assert {tp: cluster.committed_offset("g", tp) for tp in ends} == ends
 
-    async def enter(self) -> None:
+    async def enter(self, *topics: str) -> None:
         """One more member."""
-        if len(self.readings) < 6:
+        if len(self.readings) < 6 or topics:
             self._count += 1
-            self.readings.append(Reading(self, f"m{self._count}"))
+            self.readings.append(Reading(self, f"m{self._count}", [*topics] or self.random.choice(SUBSCRIPTIONS)))
 
     async def leave(self) -> None:
         """One less, in good order or by a crash."""
@@ -169,11 +178,26 @@ class Play:
         self.readings.remove(reading)
         await reading.end(crashes=crashes)
 
+    async def subscribe(self) -> None:
+        """A member wants something else."""
+        started = [reading for reading in self.readings if reading.is_started]
+        if started:
+            self.random.choice(started).member.subscribe(self.random.choice(SUBSCRIPTIONS))
+
     async def add(self) -> None:
         """More records."""
-        for partition in self.cluster.topics["t"].partitions:
-            fill(partition, self.random.randrange(RECORDS))
+        for topic in self.cluster.topics.values():
+            for partition in topic.partitions:
+                fill(partition, self.random.randrange(RECORDS))
         self.cluster.state.tell_readers()
+
+    async def grow(self) -> None:
+        """A topic comes, or one gets a partition more."""
+        if "later" not in self.cluster.topics:
+            self.cluster.create_topic("later", 2)
+        else:
+            topic = self.random.choice(list(self.cluster.topics.values()))
+            topic.partitions.append(FakePartition(self.random.choice(sorted(self.cluster.state.nodes))))
 
     async def trouble(self) -> None:
         """Something that brokers do."""
@@ -196,8 +220,11 @@ class Play:
     @property
     def ends(self) -> dict[TopicPartition, int]:
         """Where each partition ends."""
-        partitions = self.cluster.topics["t"].partitions
-        return {TopicPartition("t", index): one.next_offset for index, one in enumerate(partitions)}
+        return {
+            TopicPartition(name, index): partition.next_offset
+            for name, topic in self.cluster.topics.items()
+            for index, partition in enumerate(topic.partitions)
+        }
 
     async def settle(self) -> None:
         """Wait until the members share all partitions, and have read all there is."""
@@ -207,9 +234,10 @@ class Play:
                     if reading.task.done():
                         reading.task.result()
                 shares = [reading.member.assignment for reading in self.readings]
-                is_shared = all(shares) and sorted(tp for share in shares for tp in share) == sorted(self.ends)
-                reached = [reading.member.positions for reading in self.readings]
-                if is_shared and {tp: at for positions in reached for tp, at in positions.items()} == self.ends:
+                is_shared = sorted(tp for share in shares for tp in share) == sorted(self.ends)
+                is_one = len({reading.member.group_metadata.generation_id for reading in self.readings}) == 1
+                reached = {tp: at for reading in self.readings for tp, at in reading.member.positions.items()}
+                if is_shared and is_one and reached == self.ends:
                     return
                 await asyncio.sleep(0.1)
 
