@@ -459,7 +459,7 @@ async def test_rows_of_several_topics_wait_for_room(brokers: FakeCluster) -> Non
 async def test_no_room_in_time_raises_and_what_was_handed_over_goes_on(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t")
     hold = brokers.fault(ProduceRequest, hold=True)
-    async with running(brokers, max_block_ms=50, **SMALL) as producer:
+    async with running(brokers, max_block_ms=500, **SMALL) as producer:
         with pytest.raises(BufferFullError):
             await producer.send_arrow(rows(value=[b"x" * 100] * 100), topic="t")
         hold.release()
