@@ -64,7 +64,7 @@ def test_each_kind_of_input_with_every_expression(
     topic = new_topic(kafka, PARTITIONS)
     path = str(tmp_path / "input")
     if kind == "table":
-        spark.sql("create database if not exists jobs")
+        spark.sql(f"create database if not exists jobs location '{tmp_path / 'jobs'}'")
         table.repartition(3).write.mode("overwrite").option("path", path).saveAsTable("jobs.rows")
     else:
         table.repartition(3).write.format(kind).option("header", "true").save(path)
