@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
@@ -80,18 +81,15 @@ class Holding:
 
     async def prepare(self, take: Take) -> None:
         """Ask where the group has got to, until that is known; raises what `start_offsets` raises for good."""
-        self._starts = await self._group_offsets(take.partitions)
+        while True:
+            with contextlib.suppress(RequestTimedOutError):
+                # The coordinator may come back; until then the membership decides how long this goes on.
+                self._starts = await self._group_offsets(take.partitions)
+                return
 
     async def _group_offsets(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
-        while True:
-            deadline = self._session.clock() + self._session.timeout_s
-            try:
-                return await start_offsets(
-                    self._coordinator, partitions, deadline, auto_offset_reset=self._auto_offset_reset
-                )
-            except RequestTimedOutError:
-                # The coordinator may come back; until then the membership decides how long this goes on.
-                continue
+        deadline = self._session.clock() + self._session.timeout_s
+        return await start_offsets(self._coordinator, partitions, deadline, auto_offset_reset=self._auto_offset_reset)
 
     async def take(self, take: Take) -> None:
         """Begin to read; nothing is given out before the callback has returned."""
@@ -142,7 +140,10 @@ class Holding:
         self._fetcher.add({tp: offset})
 
     async def rewind(self) -> None:
-        """Go back to where the group has got to, or, where it has committed nothing, to where this member began."""
+        """Go back to where the group has got to, or, where it has committed nothing, to where this member began.
+
+        Raises what `start_offsets` raises: then nothing has changed.
+        """
         committed = await self._group_offsets(self.readable)
         begun = self._fetcher.starts
         back = {tp: begun.get(tp, at) if at < 0 else at for tp, at in committed.items() if tp in self.readable}

@@ -296,7 +296,8 @@ class Member(Started):
 
     async def rewind(self) -> None:
         """Go back to where the group has got to: what was read since the last commit comes again, as it has to after
-        an aborted transaction. Raises what can be wrong with the answer, as `__anext__` does."""
+        an aborted transaction. Raises what can be wrong with the answer, as `__anext__` does, and RequestTimedOutError
+        when there is none for `default.api.timeout.ms`: then nothing has changed."""
         holding, _, _ = self._running()
         await holding.rewind()
 

@@ -49,7 +49,8 @@ class Runner:
         self._gate = gate
         self._hands = hands
         self._clock = session.clock
-        self._watched: frozenset[str] = frozenset()
+        self._own: frozenset[str] = frozenset()
+        self._led: frozenset[str] = frozenset()
         self._news = asyncio.Event()
         self._beats = asyncio.Event()
         self._changed = asyncio.Event()
@@ -96,6 +97,8 @@ class Runner:
                     raise error
                 return
             if isinstance(step, Wait):
+                # To come to this step may have made a heartbeat due.
+                self._beats.set()
                 await _within(self._news.wait(), step.until - self._clock())
                 continue
             try:
@@ -148,7 +151,7 @@ class Runner:
         if isinstance(step, Ask):
             await self._ask(step)
         elif isinstance(step, Describe):
-            self._watched |= step.topics
+            self._led = step.topics
             self._membership.described(await self._described(step.topics), self._clock())
             # Those that were described first may have grown since then.
             self._membership.topics_changed(self._counts, self._clock())
@@ -191,28 +194,31 @@ class Runner:
             try:
                 return await self._session.partitions(topic)
             except UnknownTopicError:
-                # Forgotten by who asked, but still watched: it may come.
-                self._session.client.metadata.touch(topic, self._clock())
-                self._session.client.wake()
+                # It was forgotten with this; who watches it asks for it until it comes.
+                self._session.notify()
                 return ()
             except MetadataTimeoutError:
                 # Brokers may come back; until then the membership decides how long this goes on.
                 continue
 
     def watch(self, topics: frozenset[str]) -> None:
-        """Tell the membership how many partitions these topics have, whenever that changes."""
-        self._watched = topics
+        """The topics that the member reads itself from now on."""
+        self._own = topics
+        self.wake()
+        self._session.notify()
 
     async def _watch(self) -> None:
-        metadata = self._session.client.metadata
+        """Tell the membership how many partitions its topics have, and as the leader all topics, when that changes."""
+        client = self._session.client
         told: dict[str, int] = {}
         while True:
-            for topic in self._watched:
-                metadata.touch(topic, self._clock())
-                error = topic_refusal(metadata, topic, self._clock(), to_write=False)
+            for topic in self._own | self._led:
+                client.metadata.touch(topic, self._clock())
+                error = topic_refusal(client.metadata, topic, self._clock(), to_write=False)
                 if error is not None and not isinstance(error, UnknownTopicError):
                     self._fail(error)
                     return
+            client.wake()
             if (counts := self._counts) != told:
                 told = counts
                 self._membership.topics_changed(counts, self._clock())
@@ -222,7 +228,7 @@ class Runner:
     @property
     def _counts(self) -> dict[str, int]:
         cluster = self._session.client.metadata.cluster
-        return {topic: cluster.partition_count(topic) for topic in self._watched}
+        return {topic: cluster.partition_count(topic) for topic in self._own | self._led}
 
     # -- the lane of heartbeats
 

@@ -101,8 +101,9 @@ class LeaderRequests(Generic[WantedT, ResponseT]):
         await self.close()
 
     async def close(self) -> None:
-        """Give up the requests on their way."""
-        self._asks.clear()
+        """Give up the requests on their way: what they ask for may be asked for by others."""
+        for node_id in list(self._asks):
+            self._forget(node_id)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -1,0 +1,146 @@
+"""What a member does in its own time, in made-up time: a fault that is over must not be felt for minutes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+import pytest
+
+from aioprod.errors import AioprodError, ErrorCode, RequestTimedOutError
+from aioprod.group import Member
+from aioprod.messages import (
+    ConsumerGroupHeartbeatRequest,
+    ListOffsetsRequest,
+    MetadataRequest,
+    OffsetFetchRequest,
+)
+from aioprod.testing import FakeCluster
+from aioprod.testing.fake.log import FakePartition
+from aioprod.testing.simulation import SimulatedLoop
+from aioprod.types import TopicPartition
+from tests.support.stored_batches import fill
+
+PROTOCOLS: Final = ("classic", "consumer")
+SOON_S: Final = 30.0
+"""Long for a group, short beside the five minutes after which all metadata is asked for anew."""
+
+
+class Reading:
+    """A member that takes one record after the other, and goes on after errors."""
+
+    def __init__(self, cluster: FakeCluster, *topics: str, **options: Any) -> None:
+        self.member = Member(
+            cluster.bootstrap, **{"group_id": "g", "topics": topics, "auto_offset_reset": "earliest", **options}
+        )
+        for session in (self.member._session, self.member._reading):
+            session.clock = asyncio.get_running_loop().time
+        self.records: Counter[int] = Counter()
+        self.errors: list[AioprodError] = []
+
+    async def run(self) -> None:
+        """Read until the member is closed."""
+        while True:
+            try:
+                async for record in self.member:
+                    self.records[record.partition] += 1
+            except AioprodError as error:
+                self.errors.append(error)
+            else:
+                return
+
+
+@asynccontextmanager
+async def reading(cluster: FakeCluster, *topics: str, **options: Any) -> AsyncIterator[Reading]:
+    """One that has been in the group for a while."""
+    one = Reading(cluster, *topics, **options)
+    async with one.member:
+        task = asyncio.create_task(one.run())
+        await asyncio.sleep(SOON_S)
+        yield one
+    await task
+
+
+def play(scene: Callable[[FakeCluster], Awaitable[None]]) -> None:
+    """Play a scene with three brokers and topic "t", which has six partitions of five records."""
+
+    async def run() -> None:
+        async with FakeCluster(3) as cluster:
+            for partition in cluster.create_topic("t", 6).partitions:
+                fill(partition, 5)
+            async with asyncio.timeout(10 * SOON_S):
+                await scene(cluster)
+
+    with SimulatedLoop(1) as loop:
+        loop.run(run())
+
+
+@pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH])
+def test_one_without_partitions_that_is_forgotten_joins_again(code: ErrorCode) -> None:
+    async def scene(cluster: FakeCluster) -> None:
+        async with reading(cluster, "later", group_protocol="consumer"):
+            fault = cluster.fault(ConsumerGroupHeartbeatRequest, error=code)
+            await fault.reached.wait()
+            before = len(cluster.seen_of(ConsumerGroupHeartbeatRequest))
+            await asyncio.sleep(SOON_S)
+            since = cluster.seen_of(ConsumerGroupHeartbeatRequest)[before:]
+            assert since[0].member_epoch == 0
+            assert len(since) > 2
+
+    play(scene)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_an_error_of_one_leader_costs_the_lookups_of_no_other(protocol: str) -> None:
+    async def scene(cluster: FakeCluster) -> None:
+        cluster.fault(ListOffsetsRequest, error=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        async with reading(cluster, "t", group_protocol=protocol) as one:
+            assert len(one.errors) == 1
+            assert one.records == dict.fromkeys(range(6), 5)
+
+    play(scene)
+
+
+def test_a_leader_that_reads_the_same_as_before_watches_for_the_others_too() -> None:
+    async def scene(cluster: FakeCluster) -> None:
+        cluster.create_topic("other", 1)
+        ages: dict[str, Any] = {"metadata_max_age_ms": 5000}
+        async with reading(cluster, "t", **ages) as leader, reading(cluster, "other", **ages) as follower:
+            leader.member.subscribe("t")
+            await asyncio.sleep(SOON_S)
+            cluster.topics["other"].partitions.append(FakePartition(1))
+            await asyncio.sleep(SOON_S)
+            assert follower.member.assignment == {TopicPartition("other", 0), TopicPartition("other", 1)}
+
+    play(scene)
+
+
+def test_a_topic_that_is_subscribed_to_is_asked_for_at_once() -> None:
+    async def scene(cluster: FakeCluster) -> None:
+        async with reading(cluster, "t", group_protocol="consumer") as one:
+            before = len(cluster.seen_of(MetadataRequest))
+            one.member.subscribe(["t", "later"])
+            await asyncio.sleep(0.1)
+            asked = {topic.name for one in cluster.seen_of(MetadataRequest)[before:] for topic in one.topics or ()}
+            assert asked == {"later"}
+
+    play(scene)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_rewind_that_gets_no_answer_ends(protocol: str) -> None:
+    async def scene(cluster: FakeCluster) -> None:
+        async with reading(cluster, "t", group_protocol=protocol, default_api_timeout_ms=10_000) as one:
+            fault = cluster.fault(OffsetFetchRequest, error=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, times=None)
+            with pytest.raises(RequestTimedOutError, match="COORDINATOR_LOAD_IN_PROGRESS"):
+                await one.member.rewind()
+            assert one.records == dict.fromkeys(range(6), 5)
+            fault.times = fault.hits
+            await one.member.rewind()
+            await asyncio.sleep(SOON_S)
+            assert one.records == dict.fromkeys(range(6), 10)
+
+    play(scene)
