@@ -25,6 +25,7 @@ DATA: Final = "/srv/aioprod/data"
 _ENGINE_TIMEOUT_S: Final = 5
 _STOP_TIMEOUT_S: Final = 30
 _LOG_LINES: Final = 60
+_PAUSE_TRIES: Final = 5
 _SCRIPT: Final = """
 mkdir -p /srv/aioprod && cd /srv/aioprod
 printf %s "$PROPERTIES" > server.properties
@@ -137,8 +138,18 @@ class DockerNode:
             self._container.stop(timeout=_STOP_TIMEOUT_S)
 
     def pause(self) -> None:
-        """Freeze the container; its connections stay open and nobody answers."""
-        self._container.pause()
+        """Freeze the container; its connections stay open and nobody answers.
+
+        On a busy machine the engine may give up before all threads stand still: then it is asked again.
+        """
+        for tries_left in reversed(range(_PAUSE_TRIES)):
+            try:
+                self._container.pause()
+            except Exception as error:
+                if not tries_left or "unable to freeze" not in str(error):
+                    raise
+            else:
+                return
 
     def resume(self) -> None:
         """Let a frozen container go on."""

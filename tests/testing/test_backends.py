@@ -23,6 +23,7 @@ class Engine:
 
     def __init__(self) -> None:
         self.answers = True
+        self.refusals: list[str] = []
         self.images = {"apache/kafka:4.3.0"}
         self.containers: dict[str, Container] = {}
         self.calls: list[str] = []
@@ -53,6 +54,8 @@ class Container:
 
         def call(**_: object) -> None:
             self.engine.calls.append(name)
+            if name == "pause" and self.engine.refusals:
+                raise RuntimeError(self.engine.refusals.pop())
             self.status = statuses[name]
             if name == "remove":
                 del self.engine.containers[self.id]
@@ -215,6 +218,23 @@ def test_a_container_gets_its_settings_and_the_hosts_network(engine: Engine) -> 
     node.remove()
     node.remove()
     assert engine.containers == {}
+    backend.close()
+
+
+def test_freezing_a_container_is_tried_again(engine: Engine) -> None:
+    backend = DockerBackend("apache/kafka:4.3.0")
+    node = backend.node(1, PLAN)
+    node.start()
+    engine.refusals = ["unable to freeze: unknown"] * 2
+    node.pause()
+    assert engine.calls.count("pause") == 3
+    for refusal, calls in (("unable to freeze: unknown", 5), ("no such container", 1)):
+        engine.calls.clear()
+        engine.refusals = [refusal] * 9
+        with pytest.raises(RuntimeError, match=refusal):
+            node.pause()
+        assert engine.calls.count("pause") == calls
+    node.remove()
     backend.close()
 
 
