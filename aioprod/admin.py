@@ -19,6 +19,7 @@ from aioprod.messages import (
 )
 from aioprod.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreatableTopicResult
 from aioprod.messages.delete_topics import DeletableTopicResult
+from aioprod.net import more_telling
 from aioprod.reader.offsets import At, topic_offsets
 from aioprod.reader.refusals import UNKNOWN_TOPIC_CODES, refusal
 from aioprod.reader.session import Session, SessionUser, check_topic_name
@@ -185,9 +186,7 @@ class Admin(SessionUser):
             try:
                 answer = await client.request(request, node_id=node_id, timeout_s=min(left_s, patience_s))
             except BrokerConnectionError as error:
-                # One that only the deadline cut off says less than what was wrong before.
-                if trouble is None or left_s > patience_s or not isinstance(error, RequestTimedOutError):
-                    trouble = error
+                trouble = more_telling(trouble, error, was_cut_off=left_s <= patience_s)
                 node_id, maybe_done = None, True
             else:
                 code, said = result(answer)

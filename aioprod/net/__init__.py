@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from aioprod.net.client import Client, ClientListener
+from aioprod.net.client import Client, ClientListener, more_telling
 from aioprod.net.connection import BrokerConnection
 from aioprod.net.coordinator import Coordinator
 from aioprod.net.pool import BrokerLink, LinkState
 from aioprod.net.settings import ClientSettings
 
-__all__ = ["BrokerConnection", "BrokerLink", "Client", "ClientListener", "ClientSettings", "Coordinator", "LinkState"]
+__all__ = [
+    "BrokerConnection",
+    "BrokerLink",
+    "Client",
+    "ClientListener",
+    "ClientSettings",
+    "Coordinator",
+    "LinkState",
+    "more_telling",
+]

@@ -28,12 +28,21 @@ from aioprod.net.settings import ClientSettings
 from aioprod.net.tasks import Supervisor
 from aioprod.wire.schema import Request, Response
 
-__all__ = ["Client", "ClientListener"]
+__all__ = ["Client", "ClientListener", "more_telling"]
 
 ResponseT = TypeVar("ResponseT", bound=Response)
 
 _LATE_S: Final = 0.0005
 """How late to wake: uvloop rounds delays to milliseconds, and who wakes early turns until something is really due."""
+
+
+def more_telling(before: AioprodError | None, error: AioprodError, *, was_cut_off: bool) -> AioprodError:
+    """Of two failed tries of a request the one to tell of: `error`, the later one, if it is not just that time was up.
+
+    `was_cut_off`: the later one had less time than a try has by itself, as the caller's deadline was near.
+    """
+    says_less = was_cut_off and isinstance(error, RequestTimedOutError)
+    return error if before is None or not says_less else before
 
 
 class ClientListener:

@@ -17,7 +17,7 @@ from aioprod.errors import (
 )
 from aioprod.messages import FindCoordinatorRequest, FindCoordinatorResponse
 from aioprod.messages.negotiation import ByVersion
-from aioprod.net.client import Client
+from aioprod.net.client import Client, more_telling
 from aioprod.wire.schema import Request, Response
 
 __all__ = ["ELSEWHERE_OR_LATER", "Coordinator", "KeyType", "error_code_of"]
@@ -96,9 +96,7 @@ class Coordinator:
                 node_id = await self._find(left_s)
                 response = await self._ask(message, node_id, min(left_s, patience_s))
             except (BrokerConnectionError, ProtocolError) as error:
-                # One that only the deadline cut off says less than what was wrong before.
-                if trouble is None or left_s > patience_s or not isinstance(error, RequestTimedOutError):
-                    trouble = error
+                trouble = more_telling(trouble, error, was_cut_off=left_s <= patience_s)
                 self.lost += node_id is not None
                 self._lost(node_id)
             else:
