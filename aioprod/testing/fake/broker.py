@@ -140,18 +140,18 @@ class FakeBroker:
         if fault.silent:
             await reader.read()
             return False
-        throttle_s = self._throttle_s(message, size)
+        throttle_ms = self._throttle_ms(message, size)
         if isinstance(message, ProduceRequest) and message.acks == 0:
             if has_failed(answer):
                 return False
         else:
-            told_ms = max(fault.throttle_ms, round(throttle_s * 1000))
+            told_ms = max(fault.throttle_ms, throttle_ms)
             answer = replace(answer, throttle_time_ms=told_ms) if told_ms else answer
             writer.write(_frame(fault, answer, version, header.correlation_id))
             await writer.drain()
-        if throttle_s:
+        if throttle_ms:
             # Clients are to keep still; a broker does not rely on that.
-            await asyncio.sleep(throttle_s)
+            await asyncio.sleep(throttle_ms / 1000)
         return fault.cut_after_bytes is None
 
     async def _passes(self, fault: Fault, writer: asyncio.StreamWriter) -> bool:
@@ -165,10 +165,10 @@ class FakeBroker:
         await self._thawed.wait()
         return fault.drop != "before"
 
-    def _throttle_s(self, message: AnyRequest, size: int) -> float:
+    def _throttle_ms(self, message: AnyRequest, size: int) -> int:
         if self.quota is None or not isinstance(message, ProduceRequest):
-            return 0.0
-        return self.quota.charge(size, self._cluster.state.timers.now())
+            return 0
+        return round(self.quota.charge(size, self._cluster.state.timers.now()) * 1000)
 
     async def _answer(self, header: RequestHeader, message: AnyRequest, fault: Fault) -> tuple[Any, int]:
         """The answer and its version; None for a version that this broker does not speak."""

@@ -179,8 +179,7 @@ async def test_a_quota_makes_clients_wait() -> None:
         await lab.init()
         assert told_ms[0] == 0
         assert told_ms[1] >= 100
-        waited_ms = (asyncio.get_running_loop().time() - before) * 1000
-        assert waited_ms >= told_ms[1] - 1, "a timer may be a millisecond early"
+        assert asyncio.get_running_loop().time() - before >= told_ms[1] / 1000
 
 
 def test_a_quota_is_paid_off_with_time() -> None:
