@@ -194,8 +194,6 @@ class Runner:
             try:
                 return await self._session.partitions(topic)
             except UnknownTopicError:
-                # It was forgotten with this; who watches it asks for it until it comes.
-                self._session.notify()
                 return ()
             except MetadataTimeoutError:
                 # Brokers may come back; until then the membership decides how long this goes on.
@@ -209,16 +207,15 @@ class Runner:
 
     async def _watch(self) -> None:
         """Tell the membership how many partitions its topics have, and as the leader all topics, when that changes."""
-        client = self._session.client
+        metadata = self._session.client.metadata
         told: dict[str, int] = {}
         while True:
-            for topic in self._own | self._led:
-                client.metadata.touch(topic, self._clock())
-                error = topic_refusal(client.metadata, topic, self._clock(), to_write=False)
+            self._session.want(self._watched)
+            for topic in self._watched:
+                error = topic_refusal(metadata, topic, self._clock(), to_write=False)
                 if error is not None and not isinstance(error, UnknownTopicError):
                     self._fail(error)
                     return
-            client.wake()
             if (counts := self._counts) != told:
                 told = counts
                 self._membership.topics_changed(counts, self._clock())
@@ -226,9 +223,13 @@ class Runner:
             await self._session.change(math.inf)
 
     @property
+    def _watched(self) -> frozenset[str]:
+        return self._own | self._led
+
+    @property
     def _counts(self) -> dict[str, int]:
         cluster = self._session.client.metadata.cluster
-        return {topic: cluster.partition_count(topic) for topic in self._own | self._led}
+        return {topic: cluster.partition_count(topic) for topic in self._watched}
 
     # -- the lane of heartbeats
 

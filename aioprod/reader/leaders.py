@@ -171,10 +171,8 @@ class LeaderRequests(Generic[WantedT, ResponseT]):
     # --- asking
 
     def _ask(self, unfinished: Sequence[WantedT], now: float) -> None:
+        self._session.want(_topics(unfinished))
         client = self._session.client
-        for topic in _topics(unfinished):
-            client.metadata.touch(topic, now)
-        client.wake()
         cluster = client.metadata.cluster
         by_leader: dict[int, list[WantedT]] = {}
         for one in unfinished:

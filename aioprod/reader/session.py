@@ -148,6 +148,13 @@ class Session(ClientListener):
 
     # --- topics
 
+    def want(self, topics: Iterable[str]) -> None:
+        """Have these topics described and kept up to date; one that does not exist is asked for until it does."""
+        client, now = self.client, self.clock()
+        for topic in topics:
+            client.metadata.touch(topic, now)
+        client.wake()
+
     async def partitions(self, topic: str) -> tuple[PartitionInfo, ...]:
         """All partitions of a topic by index, as the cluster describes it now.
 
@@ -160,6 +167,8 @@ class Session(ClientListener):
             error = topic_refusal(metadata, topic, self.clock(), to_write=False)
             if error is not None:
                 metadata.forget_topic(topic)
+                # Others may still want it.
+                self.notify()
                 raise error
             await self._news_of(topic, deadline, "describe")
         return metadata.cluster.partitions_for_topic(topic)
@@ -179,11 +188,10 @@ class Session(ClientListener):
     def _ask_anew(self, topic: str) -> Metadata:
         """Have the topic described at once, whatever was known of it before."""
         check_topic_name(topic)
-        client = self.client
-        client.metadata.forget_topic(topic)
-        client.metadata.add_topic(topic, self.clock())
-        client.wake()
-        return client.metadata
+        metadata = self.client.metadata
+        metadata.forget_topic(topic)
+        self.want([topic])
+        return metadata
 
     async def _news_of(self, topic: str, deadline: float, doing: str) -> None:
         left_s = deadline - self.clock()

@@ -22,6 +22,7 @@ from aioprod.testing import FakeCluster
 from aioprod.testing.fake.log import FakePartition
 from aioprod.testing.simulation import SimulatedLoop
 from aioprod.types import TopicPartition
+from tests.support.sessions import keep_loop_time
 from tests.support.stored_batches import fill
 
 PROTOCOLS: Final = ("classic", "consumer")
@@ -36,8 +37,7 @@ class Reading:
         self.member = Member(
             cluster.bootstrap, **{"group_id": "g", "topics": topics, "auto_offset_reset": "earliest", **options}
         )
-        for session in (self.member._session, self.member._reading):
-            session.clock = asyncio.get_running_loop().time
+        keep_loop_time(self.member._session, self.member._reading)
         self.records: Counter[int] = Counter()
         self.errors: list[AioprodError] = []
 

@@ -28,6 +28,7 @@ from aioprod.testing import FakeCluster
 from aioprod.testing.fake.log import FakePartition
 from aioprod.testing.simulation import SimulatedLoop
 from aioprod.types import TopicPartition
+from tests.support.sessions import keep_loop_time
 from tests.support.stored_batches import fill
 
 PROTOCOLS: Final[dict[str, dict[str, Any]]] = {
@@ -76,9 +77,7 @@ class Reading:
         self.is_started = False
         self.generation = -1
         loop = asyncio.get_running_loop()
-        for session in (self.member._session, self.member._reading):
-            session.clock = loop.time
-            session._random = Random(play.random.random())
+        keep_loop_time(self.member._session, self.member._reading, random=Random(play.random.random()))
         self.task = loop.create_task(self._read())
 
     @property

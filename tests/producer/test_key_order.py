@@ -17,6 +17,7 @@ from aioprod.reader import Reader
 from aioprod.testing import FakeCluster
 from aioprod.testing.simulation import SimulatedLoop, start
 from tests.support.key_order import KeyedSenders, disorder
+from tests.support.sessions import keep_loop_time
 
 KEYS = (b"retail", b"corporate", b"markets", b"", "søt".encode())
 PARTITIONS = 4
@@ -125,8 +126,7 @@ async def run(loop: SimulatedLoop, seed: int, partitioner: str | None) -> Run:
         retries = producer.metrics()["record_retry_total"]
         await producer.close()
         reader = Reader(brokers.bootstrap)
-        reader._session.clock = loop.time
-        reader._session._random = source
+        keep_loop_time(reader._session, random=source)
         async with reader:
             read = [record async for record in reader.read("orders")]
         return Run(disorder(read, senders.sent), senders.sent.total(), len(senders.errors), retries)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from random import Random
 from typing import Any, Final
 
 from aioprod.reader import Reader
@@ -38,6 +39,13 @@ async def running_session(
 def new_reader(brokers: FakeCluster, **options: Any) -> Reader:
     """A reader that is not started."""
     return Reader(brokers.bootstrap, **{**FAST, **options})
+
+
+def keep_loop_time(*sessions: Session, random: Random | None = None) -> None:
+    """Let sessions that are not started go by the running loop's time, and with `random` wait at random by that."""
+    for session in sessions:
+        session.clock = asyncio.get_running_loop().time
+        session._random = random or session._random
 
 
 def offsets_of(records: list[ConsumedRecord], partition: int = 0) -> list[int]:
