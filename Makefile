@@ -4,56 +4,142 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
-READY := .venv/ready
 COMPILED := $(if $(filter-out 0,$(AIOPROD_NO_EXT)),,compiled)
-
-INTERPRETED := producer.py roundtrip.py
+LONG := $(filter-out 0,$(AIOPROD_LONG))
+# One environment, which grows: what the demo needs, Spark, what developers need.
+FOR_DEMO := .venv/ready-demo
+FOR_SPARK := .venv/ready-spark
+READY := .venv/ready
+# Or each process that starts would compile all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
+# Only lanes of tests run side by side.
+ifndef LANES
 .NOTPARALLEL:
-.PHONY: help compiled demo demo-spark test test-unit simulate-short test-integration transactions lint bench bench-assignors bench-spark spark-faults fuzz simulate mutations chaos groups spark-load-killed clean
+endif
+.PHONY: help compiled demo demo-spark test test-unit test-integration test-long test-frozen transactions lint bench bench-check bench-import bench-assignors bench-spark spark-faults fuzz simulate mutations chaos groups spark-load-killed clean
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-compiled: $(READY) ## build what changed of the compiled modules, beside their sources
-	@$(BIN)/python setup.py --quiet build_ext --inplace
+# What the shell does as $(2), and how long it took; a line that can be read beside others.
+timed = start=$$(date +%s); $(2) && echo "$(1): $$(($$(date +%s) - start)) s"
+BESIDE = $(MAKE) --no-print-directory --jobs=2 LANES=1
 
-demo: $(READY) $(COMPILED) ## send Python's standard library to a real Kafka, read it back, compare; FILE=path sends your file
+compiled: $(FOR_DEMO) ## build what changed of the compiled modules, beside their sources
+	@$(call timed,compiled modules,$(BIN)/python setup.py --quiet build_ext --inplace)
+
+# Meanwhile the modules are compiled: none of them is to be half there when it is imported.
+.PHONY: kafka
+kafka: $(FOR_DEMO)
+	@AIOPROD_NO_EXT=1 $(BIN)/python -m aioprod.testing.jars >/dev/null
+
+demo: $(FOR_DEMO) ## send Python's standard library to a real Kafka, read it back, compare; FILE=path sends your file
+	@$(BESIDE) kafka $(COMPILED)
 	@$(BIN)/python -m examples.demo $(if $(FILE),-- "$(FILE)")
 
-demo-spark: $(READY) $(COMPILED) ## Python's standard library through Spark into Kafka, exactly once, with an executor killed; then audit and plan
-	@$(BIN)/python -m examples.demo_spark $(FOLDER)
+demo-spark: $(FOR_SPARK) ## Python's standard library through Spark into Kafka, exactly once, with an executor killed; then audit and plan; FOLDER=path takes the Python files there
+	@$(BESIDE) kafka $(COMPILED)
+	@$(BIN)/python -m examples.demo_spark $(if $(FOLDER),-- "$(FOLDER)")
 
-test: test-unit simulate-short test-integration ## all tests; AIOPROD_KAFKA=auto|docker|local|host:port chooses the brokers
+# --- tests: lanes side by side, as most of their time is waiting; the table is in docs/testing-aioprod.md
 
-# Two runs side by side, of which one waits while the other works: what the first, in the background, has printed
-# follows at the end. Fails when either does.
-beside = log=$$(mktemp); $(1) > $$log 2>&1 & $(2); second=$$?; wait $$!; first=$$?; cat $$log; rm $$log; exit $$((first || second))
+LANE = $(MAKE) --no-print-directory --keep-going --jobs=5 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) LANES=1
 
-# Coverage is measured where every line is Python. pytest-cov would start too late: aioprod's own pytest plugin has
-# imported aioprod by then.
-INTERPRETED_UNITS := AIOPROD_NO_EXT=1 $(BIN)/coverage run -m pytest tests
+test: $(FOR_DEMO) ## what a change can break, in minutes; AIOPROD_KAFKA=auto|docker|local|host:port chooses the brokers
+	@$(BESIDE) $(READY) $(COMPILED)
+	@echo "Five lanes side by side; each prints what it found when it ends."
+	@rm -f .coverage.*
+	@$(LANE) lane-units $(if $(COMPILED),lane-interpreted) lane-brokers lane-faults lane-spark
+	@$(MAKE) --no-print-directory coverage
 
-test-unit: $(READY) $(COMPILED) ## the tests that need no Kafka, compiled and interpreted, with coverage
-	@if $(BIN)/python -c 'import aioprod, sys; sys.exit(not aioprod.COMPILED)'; then set -x; \
-	$(call beside,$(BIN)/pytest tests,$(INTERPRETED_UNITS)); \
-	else echo "No compiled modules here: only the interpreted ones are tested."; $(INTERPRETED_UNITS); fi
-	$(BIN)/coverage report --fail-under=90
+test-unit: $(READY) $(COMPILED) ## the tests that need no Kafka, compiled and, where that differs, interpreted, with coverage
+	@rm -f .coverage.*
+	@$(LANE) lane-units $(if $(COMPILED),lane-interpreted)
+	@$(MAKE) --no-print-directory coverage
 
-simulate-short: $(READY) $(COMPILED) ## 1,000 seeds of `make simulate`
+test-integration: $(READY) $(COMPILED) ## the tests against real brokers and with Spark; those that this machine can't run are named
+	@$(LANE) lane-brokers lane-faults lane-spark
+
+PARTS := units simulation brokers spark docker supply
+
+test-long: $(READY) $(COMPILED) ## all there is, in its long form, about 100 minutes: PART=units|simulation|brokers|spark|docker|supply for one part
+	@for part in $(or $(PART),$(PARTS)); do \
+	    echo "== $$part"; start=$$(date +%s); \
+	    AIOPROD_LONG=1 $(MAKE) --no-print-directory long-$$part || exit; \
+	    echo "== $$part: $$(($$(date +%s) - start)) s"; \
+	done
+
+long-units: test-unit
+
+long-simulation:
 	@$(BIN)/python -m simulation --seeds 1000
+	@AIOPROD_NO_EXT=1 $(BIN)/python -m simulation.mutations --seeds 2000
 
-# Where many processes start at once. One after the other, beside all else: Spark gives up on a Python worker that takes
-# ten seconds to come.
-CROWDED := $(addprefix integration/,chaos group test_packaging.py spark)
+long-brokers:
+	@$(LANE) lane-brokers lane-faults
 
-# The first test to ask for Kafka may have to wait until it is fetched: hence the time limit.
-test-integration: $(READY) $(COMPILED) ## the tests against real brokers, some interpreted too; those that this machine can't run are named
-	@set -x; $(call beside,$(BIN)/pytest integration $(CROWDED:%=--ignore=%) --timeout=600,$(BIN)/pytest $(CROWDED) --timeout=600)
-ifdef COMPILED
-	AIOPROD_NO_EXT=1 $(BIN)/pytest $(addprefix integration/test_,$(INTERPRETED)) --timeout=600
+long-spark:
+	@$(LANE) lane-spark lane-packaging
+
+long-docker:
+	@.ci/docker-tests.sh long
+
+long-supply: build/audit/bin/pip-audit
+	@$(BIN)/python -m tests.support.supply $<
+
+# Of its own: what is audited must not be what audits.
+build/audit/bin/pip-audit:
+	$(PYTHON) -m venv build/audit
+	build/audit/bin/pip install --quiet --disable-pip-version-check pip-audit
+
+# Coverage is measured by what is started first: pytest-cov would start too late, as aioprod's own pytest plugin has
+# imported aioprod by then. Of a compiled module it sees nothing: its lines are covered by the interpreted run.
+PYTEST := $(BIN)/pytest --durations=20 --durations-min=0.5
+COVERED = $(BIN)/coverage run --data-file=.coverage.$(1) -m pytest --durations=20 --durations-min=0.5
+
+# The rooms that have compiled modules, and what drives these; of the others the compiled run says all there is to say.
+TWINS := $(addprefix tests/,arrow core fuzz messages net producer records routing wire test_metrics.py test_types.py)
+# Most of what they do is to wait for brokers that are killed, frozen or being elected.
+FAULTS_TESTS := $(addprefix integration/,chaos group test_cluster.py test_faults.py test_key_order.py test_limits.py \
+    test_reader.py test_transactions_acceptance.py)
+PACKAGING_TESTS := integration/test_packaging.py
+
+.PHONY: lane-units lane-interpreted lane-brokers lane-faults lane-spark lane-packaging coverage
+lane-units:
+	nice $(call COVERED,units) tests
+
+lane-interpreted:
+	AIOPROD_NO_EXT=1 nice $(call COVERED,interpreted) $(if $(LONG),tests,$(TWINS))
+ifeq ($(LONG),)
+	nice $(BIN)/python -m simulation --seeds 1000
+	AIOPROD_NO_EXT=1 nice $(PYTEST) integration/test_producer.py --timeout=600
 endif
+
+lane-brokers:
+	nice $(PYTEST) integration $(addprefix --ignore=,integration/spark $(FAULTS_TESTS) $(if $(LONG),$(PACKAGING_TESTS))) --timeout=600
+	$(if $(LONG),AIOPROD_NO_EXT=1 nice $(PYTEST) $(addprefix integration/,test_producer.py test_roundtrip.py security/test_pairs.py) --timeout=600)
+
+lane-faults:
+	nice $(PYTEST) $(FAULTS_TESTS) --timeout=600
+
+# Before the others: Spark gives up on a Python worker that takes ten seconds to come.
+lane-spark:
+	$(PYTEST) integration/spark --timeout=600
+
+lane-packaging:
+	nice $(PYTEST) $(PACKAGING_TESTS) --timeout=600
+
+coverage:
+	@mkdir -p build
+	@$(BIN)/coverage combine --quiet
+	@$(BIN)/coverage json --quiet -o build/coverage.json
+	@$(BIN)/python -m tests.support.covered_rooms build/coverage.json 90
+
+test-frozen: $(READY) $(COMPILED) ## tests whose processes stop at random for up to 2 s, then tests whose timers are wrong: ARGS="tests/net" SEED=1
+	$(BIN)/python -m tests.support.frozen $(or $(ARGS),tests)
+	$(PYTEST) -p tests.support.bent_timers $(or $(ARGS),tests)
 
 transactions: $(READY) $(COMPILED) ## transactions on three brokers while their coordinator, or the process, is killed, the long form, about 15 minutes
 	AIOPROD_LONG=1 $(BIN)/pytest integration/test_transactions_acceptance.py
@@ -68,8 +154,14 @@ lint: $(READY) ## style, types, layers, generated pages
 	$(BIN)/lint-imports
 	$(BIN)/python -m aioprod.config | diff docs/configuration.md -
 
-bench: $(READY) $(COMPILED) ## aioprod beside aiokafka and confluent-kafka, about 20 minutes; ARGS="--rows tasks --quick" for less
+bench: $(READY) $(COMPILED) ## aioprod beside aiokafka and confluent-kafka, about 10 minutes; ARGS="--rows tasks --quick" for less
 	@$(BIN)/python -m benchmarks $(or $(ARGS),--write)
+
+bench-import: $(READY) $(COMPILED) ## what it costs to import aioprod, beside aiokafka and confluent-kafka; ARGS="--rounds 9"
+	@$(BIN)/python -m benchmarks.imports $(ARGS)
+
+bench-check: $(READY) compiled ## instructions of the hot calls beside the parent commit's: BASE=v1 THRESHOLD=2 REASON="..." ROWS=nowait,submit; needs valgrind
+	@$(BIN)/python -m benchmarks.check $(CHECK)
 
 bench-assignors: $(READY) $(COMPILED) ## our assignors beside Java's, in time and memory, about 15 minutes; ARGS="--only sticky --limit 20" for less
 	@$(BIN)/python -m benchmarks.assignors $(ARGS)
@@ -88,15 +180,16 @@ fuzz: $(READY) ## hostile bytes for everything that reads bytes, guided by cover
 simulate: $(READY) $(COMPILED) ## seeded runs over fake brokers in made-up time: SEEDS=20000 FROM=0; REPLAY=7 shows all that happens in one
 	@$(BIN)/python -m simulation $(if $(REPLAY),--replay $(REPLAY),--seeds $(or $(SEEDS),20000) --from $(or $(FROM),0))
 
-mutations: $(READY) ## break the producer on purpose, in 26 ways: which seed notices, within SEEDS=2000; about 15 minutes
+mutations: $(READY) ## break the producer on purpose, in 26 ways: which seed notices, within SEEDS=2000; about 3 minutes
 	@AIOPROD_NO_EXT=1 $(BIN)/python -m simulation.mutations --seeds $(or $(SEEDS),2000)
 
-CHAOS = $(foreach word,MINUTES MODE KAFKA CLIENT FAULTS SEED FOLDER,$(if $($(word)),--$(call lower,$(word)) '$($(word))'))
+CHECK = $(foreach word,BASE THRESHOLD REASON ROWS,$(if $($(word)),--$(call lower,$(word)) '$($(word))'))
+CHAOS = $(foreach word,MINUTES MODE KAFKA CLIENT FAULTS SEED MECHANISM FOLDER,$(if $($(word)),--$(call lower,$(word)) '$($(word))'))
 GROUPS = $(foreach word,EVENTS STRATEGY KINDS KAFKA SEED FOLDER,$(if $($(word)),--$(call lower,$(word)) '$($(word))'))
 lower = $(shell echo $(1) | tr A-Z a-z)
 
 # A run is as long as MINUTES says, and as it takes to let each fault happen once.
-chaos: $(READY) $(COMPILED) ## three real brokers under faults: MINUTES=3 MODE=normal|hard|frozen KAFKA=4.3|3.9.1 CLIENT=aioprod|aiokafka|confluent WRITE=1
+chaos: $(READY) $(COMPILED) ## three real brokers under faults: MINUTES=3 MODE=normal|hard|frozen KAFKA=4.3|3.9.1 CLIENT=aioprod|aiokafka|confluent WRITE=1 MECHANISM=SCRAM-SHA-512 over SASL_SSL
 	@$(BIN)/python -m integration.chaos $(CHAOS) $(if $(WRITE),--write)
 
 groups: $(READY) $(COMPILED) ## one group of aioprod, Java and confluent-kafka, members join, leave and crash: EVENTS=50 STRATEGY=range|... KAFKA=4.3.0 SEED=1 WRITE=1
@@ -108,9 +201,23 @@ clean: ## remove what these targets made here; fetched jars stay in the user's c
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 # Without the compiled modules, which `compiled` builds: installing again would build all of them.
-$(READY): pyproject.toml
+PIP := AIOPROD_NO_EXT=1 $(BIN)/python -m pip --quiet --disable-pip-version-check install --no-compile
+BUILDS := import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")
+
+$(FOR_DEMO): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "aioprod needs Python 3.11 or later: make PYTHON=...")'
 	@echo "Preparing .venv (once) ..."
-	@test -d .venv || $(PYTHON) -m venv .venv
-	@AIOPROD_NO_EXT=1 $(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@$(call timed,environment, \
+	    { test -d .venv || $(PYTHON) -m venv .venv; } && \
+	    $(BIN)/python -c '$(BUILDS)' | $(PIP) --requirement /dev/stdin && \
+	    $(PIP) --no-build-isolation --no-deps --editable . && $(PIP) 'aioprod[demo]')
 	@touch $@
+
+$(FOR_SPARK): $(FOR_DEMO)
+	@$(call timed,environment of Spark,$(PIP) 'aioprod[spark]' 'aioprod[testing]')
+	@touch $@
+
+# Kerberos where its headers are: it is compiled, for a minute.
+$(READY): $(FOR_DEMO)
+	@$(call timed,environment of developers,$(PIP) 'aioprod[dev]' && { ! command -v krb5-config >/dev/null || $(PIP) 'aioprod[gssapi]'; })
+	@touch $(FOR_SPARK) $@

@@ -1,21 +1,27 @@
-"""What holds for every test run: compiled modules are those of the sources; in CI a skipped test is a failed run."""
+"""What holds for every test run: which form it has, that compiled modules are those of the sources, what is printed.
+
+In CI a skipped test is a failed run.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
+from collections import Counter, defaultdict
+from pathlib import PurePosixPath
 
 import pytest
 from hypothesis import settings
 
 import aioprod
 from setup import build_fault
+from tests.support.length import LONG, by_length
 
-settings.register_profile("aioprod", deadline=None)
+settings.register_profile("aioprod", deadline=None, max_examples=by_length(40, 100))
 settings.load_profile("aioprod")
 
 # Asserts outside of test modules tell what they compared, too.
-pytest.register_assert_rewrite("tests.support.broker_scenarios")
+pytest.register_assert_rewrite("tests.support.broker_scenarios", "tests.support.acl_scenarios")
 
 collect_ignore = [] if aioprod.COMPILED else ["tests/legs"]
 """What compares the compiled modules with the interpreted ones needs both."""
@@ -27,6 +33,31 @@ def pytest_configure(config: pytest.Config) -> None:
         fault = build_fault(compiled=aioprod.COMPILED)
     if fault is not None:
         raise pytest.UsageError(fault)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave the tests that are marked as long to the long form."""
+    if LONG:
+        return
+    left_out = [item for item in items if item.get_closest_marker("long") is not None]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item.get_closest_marker("long") is None]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print how long each room took, so that one that becomes slow is seen; pytest's own durations name the tests."""
+    seconds: defaultdict[str, float] = defaultdict(float)
+    tests: Counter[str] = Counter()
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if isinstance(report, pytest.TestReport):
+                room = "/".join(PurePosixPath(report.nodeid.partition("::")[0]).parts[:2])
+                seconds[room] += report.duration
+                tests[room] += report.when == "call"
+    terminalreporter.section("time of each room")
+    for room, spent in sorted(seconds.items(), key=lambda item: -item[1]):
+        terminalreporter.write_line(f"{spent:>8.1f} s {tests[room]:>6,} tests  {room}")
 
 
 @pytest.hookimpl(trylast=True)

@@ -18,7 +18,7 @@ from setuptools.modified import newer_group
 PACKAGE = Path("aioprod")
 TRANSLATED = Path("build/cython")
 
-ONLY_DECLARED = {"memory"}
+ONLY_DECLARED = {"memory", "native"}
 """Modules whose .pxd is their whole compiled form."""
 
 DIRECTIVES = {
@@ -30,8 +30,11 @@ DIRECTIVES = {
 """Annotations are for mypy: the types of the compiled leg stand in the .pxd files. Modules whose indexes are proven say
 so in their first line."""
 
-OPTIONS = {"unix": ["-O2", "-g0"], "msvc": ["/O2"]}
+OPTIONS = {"unix": ["-O2", "-g0", "-Werror=implicit-function-declaration"], "msvc": ["/O2"]}
 """For the compiler, by its family; added to those that Python itself was built with."""
+
+SHARED = "aioprod._cython"
+"""The module with the helpers that Cython would put into each of the others: a fifth of what there is to compile."""
 
 SUFFIX = str(sysconfig.get_config_var("EXT_SUFFIX"))
 
@@ -63,6 +66,11 @@ def hot_modules() -> list[Extension]:
     ]
 
 
+def extensions() -> list[Extension]:
+    """All that is compiled: the hot modules, and what they share, which is made out of nothing but Cython."""
+    return [Extension(SHARED, [], depends=["setup.py"]), *hot_modules()]
+
+
 def beside_source(name: str, suffix: str) -> Path:
     """A file of the module of that name."""
     return Path(*name.split(".")).with_suffix(suffix)
@@ -80,7 +88,7 @@ def build_fault(*, compiled: bool) -> str | None:
         return None
     if not compiled:
         return f"The compiled modules are missing: {hint}" if is_set("AIOPROD_REQUIRE_EXT") else None
-    expected = {beside_source(extension.name, SUFFIX): extension for extension in hot_modules()}
+    expected = {beside_source(extension.name, SUFFIX): extension for extension in extensions()}
     for built in PACKAGE.rglob(f"*{SUFFIX}"):
         if built not in expected:
             return f"{built} was compiled from declarations that are gone: {hint}"
@@ -113,14 +121,18 @@ class BuildHotModules(build_ext):
         self._remove_others(folder)
 
     def _translate(self) -> None:
-        """Python to C, for the modules that changed or whose declarations did; Cython alone overlooks some."""
+        """Python to C, for the modules that changed or whose declarations did; Cython alone overlooks some.
+
+        What is shared must be of the same Cython as those who share it.
+        """
         from Cython.Build import cythonize
+        from Cython.Utils import file_generated_by_this_cython
 
         self.parallel = os.cpu_count() or 1
         stale = []
         for extension in self.extensions:
             in_c = TRANSLATED / beside_source(extension.name, ".c")
-            if self.force or newer_group(extension.depends, str(in_c)):
+            if self.force or newer_group(extension.depends, str(in_c)) or not file_generated_by_this_cython(in_c):
                 stale.append(extension)
             else:
                 extension.sources = [str(in_c)]
@@ -129,6 +141,7 @@ class BuildHotModules(build_ext):
                 stale,
                 build_dir=str(TRANSLATED),
                 compiler_directives=DIRECTIVES,
+                shared_utility_qualified_name=SHARED,
                 nthreads=self.parallel,
                 force=True,
                 quiet=not self.verbose,
@@ -137,7 +150,8 @@ class BuildHotModules(build_ext):
                 extension.sources = in_c.sources
 
     def build_extensions(self) -> None:
-        """Set the compiler's options, which depend on whose it is."""
+        """Set the compiler's options, which depend on whose it is; what takes longest first, so that all cores work."""
+        self.extensions.sort(key=lambda extension: -sum(Path(source).stat().st_size for source in extension.sources))
         for extension in self.extensions:
             extension.extra_compile_args = OPTIONS.get(self.compiler.compiler_type, [])
         super().build_extensions()
@@ -151,4 +165,4 @@ class BuildHotModules(build_ext):
 
 
 if __name__ == "__main__":
-    setup(ext_modules=[] if is_set("AIOPROD_NO_EXT") else hot_modules(), cmdclass={"build_ext": BuildHotModules})
+    setup(ext_modules=[] if is_set("AIOPROD_NO_EXT") else extensions(), cmdclass={"build_ext": BuildHotModules})

@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 # First, because it decides how the others are imported.
 from aioprod._legs import COMPILED  # isort: skip
 
 from aioprod import errors
-from aioprod.cluster import PartitionInfo
-from aioprod.config import ProducerConfig
-from aioprod.producer import Producer, TransactionHandle, TransactionSession
-from aioprod.types import (
-    DeliveryReport,
-    Headers,
-    OffsetAndMetadata,
-    ProducerRecord,
-    RecordMetadata,
-    SendResult,
-    TopicPartition,
-)
+from aioprod._lazy import imported_on_use
+
+if TYPE_CHECKING:
+    from aioprod.cluster import PartitionInfo
+    from aioprod.config import ProducerConfig
+    from aioprod.oauth_token import OAuthToken
+    from aioprod.producer import Producer, TransactionHandle, TransactionSession
+    from aioprod.types import (
+        DeliveryReport,
+        Headers,
+        OffsetAndMetadata,
+        ProducerRecord,
+        RecordMetadata,
+        SendResult,
+        TopicPartition,
+    )
 
 __all__ = [
     "COMPILED",
     "DeliveryReport",
     "Headers",
+    "OAuthToken",
     "OffsetAndMetadata",
     "PartitionInfo",
     "Producer",
@@ -37,3 +44,23 @@ __all__ = [
 ]
 
 __version__ = "0.1.0"
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = imported_on_use(
+        __name__,
+        {
+            "DeliveryReport": "types",
+            "Headers": "types",
+            "OAuthToken": "oauth_token",
+            "OffsetAndMetadata": "types",
+            "PartitionInfo": "cluster",
+            "Producer": "producer",
+            "ProducerConfig": "config",
+            "ProducerRecord": "types",
+            "RecordMetadata": "types",
+            "SendResult": "types",
+            "TopicPartition": "types",
+            "TransactionHandle": "producer",
+            "TransactionSession": "producer",
+        },
+    )

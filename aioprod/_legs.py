@@ -17,7 +17,6 @@ from importlib.machinery import (
     ModuleSpec,
     SourceFileLoader,
 )
-from pathlib import Path
 from types import ModuleType
 
 __all__ = ["COMPILED", "SourceFinder"]
@@ -44,7 +43,7 @@ def _choose() -> bool:
     if os.environ.get("AIOPROD_NO_EXT", "") not in ("", "0"):
         sys.meta_path.insert(0, SourceFinder)
         return False
-    records = str(Path(__file__).with_name("records"))
+    records = os.path.join(os.path.dirname(__file__), "records")
     built = FileFinder(records, (ExtensionFileLoader, EXTENSION_SUFFIXES)).find_spec("aioprod.records.builder")
     return built is not None
 

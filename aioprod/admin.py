@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 from uuid import UUID
 
+from aioprod._rights import Right
 from aioprod.cluster import PartitionInfo
 from aioprod.errors import AioprodError, BrokerConnectionError, ErrorCode, ProtocolError, RequestTimedOutError
 from aioprod.messages import (
@@ -31,6 +32,7 @@ __all__ = ["Admin"]
 
 ResponseT = TypeVar("ResponseT", bound=Response)
 
+_CREATE_ANY: Final = "CREATE on the cluster"
 _MAYBE_DONE: Final = "An earlier try of this call had no clear answer: it may have done what this one was refused."
 
 
@@ -39,6 +41,15 @@ class _Result(NamedTuple):
 
     code: ErrorCode | int
     said: str | None
+
+
+class _Aim(NamedTuple):
+    """What a request is for: the sentence (without its stop) that it failed, the rights that it takes, and what serves
+    `instead`."""
+
+    failure: str
+    rights: Sequence[Right] = ()
+    instead: str | None = None
 
 
 class DeleteByName(DeleteTopicsRequest):
@@ -83,7 +94,7 @@ class Admin(SessionUser):
 
         -1 leaves a number to the brokers. `config` has the topic's settings, `retention.ms` or `retention_ms`. Raises
         BrokerError (TOPIC_ALREADY_EXISTS) when there is one of that name, MetadataTimeoutError when it was created
-        and its leaders are not known in time.
+        and its leaders are not known in time, AuthorizationError also when it was created and may not be described.
         """
         check_topic_name(name)
         deadline = self._session.clock() + timeout_s
@@ -102,7 +113,8 @@ class Admin(SessionUser):
             return _result_for(name, answer.topics)
 
         request = CreateTopicsRequest(topics=(topic,), timeout_ms=round(timeout_s * 1000))
-        await self._ask(request, result, f"Topic {name!r} could not be created", name, deadline)
+        aim = _Aim(f"Topic {name!r} could not be created", [Right("CREATE", "topic", name)], _CREATE_ANY)
+        await self._ask(request, result, aim, deadline)
         await self._session.wait_for_leaders(name, deadline)
 
     async def delete_topic(self, name: str, *, timeout_s: float = 30.0) -> None:
@@ -114,7 +126,8 @@ class Admin(SessionUser):
 
         request = DeleteByName(topic_names=(name,), timeout_ms=round(timeout_s * 1000))
         deadline = self._session.clock() + timeout_s
-        await self._ask(request, result, f"Topic {name!r} could not be deleted", name, deadline)
+        rights = [Right("DELETE", "topic", name)]
+        await self._ask(request, result, _Aim(f"Topic {name!r} could not be deleted", rights), deadline)
 
     async def topics(self, *, internal: bool = False) -> list[str]:
         """The names of all topics in order, with those that belong to Kafka itself if `internal`."""
@@ -161,20 +174,16 @@ class Admin(SessionUser):
 
         request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
         deadline = self._session.clock() + self._session.timeout_s
-        return await self._ask(request, result, "The topics could not be listed", None, deadline)
+        return await self._ask(request, result, _Aim("The topics could not be listed"), deadline)
 
     async def _ask(
         self,
         request: Request[ResponseT],
         result: Callable[[ResponseT], _Result],
-        failure: str,
-        topic: str | None,
+        aim: _Aim,
         deadline: float,
     ) -> ResponseT:
-        """Ask any broker, which forwards to the controller what is its business; those before 3.0 name it instead.
-
-        `failure` is the sentence (without its stop) for what can't be done about `topic`.
-        """
+        """Ask any broker, which forwards to the controller what is its business; those before 3.0 name it instead."""
         client = self._session.client
         clock = self._session.clock
         trouble: AioprodError | None = None
@@ -192,7 +201,7 @@ class Admin(SessionUser):
                 code, said = result(answer)
                 if code == ErrorCode.NONE:
                     return answer
-                refused = refusal(failure, topic, code, said)
+                refused = refusal(aim.failure, code, aim.rights, said=said, instead=aim.instead)
                 if code in UNKNOWN_TOPIC_CODES or not isinstance(code, ErrorCode) or not code.retriable:
                     refused.hint = refused.hint or (_MAYBE_DONE if maybe_done else None)
                     raise refused from trouble
@@ -200,8 +209,8 @@ class Admin(SessionUser):
                 maybe_done |= code == ErrorCode.REQUEST_TIMED_OUT
             await asyncio.sleep(min(self._session.backoff_s(tries), left_s))
             tries += 1
-        last = "." if trouble is None else f": {trouble.message.removeprefix(f'{failure}: ')}"
-        raise RequestTimedOutError(f"{failure} in time{last}") from trouble
+        last = "." if trouble is None else f": {trouble.message.removeprefix(f'{aim.failure}: ')}"
+        raise RequestTimedOutError(f"{aim.failure} in time{last}") from trouble
 
     def _controller_id(self) -> int | None:
         """The controller as it was told last; it may have moved, so that is asked too."""

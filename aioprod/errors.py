@@ -18,6 +18,7 @@ AioprodError
 ├── TransactionAbortedError       the transaction is gone, its records with it
 ├── TransactionUnknownError       nobody said whether a transaction was committed
 ├── BrokerConnectionError         a connection could not be made, or was lost                   (ConnectionError)
+│   ├── TlsError                  one side does not accept the other's certificate or TLS
 │   └── RequestTimedOutError      the broker did not answer within request.timeout.ms           (TimeoutError)
 ├── ProtocolError                 the peer sent bytes that are no Kafka answer
 │   └── CorruptRecordError        a record batch is malformed or its checksum is wrong
@@ -33,7 +34,7 @@ AioprodError
 from __future__ import annotations
 
 from copy import copy
-from typing import Any, Self
+from typing import Any, Literal, Self, TypeAlias
 
 from aioprod._error_codes import ErrorCode
 
@@ -60,6 +61,7 @@ __all__ = [
     "RejectedError",
     "RequestTimedOutError",
     "SerializationError",
+    "TlsError",
     "TransactionAbortedError",
     "TransactionUnknownError",
     "UndeliveredRowsError",
@@ -68,6 +70,21 @@ __all__ = [
     "UnsupportedVersionError",
     "UsageError",
 ]
+
+ResourceType: TypeAlias = Literal["topic", "group", "cluster", "transactional_id", "delegation_token"]
+Operation: TypeAlias = Literal[
+    "READ",
+    "WRITE",
+    "CREATE",
+    "DELETE",
+    "ALTER",
+    "DESCRIBE",
+    "CLUSTER_ACTION",
+    "DESCRIBE_CONFIGS",
+    "ALTER_CONFIGS",
+    "IDEMPOTENT_WRITE",
+]
+"""What Kafka's ACLs allow or deny, by Kafka's names."""
 
 
 class AioprodError(Exception):
@@ -171,11 +188,26 @@ class AuthenticationError(AioprodError):
 
 
 class AuthorizationError(AioprodError):
-    """The broker does not allow the operation; `resource` names the topic, group or transactional id, if known."""
+    """The broker does not allow `operation` on `resource`; the hint has the ACL that is missing.
 
-    def __init__(self, message: str, *, resource: str | None = None, hint: str | None = None) -> None:
+    `resource_type` is "topic", "group", "cluster", "transactional_id" or "delegation_token", `resource` its name, which
+    is "kafka-cluster" for the cluster, and `operation` what the broker did not find allowed, as "WRITE" or "DESCRIBE".
+    Each is None where the broker does not tell.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        resource_type: ResourceType | None = None,
+        resource: str | None = None,
+        operation: Operation | None = None,
+        hint: str | None = None,
+    ) -> None:
         super().__init__(message, hint=hint)
+        self.resource_type = resource_type
         self.resource = resource
+        self.operation = operation
 
 
 class ProducerFencedError(AioprodError):
@@ -202,11 +234,22 @@ class TransactionUnknownError(AioprodError):
 
 
 class BrokerConnectionError(AioprodError, ConnectionError):
-    """A connection could not be made or was lost; `address` is `host:port` of the peer, or None."""
+    """A connection could not be made or was lost; `address` is `host:port` of the peer, or None.
 
-    def __init__(self, message: str, *, address: str | None = None, hint: str | None = None) -> None:
+    `is_mismatch`: the peer did what a listener does that wants another `security.protocol`; a broker that is being
+    stopped may do so too.
+    """
+
+    def __init__(
+        self, message: str, *, address: str | None = None, hint: str | None = None, is_mismatch: bool = False
+    ) -> None:
         super().__init__(message, hint=hint)
         self.address = address
+        self.is_mismatch = is_mismatch
+
+
+class TlsError(BrokerConnectionError):
+    """TLS could not be agreed upon: a certificate is not accepted, or there is no version or cipher in common."""
 
 
 class RequestTimedOutError(BrokerConnectionError, TimeoutError):

@@ -61,18 +61,19 @@ class Counter:
 
 
 class Gauge:
-    """A value that is read when a snapshot is taken: `read` is set by whoever knows it."""
+    """A value that is read when a snapshot is taken: `read` is set by whoever knows it, None stands for no value."""
 
     __slots__ = ("doc", "name", "read")
 
-    def __init__(self, name: str, doc: str, read: Callable[[], float] = lambda: 0) -> None:
+    def __init__(self, name: str, doc: str, read: Callable[[], float | None] = lambda: 0) -> None:
         self.name = name
         self.doc = doc
         self.read = read
 
     def readings(self) -> dict[str, float]:
-        """Return the present value under the gauge's name."""
-        return {self.name: self.read()}
+        """Return the present value, if there is one, under the gauge's name."""
+        value = self.read()
+        return {} if value is None else {self.name: value}
 
 
 class Histogram:
@@ -140,7 +141,7 @@ class Metrics:
         """Make a counter and hold it; raises ValueError for a name that is taken."""
         return self._hold(Counter(name, doc))
 
-    def gauge(self, name: str, doc: str, read: Callable[[], float] = lambda: 0) -> Gauge:
+    def gauge(self, name: str, doc: str, read: Callable[[], float | None] = lambda: 0) -> Gauge:
         """Make a gauge and hold it; raises ValueError for a name that is taken."""
         return self._hold(Gauge(name, doc, read))
 
@@ -204,6 +205,29 @@ class ProducerMetrics(Metrics):
         self.connection_count = self.gauge("connection_count", "Connections that are up.")
         self.connection_creation_total = self.counter("connection_creation_total", "Connections made.")
         self.connection_close_total = self.counter("connection_close_total", "Connections closed, by either side.")
+        self.successful_authentication_total = self.gauge(
+            "successful_authentication_total", "Connections that came to be by TLS or a log-in."
+        )
+        self.failed_authentication_total = self.gauge(
+            "failed_authentication_total", "TLS handshakes and log-ins that failed, log-ins without credentials too."
+        )
+        self.successful_reauthentication_total = self.gauge(
+            "successful_reauthentication_total", "Log-ins that were renewed on their connection."
+        )
+        self.failed_reauthentication_total = self.gauge(
+            "failed_reauthentication_total", "Renewals of log-ins that a broker refused."
+        )
+        self.reauthentication_latency_avg = self.gauge(
+            "reauthentication_latency_avg", "Time in ms that the renewal of a log-in took, on average."
+        )
+        self.reauthentication_latency_max = self.gauge(
+            "reauthentication_latency_max", "Time in ms that the renewal of a log-in took at most."
+        )
+        self.credentials_expire_s = self.gauge(
+            "credentials_expire_s",
+            "Seconds until this client's certificate or token ends, whatever is first; absent without both.",
+            lambda: None,
+        )
         self.metadata_age_s = self.gauge("metadata_age_s", "Seconds since the cluster was last asked about itself.")
         self.loop_gap_max = self.gauge(
             "loop_gap_max",

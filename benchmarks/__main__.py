@@ -9,7 +9,7 @@ import sys
 from collections.abc import Collection
 
 from benchmarks import report
-from benchmarks.brokers import BROKERS
+from benchmarks.brokers import BROKERS, USUAL
 from benchmarks.rows import ROWS
 from benchmarks.run import Options, run
 
@@ -34,7 +34,7 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--list", action="store_true", help="name the rows and their contenders, and end")
     parser.add_argument("--rows", default="", help="comma-separated; default: all")
-    parser.add_argument("--brokers", default="", help="comma-separated, of kafka and mock; default: both")
+    parser.add_argument("--brokers", default="", help="comma-separated, of kafka, mock and tls; default: the first two")
     parser.add_argument("--runs", type=int, help=f"of each contender; default: {RUNS}")
     parser.add_argument("--records", type=int, help="of each contender, in place of each one's own number")
     parser.add_argument("--quick", action="store_true", help="one run with a tenth of the records")
@@ -56,7 +56,7 @@ def main() -> int:
         return 0
     options = Options(
         rows=_selected(arguments.rows, ROWS, "row"),
-        brokers=_selected(arguments.brokers, BROKERS, "broker"),
+        brokers=_selected(arguments.brokers, BROKERS, "broker") if arguments.brokers else USUAL,
         runs=arguments.runs or (1 if arguments.quick else RUNS),
         records=arguments.records,
         scale=QUICK_SCALE if arguments.quick else 1.0,

@@ -6,17 +6,18 @@ import asyncio
 import sys
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from typing import Final
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from aioprod.testing import KafkaCluster
+from aioprod.testing import KafkaCluster, Security
+from benchmarks.log_ins import librdkafka_settings
 
-__all__ = ["BROKERS", "Broker", "start"]
+__all__ = ["BROKERS", "USUAL", "Broker", "start"]
 
 TOPIC: Final = "records"
 _MOCK_PARTITIONS: Final = 4
@@ -32,7 +33,8 @@ _POLL_S: Final = 0.2
 class Broker:
     """One running broker: its address, and how to get topics on it.
 
-    `partitions` is the number of each topic; `many_partitions` that of each topic made by `many`.
+    `partitions` is the number of each topic; `many_partitions` that of each topic made by `many`. `log_in` is what it
+    wants of its clients, in aioprod's settings.
     """
 
     name: str
@@ -41,6 +43,7 @@ class Broker:
     partitions: int
     many_partitions: int
     create: Callable[[list[str], int], None]
+    log_in: dict[str, Any] = field(default_factory=dict)
 
     def many(self, partitions: int) -> tuple[str, ...]:
         """Topics that have at least so many partitions together."""
@@ -58,7 +61,7 @@ async def start(name: str) -> AsyncIterator[Broker]:
 
 
 @asynccontextmanager
-async def _kafka() -> AsyncIterator[Broker]:
+async def _kafka(security: Security | None = None) -> AsyncIterator[Broker]:
     """One real broker on this machine, which forgets soon what it was sent.
 
     Nobody reads from it, so it makes no index: the first entry of each partition costs it two fsyncs, and it would be
@@ -66,6 +69,7 @@ async def _kafka() -> AsyncIterator[Broker]:
     """
     cluster = await KafkaCluster.start(
         backend="local",
+        security=security,
         progress=lambda line: print(line, file=sys.stderr),
         log_index_interval_bytes=2**30,
         log_segment_bytes=64 * 1024 * 1024,
@@ -74,19 +78,27 @@ async def _kafka() -> AsyncIterator[Broker]:
         log_segment_delete_delay_ms=1000,
     )
     async with cluster:
+        log_in = {} if security is None else security.client_options()
+        address = {"bootstrap.servers": cluster.bootstrap_servers, **librdkafka_settings(log_in)}
         yield Broker(
-            "kafka",
-            f"Kafka {cluster.version}",
+            "kafka" if security is None else "tls",
+            f"Kafka {cluster.version}" + ("" if security is None else ", TLS and SCRAM-SHA-512"),
             cluster.bootstrap_servers,
             _KAFKA_PARTITIONS,
             _KAFKA_MANY_PARTITIONS,
-            lambda names, partitions: _create(cluster.bootstrap_servers, names, partitions),
+            lambda names, partitions: _create(address, names, partitions),
+            log_in,
         )
 
 
-def _create(bootstrap_servers: str, names: list[str], partitions: int) -> None:
+def _tls() -> AbstractAsyncContextManager[Broker]:
+    """The same over TLS 1.3, behind a log-in."""
+    return _kafka(Security(mechanisms=["SCRAM-SHA-512"]))
+
+
+def _create(address: dict[str, str], names: list[str], partitions: int) -> None:
     """Create those topics that are not there yet, and wait until each partition takes records."""
-    admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
+    admin = AdminClient({**address, "log_level": 0})
     for first in range(0, len(names), _CREATED_AT_ONCE):
         topics = [NewTopic(name, partitions, 1) for name in names[first : first + _CREATED_AT_ONCE]]
         for created in admin.create_topics(topics, request_timeout=_TIMEOUT_S).values():
@@ -100,10 +112,10 @@ def _create(bootstrap_servers: str, names: list[str], partitions: int) -> None:
         if time.monotonic() > deadline:
             raise TimeoutError(f"The broker does not know {len(names)} new topics after {_TIMEOUT_S:.0f} s.")
         time.sleep(_POLL_S)
-    _write_to_each(bootstrap_servers, names, partitions)
+    _write_to_each(address, names, partitions)
 
 
-def _write_to_each(bootstrap_servers: str, names: list[str], partitions: int) -> None:
+def _write_to_each(address: dict[str, str], names: list[str], partitions: int) -> None:
     """One record to each partition: a broker announces a partition before it has made its log, and is slow then."""
     missing = {(name, partition) for name in names for partition in range(partitions)}
     failures: list[KafkaError] = []
@@ -114,7 +126,7 @@ def _write_to_each(bootstrap_servers: str, names: list[str], partitions: int) ->
         else:
             failures.append(error)
 
-    producer = Producer({"bootstrap.servers": bootstrap_servers, "log_level": 0})
+    producer = Producer({**address, "log_level": 0})
     deadline = time.monotonic() + _TIMEOUT_S
     while missing:
         if time.monotonic() > deadline:
@@ -153,4 +165,5 @@ def _ask_for(client: Producer, names: list[str]) -> None:
         client.list_topics(name, timeout=_TIMEOUT_S)
 
 
-BROKERS = {"kafka": _kafka, "mock": _mock}
+BROKERS = {"kafka": _kafka, "mock": _mock, "tls": _tls}
+USUAL: Final = ("kafka", "mock")

@@ -1,5 +1,5 @@
-"""The results as text: the table of the targets for README, and all numbers. `python -m benchmarks.report` makes both
-anew, and the plot, from the results that are there."""
+"""The results as text: five rows for README, the table of the targets, and all numbers. `python -m benchmarks.report`
+makes them anew, and the plot, from the results that are there."""
 
 from __future__ import annotations
 
@@ -12,12 +12,15 @@ from typing import Any
 from benchmarks.rows import ROWS, Check, Row
 from benchmarks.verdicts import Outcome, medians, outcome, runs_of
 
-__all__ = ["RESULTS", "main", "target_table", "with_section", "write"]
+__all__ = ["HEADLINES", "RESULTS", "headlines", "main", "target_table", "with_section", "write"]
 
 RESULTS = Path(__file__).parent / "results"
 README = Path(__file__).parent.parent / "README.md"
 BEGIN = "<!-- benchmarks: made by `python -m benchmarks.report` -->"
 END = "<!-- benchmarks end -->"
+
+HEADLINES = ("nowait-16k", "submit-gather", "tasks", "send-many", "idle")
+"""The rows that README shows, by their first check."""
 
 METRICS = {
     "cpu_us": ("CPU per record", "us", 2),
@@ -27,6 +30,35 @@ METRICS = {
     "peak_mb": ("peak", "MB", 0),
 }
 """Words, unit and decimals of the metrics that are judged."""
+
+
+def headlines(results: Mapping[str, Any]) -> list[str]:
+    """Lines of Markdown: aioprod beside its peer in a few rows, on the first of the brokers."""
+    broker = next(iter(results["brokers"]))
+    lines = [
+        _line(["call", "beside", "measured", "aioprod", "the other", "less by"]),
+        _line(["---"] * 3 + ["---:"] * 3),
+    ]
+    for row in map(ROWS.__getitem__, HEADLINES):
+        check = row.checks[0]
+        found = outcome(check, runs_of(results, broker, row.name))
+        if found is not None and found.theirs is not None:
+            words, unit, decimals = METRICS[check.metric]
+            sides = [f"{side:,.{decimals}f} {unit}" for side in (found.ours, found.theirs)]
+            lines.append(_line([row.title, row.against, words, *sides, f"**{found.value:.1f}x**"]))
+    return lines
+
+
+def behind(results: Mapping[str, Any]) -> list[str]:
+    """A sentence that names the rows in which the other was cheaper on the first of the brokers, if there are any."""
+    broker = next(iter(results["brokers"]))
+    named = []
+    for row in ROWS.values():
+        check = row.checks[0]
+        found = outcome(check, runs_of(results, broker, row.name)) if check.kind == "times" else None
+        if found is not None and found.value < 1:
+            named.append(f"{row.title} ({found.value:.2g}x beside {row.against})")
+    return [f"The other took less in: {'; '.join(named)}.", ""] if named else []
 
 
 def target_table(results: Mapping[str, Any]) -> list[str]:
@@ -64,8 +96,23 @@ def _cell(check: Check, found: Outcome | None) -> str:
 
 
 def all_numbers(results: Mapping[str, Any]) -> list[str]:
-    """Lines of Markdown: every contender of every row, with its settings."""
-    lines = ["# Benchmark results", "", *_circumstances(results), ""]
+    """Lines of Markdown: the targets, and every contender of every row, with its settings."""
+    legend = (
+        "Each cell: aioprod / the other, the ratio of the medians, in brackets that of each side's lowest run, whether "
+        "the target is reached."
+    )
+    lines = [
+        "# Benchmark results",
+        "",
+        *_circumstances(results),
+        "",
+        "## Targets",
+        "",
+        *target_table(results),
+        "",
+        legend,
+    ]
+    lines.append("")
     for broker, title in results["brokers"].items():
         lines += [f"## {title}", ""]
         for row in ROWS.values():
@@ -118,15 +165,11 @@ def _circumstances(results: Mapping[str, Any]) -> list[str]:
 
 def readme_section(results: Mapping[str, Any]) -> list[str]:
     """What README shows between its two markers."""
-    legend = (
-        "Each cell: aioprod / the other, the ratio of the medians, in brackets that of each side's lowest run, whether "
-        "the target is reached."
-    )
     return [
-        *target_table(results),
+        *headlines(results),
         "",
-        legend,
-        *_circumstances(results),
+        *behind(results),
+        f"{next(iter(results['brokers'].values()))}, medians. " + "".join(_circumstances(results)),
         "",
         "![CPU time per record](benchmarks/results/results.png)",
     ]

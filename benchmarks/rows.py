@@ -58,6 +58,7 @@ class Contender:
             bootstrap_servers=broker.bootstrap_servers,
             topics=broker.many(self.partitions) if self.partitions else (TOPIC,),
             partitions=broker.many_partitions if self.partitions else broker.partitions,
+            log_in=broker.log_in,
             **self.settings,
         )
 

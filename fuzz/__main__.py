@@ -26,6 +26,11 @@ REACHED: Final = {
     "batches": "aioprod/records/parser.py,aioprod/records/fields.py,aioprod/records/table.py",
     "codecs": "aioprod/records/compression.py",
     "builder": "aioprod/records/builder.py,aioprod/records/cursor.py,aioprod/records/headers.py",
+    "login": "aioprod/core/login.py,aioprod/core/sasl/*.py",
+    "tokens": "aioprod/core/sasl/claims.py",
+    "jaas": "aioprod/config/_jaas.py",
+    "pem": "aioprod/net/certificates.py",
+    "stores": "aioprod/net/jks.py,aioprod/net/counted.py,aioprod/net/certificates.py",
 }
 """The modules that a target is about: how much of them its corpus reaches is told."""
 

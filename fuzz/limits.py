@@ -6,7 +6,14 @@ import resource
 import sys
 from typing import Final
 
-from aioprod.errors import BrokerError, CorruptRecordError, ProtocolError, UnsupportedVersionError
+from aioprod.errors import (
+    AuthenticationError,
+    BrokerError,
+    ConfigError,
+    CorruptRecordError,
+    ProtocolError,
+    UnsupportedVersionError,
+)
 
 __all__ = [
     "ALLOWED",
@@ -28,6 +35,11 @@ ALLOWED: Final[dict[str, tuple[type[Exception], ...]]] = {
     "batches": (ProtocolError,),
     "codecs": (CorruptRecordError,),
     "builder": (),
+    "login": (AuthenticationError,),
+    "tokens": (),
+    "jaas": (ConfigError,),
+    "pem": (),
+    "stores": (ConfigError,),
 }
 """The errors that each target may raise. CorruptRecordError is a ProtocolError.
 

@@ -14,6 +14,7 @@ import pytest
 
 from aioprod.testing import KafkaCluster, KafkaUnavailableError
 from aioprod.testing.fixtures import running_cluster
+from integration.support.brokers import SharedClusters
 from integration.support.clusters import MakeTopic
 from integration.support.figures import Figures
 from integration.support.java import JavaOracle
@@ -49,6 +50,13 @@ def fresh_name(request: pytest.FixtureRequest) -> str:
     """A legal topic name after the test's name that was never used before."""
     test = "".join(letter if letter.isalnum() else "-" for letter in request.node.name)
     return f"{test[:60]}-{uuid.uuid4().hex[:8]}"
+
+
+@pytest.fixture(scope="session")
+def shared_clusters() -> Iterator[SharedClusters]:
+    """Call it for a cluster that all tests share that want the same settings."""
+    with SharedClusters.open() as clusters:
+        yield clusters
 
 
 @pytest.fixture(scope="session")

@@ -21,10 +21,10 @@ async def is_open(address: str) -> bool:
     return True
 
 
-def addresses(cluster: KafkaCluster) -> list[tuple[str, int]]:
+def addresses(cluster: KafkaCluster) -> list[rpc.Address]:
     """Where each broker's clients connect to."""
     split = (address.rpartition(":") for address in cluster.bootstrap_servers.split(","))
-    return [(host, int(port)) for host, _, port in split]
+    return [rpc.Address(host, int(port)) for host, _, port in split]
 
 
 @pytest.mark.timeout(180)
@@ -46,6 +46,7 @@ async def test_one_broker_is_killed_stopped_and_frozen() -> None:
     assert not await is_open(cluster.bootstrap_servers)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(120)
 async def test_the_older_release() -> None:
     async with await KafkaCluster.start(version="3.9.1", backend="local", auto_create_topics_enable=False) as cluster:

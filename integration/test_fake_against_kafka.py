@@ -5,15 +5,15 @@ The fake cluster goes through them in `tests/testing/fake/`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from aioprod.testing import FakeCluster, KafkaCluster
-from aioprod.testing.fixtures import running_cluster
+from integration.support.brokers import NEWEST, VERSIONS, SharedClusters, transaction_version
 from tests.support.broker_scenarios import SCENARIOS, Scenario
 from tests.support.lab import open_lab
+from tests.support.length import by_length
 from tests.support.random_requests import play
 
 QUICK: dict[str, Any] = {
@@ -28,11 +28,10 @@ a group's member may be; that partitions are divided with the heartbeat that cal
 a group is of one protocol at a time."""
 
 
-@pytest.fixture(scope="module", params=["4.3.0", "3.9.1"])
-def one_broker(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
+@pytest.fixture(scope="module", params=VERSIONS)
+def one_broker(request: pytest.FixtureRequest, shared_clusters: SharedClusters) -> KafkaCluster:
     """One broker, in place of which nobody puts a fake one."""
-    with running_cluster(version=request.param, backend="local", **QUICK) as cluster:
-        yield cluster
+    return shared_clusters(version=request.param, backend="local", **QUICK)
 
 
 @pytest.mark.parametrize("scenario", [one for one in SCENARIOS if one.level != 2], ids=str)
@@ -41,7 +40,7 @@ async def test_version_1(one_broker: KafkaCluster, scenario: Scenario) -> None:
         await scenario.check(lab)
 
 
-@pytest.mark.parametrize("one_broker", ["4.3.0"], indirect=True)
+@pytest.mark.parametrize("one_broker", [NEWEST], indirect=True)
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=str)
 async def test_version_2(one_broker: KafkaCluster, scenario: Scenario) -> None:
     async with open_lab(one_broker.bootstrap_servers, 2) as lab:
@@ -51,21 +50,21 @@ async def test_version_2(one_broker: KafkaCluster, scenario: Scenario) -> None:
 async def answers(broker: KafkaCluster, level: int, seed: int) -> tuple[object, object]:
     """What a fake broker and a real one answer to the same requests."""
     async with (
-        FakeCluster(transaction_version=1 if broker.version == "3.9.1" else 2) as fake,
+        FakeCluster(transaction_version=transaction_version(broker)) as fake,
         open_lab(fake.bootstrap, level) as at_the_fake,
         open_lab(broker.bootstrap_servers, level) as at_the_real,
     ):
         return await play(at_the_fake, seed, steps=100), await play(at_the_real, seed, steps=100)
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(by_length(3, 10)))
 async def test_random_requests_of_version_1(one_broker: KafkaCluster, seed: int) -> None:
     at_the_fake, at_the_real = await answers(one_broker, 1, seed)
     assert at_the_fake == at_the_real
 
 
-@pytest.mark.parametrize("one_broker", ["4.3.0"], indirect=True)
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("one_broker", [NEWEST], indirect=True)
+@pytest.mark.parametrize("seed", range(by_length(6, 20)))
 async def test_random_requests_of_version_2(one_broker: KafkaCluster, seed: int) -> None:
     at_the_fake, at_the_real = await answers(one_broker, 2, seed)
     assert at_the_fake == at_the_real

@@ -20,8 +20,9 @@ from integration.support.java import JavaOracle
 from integration.support.random_groups import random_groups
 from tests.support.assignments import short
 from tests.support.documented_groups import EXAMPLES, Example
+from tests.support.length import by_length
 
-GROUPS = 5_000
+GROUPS = by_length(500, 5_000)
 BATCH = 250
 ORDERS = 3
 """Of Java's maps: its own one, and two others."""

@@ -33,11 +33,12 @@ from integration.support.java import JavaOracle
 from integration.support.random_messages import random_message
 from integration.write_golden import stale_files
 from tests.support.golden import from_base64, from_json, to_base64, to_json
+from tests.support.length import by_length
 
 pytestmark = [pytest.mark.java, pytest.mark.timeout(300)]  # the first run fetches the jars
 
-RANDOM_PER_VERSION = 50
-CONVERTED_PER_VERSION = 6
+RANDOM_PER_VERSION = by_length(5, 50)
+CONVERTED_PER_VERSION = by_length(2, 6)
 
 Kind: TypeAlias = type[Request[Response]] | type[Response]
 

@@ -11,10 +11,11 @@ from aioprod.records import parse_batches
 from integration.support.java import JavaOracle
 from integration.support.random_batches import CODECS, control_batch, empty_batch, random_batch, sent_batch
 from tests.support.golden import batch_to_json, build_batch, from_base64, to_base64
+from tests.support.length import by_length
 
 pytestmark = [pytest.mark.java, pytest.mark.timeout(300)]  # the first run fetches the jars
 
-BATCHES_PER_CODEC = 60
+BATCHES_PER_CODEC = by_length(15, 60)
 LEVELS = {
     "none": (None,),
     "gzip": (None, -1, 1, 9),

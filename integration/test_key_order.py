@@ -12,6 +12,7 @@ import pytest
 from aioprod import Producer
 from aioprod.testing import KafkaCluster
 from aioprod.testing.fixtures import running_cluster
+from integration.support.brokers import VERSIONS
 from integration.support.clusters import MakeTopic, dead
 from integration.support.figures import Figures
 from integration.support.reading import stored
@@ -23,13 +24,14 @@ KEYS = [b"retail", b"corporate", b"markets", *(b"account %d" % number for number
 PARTITIONERS = ("murmur2", "consistent")
 
 
-@pytest.fixture(scope="module", params=["4.3.0", "3.9.1"])
+@pytest.fixture(scope="module", params=VERSIONS)
 def three_brokers(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
     """A cluster of each version whose brokers may be killed."""
     with running_cluster(3, version=request.param, backend="local", min_insync_replicas=2) as cluster:
         yield cluster
 
 
+@pytest.mark.long
 async def test_one_keys_records_are_read_in_send_order(
     three_brokers: KafkaCluster, make_topic: MakeTopic, figures: Figures
 ) -> None:

@@ -1,7 +1,7 @@
 """What users install: wheel and sdist are built, installed in empty environments, and send a record; also uncompiled.
 
-pip takes aioprod's dependencies from its package index. The compiled modules are built twice, which takes a
-minute or two.
+pip takes aioprod's dependencies from its package index. The tests of the long form compile all modules twice, which
+takes some minutes.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from aioprod.testing import KafkaCluster
-from setup import hot_modules
+from setup import extensions
 
 ROOT = Path(__file__).parents[1]
 SUFFIX = str(sysconfig.get_config_var("EXT_SUFFIX"))
-HOT = [extension.name.replace(".", "/") for extension in hot_modules()]
+HOT = [extension.name.replace(".", "/") for extension in extensions()]
 INSTALL = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
 FOR_SPARK = "pyspark_aioprod.py"
 """Where PySpark looks for data sources."""
@@ -57,22 +57,23 @@ def succeed(*command: object, cwd: Path, **environment: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the sdist, and the wheel that was built from it and from nothing else."""
-    folder = tmp_path_factory.mktemp("dist")
-    succeed(sys.executable, "-m", "build", "--outdir", folder, ROOT, cwd=folder, AIOPROD_REQUIRE_EXT="1")
-    return folder
-
-
-@pytest.fixture(scope="module")
-def sdist(built: Path) -> Path:
-    (path,) = built.glob("*.tar.gz")
+def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("sdist")
+    succeed(sys.executable, "-m", "build", "--sdist", "--no-isolation", "--outdir", folder, ROOT, cwd=folder)
+    (path,) = folder.glob("*.tar.gz")
     return path
 
 
 @pytest.fixture(scope="module")
-def wheel(built: Path) -> Path:
-    (path,) = built.glob("*.whl")
+def wheel(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel that was built from the sdist and from nothing else."""
+    folder = tmp_path_factory.mktemp("wheel")
+    succeed(
+        *(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, sdist),
+        cwd=folder,
+        AIOPROD_REQUIRE_EXT="1",
+    )
+    (path,) = folder.glob("*.whl")
     return path
 
 
@@ -98,12 +99,14 @@ def test_the_sdist_has_the_sources_and_their_declarations(sdist: Path) -> None:
     assert not [name for name in names if name.endswith((".so", ".pyd", ".c", ".pyc")) or name.startswith("tests")]
 
 
+@pytest.mark.long
 def test_the_wheel_has_the_package_with_its_compiled_modules_and_nothing_else(wheel: Path) -> None:
     names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
     compiled = {f"{module}{SUFFIX}" for module in HOT}
     assert names == sources("aioprod", suffixes=(".py", ".pxd", ".typed")) | compiled | {FOR_SPARK}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("package", ["wheel", "sdist"])
 def test_what_is_installed_in_an_empty_environment_sends_a_record(
     package: str, kafka_cluster: KafkaCluster, kafka_topic: str, tmp_path: Path, request: pytest.FixtureRequest
@@ -119,6 +122,7 @@ def test_what_is_installed_in_an_empty_environment_sends_a_record(
     assert said.split("\n") == ["partition  key", "        0  table 7", ""]
 
 
+@pytest.mark.long
 def test_without_a_compiler_the_build_fails_where_compiled_modules_are_required(tree: Path) -> None:
     done = run(*wheel_of(tree), cwd=tree, AIOPROD_REQUIRE_EXT="1", **NO_COMPILER)
     assert done.returncode != 0
@@ -126,6 +130,7 @@ def test_without_a_compiler_the_build_fails_where_compiled_modules_are_required(
     assert not list(tree.glob("dist/*"))
 
 
+@pytest.mark.long
 def test_without_a_compiler_and_otherwise_there_is_one_warning_and_a_plain_package(
     tree: Path, kafka_cluster: KafkaCluster, kafka_topic: str, tmp_path: Path
 ) -> None:
@@ -147,6 +152,7 @@ def test_no_compiled_modules_when_none_are_wanted(tree: Path, tmp_path: Path) ->
     assert wheel.name.endswith("-py3-none-any.whl")
 
 
+@pytest.mark.long
 def test_a_build_in_place_that_fails_leaves_no_compiled_module_behind(tree: Path) -> None:
     for module in HOT:
         (tree / f"{module}{SUFFIX}").touch()

@@ -186,6 +186,7 @@ async def test_topics_that_can_not_be_read(kafka_cluster: KafkaCluster, unused_t
         assert unused_topic not in await admin.topics()
 
 
+@pytest.mark.long
 @pytest.mark.timeout(120)
 async def test_a_compacted_topic(kafka_cluster: KafkaCluster, make_topic: MakeTopic) -> None:
     topic = await make_topic(
@@ -371,7 +372,10 @@ async def test_a_broker_that_stays_silent_is_given_up(mortal_cluster: KafkaClust
 
 @pytest.mark.cluster
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("gone", ["killed", "frozen", "elsewhere"])
+@pytest.mark.parametrize(
+    "gone",
+    ["killed", pytest.param("frozen", marks=pytest.mark.long), pytest.param("elsewhere", marks=pytest.mark.long)],
+)
 async def test_leaders_move_while_a_topic_is_read(
     kafka_cluster_3: KafkaCluster, make_topic: MakeTopic, gone: str
 ) -> None:
@@ -412,6 +416,7 @@ async def test_a_topic_that_is_replaced_while_it_is_read(kafka_cluster: KafkaClu
                 await collect(records)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(180)
 async def test_the_older_release() -> None:
     async with await KafkaCluster.start(version="3.9.1", backend="local") as cluster:

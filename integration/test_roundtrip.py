@@ -17,11 +17,12 @@ from aioprod.testing import KafkaCluster
 from integration.support.figures import Figures
 from integration.support.java import JavaOracle, PartitionDigest
 from integration.support.reading import CREATE_TIME, Stored, stored
+from tests.support.length import by_length
 
 pytestmark = pytest.mark.timeout(300)
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-RECORDS_PER_CODEC = 20_000
+RECORDS_PER_CODEC = by_length(2_000, 20_000)
 PARTITIONS = 4
 SIZE_MAX = 900 * 1024
 NAMES = ("", "trace", "trace", "Größe", "名", "x" * 200)

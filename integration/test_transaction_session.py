@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import AsyncIterator, Awaitable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from itertools import pairwise
 
@@ -16,7 +16,7 @@ from aioprod import OffsetAndMetadata, TopicPartition, TransactionHandle, Transa
 from aioprod.errors import AioprodError, ProducerFencedError, TransactionAbortedError, TransactionUnknownError
 from aioprod.producer.standing import Standing
 from aioprod.testing import KafkaCluster
-from aioprod.testing.fixtures import running_cluster
+from integration.support.brokers import VERSIONS, SharedClusters, transaction_version
 from integration.support.clusters import MakeTopic
 from integration.support.figures import Figures
 from integration.support.reading import committed, stored
@@ -27,11 +27,10 @@ pytestmark = pytest.mark.timeout(180)
 WORKERS = 4
 
 
-@pytest.fixture(scope="module", params=["4.3.0", "3.9.1"], ids=["transaction-version-2", "transaction-version-1"])
-def broker(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
+@pytest.fixture(scope="module", params=VERSIONS)
+def broker(request: pytest.FixtureRequest, shared_clusters: SharedClusters) -> KafkaCluster:
     """One broker of a version, which nobody kills."""
-    with running_cluster(version=request.param, backend="local") as cluster:
-        yield cluster
+    return shared_clusters(version=request.param)
 
 
 @asynccontextmanager
@@ -59,7 +58,7 @@ async def test_several_processes_write_one_transaction(
     async with TransactionSession(broker.bootstrap_servers, transactional_id=topic) as session:
         for number, commits in enumerate((True, False, True)):
             handle = await session.begin()
-            assert handle.transaction_version == (1 if broker.version == "3.9.1" else 2)
+            assert handle.transaction_version == transaction_version(broker)
             async with writers(broker, topic, handle) as processes:
                 for round_ in range(3):
                     started = time.monotonic()

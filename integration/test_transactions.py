@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import random
 import uuid
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,26 +22,23 @@ from aioprod.errors import (
 )
 from aioprod.reader import read
 from aioprod.testing import KafkaCluster
-from aioprod.testing.fixtures import running_cluster
+from integration.support.brokers import VERSIONS, SharedClusters, transaction_version
 from integration.support.clusters import MakeTopic, dead
 from integration.support.groups import group_offset
 from integration.support.reading import committed
 
 pytestmark = pytest.mark.timeout(300)
 
-VERSIONS = {"4.3.0": 2, "3.9.1": 1}
-
 
 @pytest.fixture(scope="module", params=VERSIONS)
-def cluster(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
+def cluster(request: pytest.FixtureRequest, shared_clusters: SharedClusters) -> KafkaCluster:
     """One broker that looks for transactions that are open for too long twice a second."""
     settings = {
         "transaction_abort_timed_out_transaction_cleanup_interval_ms": 500,
         "group_initial_rebalance_delay_ms": 0,
         "auto_create_topics_enable": False,
     }
-    with running_cluster(version=request.param, backend="local", **settings) as cluster:
-        yield cluster
+    return shared_clusters(version=request.param, backend="local", **settings)
 
 
 def new_id() -> str:
@@ -81,7 +77,7 @@ async def check(cluster: KafkaCluster, topic: str, *values: bytes) -> None:
 async def test_the_version_is_the_one_that_the_cluster_has_finalized(cluster: KafkaCluster) -> None:
     async with new_producer(cluster) as producer:
         level = producer._engine.client.feature("transaction.version")
-    assert max(level, 1) == VERSIONS[cluster.version]
+    assert max(level, 1) == transaction_version(cluster)
 
 
 async def test_a_commit_shows_all_records_at_once(cluster: KafkaCluster, make_topic: MakeTopic) -> None:

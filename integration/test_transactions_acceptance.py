@@ -24,28 +24,29 @@ from aioprod.errors import AioprodError
 from aioprod.messages import FindCoordinatorRequest
 from aioprod.testing import KafkaCluster, rpc
 from aioprod.testing.fixtures import running_cluster
+from integration.support.brokers import VERSIONS
 from integration.support.clusters import MakeTopic
 from integration.support.figures import Figures
 from integration.support.java import JavaOracle, PartitionDigest, TopicDigest
 from integration.support.reading import Stored, committed
 from integration.support.shared_batches import PRODUCERS, TAKEN_OVER, rows_of
 from integration.support.transactional import CLIENTS, GIVEN_UP, Ended, Record
+from tests.support.length import by_length
 
-IS_LONG: Final = bool(os.environ.get("AIOPROD_LONG"))
 CLIENT: Final = os.environ.get("AIOPROD_CLIENT", "aioprod")
-TRANSACTIONS: Final = 1000 if IS_LONG else 150
-COORDINATOR_KILLS: Final = 10 if IS_LONG else 2
-PROCESS_KILLS: Final = 20 if IS_LONG else 4
-INPUT_RECORDS: Final = 20_000 if IS_LONG else 5_000
-BATCHES: Final = 400 if IS_LONG else 60
+TRANSACTIONS: Final = by_length(60, 1000)
+COORDINATOR_KILLS: Final = by_length(1, 10)
+PROCESS_KILLS: Final = by_length(2, 20)
+INPUT_RECORDS: Final = by_length(3_000, 20_000)
+BATCHES: Final = by_length(30, 400)
 PARTITIONS: Final = 4
 COMMIT_S: Final = 120.0
 """How long a program may take until it has committed once (more)."""
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1800 if IS_LONG else 600)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(by_length(600, 1800))]
 
 
-@pytest.fixture(scope="module", params=["4.3.0", "3.9.1"], ids=["transaction-version-2", "transaction-version-1"])
+@pytest.fixture(scope="module", params=VERSIONS)
 def trio(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
     """Three brokers of a version; a single broker of 4.x that is killed may forget the markers of a transaction."""
     with running_cluster(3, version=request.param, backend="local") as cluster:
@@ -59,7 +60,7 @@ async def coordinator_of(cluster: KafkaCluster, transactional_id: str) -> int:
         for address in cluster.bootstrap_servers.split(","):
             host, _, port = address.rpartition(":")
             try:
-                answer = await rpc.call((host, int(port)), request)
+                answer = await rpc.call(rpc.Address(host, int(port)), request)
             except (OSError, AioprodError):
                 continue
             if not answer.coordinators[0].error_code:
@@ -219,11 +220,14 @@ class Life:
             count = None if count is None else count - 1
         return False
 
+    def signal(self, number: signal.Signals) -> None:
+        """Send it a signal, unless it has ended; it may end by itself at any time."""
+        with contextlib.suppress(ProcessLookupError):
+            self.process.send_signal(number)
+
     async def end(self) -> None:
         """Kill it if it has not ended; what it printed before is not all that it did. It must not have failed."""
-        if self.process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                self.process.kill()
+        self.signal(signal.SIGKILL)
         await self.process.wait()
         said = (await self._errors).decode()
         assert self.process.returncode in (0, TAKEN_OVER, -signal.SIGKILL), said
@@ -277,7 +281,7 @@ async def kill_and_thaw(
         is_done = await life.commits(None if is_left_alone else chance.randrange(1, 4))
         if frozen is not None:
             # Two drivers at once: each fences the other until one of them gives up.
-            frozen.process.send_signal(signal.SIGCONT)
+            frozen.signal(signal.SIGCONT)
             await asyncio.sleep(chance.random())
             await frozen.end()
             frozen = None
@@ -290,7 +294,7 @@ async def kill_and_thaw(
             await executioner.strike()
         await asyncio.sleep(chance.random() * 0.1)
         if not is_done and chance.random() < 0.4 and life.process.returncode is None:
-            life.process.send_signal(signal.SIGSTOP)
+            life.signal(signal.SIGSTOP)
             frozen = life
         else:
             await life.end()
@@ -314,7 +318,11 @@ async def test_batches_that_producers_share_are_written_once(
 
     seen = await committed(trio, topic)
     wanted = {index: [row for batch in range(BATCHES) for row in rows_of(batch, index)] for index in range(PRODUCERS)}
-    assert by_partition(seen) == wanted
+    found = by_partition(seen)
+    for index, rows in wanted.items():
+        stored, due = Counter(found[index]), Counter(rows)
+        assert (due - stored, stored - due) == (Counter(), Counter()), f"lost and unwanted rows of partition {index}"
+        assert found[index] == rows, f"rows of partition {index} are out of order"
     await read_by_java(oracle, trio, topic, seen)
     figures.add(
         f"records in {BATCHES} batches that {PRODUCERS} producers shared on Kafka {trio.version}, each once; drivers "

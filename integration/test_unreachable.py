@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import re
-import shutil
 import time
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from aioprod import Producer
 from aioprod.errors import AioprodError, MetadataTimeoutError, ProtocolError, UsageError
-from aioprod.testing import KafkaCluster
+from aioprod.testing import KafkaCluster, Security
 from aioprod.testing.fixtures import running_cluster
-from integration.support.peers import TLS_ALERT, answering, black_hole, closed_port, self_signed, tls_server
-
-openssl = pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl command to make a certificate with")
+from integration.support.peers import TLS_ALERT, answering, black_hole, closed_port, tls_server
 
 
 async def start_error(servers: list[str], max_block_ms: int = 1500) -> tuple[AioprodError, float]:
@@ -66,20 +61,12 @@ async def test_a_peer_that_is_no_broker(answer: bytes, told: str) -> None:
 
 
 @pytest.fixture
-def tls_cluster(tmp_path: Path) -> Iterator[KafkaCluster]:
+def tls_cluster() -> Iterator[KafkaCluster]:
     """A broker whose clients have to speak TLS."""
-    key, certificate = self_signed(tmp_path)
-    properties: dict[str, Any] = {
-        "listener.security.protocol.map": "CLIENT:SSL,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT",
-        "ssl.keystore.type": "PEM",
-        "ssl.keystore.key": key.read_text(),
-        "ssl.keystore.certificate.chain": certificate.read_text(),
-    }
-    with running_cluster(**properties) as cluster:
+    with running_cluster(security=Security(protocol="SSL")) as cluster:
         yield cluster
 
 
-@openssl
 async def test_the_tls_port_of_a_broker_is_told_as_such(tls_cluster: KafkaCluster) -> None:
     error, elapsed_s = await start_error([tls_cluster.bootstrap_servers], max_block_ms=60_000)
     assert isinstance(error, ProtocolError)
@@ -88,10 +75,9 @@ async def test_the_tls_port_of_a_broker_is_told_as_such(tls_cluster: KafkaCluste
     assert elapsed_s < 30
 
 
-@openssl
-async def test_a_tls_server_that_just_hangs_up_is_guessed(tmp_path: Path) -> None:
+async def test_a_tls_server_that_just_hangs_up_is_guessed() -> None:
     """OpenSSL sends no alert to somebody who does not begin with a TLS record."""
-    with tls_server(*self_signed(tmp_path)) as address:
+    with tls_server() as address:
         error, _ = await start_error([address])
     assert isinstance(error, MetadataTimeoutError)
     assert address in str(error)

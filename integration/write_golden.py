@@ -12,7 +12,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from aioprod.messages.registry import REQUESTS, AnyRequest
+from aioprod.messages.registry import REQUESTS
+from aioprod.wire.schema import AnyRequest
 from integration.support.java import JavaOracle
 from integration.support.random_batches import CODECS, control_batch, empty_batch, random_batch, sent_batch
 from tests.support.golden import GOLDEN

@@ -21,6 +21,8 @@ from aioprod.messages import (
     MetadataRequest,
     ProduceRequest,
     ProduceResponse,
+    SaslAuthenticateRequest,
+    SaslHandshakeRequest,
 )
 from aioprod.messages.produce import BatchIndexAndErrorMessage, PartitionProduceResponse
 from aioprod.records.parser import parse_batches
@@ -100,7 +102,7 @@ class Gremlin:
             kind = self.random.choice(self.plan.faults)
             self.injected[kind] += 1
             self.loop.trace("fault", kind)
-            getattr(self, "_" + kind.replace(" ", "_"))()
+            getattr(self, "_" + kind.replace(" ", "_").replace("-", "_"))()
 
     async def stop(self) -> None:
         """Mend everything: no fault is left, every broker runs, every partition has a leader."""
@@ -234,6 +236,22 @@ class Gremlin:
 
     def _finalize(self) -> None:
         self.cluster.finalize(self.random.choice([1, 2]))
+
+    # -- log-ins -----------------------------------------------------------------------------------------------------
+
+    def _password(self) -> None:
+        """The user has another password for a while: sessions go on, and none is renewed."""
+        self.cluster.security = self.plan.security("another")
+        self._later(self._restore_password)
+
+    def _restore_password(self) -> None:
+        self.cluster.security = self.plan.security()
+
+    def _log_in(self) -> None:
+        """A step of a log-in goes wrong."""
+        kind = self.random.choice([SaslHandshakeRequest, SaslAuthenticateRequest])
+        what: list[dict[str, Any]] = [{"drop": "before"}, {"drop": "after"}, {"silent": True}, {"delay_s": 0.5}]
+        self._order(kind, **self.random.choice(what))
 
     # -- connections -------------------------------------------------------------------------------------------------
 

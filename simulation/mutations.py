@@ -171,9 +171,9 @@ _ALL = (
     Mutation(
         "a batch that expires on the wire keeps its place there",
         "aioprod.core.lifecycle",
-        "    batch.on_wire = False\n    batch.partition.in_flight -= 1\n    if batch.state != BatchState.SETTLED:\n"
+        "    batch.on_wire = False\n    batch.partition.in_flight -= 1\n    if batch.state != SETTLED:\n"
         "        return True\n",
-        "    batch.on_wire = False\n    if batch.state != BatchState.SETTLED:\n"
+        "    batch.on_wire = False\n    if batch.state != SETTLED:\n"
         "        batch.partition.in_flight -= 1\n        return True\n",
     ),
 )

@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-__all__ = ["FAULTS", "STYLES", "Plan"]
+from aioprod.testing import Security
+
+__all__ = ["FAULTS", "LOG_IN_FAULTS", "STYLES", "Plan"]
 
 STYLES = ("send", "submit", "callback", "forget", "many")
 FAULTS = (
@@ -30,6 +32,7 @@ FAULTS = (
     "recreate",
     "upgrade",
 )
+LOG_IN_FAULTS = ("password", "log-in")
 TRANSACTION_FAULTS = ("coordinator", "move coordinator", "finalize")
 
 
@@ -63,6 +66,8 @@ class Plan:
     clock_pauses: float
     inline_size: int
     network: dict[str, Any] = field(default_factory=dict)
+    mechanism: str = ""
+    session_ms: int = 0
 
     @classmethod
     def draw(cls, seed: int) -> Plan:
@@ -106,6 +111,7 @@ class Plan:
         if plan.transaction_version:
             plan._make_transactional()
         plan._make_possible()
+        plan._make_secured()
         return plan
 
     def _make_transactional(self) -> None:
@@ -141,6 +147,30 @@ class Plan:
         if network["piece_max"] < 100:
             self.size_max = min(self.size_max, 50)
             self.records = min(self.records, 30)
+
+    def _make_secured(self) -> None:
+        """Some seeds log in, for sessions that end again and again; not sooner than their renewal can be answered."""
+        random = Random(self.seed + 2)
+        if random.random() > 0.3:
+            return
+        shortest = [0, 300, 1000] if self.network["latency_max_s"] < 0.02 else [0]
+        self.mechanism = random.choice(["PLAIN", "SCRAM-SHA-256"])
+        self.session_ms = random.choice([*shortest, 5000])
+        security = self.security()
+        assert security is not None
+        self.options |= security.client_options()
+        self.faults = tuple(sorted({*self.faults, *random.sample(LOG_IN_FAULTS, random.randint(0, 2))}))
+
+    def security(self, password: str = "secret") -> Security | None:
+        """What brokers want of clients, None for nothing."""
+        if not self.mechanism:
+            return None
+        return Security(
+            protocol="SASL_PLAINTEXT",
+            mechanisms=[self.mechanism],
+            users={"alice": password},
+            session_ms=self.session_ms,
+        )
 
     @property
     def idempotent(self) -> bool:

@@ -9,7 +9,13 @@ from random import Random
 
 from aioprod import Producer
 from aioprod.core.transactions import TransactionState
-from aioprod.errors import AioprodError, FlushTimeoutError, ProducerFencedError, RequestTimedOutError
+from aioprod.errors import (
+    AioprodError,
+    AuthenticationError,
+    FlushTimeoutError,
+    ProducerFencedError,
+    RequestTimedOutError,
+)
 from simulation.ledger import Ledger, Transaction
 from simulation.work import Work
 
@@ -48,6 +54,12 @@ class Transactor:
             or transactions.state is TransactionState.FATAL_ERROR
             or self.producer._engine.guard.state.value != "running"
         )
+
+    @property
+    def was_refused(self) -> bool:
+        """Whether a log-in was refused in the way of a coordinator's answer, which ends the producer, as in Java."""
+        transactions = self.producer._engine.transactions
+        return transactions is not None and isinstance(transactions.error, AuthenticationError)
 
     async def one(self, count: int, *, wants_commit: bool) -> Transaction | None:
         """One transaction of so many records, if one can be begun."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from setup import SUFFIX, build_fault, declarations_of, hot_modules
+from setup import SHARED, SUFFIX, build_fault, declarations_of, extensions, hot_modules
 
 HINT = "run `make compiled` (setup.py build_ext --inplace)."
 
@@ -26,7 +26,7 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (room / name).touch()
     for path in [*room.iterdir(), tmp_path / "setup.py"]:
         os.utime(path, (1000, 1000))
-    for name in ("user", "used"):
+    for name in ("user", "used", "../_cython"):
         compile_at(room / f"{name}{SUFFIX}", 2000)
     return room
 
@@ -55,7 +55,8 @@ def test_modules_compiled_after_their_sources_are_fine(tree: Path) -> None:
 @pytest.mark.parametrize("changed", ["user.py", "user.pxd", "memory.pxd", "../../setup.py"])
 def test_a_module_older_than_what_it_is_compiled_from_is_refused(tree: Path, changed: str) -> None:
     os.utime(tree / changed, (3000, 3000))
-    compile_at(tree / f"used{SUFFIX}", 4000)
+    for name in ("used", "../_cython"):
+        compile_at(tree / f"{name}{SUFFIX}", 4000)
     fault = build_fault(compiled=True)
     assert fault == f"aioprod/room/user{SUFFIX} is missing or older than what it is compiled from: {HINT}"
 
@@ -66,6 +67,13 @@ def test_half_a_set_is_refused(tree: Path) -> None:
     assert fault == f"aioprod/room/used{SUFFIX} is missing or older than what it is compiled from: {HINT}"
 
 
+def test_the_module_that_the_others_share_is_one_of_the_set(tree: Path) -> None:
+    assert [extension.name for extension in extensions()] == [SHARED, *(module.name for module in hot_modules())]
+    (tree.parent / f"_cython{SUFFIX}").unlink()
+    fault = build_fault(compiled=True)
+    assert fault == f"aioprod/_cython{SUFFIX} is missing or older than what it is compiled from: {HINT}"
+
+
 def test_a_module_that_is_not_declared_any_more_is_refused(tree: Path) -> None:
     compile_at(tree / f"plain{SUFFIX}", 2000)
     fault = build_fault(compiled=True)
@@ -73,7 +81,7 @@ def test_a_module_that_is_not_declared_any_more_is_refused(tree: Path) -> None:
 
 
 def test_nothing_compiled_is_fine_unless_it_is_required(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for built in tree.glob(f"*{SUFFIX}"):
+    for built in tree.parent.rglob(f"*{SUFFIX}"):
         built.unlink()
     assert build_fault(compiled=False) is None
     monkeypatch.setenv("AIOPROD_REQUIRE_EXT", "1")

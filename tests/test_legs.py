@@ -58,7 +58,7 @@ def test_no_ext_interprets_every_module(value: str) -> None:
 
 @pytest.mark.parametrize("value", ["", "0"])
 def test_what_is_compiled_is_used_unless_told_otherwise(value: str) -> None:
-    code = f"import aioprod\n{LOADED}\nprint(aioprod.COMPILED == bool(extensions))"
+    code = f"import aioprod.records\n{LOADED}\nprint(aioprod.COMPILED == bool(extensions))"
     assert python(code, AIOPROD_NO_EXT=value) == "True"
 
 
@@ -81,7 +81,7 @@ def load(value):
     for name in [name for name in sys.modules if name.split(".")[0] == "aioprod"]:
         del sys.modules[name]
     os.environ["AIOPROD_NO_EXT"] = value
-    import aioprod
+    import aioprod.records
     finders = [finder for finder in sys.meta_path if getattr(finder, "__module__", "") == "aioprod._legs"]
     return aioprod.COMPILED, len(finders), sys.modules["aioprod.records.builder"].__file__.endswith(".py")
 print(load("1"), load("1"), load("0") == (aioprod_compiled, 0, not aioprod_compiled))
@@ -93,7 +93,7 @@ print(load("1"), load("1"), load("0") == (aioprod_compiled, 0, not aioprod_compi
 def test_a_reload_stays_on_its_leg() -> None:
     code = """
 import importlib, sys
-import aioprod._legs
+import aioprod._legs, aioprod.records
 importlib.reload(aioprod._legs)
 again = importlib.reload(sys.modules["aioprod.records.builder"])
 print(aioprod._legs.COMPILED, again.__file__.endswith(".py"))

@@ -117,5 +117,13 @@ def test_producer_metrics() -> None:
         "metadata_age_s",
         "interceptor_failures",
         "loop_gap_max",
+        "successful_authentication_total",
+        "failed_authentication_total",
+        "successful_reauthentication_total",
+        "failed_reauthentication_total",
+        "reauthentication_latency_avg",
+        "reauthentication_latency_max",
     }
+    metrics.credentials_expire_s.read = lambda: 3.0
+    assert metrics.snapshot()["credentials_expire_s"] == 3.0
     assert all(doc.endswith(".") for doc in metrics.describe().values())

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from aioprod._rights import Right, authorization_error
 from aioprod.cluster.metadata import Metadata
-from aioprod.errors import AioprodError, AuthorizationError, ErrorCode, InvalidTopicError, UnknownTopicError
+from aioprod.errors import AioprodError, ErrorCode, InvalidTopicError, UnknownTopicError
 
 __all__ = ["UNKNOWN_ATTEMPTS", "UNKNOWN_S", "topic_refusal"]
 
@@ -15,6 +16,9 @@ UNKNOWN_ATTEMPTS: Final = 4
 UNKNOWN_S: Final = 2.0
 """Where brokers may create the topic those answers have to span this time: they go on until it has a leader."""
 
+_CREATED: Final = "If there is no such topic, it has to be created first."
+_CREATED_BY_WRITER: Final = "If there is no such topic, create it, or allow CREATE on it where brokers create topics."
+
 
 def topic_refusal(metadata: Metadata, topic: str, now: float, *, to_write: bool) -> AioprodError | None:
     """The reason why a topic can't be used, None while there is hope.
@@ -22,15 +26,15 @@ def topic_refusal(metadata: Metadata, topic: str, now: float, *, to_write: bool)
     `to_write`: for somebody who writes to it, for whom brokers may create it; else for somebody who reads it. The class
     is AuthorizationError, InvalidTopicError or UnknownTopicError.
     """
-    code = metadata.topic_error(topic)
-    if code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-        return AuthorizationError(
-            f"The cluster does not let this client see topic {topic!r}.",
-            resource=topic,
-            hint="Allow it to describe and write to the topic (ACLs DESCRIBE and WRITE)."
-            if to_write
-            else "Allow it to describe and read the topic (ACLs DESCRIBE and READ).",
-        )
+    code = metadata.topic_error(topic) or ErrorCode.NONE
+    denied = authorization_error(
+        f"Topic {topic!r} does not exist, or this client may not describe it: {ErrorCode.said(code)} stands for both.",
+        code,
+        [Right("DESCRIBE", "topic", topic), Right("WRITE" if to_write else "READ", "topic", topic)],
+    )
+    if denied is not None:
+        denied.hint = f"{denied.hint} {_CREATED_BY_WRITER if to_write else _CREATED}"
+        return denied
     if code == ErrorCode.INVALID_TOPIC_EXCEPTION:
         return InvalidTopicError(f"The cluster refuses {topic!r} as the name of a topic.")
     if metadata.unknown_attempts(topic) < UNKNOWN_ATTEMPTS:

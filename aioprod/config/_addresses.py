@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from ipaddress import IPv6Address
 from typing import Any
 
 from aioprod.errors import ConfigError
@@ -79,6 +78,8 @@ def _without_scheme(address: str) -> str:
 
 
 def _check_ipv6(address: str, host: str) -> None:
+    from ipaddress import IPv6Address  # Few addresses have brackets.
+
     try:
         IPv6Address(host)
     except ValueError as error:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Mapping
+import logging
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from aioprod.config._files import read_file
 from aioprod.config._properties import parse_properties
 from aioprod.config._refused import refusal
 from aioprod.config._setting import Setting, dotted
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from os import PathLike
     from typing import Self
 
+_logger = logging.getLogger("aioprod")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Settings:
@@ -26,6 +28,9 @@ class Settings:
     `explicit` holds the attribute names of the settings that were given; the others have defaults, which may have
     given way to what was given.
     """
+
+    _ours: ClassVar[tuple[str, ...]] = ()
+    """Of whose settings this class has all that it can: others of them are mistakes, not settings of another client."""
 
     explicit: frozenset[str] = field(init=False, compare=False, default=frozenset())
 
@@ -75,12 +80,26 @@ class Settings:
 
     @classmethod
     def from_properties(cls, path: str | PathLike[str]) -> Self:
-        """Make a configuration of a Java `.properties` file; raises ConfigError if it can't be read."""
-        try:
-            content = Path(path).read_bytes()
-        except OSError as error:
-            raise ConfigError(f"The properties file {str(path)!r} can't be read: {error.strerror}.") from error
-        return cls.from_dict(parse_properties(content))
+        """Make a configuration of a Java `.properties` file; raises ConfigError if it can't be read.
+
+        Files are shared between clients: settings of other Kafka clients, and of the Schema Registry, are left out,
+        and named in a log line (INFO). Any other unknown name raises ConfigError.
+        """
+        properties = parse_properties(read_file(path, f"The properties file {str(path)!r}"))
+        left_out = cls.of_others(properties)
+        if left_out:
+            named = ", ".join(f"{name} ({owner})" for name, owner in left_out.items())
+            _logger.info("%s leaves out settings of other clients in %r: %s.", cls.__name__, str(path), named)
+        return cls.from_dict({name: value for name, value in properties.items() if name not in left_out})
+
+    @classmethod
+    def of_others(cls, names: Iterable[str]) -> dict[str, str]:
+        """The names among these that are no settings of this class but of another client -> whose they are."""
+        from aioprod.config._elsewhere import owner_of  # Only with a file.
+
+        known = _names(cls)
+        owners = {name: owner_of(dotted(name), cls._ours) for name in names if name.replace(".", "_") not in known}
+        return {name: owner for name, owner in owners.items() if owner is not None}
 
     def replace(self, **changes: Any) -> Self:
         """Return a copy with other values; what was not given is worked out anew."""
@@ -137,6 +156,8 @@ def _attribute(names: Mapping[str, str], spelling: str, value: object, is_keywor
         return names[wanted]
     reason = refusal(dotted(spelling))
     if reason is None:
+        import difflib  # For what goes wrong: imported then.
+
         near = difflib.get_close_matches(wanted, names, n=1)
         is_ours = "_" in spelling or (is_keyword and "." not in spelling)
         suggested = [name if is_ours else dotted(name) for name in near]

@@ -7,7 +7,6 @@ name that has a counterpart here. Nothing is imported before `load_class`.
 from __future__ import annotations
 
 import asyncio
-import difflib
 import importlib
 import logging
 from collections.abc import Mapping
@@ -19,7 +18,9 @@ from aioprod.errors import AioprodError, ConfigError
 if TYPE_CHECKING:
     from aioprod.config._client import ClientConfig
 
-Kind: TypeAlias = Literal["serializer", "deserializer", "partitioner", "interceptor", "reporter", "assignor"]
+Kind: TypeAlias = Literal[
+    "serializer", "deserializer", "partitioner", "interceptor", "reporter", "assignor", "token provider"
+]
 
 _logger = logging.getLogger("aioprod")
 
@@ -99,6 +100,7 @@ KNOWN_CLASSES: Mapping[Kind, Mapping[str, str]] = MappingProxyType(
         "interceptor": MappingProxyType({}),
         "reporter": MappingProxyType({}),
         "assignor": _assignors(),
+        "token provider": MappingProxyType({}),
     }
 )
 """Per kind: short name or Java class name -> "module:Class" of ours."""
@@ -111,6 +113,7 @@ _METHODS: Mapping[Kind, tuple[str, ...]] = MappingProxyType(
         "interceptor": ("on_send", "on_acknowledgement"),
         "reporter": ("report",),
         "assignor": ("assign",),
+        "token provider": ("__call__",),
     }
 )
 """Per kind: an object has at least one of these methods."""
@@ -125,6 +128,8 @@ def check_name(name: str, kind: Kind) -> str:
         raise ConfigError(f"The {kind} {name!r} is a Java class that has no counterpart in aioprod.", hint=_hint(kind))
     module, _, attribute = name.rpartition(":" if ":" in name else ".")
     if not all(part.isidentifier() for part in [*module.split("."), *attribute.split(".")]):
+        import difflib  # For what goes wrong: imported then.
+
         near = difflib.get_close_matches(name, known, n=1)
         hint = f"Did you mean {near[0]!r}?" if near else _hint(kind)
         raise ConfigError(f"{name!r} names no {kind}.", hint=hint)

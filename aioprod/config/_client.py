@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from aioprod.config._base import Settings
+from aioprod.config._security import SecurityConfig, check_security
 from aioprod.config._setting import (
     HIGH,
     INT64_MAX,
@@ -23,7 +23,7 @@ from aioprod.errors import ConfigError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class ClientConfig(Settings):
+class ClientConfig(SecurityConfig):
     """What a connection to a cluster needs, whoever uses it. Names, defaults and ranges are those of Java's clients.
 
     Raises ConfigError, in a sentence that names the setting, for a value that can't be used.
@@ -132,14 +132,6 @@ class ClientConfig(Settings):
         importance=LOW,
         doc="Refuse brokers that belong to another cluster than the first one. Java's default is true.",
     )
-    security_protocol: str = choice(
-        "PLAINTEXT",
-        ["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"],
-        built=("PLAINTEXT",),
-        later="TLS and SASL are not built yet in this version, only PLAINTEXT is.",
-        importance=MEDIUM,
-        doc="How to talk to the brokers: in the clear or encrypted, with or without a login.",
-    )
     metric_reporters: tuple[Any, ...] = instances(
         "reporter",
         importance=LOW,
@@ -184,6 +176,7 @@ def client_adjustments(config: ClientConfig) -> dict[str, object]:
     """Return the defaults that give way to what was given; raises ConfigError for settings that contradict."""
     if not config.bootstrap_servers:
         raise ConfigError("bootstrap.servers is not set.", hint="Name at least one server, such as localhost:9092.")
+    check_security(config)
     changes: dict[str, object] = {}
     for first in ("reconnect_backoff", "retry_backoff", "socket_connection_setup_timeout"):
         changes |= _growth(config, f"{first}_ms", f"{first}_max_ms")

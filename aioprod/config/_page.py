@@ -24,8 +24,11 @@ Producer(config=ProducerConfig.from_properties("producer.properties"))
 ```
 
 A name is spelled with dots, as in Java, or with underscores. An unknown name, a value that can't be used, or a setting
-whose part is not built yet raises `ConfigError`; nothing is ignored. Strings that look like the type are taken, as
-they come from properties files. Times are in milliseconds, sizes in bytes.
+whose part is not built yet raises `ConfigError`. Nothing is ignored but settings of other Kafka clients and of the
+Schema Registry in a properties file, which clients share: they are named in the log. Strings that look like the type
+are taken, as they come from properties files. Times are in milliseconds, sizes in bytes.
+
+`python -m aioprod.config --check FILE` says how a properties file is understood, without its secrets.
 """
 
 _RULES = """\

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from aioprod.config._client import ClientConfig, client_adjustments
 from aioprod.config._setting import (
@@ -35,6 +35,8 @@ class ProducerConfig(ClientConfig):
     Raises ConfigError, in a sentence that names the setting, for a value that can't be used, for settings that
     contradict each other, and for those whose part is not built yet.
     """
+
+    _ours: ClassVar[tuple[str, ...]] = ("producers",)
 
     key_serializer: Any = instance(  # noqa: RUF009 - declares the field
         "serializer", importance=HIGH, doc="Turns keys into bytes. None: keys are bytes already."

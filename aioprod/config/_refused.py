@@ -5,6 +5,7 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 
 _JVM = "it makes no sense outside the JVM."
+_CHECKS = "it is about how tokens are checked, which is the brokers' business."
 
 REFUSED_SETTINGS = {
     "ssl.engine.factory.class": _JVM,
@@ -12,11 +13,18 @@ REFUSED_SETTINGS = {
     "ssl.provider": _JVM,
     "ssl.secure.random.implementation": _JVM,
     "ssl.trustmanager.algorithm": _JVM,
-    "ssl.*": "TLS is not built yet in this version.",
-    "sasl.*": "SASL is not built yet in this version.",
+    "sasl.login.class": _JVM,
+    "sasl.kerberos.*": "tickets are got and renewed by the Kerberos library of the system, as its krb5.conf says.",
+    "sasl.oauthbearer.allow.*": _CHECKS,
+    "sasl.oauthbearer.clock.*": _CHECKS,
+    "sasl.oauthbearer.expected.*": _CHECKS,
+    "sasl.oauthbearer.jwks.*": _CHECKS,
+    "sasl.oauthbearer.jwt.validator.class": _CHECKS,
+    "sasl.oauthbearer.scope.claim.name": _CHECKS,
+    "sasl.oauthbearer.sub.claim.name": _CHECKS,
     "security.providers": _JVM,
-    "config.providers": "look values up before they are handed to aioprod.",
-    "config.providers.*": "look values up before they are handed to aioprod.",
+    "config.providers": "${env:NAME} and ${file:PATH:KEY} in secrets are understood without it, others are not.",
+    "config.providers.*": "${env:NAME} and ${file:PATH:KEY} in secrets are understood without it, others are not.",
     "auto.include.jmx.reporter": _JVM,
     "bootstrap.resolve.timeout.ms": "start() resolves names again and again, within max.block.ms.",
     "buffer.memory.allocation.strategy": "buffers always grow as they fill.",

@@ -19,6 +19,7 @@ from aioprod.config._classes import Kind, check_name
 from aioprod.errors import ConfigError
 
 T = TypeVar("T")
+TextT = TypeVar("TextT", str, "str | None")
 
 INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
@@ -43,7 +44,8 @@ class Setting:
 
     `convert` turns a given value into the stored one, or raises ValueError. `valid` ends the sentence "must be ...".
     `built` lists the only values that work in this version (None: all do), `later` is the sentence for the others.
-    `alias` is a second spelling, `secret` hides the value in messages and in `repr`.
+    `alias` is a second spelling. `secret` hides the value in messages and in `repr`; where only a part of it is one,
+    `shown` makes the text that is shown.
     """
 
     default: object
@@ -56,13 +58,14 @@ class Setting:
     later: str = ""
     alias: str | None = None
     secret: bool = False
+    shown: Callable[[object], str] = repr
 
     def __repr__(self) -> str:
         return repr(self.default)
 
     def show(self, value: object) -> str:
         """Return `value` as it may be printed."""
-        return "[hidden]" if self.secret else repr(value)
+        return "[hidden]" if self.secret else self.shown(value)
 
     def accept(self, name: str, given: object) -> object:
         """Return the value to store for `given`; raises ConfigError that names the setting as Java spells it."""
@@ -90,17 +93,27 @@ def integer(
     default: int, *, at_least: int = 0, at_most: int = INT32_MAX, also: int | None = None, **columns: Any
 ) -> int:
     """Declare a whole number from `at_least` to `at_most`, or the single value `also`."""
+    valid = f"an integer of at least {at_least}" if at_most == INT64_MAX else f"an integer from {at_least} to {at_most}"
+    if also is not None:
+        valid += f", or {also}"
+    return _declare(default, convert=_whole_number(at_least, at_most, also), type_name="int", valid=valid, **columns)
 
+
+def optional_integer(*, at_least: int = 0, at_most: int = INT32_MAX, **columns: Any) -> int | None:
+    """Declare a whole number from `at_least` to `at_most` that may be None, which is its default."""
+    valid = f"an integer from {at_least} to {at_most}"
+    convert = _or_none(_whole_number(at_least, at_most))
+    return _declare(None, convert=convert, type_name="int", valid=valid, **columns)
+
+
+def _whole_number(at_least: int, at_most: int, also: int | None = None) -> Callable[[Any], int]:
     def convert(given: Any) -> int:
         value = _integer(given)
         if not (at_least <= value <= at_most or value == also):
             raise ValueError("out of range")
         return value
 
-    valid = f"an integer of at least {at_least}" if at_most == INT64_MAX else f"an integer from {at_least} to {at_most}"
-    if also is not None:
-        valid += f", or {also}"
-    return _declare(default, convert=convert, type_name="int", valid=valid, **columns)
+    return convert
 
 
 def _integer(given: Any) -> int:
@@ -114,6 +127,24 @@ def _integer(given: Any) -> int:
     except TypeError as error:
         raise ValueError("not an integer") from error
     raise ValueError("not an integer")
+
+
+def decimal(default: float, at_least: float, at_most: float, **columns: Any) -> float:
+    """Declare a number from `at_least` to `at_most`."""
+
+    def convert(given: Any) -> float:
+        if isinstance(given, bool):
+            raise ValueError("not a number")
+        try:
+            value = float(given)
+        except TypeError as error:
+            raise ValueError("not a number") from error
+        if not at_least <= value <= at_most:
+            raise ValueError("out of range")
+        return value
+
+    valid = f"a number from {at_least:g} to {at_most:g}"
+    return _declare(default, convert=convert, type_name="float", valid=valid, **columns)
 
 
 def boolean(default: bool, **columns: Any) -> bool:
@@ -149,8 +180,8 @@ def _or_none(convert: Callable[[Any], object]) -> Callable[[Any], object]:
     return lambda given: None if given is None else convert(given)
 
 
-def choice(default: str, choices: Iterable[str], **columns: Any) -> str:
-    """Declare one of a few words, in any case of letters, stored as spelled in `choices`."""
+def choice(default: TextT, choices: Iterable[str], **columns: Any) -> TextT:
+    """Declare one of a few words, in any case of letters, stored as spelled in `choices`; None only as default."""
     known = {word.lower(): word for word in choices}
 
     def convert(given: Any) -> str:
@@ -159,8 +190,26 @@ def choice(default: str, choices: Iterable[str], **columns: Any) -> str:
         except KeyError as error:
             raise ValueError("not one of them") from error
 
-    valid = "one of " + ", ".join(known.values())
-    return _declare(default, convert=convert, type_name="str", valid=valid, **columns)
+    valid = "one of " + ", ".join(word or '""' for word in known.values())
+    converter = _or_none(convert) if default is None else convert
+    return _declare(default, convert=converter, type_name="str", valid=valid, **columns)
+
+
+def words(default: tuple[str, ...], choices: Iterable[str] = (), **columns: Any) -> tuple[str, ...]:
+    """Declare a list of words, comma separated or as a list, stored as a tuple; `choices` are all that there are."""
+    known = {word.lower(): word for word in choices}
+
+    def convert(given: Any) -> tuple[str, ...]:
+        members = given.split(",") if isinstance(given, str) else given
+        if not isinstance(members, (list, tuple)):
+            raise ValueError("not a list")
+        found = [word for member in members if (word := _text(member))]
+        if known and (not found or not {word.lower() for word in found} <= known.keys()):
+            raise ValueError("not of them")
+        return tuple(known.get(word.lower(), word) for word in found)
+
+    valid = f"a list of {', '.join(known.values())}" if known else "a list of words"
+    return _declare(default, convert=convert, type_name="list", valid=valid, **columns)
 
 
 def acknowledgements(default: int, **columns: Any) -> int:
@@ -192,6 +241,11 @@ def addresses(**columns: Any) -> tuple[str, ...]:
     """Declare a list of `host:port`, stored as a tuple; the default names none."""
     valid = "host:port, comma separated or as a list"
     return _declare((), convert=addresses_of, type_name="list", valid=valid, **columns)
+
+
+def given_object(convert: Callable[[Any], object], valid: str, **columns: Any) -> Any:
+    """Declare an object that `convert` accepts or refuses with ValueError; the default is None."""
+    return _declare(None, convert=_or_none(convert), type_name="object", valid=valid, **columns)
 
 
 def instance(kind: Kind, **columns: Any) -> Any:

@@ -10,9 +10,10 @@ from aioprod.records.builder cimport RecordBatchBuilder
 from aioprod.records.builder cimport record_size_bound
 
 
-cdef Py_ssize_t SMALLEST_RECORD
+cdef Py_ssize_t LOOSE_OVERHEAD, SMALLEST_RECORD
 
 
+@cython.final
 cdef class Accumulator:
     cdef public object settings, incomplete, moved
     cdef readonly object compress
@@ -24,10 +25,11 @@ cdef class Accumulator:
     cdef readonly dict topics, parked_topics, queues
     cdef readonly list delayed
     cdef public long long serial
+    cdef readonly bint fitting_is_enough
     cdef double _newest_deadline
     cdef bint _is_ordered
     cdef Py_ssize_t _full_position, _bound_max
-    cdef object _wake, _due, _random
+    cdef object _wake, _due, _random, _withdraw
     cdef str _last_name
     cdef Topic _last_topic
 
@@ -52,6 +54,8 @@ cdef class Accumulator:
         const unsigned char *headers, Py_ssize_t headers_start, Py_ssize_t headers_size,
         long long timestamp, double now, Py_ssize_t bound,
     )
+    # int, for nothing: after a void function Cython asks whether there is an error.
+    cpdef int count(self, Batch batch, Py_ssize_t records, Py_ssize_t size, double now) except -1
     @cython.locals(builder=RecordBatchBuilder, batch=Batch)
     cdef Batch _open(self, Partition partition, Py_ssize_t bound, double now)
     @cython.locals(buffer=bytearray)

@@ -22,7 +22,7 @@ from aioprod.core.pool import BufferPool
 from aioprod.core.refusals import buffer_full, record_too_large
 from aioprod.core.sequences import Sequences
 from aioprod.errors import InvalidTopicError
-from aioprod.records.builder import HEADER, RecordBatchBuilder, record_size_bound
+from aioprod.records.builder import HEADER, LOOSE_OVERHEAD, RecordBatchBuilder, record_size_bound
 from aioprod.routing.partitioners import Partitioner
 from aioprod.routing.sticky import StickyChoice
 from aioprod.types import TopicPartition
@@ -58,7 +58,8 @@ class Accumulator:
     records and is not compressed, None if none ever will be. `sequences` numbers batches, None without idempotence.
     `incomplete` holds every batch without outcome, oldest first; `delayed` (a heap) the partitions that back off;
     `parked_topics` the topics that are not known yet. `moved` is called with a partition and the queue that it had
-    when its leader changes.
+    when its leader changes; `withdraw` is called with a cancelled future and what held its record.
+    `fitting_is_enough`: no record that fits into a batch beside others is too large, so that nobody need look.
     """
 
     def __init__(
@@ -72,6 +73,7 @@ class Accumulator:
         partitioner: Partitioner | None = None,
         compress: Callable[[Batch], object] | None = None,
         sequences: Sequences | None = None,
+        withdraw: Callable[[Any, Batch | ParkedRecord], object] | None = None,
     ) -> None:
         self.settings = settings
         self.compress = compress
@@ -89,13 +91,19 @@ class Accumulator:
         self.serial = 0
         self._full_position = self.pool.full_size - 1
         self._bound_max = min(settings.max_request_size - HEADER, settings.buffer_memory)
+        self.fitting_is_enough = self.pool.full_size <= self._bound_max
         self.choice = PartitionChoice(
-            partitioner, metadata=metadata, ignore_keys=settings.ignore_keys, full_position=self._full_position
+            partitioner,
+            metadata=metadata,
+            ignore_keys=settings.ignore_keys,
+            full_position=self._full_position,
+            finish=self.finish,
         )
         self.moved: Callable[[Partition, BrokerQueue | None], object] | None = None
         self._wake = wake
         self._due = due
         self._random = random
+        self._withdraw = withdraw
         self._last_name: str | None = None
         self._last_topic: Topic | None = None
 
@@ -122,8 +130,12 @@ class Accumulator:
         topic = self._last_topic if name is self._last_name else None
         if topic is None:
             topic = self.topic(name, now)
-        bound = record_size_bound(key, value, headers)
-        self.check_size(topic, bound)
+        bound = LOOSE_OVERHEAD + len(headers)
+        bound += -1 if key is None else len(key)
+        bound += -1 if value is None else len(value)
+        if bound > self._bound_max:
+            bound = record_size_bound(key, value, headers)
+            self.check_size(topic, bound)
         if not granted and not self.budget.fits(bound):
             self.budget.refused = max(self.budget.refused, bound)
             raise buffer_full(name, bound, self.budget)
@@ -142,7 +154,7 @@ class Accumulator:
                 raise InvalidTopicError(reason)
             settings = self.settings
             sticky = StickyChoice(self._random, batch_size=settings.batch_size, adaptive=settings.adaptive_partitioning)
-            topic = self.topics[name] = self.parked_topics[name] = Topic(name, sticky)
+            topic = self.topics[name] = self.parked_topics[name] = Topic(name, sticky, self._withdraw)
             self.metadata.add_topic(name, now)
             self._due(now)
             self.update_topic(topic, now)
@@ -189,7 +201,7 @@ class Accumulator:
     ) -> Batch:
         """Choose the partition of a record and encode it there; the caller sees to the room, and adds the waiter."""
         is_sticky = self.choice.is_sticky(key is not None, partition)
-        index = -1 if is_sticky else self.choice.choose(topic, key, value, partition, bound)
+        index = -1 if is_sticky else self.choice.choose(topic, key, value, partition, bound, now)
         return self.place(
             topic,
             index,
@@ -250,12 +262,16 @@ class Accumulator:
                 break
             if not self._grow(batch, bound):
                 self._finish_full(chosen, now)
-        batch.record_bytes += size
-        self.budget.take(size)
-        self.serial += 1
-        if builder.position + SMALLEST_RECORD > self._full_position:
-            self._finish_full(chosen, now)
+        self.count(batch, 1, size, now)
         return batch
+
+    def count(self, batch: Batch, records: int, size: int, now: float) -> None:
+        """Records of `size` bytes were encoded into an open batch: count them, and close the batch when it is full."""
+        batch.record_bytes += size
+        self.budget.take(size, records)
+        self.serial += records
+        if batch.builder.position + SMALLEST_RECORD > self._full_position:
+            self._finish_full(batch.partition, now)
 
     # --- batches
 

@@ -4,6 +4,9 @@ from aioprod.core.partition cimport Partition, Topic
 from aioprod.records.builder cimport RecordBatchBuilder
 
 
+cdef int IN_FLIGHT, OPEN
+
+
 @cython.final
 @cython.freelist(64)
 cdef class Run:

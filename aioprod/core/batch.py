@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from aioprod.core.states import BatchState
+from aioprod.core.states import IN_FLIGHT, OPEN
 from aioprod.records.builder import RecordBatchBuilder
 from aioprod.records.cursor import RecordCursor
 
@@ -99,7 +99,7 @@ class Batch:
         self.created = now
         self.deadline = deadline
         self.topic_id = partition.topic.topic_id
-        self.state = BatchState.OPEN
+        self.state = OPEN
         self.waiters: list[Any] = []
         self.withdrawn: set[int] | None = None
         self.places: dict[int, tuple[int, int]] | None = None
@@ -128,7 +128,7 @@ class Batch:
 
     def withdraw(self, waiter: object) -> int:
         """Take one record out before it is sent; the bytes it gives back, 0 when it is too late."""
-        if self.state >= BatchState.IN_FLIGHT or self.attempts:
+        if self.state >= IN_FLIGHT or self.attempts:
             return 0
         index, size = self._place_of(waiter)
         if index < 0 or (self.withdrawn is not None and index in self.withdrawn):

@@ -24,14 +24,16 @@ class MemoryBudget:
 
     Who waits for room is served in order, and nobody who comes later overtakes: a record that would fit is refused
     while an older one waits, or has been granted its room and not taken it yet. Granted room is reserved until its
-    owner takes it or gives it back. `refused` is the size of the largest record that found no room since somebody
-    last waited for it.
+    owner takes it or gives it back. `open_to` is what `used` may come to by newcomers: the limit, or -1 while there is
+    a line or room is reserved. `refused` is the size of the largest record that found no room since somebody last
+    waited for it.
     """
 
-    __slots__ = ("limit", "records", "refused", "reserved", "used", "waiting")
+    __slots__ = ("limit", "open_to", "records", "refused", "reserved", "used", "waiting")
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
+        self.open_to = limit
         self.used = 0
         self.records = 0
         self.reserved = 0
@@ -40,12 +42,12 @@ class MemoryBudget:
 
     def fits(self, size: int) -> bool:
         """Whether a record of at most `size` bytes may be taken now."""
-        return not self.waiting and not self.reserved and self.used + size <= self.limit
+        return self.used + size <= self.open_to
 
-    def take(self, size: int) -> None:
-        """Count one record of `size` bytes."""
+    def take(self, size: int, records: int = 1) -> None:
+        """Count `size` bytes of so many records."""
         self.used += size
-        self.records += 1
+        self.records += records
 
     def release(self, size: int, records: int) -> None:
         """Give back `size` bytes of `records` records that were taken before."""
@@ -58,6 +60,7 @@ class MemoryBudget:
         """Stand in line for `size` bytes."""
         request = RoomRequest(size, waiter, keep)
         self.waiting.append(request)
+        self._reopen()
         return request
 
     def grant(self) -> list[RoomRequest]:
@@ -69,6 +72,7 @@ class MemoryBudget:
                 request.granted = True
                 self.reserved += request.size
             granted.append(request)
+        self._reopen()
         return granted
 
     def leave(self, request: RoomRequest) -> None:
@@ -78,3 +82,14 @@ class MemoryBudget:
             self.reserved -= request.size
         elif request in self.waiting:
             self.waiting.remove(request)
+        self._reopen()
+
+    def dissolve(self) -> list[RoomRequest]:
+        """End the line: return its waiters, none of which gets room."""
+        waiting = list(self.waiting)
+        self.waiting.clear()
+        self._reopen()
+        return waiting
+
+    def _reopen(self) -> None:
+        self.open_to = -1 if self.waiting or self.reserved else self.limit

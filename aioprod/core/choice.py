@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from aioprod.cluster import Metadata
-from aioprod.core.partition import Topic
+from aioprod.core.partition import Partition, Topic
 from aioprod.errors import AioprodError, InvalidRecordError
 from aioprod.routing.hashes import murmur2_of
 from aioprod.routing.partitioners import Partitioner
@@ -16,32 +18,51 @@ class PartitionChoice:
     """The built-in choice of Java 4 (murmur2 for keys, adaptive sticky without), or a partitioner object's.
 
     `full_position` is the end of a batch buffer at its full size: a partitioner that has `on_new_batch` hears of a
-    record that does not fit before it, and is asked again. `is_built_in`: no partitioner object is asked.
+    record that may not fit before it, and is asked again. Then `finish` is called with the partition and the time: the
+    batch there takes no more, whatever partition the record goes to, or it would linger although its turn is over.
+    `is_built_in`: no partitioner object is asked.
     """
 
-    __slots__ = ("_ignore_keys", "_metadata", "_on_new_batch", "_partitioner", "full_position", "is_built_in")
+    __slots__ = (
+        "_finish",
+        "_ignore_keys",
+        "_metadata",
+        "_on_new_batch",
+        "_partitioner",
+        "full_position",
+        "is_built_in",
+    )
 
     def __init__(
-        self, partitioner: Partitioner | None, *, metadata: Metadata, ignore_keys: bool, full_position: int
+        self,
+        partitioner: Partitioner | None,
+        *,
+        metadata: Metadata,
+        ignore_keys: bool,
+        full_position: int,
+        finish: Callable[[Partition, float], object],
     ) -> None:
         self._partitioner = partitioner
         self._on_new_batch = getattr(partitioner, "on_new_batch", None)
         self._metadata = metadata
         self._ignore_keys = ignore_keys
         self.full_position = full_position
+        self._finish = finish
         self.is_built_in = partitioner is None
 
     def is_sticky(self, has_key: bool, partition: int) -> bool:
         """Whether the record goes wherever the topic's sticky choice points."""
         return partition < 0 and self.is_built_in and (not has_key or self._ignore_keys)
 
-    def choose(self, topic: Topic, key: bytes | None, value: bytes | None, partition: int, bound: int) -> int:
+    def choose(
+        self, topic: Topic, key: bytes | None, value: bytes | None, partition: int, bound: int, now: float
+    ) -> int:
         """Index of the partition of a record that is not sticky; raises InvalidRecordError where there is none."""
         if partition >= 0:
             return self.asked_for(topic, partition)
         if self.is_built_in and key is not None:
             return self.by_key(topic, key, 0, len(key))
-        return self._custom(topic, key, value, bound)
+        return self._custom(topic, key, value, bound, now)
 
     def asked_for(self, topic: Topic, partition: int) -> int:
         """The partition that the record names; raises InvalidRecordError when the topic has no such partition."""
@@ -55,13 +76,15 @@ class PartitionChoice:
         """Java's choice for a key of `size` bytes at `key[start:]`."""
         return (murmur2_of(key, start, size) & 0x7FFFFFFF) % topic.count
 
-    def _custom(self, topic: Topic, key: bytes | None, value: bytes | None, bound: int) -> int:
+    def _custom(self, topic: Topic, key: bytes | None, value: bytes | None, bound: int, now: float) -> int:
         try:
             chosen = self._ask(topic, key, value)
             if self._on_new_batch is not None:
                 target = topic.partitions[chosen]
                 batch = target.open
                 if batch is None or batch.builder.position + bound > self.full_position:
+                    if batch is not None:
+                        self._finish(target, now)
                     self._on_new_batch(topic.name, self._metadata.cluster, chosen)
                     chosen = self._ask(topic, key, value)
         except AioprodError:

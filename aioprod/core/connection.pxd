@@ -12,15 +12,17 @@ cdef class Exchange:
 
 cdef class Connection:
     cdef public str peer
-    cdef public object phase, versions, error
+    cdef readonly str protocol
+    cdef public object phase, versions, error, login
     cdef readonly object exchanges
     cdef public double throttled_until
-    cdef readonly double last_used
+    cdef readonly double last_used, logged_in_at
     cdef str _client_id
     cdef tuple _software
     cdef double _timeout_s
     cdef FrameSplitter _splitter
     cdef public int _correlation_id
+    cdef int _first_id
     cdef bytes _output
 
     @cython.locals(correlation_id=int, header=bytes)

@@ -5,25 +5,32 @@ completes what it yields, and calls `close` when the socket is gone. Every error
 composed here, so that it names the peer and says what the peer did.
 
     NEW --open--> NEGOTIATING --answer to ApiVersions--> READY
-     any of them --close--> CLOSED
+    NEGOTIATING --answer to ApiVersions, with a log-in--> AUTHENTICATING --accepted--> READY
+    READY --renew--> RENEWING --accepted--> READY
+    any of them --close--> CLOSED
+
+While it is RENEWING its log-in a connection takes no requests; those that were sent before are answered as ever.
 """
 
 from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from aioprod._error_codes import ErrorCode
 from aioprod.errors import AioprodError, BrokerConnectionError, BrokerError, ProtocolError, RequestTimedOutError
 from aioprod.messages import ApiVersionsRequest
 from aioprod.messages.negotiation import ApiVersions, decode_api_versions, version_to_ask_again
-from aioprod.messages.registry import AnyRequest
 from aioprod.wire.buffer import Buffer
-from aioprod.wire.codec import encode
+from aioprod.wire.codec import decode, encode
 from aioprod.wire.frame import FRAME_SIZE_MAX, FrameSplitter, decode_response_header, request_header
+from aioprod.wire.schema import AnyRequest
+
+if TYPE_CHECKING:
+    from aioprod.core.login import Login
 
 __all__ = ["Complete", "Connection", "Exchange", "Phase"]
 
@@ -60,16 +67,20 @@ Before it the broker held back the answer for that time, and the number is only 
 
 _UNSUPPORTED_VERSION: Final = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
 
-_NOT_KAFKA_HINT: Final = "Check host and port: a Kafka listener with security.protocol PLAINTEXT is needed."
-
 
 class Phase(Enum):
     """How far a connection has come."""
 
     NEW = "new"
     NEGOTIATING = "negotiating"
+    AUTHENTICATING = "logging in"
     READY = "ready"
+    RENEWING = "renewing its log-in"
     CLOSED = "closed"
+
+
+# Compared with each answer: an enumeration takes a microsecond to find its member before Python 3.12.
+_RENEWING: Final = Phase.RENEWING
 
 
 class Exchange:
@@ -97,13 +108,16 @@ class Exchange:
 class Connection:
     """The state of one connection to `peer`, which is how error messages name the other side.
 
-    `versions` is None until READY. `throttled_until` and `last_used` are monotonic seconds. `error` is why the
-    connection ends, once that is known.
+    `versions` is None until the broker has told them. `throttled_until` and `last_used` are monotonic seconds. `error`
+    is why the connection ends, once that is known. `protocol` is the `security.protocol`, for the errors. `login` is
+    the log-in that is under way or was the last one, None where there is none; `logged_in_at` is when the broker
+    accepted it.
     """
 
     __slots__ = (
         "_client_id",
         "_correlation_id",
+        "_first_id",
         "_output",
         "_software",
         "_splitter",
@@ -111,8 +125,11 @@ class Connection:
         "error",
         "exchanges",
         "last_used",
+        "logged_in_at",
+        "login",
         "peer",
         "phase",
+        "protocol",
         "throttled_until",
         "versions",
     )
@@ -126,8 +143,13 @@ class Connection:
         software_version: str,
         request_timeout_s: float,
         frame_size_max: int = FRAME_SIZE_MAX,
+        protocol: str = "PLAINTEXT",
+        login: Login | None = None,
     ) -> None:
         self.peer = peer
+        self.protocol = protocol
+        self.login = login
+        self.logged_in_at = 0.0
         self.phase = Phase.NEW
         self.versions: ApiVersions | None = None
         self.exchanges: deque[Exchange] = deque()
@@ -139,6 +161,7 @@ class Connection:
         self._timeout_s = request_timeout_s
         self._splitter = FrameSplitter(frame_size_max)
         self._correlation_id = 0
+        self._first_id = 0
         self._output = b""
 
     # -- start-up ----------------------------------------------------------------------------------------------------
@@ -149,16 +172,23 @@ class Connection:
         self._ask_versions(ApiVersionsRequest.VERSIONS[1], now)
 
     def take_output(self) -> bytes:
-        """What has to be written for the start-up, empty if nothing."""
+        """What has to be written for the start-up and for log-ins, empty if nothing."""
         output, self._output = self._output, b""
         return output
 
     def _ask_versions(self, version: int, now: float) -> None:
         name, software_version = self._software
-        message = ApiVersionsRequest(client_software_name=name, client_software_version=software_version)
-        body = encode(message, version)
-        flexible = message.is_flexible(version)
-        self._output += self.begin(ApiVersionsRequest, version, flexible, len(body), now, None) + body
+        self._send(
+            ApiVersionsRequest(client_software_name=name, client_software_version=software_version), version, now
+        )
+
+    def _send(self, message: AnyRequest, version: int, now: float) -> None:
+        """A request of our own: its answer is read here."""
+        used, body = self.last_used, encode(message, version)
+        self._output += self.begin(type(message), version, message.is_flexible(version), len(body), now, None) + body
+        if self.phase is Phase.RENEWING:
+            # No use of the connection: otherwise an idle one would be kept alive by its log-ins.
+            self.last_used = used
 
     def _negotiate(self, exchange: Exchange, body: memoryview, now: float) -> None:
         """Read the answer to ApiVersions; a broker that lacks the version is asked again in one it has (KIP-511)."""
@@ -179,8 +209,50 @@ class Connection:
             name = code.name if isinstance(code, ErrorCode) else f"error code {code}"
             raise BrokerError(f"{self.peer} refused ApiVersions v{exchange.version}: {name}.", code=code)
         self.versions = ApiVersions.from_response(answer)
-        self.phase = Phase.READY
         self.throttle(exchange.kind, exchange.version, answer.throttle_time_ms, now)
+        if self.login is None:
+            self.phase = Phase.READY
+            self._first_id = self._correlation_id + 1
+        else:
+            self.phase = Phase.AUTHENTICATING
+            self._log_in(self.login.begin(is_renewal=False), now)
+
+    # -- log-in ------------------------------------------------------------------------------------------------------
+
+    def renew(self, login: Login, now: float) -> None:
+        """Log in again, while the session of the log-in before lasts (KIP-368); the connection is READY.
+
+        Nothing else may be sent until it is READY again.
+        """
+        self.login = login
+        self.phase = Phase.RENEWING
+        self._log_in(login.begin(is_renewal=True), now)
+
+    def worked(self, result: bytes, now: float) -> None:
+        """The `work` of the log-in is done."""
+        assert self.login is not None
+        self._log_in(self.login.worked(result, self.peer), now)
+
+    def _log_in(self, messages: Sequence[AnyRequest], now: float) -> None:
+        assert self.versions is not None
+        assert self.login is not None
+        for message in messages:
+            self._send(message, self.versions.pick(type(message)), now)
+        if self.login.is_done:
+            self.phase = Phase.READY
+            self.logged_in_at = now
+
+    def _answered(self, exchange: Exchange, body: memoryview, now: float) -> None:
+        """The answer to one of our own requests is there."""
+        if exchange.kind is ApiVersionsRequest:
+            self._negotiate(exchange, body, now)
+            return
+        assert self.login is not None
+        try:
+            answer = decode(exchange.kind.RESPONSE, exchange.version, body)
+        except ProtocolError as fault:
+            raise self.fault(fault.message) from fault
+        self._log_in(self.login.answered(answer, self.peer), now)
 
     # -- requests and answers ----------------------------------------------------------------------------------------
 
@@ -210,17 +282,19 @@ class Connection:
         Raises ProtocolError when the peer says what a Kafka broker would not say at this point, BrokerError when it
         refuses the start-up. The connection must be given up then.
         """
-        self.last_used = now
+        if self.phase is not _RENEWING:
+            self.last_used = now
         try:
             frames = self._splitter.feed(data)
         except ProtocolError as fault:
-            hint = _NOT_KAFKA_HINT if self.phase is Phase.NEGOTIATING else None
+            hint = self._hint() if self.phase is Phase.NEGOTIATING else None
             raise ProtocolError(fault.message.replace("The peer", self.peer, 1), hint=fault.hint or hint) from fault
         for frame in frames:
             exchange, body = self._match(frame)
-            if self.phase is Phase.NEGOTIATING:
-                self._negotiate(exchange, body, now)
+            if exchange.complete is None:
+                self._answered(exchange, body, now)
             else:
+                self.last_used = now
                 yield exchange, body
 
     def _match(self, frame: memoryview) -> tuple[Exchange, memoryview]:
@@ -240,7 +314,7 @@ class Connection:
         """The error for a peer that said what no broker says."""
         text = what.rstrip(".")
         if self.phase is Phase.NEGOTIATING:
-            return ProtocolError(f"{self.peer} is no Kafka broker: {text}.", hint=_NOT_KAFKA_HINT)
+            return ProtocolError(f"{self.peer} is no Kafka broker: {text}.", hint=self._hint())
         return ProtocolError(f"{self.peer} broke the protocol: {text}.")
 
     def throttle(self, kind: type[AnyRequest], version: int, throttle_time_ms: int, now: float) -> None:
@@ -261,9 +335,7 @@ class Connection:
             if exchange.deadline <= now:
                 what = f"did not answer {exchange.kind.NAME} within {exchange.timeout_s:g} s"
                 if self.phase is Phase.NEGOTIATING:
-                    return RequestTimedOutError(
-                        f"{self.peer} accepted the connection and {what}.", hint=_NOT_KAFKA_HINT
-                    )
+                    return RequestTimedOutError(f"{self.peer} accepted the connection and {what}.", hint=self._hint())
                 return RequestTimedOutError(f"{self.peer} {what}, so the connection was given up.")
         return None
 
@@ -278,12 +350,25 @@ class Connection:
         return self.error, outstanding
 
     def _lost(self, reason: str | None) -> BrokerConnectionError:
+        what = "closed the connection" if reason is None else f"broke the connection ({reason})"
         if self.phase is Phase.NEGOTIATING:
-            what = "closed the connection" if reason is None else f"broke the connection ({reason})"
+            who = "no Kafka broker does" if "SSL" in self.protocol else "a TLS listener or no Kafka broker does"
             return BrokerConnectionError(
-                f"{self.peer} {what} before it answered ApiVersions, as a TLS listener or no Kafka broker does.",
-                hint=_NOT_KAFKA_HINT,
+                f"{self.peer} {what} before it answered ApiVersions, as {who}.", hint=self._hint()
             )
+        if self.phase in (Phase.AUTHENTICATING, Phase.RENEWING) and self.login is not None:
+            return BrokerConnectionError(f"{self.peer} {what} during the log-in by {self.login.mechanism}.")
         if reason is None:
-            return BrokerConnectionError(f"{self.peer} closed the connection.")
+            is_first = bool(self.exchanges) and self.exchanges[0].correlation_id == self._first_id
+            if self.login is not None or not is_first:
+                return BrokerConnectionError(f"{self.peer} closed the connection.")
+            return BrokerConnectionError(
+                f"{self.peer} closed the connection in place of an answer to the first request, "
+                "as a listener with SASL does.",
+                hint=f"If it wants a log-in, set security.protocol to SASL_{self.protocol}, and sasl.mechanism.",
+                is_mismatch=True,
+            )
         return BrokerConnectionError(f"The connection to {self.peer} was lost: {reason}.")
+
+    def _hint(self) -> str:
+        return f"Check host and port: a Kafka listener with security.protocol {self.protocol} is needed."

@@ -6,6 +6,9 @@ from aioprod.records.builder cimport RecordBatchBuilder, bound_of
 from aioprod.records.cursor cimport RecordCursor
 
 
+cdef int IN_FLIGHT
+
+
 @cython.locals(cursor=RecordCursor, bound=Py_ssize_t, size=Py_ssize_t, size_max=Py_ssize_t)
 cpdef void split(Accumulator accumulator, Batch batch, double now) except *
 

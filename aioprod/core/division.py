@@ -9,7 +9,7 @@ from aioprod.core.accumulator import Accumulator
 from aioprod.core.batch import Batch, Run
 from aioprod.core.lifecycle import requeue, settle
 from aioprod.core.pool import BUFFER_OVERHEAD
-from aioprod.core.states import BatchState
+from aioprod.core.states import IN_FLIGHT
 from aioprod.records.builder import RecordBatchBuilder, bound_of
 from aioprod.records.cursor import RecordCursor
 
@@ -47,7 +47,7 @@ def set_apart(accumulator: Accumulator, batch: Batch, culprits: Collection[int],
     assert innocent
     again, apart = _replace(accumulator, batch, [innocent, sorted(culprits)], now, is_whole=False)
     requeue(accumulator, again, now, 0.0)
-    apart.state = BatchState.IN_FLIGHT
+    apart.state = IN_FLIGHT
     return apart
 
 

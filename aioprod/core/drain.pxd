@@ -5,6 +5,9 @@ from aioprod.core.batch cimport Batch
 from aioprod.core.partition cimport BrokerQueue, Partition
 
 
+cdef int IN_FLIGHT
+
+
 @cython.locals(
     partition=Partition, batch=Batch, open_batch=Batch, batches=list, size=Py_ssize_t, raw=Py_ssize_t, _=Py_ssize_t,
 )

@@ -7,7 +7,7 @@ from heapq import heappop
 from aioprod.core.accumulator import Accumulator
 from aioprod.core.batch import Batch
 from aioprod.core.partition import BrokerQueue, Partition
-from aioprod.core.states import BatchState
+from aioprod.core.states import IN_FLIGHT
 
 __all__ = ["drain", "end_backoffs", "finish_due"]
 
@@ -93,7 +93,7 @@ def take(accumulator: Accumulator, partition: Partition, now: float) -> Batch:
         batch.topic_id = partition.topic.topic_id
     if accumulator.sequences is not None and batch.base_sequence < 0:
         accumulator.sequences.stamp(partition, batch)
-    batch.state = BatchState.IN_FLIGHT
+    batch.state = IN_FLIGHT
     batch.attempts += 1
     batch.on_wire = True
     partition.enlist(now, accumulator.settings.linger_s)

@@ -5,6 +5,9 @@ from aioprod.core.batch cimport Batch, FlushBarrier
 from aioprod.core.partition cimport Partition
 
 
+cdef int OPEN, QUEUED, SETTLED
+
+
 cpdef void go_on(Accumulator accumulator, Partition partition, double now) except *
 
 cpdef bint land(Accumulator accumulator, Batch batch, double now) except -1

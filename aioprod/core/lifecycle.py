@@ -8,7 +8,7 @@ from heapq import heappush
 from aioprod.core.accumulator import Accumulator
 from aioprod.core.batch import Batch, FlushBarrier
 from aioprod.core.partition import Partition
-from aioprod.core.states import BatchState
+from aioprod.core.states import OPEN, QUEUED, SETTLED
 
 __all__ = [
     "adopt",
@@ -32,7 +32,7 @@ def land(accumulator: Accumulator, batch: Batch, now: float) -> bool:
     """
     batch.on_wire = False
     batch.partition.in_flight -= 1
-    if batch.state != BatchState.SETTLED:
+    if batch.state != SETTLED:
         return True
     if batch.released:
         accumulator.pool.release(batch.builder.buffer)
@@ -57,7 +57,7 @@ def adopt(accumulator: Accumulator, producer_id: int, epoch: int, now: float) ->
 def compressed(accumulator: Accumulator, batch: Batch, now: float) -> bool:
     """No thread reads the batch's bytes any more: it may leave. False when it had its outcome before."""
     batch.compressing = False
-    if batch.state != BatchState.SETTLED:
+    if batch.state != SETTLED:
         batch.partition.enlist(now, accumulator.settings.linger_s)
         return True
     if batch.released:
@@ -86,9 +86,9 @@ def requeue(accumulator: Accumulator, batch: Batch, now: float, delay_s: float) 
 def settle(accumulator: Accumulator, batch: Batch, now: float) -> None:
     """The outcome of a batch is decided: its partition goes on. Its bytes stay counted until `release`."""
     partition = batch.partition
-    if batch.state in (BatchState.OPEN, BatchState.QUEUED):
+    if batch.state in (OPEN, QUEUED):
         partition.dequeue(batch)
-    batch.state = BatchState.SETTLED
+    batch.state = SETTLED
     if batch.base_sequence >= 0:
         if partition.unsettled[0] is batch:
             partition.unsettled.popleft()
@@ -157,7 +157,7 @@ def flush(accumulator: Accumulator, settled: Iterable[Batch], now: float, done: 
         batch.hold(barrier)
     for batch in accumulator.incomplete:
         batch.hold(barrier)
-        if batch.state == BatchState.OPEN:
+        if batch.state == OPEN:
             accumulator.finish(batch.partition, now)
     for topic in accumulator.parked_topics.values():
         for record in topic.parked or ():

@@ -3,11 +3,12 @@ cimport cython
 from aioprod.core.accumulator cimport Accumulator
 from aioprod.core.batch cimport Batch, Run
 from aioprod.core.partition cimport Partition, Topic
+from aioprod.records.builder cimport RecordBatchBuilder
 from aioprod.records.builder cimport record_size_bound
 
 
 @cython.locals(waiters=list, run=Run, partition=Partition)
-cpdef void join_bulk(Batch batch, bulk) except *
+cpdef void join_bulk(Batch batch, bulk, Py_ssize_t count=*) except *
 
 
 @cython.final
@@ -21,5 +22,13 @@ cdef class Slice:
     cdef long long timestamp
 
     cpdef bint append(self, Accumulator accumulator, Topic topic, double now, bint granted) except -1
-    @cython.locals(places="int[::1]", stop=Py_ssize_t, left=Py_ssize_t, bound=Py_ssize_t, key=bytes, value=bytes, batch=Batch)
+    @cython.locals(
+        places="int[::1]", stop=Py_ssize_t, left=Py_ssize_t, bound=Py_ssize_t, key=bytes, value=bytes, batch=Batch,
+        in_runs=bint, size=Py_ssize_t,
+    )
     cdef bint _append(self, Accumulator accumulator, Topic topic, double now, bint granted) except -1
+    @cython.locals(
+        partition=Partition, batch=Batch, builder=RecordBatchBuilder, start=Py_ssize_t, size_max=Py_ssize_t,
+        count=Py_ssize_t, places="int[::1]", stop=Py_ssize_t, place=Py_ssize_t, size=Py_ssize_t,
+    )
+    cdef Py_ssize_t _append_run(self, Accumulator accumulator, Topic topic, Py_ssize_t left, double now) except -1

@@ -31,18 +31,18 @@ class BulkCall(Protocol):
         """The record at `index` of the call was not accepted."""
 
 
-def join_bulk(batch: Batch, bulk: BulkCall) -> None:
-    """The record that was just put into `batch` belongs to a bulk call; those in a row share one waiter entry."""
+def join_bulk(batch: Batch, bulk: BulkCall, count: int = 1) -> None:
+    """The records that were just put into `batch` belong to a bulk call; those in a row share one waiter entry."""
     waiters = batch.waiters
     last = waiters[-1] if waiters else None
     if type(last) is Run:
         run = last
         if run.bulk is bulk:
-            run.count += 1
+            run.count += count
             return
     partition = batch.partition
     run = bulk.begin_run(TopicPartition(partition.topic.name, partition.index))
-    run.count = 1
+    run.count = count
     waiters.append(run)
 
 
@@ -113,7 +113,14 @@ class Slice:
         left = BYTES_PER_TURN
         places = self.places
         key = None
+        in_runs = self.keys is None and accumulator.fitting_is_enough
+        in_runs = in_runs and accumulator.choice.is_sticky(False, self.partition)
         while self.at < stop:
+            if in_runs and left > 0 and not granted:
+                size = self._append_run(accumulator, topic, left, now)
+                if size > 0:
+                    left -= size
+                    continue
             given = self.values[self.at]
             value = given if given is None or type(given) is bytes else self.bulk.as_bytes("value", given)
             if self.keys is not None:
@@ -134,3 +141,29 @@ class Slice:
             self.at += 1
             self.accepted += 1
         return True
+
+    def _append_run(self, accumulator: Accumulator, topic: Topic, left: int, now: float) -> int:
+        """Append plain values to the open batch of the sticky partition; the bytes they take there, up to `left`.
+
+        0 where the next record needs more than that: another batch, room, to be made bytes, or to be refused.
+        """
+        partition = topic.partitions[topic.sticky.partition]
+        batch = partition.open
+        if batch is None:
+            return 0
+        builder = batch.builder
+        start = builder.position
+        size_max = min(left, accumulator.budget.open_to - accumulator.budget.used)
+        count = builder.append_values(self.timestamp, self.values, self.at, self.headers, size_max)
+        if count == 0:
+            return 0
+        join_bulk(batch, self.bulk, count)
+        places = self.places
+        stop = self.at + count
+        for place in range(self.at, stop):
+            places[place] = partition.index
+        self.at = stop
+        self.accepted += count
+        size = builder.position - start
+        accumulator.count(batch, count, size, now)
+        return size

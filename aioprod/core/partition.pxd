@@ -4,6 +4,9 @@ from aioprod.core.batch cimport Batch
 from aioprod.routing.sticky cimport StickyChoice
 
 
+cdef int OPEN, QUEUED
+
+
 @cython.final
 cdef class BrokerQueue:
     cdef public object wake, ready, stalled_since
@@ -45,6 +48,7 @@ cdef class Topic:
     cdef public list partitions
     cdef public dict queue_lengths
     cdef public object parked, topic_id, refusal
+    cdef readonly object withdraw
     cdef public int count
 
     cpdef void count_queued(self, int index, int change) except *

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from aioprod.core.batch import Batch, ParkedRecord
-from aioprod.core.states import BatchState
+from aioprod.core.states import OPEN, QUEUED
 
 if TYPE_CHECKING:
     from aioprod.errors import AioprodError
@@ -63,7 +63,7 @@ class BrokerQueue:
         """When the first open batch has lingered long enough; None when no batch lingers."""
         while self.lingering:
             due, _, batch = self.lingering[0]
-            if batch.state == BatchState.OPEN and batch.partition.queue is self:
+            if batch.state == OPEN and batch.partition.queue is self:
                 return due
             heappop(self.lingering)
         return None
@@ -172,7 +172,7 @@ class Partition:
 
     def enqueue(self, batch: Batch) -> None:
         """Put a finished batch, or one that comes back for a retry, among the queued ones in record order."""
-        batch.state = BatchState.QUEUED
+        batch.state = QUEUED
         at = len(self.queued)
         while at and self.queued[at - 1].serial > batch.serial:
             at -= 1
@@ -204,15 +204,22 @@ class Topic:
 
     `count` is how many partitions the topic has now; `partitions` may hold more, from before it was created again.
     `parked` is None once the topic is usable and everything parked for it has moved on; `refusal` is why that will
-    never be. `queue_lengths` counts batches
-    that are not on the wire, for partitions that have any: the adaptive choice reads it.
+    never be. `queue_lengths` counts batches that are not on the wire, for partitions that have any: the adaptive choice
+    reads it. `withdraw` takes the record of a cancelled future back: who holds a future's record knows its topic, so
+    that a future need not hold this itself.
     """
 
-    __slots__ = ("count", "name", "parked", "partitions", "queue_lengths", "refusal", "sticky", "topic_id")
+    __slots__ = ("count", "name", "parked", "partitions", "queue_lengths", "refusal", "sticky", "topic_id", "withdraw")
 
-    def __init__(self, name: str, sticky: StickyChoice) -> None:
+    def __init__(
+        self,
+        name: str,
+        sticky: StickyChoice,
+        withdraw: Callable[[Any, Batch | ParkedRecord], object] | None = None,
+    ) -> None:
         self.name = name
         self.sticky = sticky
+        self.withdraw = withdraw
         self.count = 0
         self.partitions: list[Partition] = []
         self.parked: deque[ParkedRecord] | None = deque()

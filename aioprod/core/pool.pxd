@@ -1,3 +1,6 @@
+from aioprod.records cimport memory
+
+
 cdef class BufferPool:
     cdef readonly Py_ssize_t full_size, free_max
     cdef readonly list free

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from aioprod.records import memory
 from aioprod.records.builder import HEADER, PREFIX
 
 __all__ = ["BUFFER_OVERHEAD", "BufferPool"]
@@ -9,15 +10,15 @@ __all__ = ["BUFFER_OVERHEAD", "BufferPool"]
 BUFFER_OVERHEAD = PREFIX + HEADER + 1
 """Bytes of a buffer that hold no record: room for the Produce prefix, the batch header, one byte for a tag section."""
 
-SMALLEST = 1024
-GROWTH = 4
+SMALL = 1024
 
 
 class BufferPool:
     """Hands out bytearrays for `batch.size`; keeps up to `kept_max` bytes of full-size ones for reuse.
 
     Reusing a buffer saves the page faults of a fresh one. A partition that gets one record holds about a kilobyte,
-    not a full batch, so that ten thousand partitions fit in memory.
+    not a full batch, so that ten thousand partitions fit in memory. The next size is the full one, as it is not
+    zeroed: pages of it that nobody writes to cost nothing, while each size in between would be copied.
     """
 
     __slots__ = ("free", "free_max", "full_size")
@@ -28,10 +29,10 @@ class BufferPool:
         self.free_max = kept_max // self.full_size
 
     def acquire(self, need: int) -> bytearray:
-        """A buffer with room for `need` record bytes: a recycled one, else the smallest size class that fits."""
+        """A buffer with room for `need` record bytes: a recycled one, else a small or a full one."""
         if self.free and need + BUFFER_OVERHEAD <= self.full_size:
             return self.free.pop()
-        return bytearray(self.size_class(need))
+        return memory.room(self.size_class(need))
 
     def larger(self, buffer: bytearray, need: int) -> bytearray | None:
         """A buffer to grow into, with room for `need` record bytes, or None when `buffer` is at its full size."""
@@ -45,11 +46,8 @@ class BufferPool:
             self.free.append(buffer)
 
     def size_class(self, need: int) -> int:
-        """Buffer length for `need` record bytes: a power-of-four class up to the full size, exact above it."""
+        """Buffer length for `need` record bytes: small, else the full size, exact above it."""
         need += BUFFER_OVERHEAD
         if need > self.full_size:
             return need
-        size = SMALLEST
-        while size < need:
-            size *= GROWTH
-        return size if size + size // 8 < self.full_size else self.full_size
+        return SMALL if need <= SMALL < self.full_size else self.full_size

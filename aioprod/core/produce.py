@@ -21,6 +21,7 @@ FIRST_FLEXIBLE = 9
 FIRST_WITH_TOPIC_IDS = 13
 FIRST_THAT_JOINS = 12
 ACKS_AND_TIMEOUT = struct.Struct(">hi")
+ONE_BYTE = tuple(bytes((value,)) for value in range(256))
 
 
 def encode_produce(
@@ -50,7 +51,7 @@ def encode_produce(
             size += len(part)
         head = bytearray(b"\x00" if flexible else b"")
     if flexible:
-        head.append(0)
+        head += b"\x00"
         parts.append(bytes(head))
         size += len(head)
     return parts, size
@@ -104,7 +105,8 @@ def _put_count(head: bytearray, count: int, flexible: bool) -> None:
         head += count.to_bytes(4, "big")
         return
     count += 1
+    # Not bytearray.append, which Cython 3.3 leaves without what it needs where modules share their helpers.
     while count >= 0x80:
-        head.append((count & 0x7F) | 0x80)
+        head += ONE_BYTE[(count & 0x7F) | 0x80]
         count >>= 7
-    head.append(count)
+    head += ONE_BYTE[count]

@@ -6,14 +6,16 @@ from aioprod.core.batch cimport Batch
 from aioprod.core.budget cimport MemoryBudget
 from aioprod.core.choice cimport PartitionChoice
 from aioprod.core.many cimport join_bulk
-from aioprod.core.partition cimport Topic
+from aioprod.core.partition cimport Partition, Topic
 from aioprod.records cimport memory
+from aioprod.records.builder cimport RecordBatchBuilder
 from aioprod.records.builder cimport size_bound
 from aioprod.records.builder cimport put_varint, varint_size
 from aioprod.routing.hashes cimport murmur2_of
 
 
-cdef Py_ssize_t ROW_COST, SLOW_ROW_COST, TOPIC_SLOTS, TOPICS_MAX
+cdef bytes NO_HEADERS
+cdef Py_ssize_t LOOSE_OVERHEAD, ROW_COST, SLOW_ROW_COST, TOPIC_SLOTS, TOPICS_MAX
 
 
 @cython.final
@@ -42,8 +44,18 @@ cdef class Rows:
     @cython.locals(
         stop=Py_ssize_t, row=Py_ssize_t, places="int[::1]", numbers="int[::1]", value=BytesColumn, key=BytesColumn,
         choice=PartitionChoice, key_size=Py_ssize_t, headers_size=Py_ssize_t, timestamp="long long", bound=Py_ssize_t, index=int, batch=Batch,
+        in_runs=bint,
     )
     cdef bint _append(self, Accumulator accumulator, Topic topic, double now, bint granted) except -1
+    @cython.locals(
+        partition=Partition, batch=Batch, builder=RecordBatchBuilder, start=Py_ssize_t, budget=MemoryBudget,
+        end=Py_ssize_t, first=Py_ssize_t, stop=Py_ssize_t, value=BytesColumn, timestamp="long long", row=Py_ssize_t,
+    )
+    cdef bint _append_run(self, Accumulator accumulator, Topic topic, double now) except -1
+    @cython.locals(count=Py_ssize_t, index=int, places="int[::1]", row=Py_ssize_t)
+    cdef void _end_run(
+        self, Accumulator accumulator, Batch batch, Py_ssize_t stop, Py_ssize_t size, double now
+    ) except *
     @cython.locals(
         pairs=PairsColumn, names=BytesColumn, values=BytesColumn, size=Py_ssize_t, stop=Py_ssize_t, pair=Py_ssize_t,
         p="unsigned char *", pos=Py_ssize_t,

@@ -9,11 +9,13 @@ from typing import Protocol
 from aioprod._legs import COMPILED
 from aioprod.arrow.columns import BytesColumn, NumberColumn, PairsColumn, TimestampColumn
 from aioprod.core.accumulator import Accumulator
+from aioprod.core.batch import Batch
 from aioprod.core.many import BYTES_PER_TURN, BulkCall, join_bulk
 from aioprod.core.partition import Topic
 from aioprod.errors import AioprodError, InvalidTopicError, SerializationError
 from aioprod.records import memory
-from aioprod.records.builder import put_varint, size_bound, varint_size
+from aioprod.records.builder import LOOSE_OVERHEAD, put_varint, size_bound, varint_size
+from aioprod.records.headers import NO_HEADERS
 from aioprod.routing.hashes import murmur2_of
 
 __all__ = ["RecordColumns", "Rows", "RowsCall"]
@@ -166,9 +168,13 @@ class Rows:
         key_size = -1
         headers_size = 1
         timestamp = self.timestamp
+        in_runs = self._topic is None and self._partition is None and self._headers is None and key is None
+        in_runs = in_runs and choice.is_sticky(False, -1) and accumulator.fitting_is_enough
         while self.at < stop:
             if self._left <= 0:
                 return False
+            if in_runs and not granted and topic is not None and self._append_run(accumulator, topic, now):
+                continue
             row = self.at
             if self._topic is not None:
                 topic = self._topic_of(accumulator, row, now)
@@ -198,7 +204,7 @@ class Rows:
                     index = choice.by_key(topic, key.data, key.start, key_size)
                 else:
                     self._left -= SLOW_ROW_COST
-                    index = choice.choose(topic, None if key is None else key.get(), value.get(), -1, bound)
+                    index = choice.choose(topic, None if key is None else key.get(), value.get(), -1, bound, now)
             batch = accumulator.place(
                 topic,
                 index,
@@ -220,6 +226,56 @@ class Rows:
             self.at += 1
             self.accepted += 1
         return True
+
+    def _append_run(self, accumulator: Accumulator, topic: Topic, now: float) -> bool:
+        """Append rows to the open batch of the sticky partition while that is all there is to do; False for none.
+
+        They have nothing but a value and, perhaps, a time.
+        """
+        partition = topic.partitions[topic.sticky.partition]
+        batch = partition.open
+        if batch is None:
+            return False
+        builder = batch.builder
+        start = builder.position
+        budget = accumulator.budget
+        end = start + min(self._left, budget.open_to - budget.used) - LOOSE_OVERHEAD
+        first = self.at
+        stop = self._length
+        if ROW_COST:
+            stop = min(stop, first + self._left // ROW_COST)
+        value = self._value
+        timestamp = self.timestamp
+        row = first
+        try:
+            while row < stop:
+                value.find(row)
+                if builder.position + value.size > end:
+                    break
+                if self._timestamp is not None:
+                    timestamp = self._timestamp.ms if self._timestamp.find(row) else self.timestamp
+                if not builder.append_from(
+                    timestamp, value.data, 0, -1, value.data, value.start, value.size, NO_HEADERS, 0, 1
+                ):
+                    break
+                row += 1
+        finally:
+            if row > first:
+                self._end_run(accumulator, batch, row, builder.position - start, now)
+        return row > first
+
+    def _end_run(self, accumulator: Accumulator, batch: Batch, stop: int, size: int, now: float) -> None:
+        """The rows up to `stop` are in the batch, where they take `size` bytes."""
+        count = stop - self.at
+        index = batch.partition.index
+        places = self.places
+        for row in range(self.at, stop):
+            places[row] = index
+        self.at = stop
+        self.accepted += count
+        self._left -= size + count * ROW_COST
+        join_bulk(batch, self.bulk, count)
+        accumulator.count(batch, count, size, now)
 
     def _put_headers(self, accumulator: Accumulator, topic: Topic, row: int) -> int:
         """Encode the headers of a row into `_scratch`; how many bytes they take."""

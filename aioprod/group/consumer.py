@@ -276,7 +276,7 @@ class ConsumerMembership:
             # It is this very member that holds the name, in an earlier life or by a request that got no answer.
             self._releases_it, self._beat_at = True, now
         else:
-            refusal = member_refusal(self._group_id, "be in it", code, response.error_message)
+            refusal = member_refusal(self._group_id, "be in it", code, response.error_message, self._topics)
             self._break(_not_offered(refusal.message) if code == ErrorCode.UNSUPPORTED_VERSION else refusal, now)
 
     def heartbeat_unanswered(self, error: AioprodError, now: float) -> None:

@@ -63,7 +63,7 @@ class Fetcher:
         self._lookups: dict[TopicPartition, Lookup] = {}
         self._starts: dict[TopicPartition, int] = {}
         self._leaders: LeaderRequests[Position, FetchResponse] = LeaderRequests(
-            session, self._positions.values(), self._request, purpose="read", patient=True
+            session, self._positions.values(), self._request, purpose="read", operation="READ", patient=True
         )
         self._is_interrupted = False
         self._looking: asyncio.Task[None] | None = None

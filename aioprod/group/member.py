@@ -167,6 +167,19 @@ class Member(Started):
 
     # --- reading
 
+    async def reload_credentials(self) -> None:
+        """Read certificates and passwords anew, fetch another token, and have new connections take over.
+
+        One broker after the other, while the member goes on. Raises ConfigError, AuthenticationError or
+        BrokerConnectionError: why there are no new credentials, or why a broker does not accept them; the old
+        connections stay in use then. UsageError before `start()` and after `close()`.
+        """
+        self._running()
+        both = (session.reload_credentials() for session in (self._session, self._reading))
+        for outcome in await asyncio.gather(*both, return_exceptions=True):
+            if outcome is not None:
+                raise outcome
+
     def __aiter__(self) -> Self:
         return self
 

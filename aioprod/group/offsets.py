@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Final
 
+from aioprod._rights import Right
 from aioprod.errors import (
     AioprodError,
     BrokerError,
@@ -159,6 +160,5 @@ def _refusal(group: str, tp: TopicPartition, code: ErrorCode | int | None) -> Ai
     what = f"Group {group!r} could not commit for {named([tp])}"
     if code is None:
         return ProtocolError(f"{what}: its coordinator left it out of the answer.")
-    return group_refusal(
-        what, code, tp.topic if code == ErrorCode.TOPIC_AUTHORIZATION_FAILED else group, _HINTS.get(code)
-    )
+    rights = [Right("READ", "topic", tp.topic), Right("READ", "group", group)]
+    return group_refusal(what, code, rights, _HINTS.get(code))

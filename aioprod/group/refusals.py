@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final
 
-from aioprod.errors import AioprodError, AuthorizationError, BrokerError, ErrorCode, RequestTimedOutError
+from aioprod._rights import Right, authorization_error
+from aioprod.errors import AioprodError, BrokerError, ErrorCode, RequestTimedOutError
 
 __all__ = ["may_pass", "member_refusal"]
 
@@ -43,18 +45,23 @@ _REASONS: Final = {
 }
 
 
-def member_refusal(group_id: str, purpose: str, code: ErrorCode | int, said: str | None = None) -> AioprodError:
+def member_refusal(
+    group_id: str, purpose: str, code: ErrorCode | int, said: str | None = None, topics: Collection[str] = ()
+) -> AioprodError:
     """The error for a member of the group that could not `purpose`; `said` are the broker's own words.
 
-    AuthorizationError where that is the reason, else BrokerError.
+    AuthorizationError where that is the reason, else BrokerError. Brokers don't tell which of its `topics` a member may
+    not describe: all of several are in the hint, and the error names none.
     """
     reason, hint = _REASONS.get(code, (said, None)) if isinstance(code, ErrorCode) else (said, None)
     what = f"A member of group {group_id!r} could not {purpose}: "
-    if code == ErrorCode.GROUP_AUTHORIZATION_FAILED:
-        return AuthorizationError(
-            f"{what}the brokers don't allow it.", resource=group_id, hint="Allow this client to read the group (ACLs)."
-        )
     name = ErrorCode.said(code)
+    rights = [Right("READ", "group", group_id)]
+    rights += [Right(operation, "topic", topic) for operation in ("DESCRIBE", "READ") for topic in sorted(topics)]
+    if denied := authorization_error(f"{what}the coordinator answered {name}.", code, rights):
+        if denied.resource_type == "topic" and len(topics) > 1:
+            denied.resource = None
+        return denied
     why = f"{reason.rstrip('.')} ({name})" if reason else f"the coordinator answered {name}"
     return BrokerError(f"{what}{why}.", code=code, hint=hint)
 

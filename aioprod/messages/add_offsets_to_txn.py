@@ -6,14 +6,11 @@ since TxnOffsetCommit 5 does it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from aioprod.wire.schema import INT16, INT32, INT64, STRING, Request, Response, wire
 
 __all__ = ["AddOffsetsToTxnRequest", "AddOffsetsToTxnResponse"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class AddOffsetsToTxnResponse(Response):
     """Whether the group was added."""
 
@@ -26,7 +23,6 @@ class AddOffsetsToTxnResponse(Response):
     error_code: int = wire(INT16)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class AddOffsetsToTxnRequest(Request[AddOffsetsToTxnResponse]):
     """The transaction and the group."""
 

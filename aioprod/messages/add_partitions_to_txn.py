@@ -6,8 +6,6 @@ used at all where transaction.version is 2, since Produce 12 does it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from aioprod.wire.schema import BOOL, INT16, INT32, INT64, STRING, Request, Response, Struct, array, wire
 
 __all__ = [
@@ -21,7 +19,6 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class AddPartitionsToTxnPartitionResult(Struct):
     """The result for one partition."""
 
@@ -29,7 +26,6 @@ class AddPartitionsToTxnPartitionResult(Struct):
     partition_error_code: int = wire(INT16)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class AddPartitionsToTxnTopicResult(Struct):
     """The results for one topic."""
 
@@ -37,7 +33,6 @@ class AddPartitionsToTxnTopicResult(Struct):
     results_by_partition: tuple[AddPartitionsToTxnPartitionResult, ...] = wire(array(AddPartitionsToTxnPartitionResult))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class AddPartitionsToTxnResult(Struct):
     """The results of one transaction."""
 
@@ -45,7 +40,6 @@ class AddPartitionsToTxnResult(Struct):
     topic_results: tuple[AddPartitionsToTxnTopicResult, ...] = wire(array(AddPartitionsToTxnTopicResult))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class AddPartitionsToTxnResponse(Response):
     """Errors by partition: `results_by_topic_v3_and_below`, or from version 4 on by transaction."""
 
@@ -62,7 +56,6 @@ class AddPartitionsToTxnResponse(Response):
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class AddPartitionsToTxnTopic(Struct):
     """Partitions of one topic."""
 
@@ -70,7 +63,6 @@ class AddPartitionsToTxnTopic(Struct):
     partitions: tuple[int, ...] = wire(array(INT32))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class AddPartitionsToTxnTransaction(Struct):
     """One transaction of a broker's batch."""
 
@@ -81,7 +73,6 @@ class AddPartitionsToTxnTransaction(Struct):
     topics: tuple[AddPartitionsToTxnTopic, ...] = wire(array(AddPartitionsToTxnTopic))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class AddPartitionsToTxnRequest(Request[AddPartitionsToTxnResponse]):
     """Clients set the fields called v3_and_below and send version 3 at most."""
 

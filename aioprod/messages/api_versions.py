@@ -7,8 +7,6 @@ is never flexible.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from aioprod.wire.schema import BOOL, INT16, INT32, INT64, STRING, Request, Response, Struct, array, wire
 
 __all__ = [
@@ -20,7 +18,6 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ApiVersion(Struct):
     """The versions of one request that the broker takes."""
 
@@ -29,7 +26,6 @@ class ApiVersion(Struct):
     max_version: int = wire(INT16)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SupportedFeatureKey(Struct):
     """A feature and its possible levels."""
 
@@ -38,7 +34,6 @@ class SupportedFeatureKey(Struct):
     max_version: int = wire(INT16)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class FinalizedFeatureKey(Struct):
     """A feature and the levels that the whole cluster has settled on."""
 
@@ -47,7 +42,6 @@ class FinalizedFeatureKey(Struct):
     min_version_level: int = wire(INT16)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ApiVersionsResponse(Response):
     """Version spans, and the features that the cluster supports and has finalized (epoch -1: not known)."""
 
@@ -66,7 +60,6 @@ class ApiVersionsResponse(Response):
     zk_migration_ready: bool = wire(BOOL, "3+", tag=3, ignorable=True)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ApiVersionsRequest(Request[ApiVersionsResponse]):
     r"""What do you speak? Name and version of the client must match `[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?`."""
 

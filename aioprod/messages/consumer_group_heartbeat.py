@@ -7,14 +7,12 @@ Member epochs of a request: 0 joins, -1 leaves, -2 leaves for now as a static me
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
 
 from aioprod.wire.schema import INT16, INT32, STRING, UUID, Request, Response, Struct, array, wire
 
 __all__ = ["Assignment", "ConsumerGroupHeartbeatRequest", "ConsumerGroupHeartbeatResponse", "TopicPartitions"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TopicPartitions(Struct):
     """Partitions of one topic."""
 
@@ -22,14 +20,12 @@ class TopicPartitions(Struct):
     partitions: tuple[int, ...] = wire(array(INT32))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment(Struct):
     """The partitions that the member shall hold."""
 
     topic_partitions: tuple[TopicPartitions, ...] = wire(array(TopicPartitions))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroupHeartbeatResponse(Response):
     """The member's epoch and, where it changed, its assignment."""
 
@@ -47,7 +43,6 @@ class ConsumerGroupHeartbeatResponse(Response):
     assignment: Assignment | None = wire(Assignment, nullable="0+", default=None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroupHeartbeatRequest(Request[ConsumerGroupHeartbeatResponse]):
     """The member, what it subscribes to and which partitions it holds."""
 

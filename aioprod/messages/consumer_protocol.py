@@ -6,14 +6,11 @@ They travel within JoinGroup and SyncGroup, each with its version as an int16 be
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from aioprod.wire.schema import BYTES, INT32, STRING, Message, Struct, array, wire
 
 __all__ = ["ConsumerProtocolAssignment", "ConsumerProtocolSubscription", "PartitionsOfTopic"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionsOfTopic(Struct):
     """Partitions of one topic."""
 
@@ -21,7 +18,6 @@ class PartitionsOfTopic(Struct):
     partitions: tuple[int, ...] = wire(array(INT32))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerProtocolSubscription(Message):
     """What a member reads, has and tells its assignor."""
 
@@ -37,7 +33,6 @@ class ConsumerProtocolSubscription(Message):
     rack_id: str | None = wire(STRING, "3+", nullable="3+", default=None, ignorable=True)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerProtocolAssignment(Message):
     """What a member gets."""
 

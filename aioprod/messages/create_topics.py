@@ -7,7 +7,6 @@ was created (KIP-525); 7 topic ids.
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
 
 from aioprod.wire.schema import BOOL, INT8, INT16, INT32, STRING, UUID, Request, Response, Struct, array, wire
 
@@ -22,7 +21,6 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CreatableTopicConfigs(Struct):
     """A setting that the topic has."""
 
@@ -33,7 +31,6 @@ class CreatableTopicConfigs(Struct):
     is_sensitive: bool = wire(BOOL)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CreatableTopicResult(Struct):
     """One topic: an error, or what was created. `configs` is None where they may not be seen."""
 
@@ -49,7 +46,6 @@ class CreatableTopicResult(Struct):
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CreateTopicsResponse(Response):
     """The outcome for each topic."""
 
@@ -62,7 +58,6 @@ class CreateTopicsResponse(Response):
     topics: tuple[CreatableTopicResult, ...] = wire(array(CreatableTopicResult))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CreatableReplicaAssignment(Struct):
     """The brokers of one partition, its preferred leader first."""
 
@@ -70,7 +65,6 @@ class CreatableReplicaAssignment(Struct):
     broker_ids: tuple[int, ...] = wire(array(INT32))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CreatableTopicConfig(Struct):
     """A setting of the new topic."""
 
@@ -78,7 +72,6 @@ class CreatableTopicConfig(Struct):
     value: str | None = wire(STRING, nullable="0+")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CreatableTopic(Struct):
     """A topic. `assignments` place its replicas by hand; then the two counts must be -1."""
 
@@ -89,7 +82,6 @@ class CreatableTopic(Struct):
     configs: tuple[CreatableTopicConfig, ...] = wire(array(CreatableTopicConfig))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CreateTopicsRequest(Request[CreateTopicsResponse]):
     """Topics to create; `validate_only` just checks whether that would work."""
 

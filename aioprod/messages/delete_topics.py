@@ -6,14 +6,12 @@ Versions: 4 flexible; 5 error messages; 6 by name or by id in `topics`, before t
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
 
 from aioprod.wire.schema import INT16, INT32, STRING, UUID, Request, Response, Struct, array, wire
 
 __all__ = ["DeletableTopicResult", "DeleteTopicState", "DeleteTopicsRequest", "DeleteTopicsResponse"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DeletableTopicResult(Struct):
     """One topic; the name is None if an unknown id was asked for."""
 
@@ -23,7 +21,6 @@ class DeletableTopicResult(Struct):
     error_message: str | None = wire(STRING, "5+", nullable="0+", default=None, ignorable=True)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteTopicsResponse(Response):
     """The outcome for each topic."""
 
@@ -36,7 +33,6 @@ class DeleteTopicsResponse(Response):
     responses: tuple[DeletableTopicResult, ...] = wire(array(DeletableTopicResult))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteTopicState(Struct):
     """One topic, by name or by id, not both."""
 
@@ -44,7 +40,6 @@ class DeleteTopicState(Struct):
     topic_id: uuid.UUID = wire(UUID)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteTopicsRequest(Request[DeleteTopicsResponse]):
     """Topics to delete: `topic_names` up to version 5, `topics` from 6 on."""
 

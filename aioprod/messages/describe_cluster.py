@@ -5,14 +5,11 @@ Versions: 1 endpoint type (1 brokers, 2 controllers; KIP-919); 2 fenced brokers.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from aioprod.wire.schema import BOOL, INT8, INT16, INT32, STRING, Request, Response, Struct, array, wire
 
 __all__ = ["DescribeClusterBroker", "DescribeClusterRequest", "DescribeClusterResponse"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DescribeClusterBroker(Struct):
     """A broker and where to reach it."""
 
@@ -23,7 +20,6 @@ class DescribeClusterBroker(Struct):
     is_fenced: bool = wire(BOOL, "2+")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DescribeClusterResponse(Response):
     """The cluster. Authorized operations are bits; the default says that they were not asked for."""
 
@@ -42,7 +38,6 @@ class DescribeClusterResponse(Response):
     cluster_authorized_operations: int = wire(INT32, default=-0x8000_0000)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DescribeClusterRequest(Request[DescribeClusterResponse]):
     """What to tell."""
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from aioprod.wire.schema import INT16, INT32, INT64, STRING, Request, Response, Struct, array, wire
 
 __all__ = ["DescribeTransactionsRequest", "DescribeTransactionsResponse", "TopicData", "TransactionState"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TopicData(Struct):
     """Partitions of one topic that are in the transaction."""
 
@@ -17,7 +14,6 @@ class TopicData(Struct):
     partitions: tuple[int, ...] = wire(array(INT32))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionState(Struct):
     """One transactional id: the epoch is the newest, the state is Empty, Ongoing, CompleteCommit, CompleteAbort, ..."""
 
@@ -31,7 +27,6 @@ class TransactionState(Struct):
     topics: tuple[TopicData, ...] = wire(array(TopicData))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DescribeTransactionsResponse(Response):
     """A state for each id."""
 
@@ -44,7 +39,6 @@ class DescribeTransactionsResponse(Response):
     transaction_states: tuple[TransactionState, ...] = wire(array(TransactionState))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DescribeTransactionsRequest(Request[DescribeTransactionsResponse]):
     """Which transactional ids to describe."""
 

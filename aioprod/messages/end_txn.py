@@ -6,14 +6,11 @@ transaction.version 2 only.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from aioprod.wire.schema import BOOL, INT16, INT32, INT64, STRING, Request, Response, wire
 
 __all__ = ["EndTxnRequest", "EndTxnResponse"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class EndTxnResponse(Response):
     """The outcome; from version 5 on with the producer id and epoch to go on with, -1 if they stay."""
 
@@ -28,7 +25,6 @@ class EndTxnResponse(Response):
     producer_epoch: int = wire(INT16, "5+", default=-1, ignorable=True)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class EndTxnRequest(Request[EndTxnResponse]):
     """`committed` False aborts."""
 

@@ -8,7 +8,6 @@ place of names (KIP-516); 15 to 18 what followers say of themselves; 16 leader h
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
 
 from aioprod.wire.buffer import Buffer
 from aioprod.wire.schema import INT8, INT16, INT32, INT64, RECORDS, STRING, UUID, Request, Response, Struct, array, wire
@@ -30,7 +29,6 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class EpochEndOffset(Struct):
     """Where the log of the asking replica parted from the leader's; -1 if it did not."""
 
@@ -38,7 +36,6 @@ class EpochEndOffset(Struct):
     end_offset: int = wire(INT64, default=-1)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderIdAndEpoch(Struct):
     """The present leader, where the broker that was asked is not the leader; -1 for unknown."""
 
@@ -46,7 +43,6 @@ class LeaderIdAndEpoch(Struct):
     leader_epoch: int = wire(INT32, default=-1)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotId(Struct):
     """The snapshot to read instead, for followers of the metadata log; -1 for none."""
 
@@ -54,7 +50,6 @@ class SnapshotId(Struct):
     epoch: int = wire(INT32, default=-1)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class AbortedTransaction(Struct):
     """A producer whose records from `first_offset` up to its next abort marker are to be left out."""
 
@@ -62,7 +57,6 @@ class AbortedTransaction(Struct):
     first_offset: int = wire(INT64)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionData(Struct):
     """What was read from one partition; the last batch may be cut short by the size limits."""
 
@@ -79,7 +73,6 @@ class PartitionData(Struct):
     records: Buffer | None = wire(RECORDS, nullable="0+")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class FetchableTopicResponse(Struct):
     """What was read from one topic."""
 
@@ -88,7 +81,6 @@ class FetchableTopicResponse(Struct):
     partitions: tuple[PartitionData, ...] = wire(array(PartitionData))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class NodeEndpoint(Struct):
     """The address of a broker."""
 
@@ -98,7 +90,6 @@ class NodeEndpoint(Struct):
     rack: str | None = wire(STRING, nullable="0+", default=None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class FetchResponse(Response):
     """Record batches by partition. `node_endpoints` are the addresses of the leaders hinted at."""
 
@@ -114,7 +105,6 @@ class FetchResponse(Response):
     node_endpoints: tuple[NodeEndpoint, ...] = wire(array(NodeEndpoint), "16+", tag=0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaState(Struct):
     """Which follower asks; -1 for clients."""
 
@@ -122,7 +112,6 @@ class ReplicaState(Struct):
     replica_epoch: int = wire(INT64, default=-1)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class FetchPartition(Struct):
     """Where to read one partition, and how much of it at most."""
 
@@ -136,7 +125,6 @@ class FetchPartition(Struct):
     high_watermark: int = wire(INT64, "18+", tag=1, default=0x7FFF_FFFF_FFFF_FFFF, ignorable=True)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class FetchTopic(Struct):
     """What to read from one topic, which is named up to version 12 and known by its id from 13 on."""
 
@@ -145,7 +133,6 @@ class FetchTopic(Struct):
     partitions: tuple[FetchPartition, ...] = wire(array(FetchPartition))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ForgottenTopic(Struct):
     """Partitions to leave out of the fetch session from now on."""
 
@@ -154,7 +141,6 @@ class ForgottenTopic(Struct):
     partitions: tuple[int, ...] = wire(array(INT32))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class FetchRequest(Request[FetchResponse]):
     """Where to read from. `replica_id` is -1 for clients."""
 

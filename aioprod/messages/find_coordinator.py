@@ -6,14 +6,11 @@ groups (KIP-932). Key types: 0 group, 1 transactional id, 2 share group.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from aioprod.wire.schema import INT8, INT16, INT32, STRING, Request, Response, Struct, array, wire
 
 __all__ = ["Coordinator", "FindCoordinatorRequest", "FindCoordinatorResponse"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Coordinator(Struct):
     """The coordinator of one key."""
 
@@ -25,7 +22,6 @@ class Coordinator(Struct):
     error_message: str | None = wire(STRING, nullable="0+")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class FindCoordinatorResponse(Response):
     """One coordinator up to version 3, `coordinators` from 4 on."""
 
@@ -43,7 +39,6 @@ class FindCoordinatorResponse(Response):
     coordinators: tuple[Coordinator, ...] = wire(array(Coordinator), "4+")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class FindCoordinatorRequest(Request[FindCoordinatorResponse]):
     """Whose coordinator: one `key` up to version 3, `coordinator_keys` from 4 on."""
 

@@ -6,14 +6,12 @@ The first request has the zero id; the broker answers with the id to use from th
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
 
 from aioprod.wire.schema import BOOL, INT8, INT16, INT32, STRING, UUID, Request, Response, array, wire
 
 __all__ = ["GetTelemetrySubscriptionsRequest", "GetTelemetrySubscriptionsResponse"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class GetTelemetrySubscriptionsResponse(Response):
     """What to push and how often: prefixes of metric names, none for nothing, one empty for all."""
 
@@ -33,7 +31,6 @@ class GetTelemetrySubscriptionsResponse(Response):
     requested_metrics: tuple[str, ...] = wire(array(STRING))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class GetTelemetrySubscriptionsRequest(Request[GetTelemetrySubscriptionsResponse]):
     """The id of this client instance."""
 

@@ -5,14 +5,11 @@ Versions: 3 static members (KIP-345); 4 flexible.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from aioprod.wire.schema import INT16, INT32, STRING, Request, Response, wire
 
 __all__ = ["HeartbeatRequest", "HeartbeatResponse"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class HeartbeatResponse(Response):
     """Whether the group goes on: REBALANCE_IN_PROGRESS asks the member to join again."""
 
@@ -25,7 +22,6 @@ class HeartbeatResponse(Response):
     error_code: int = wire(INT16)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class HeartbeatRequest(Request[HeartbeatResponse]):
     """Who is alive, and in which generation."""
 

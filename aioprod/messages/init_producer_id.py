@@ -6,14 +6,11 @@ TRANSACTION_ABORTABLE (KIP-890); 6 two-phase commit (KIP-939), still unstable an
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from aioprod.wire.schema import BOOL, INT16, INT32, INT64, STRING, Request, Response, wire
 
 __all__ = ["InitProducerIdRequest", "InitProducerIdResponse"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class InitProducerIdResponse(Response):
     """The producer id and its epoch."""
 
@@ -30,7 +27,6 @@ class InitProducerIdResponse(Response):
     ongoing_txn_producer_epoch: int = wire(INT16, "6+", default=-1)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class InitProducerIdRequest(Request[InitProducerIdResponse]):
     """`transactional_id` is None for plain idempotence. Producer id and epoch are -1, or those to be raised."""
 

@@ -6,14 +6,11 @@ Versions: 1 rebalance timeout; 4 a new member is told its id first, by MEMBER_ID
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from aioprod.wire.schema import BOOL, BYTES, INT16, INT32, STRING, Request, Response, Struct, array, wire
 
 __all__ = ["JoinGroupRequest", "JoinGroupRequestProtocol", "JoinGroupResponse", "JoinGroupResponseMember"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class JoinGroupResponseMember(Struct):
     """A member and what it told the chosen assignor."""
 
@@ -22,7 +19,6 @@ class JoinGroupResponseMember(Struct):
     metadata: bytes = wire(BYTES)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class JoinGroupResponse(Response):
     """The new generation. Only the leader gets `members`, and assigns unless `skip_assignment` is set."""
 
@@ -42,7 +38,6 @@ class JoinGroupResponse(Response):
     members: tuple[JoinGroupResponseMember, ...] = wire(array(JoinGroupResponseMember))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class JoinGroupRequestProtocol(Struct):
     """One assignor and what the member tells it."""
 
@@ -50,7 +45,6 @@ class JoinGroupRequestProtocol(Struct):
     metadata: bytes = wire(BYTES)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class JoinGroupRequest(Request[JoinGroupResponse]):
     """Protocols in order of preference, each with the member's metadata in the protocol's own format."""
 

@@ -5,14 +5,11 @@ Versions: 3 many members at once (KIP-345), `members` in place of `member_id`; 4
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from aioprod.wire.schema import INT16, INT32, STRING, Request, Response, Struct, array, wire
 
 __all__ = ["LeaveGroupRequest", "LeaveGroupResponse", "MemberIdentity", "MemberResponse"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class MemberResponse(Struct):
     """The outcome for one member."""
 
@@ -21,7 +18,6 @@ class MemberResponse(Struct):
     error_code: int = wire(INT16)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class LeaveGroupResponse(Response):
     """The outcome for each member."""
 
@@ -35,7 +31,6 @@ class LeaveGroupResponse(Response):
     members: tuple[MemberResponse, ...] = wire(array(MemberResponse), "3+")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class MemberIdentity(Struct):
     """A member that leaves."""
 
@@ -44,7 +39,6 @@ class MemberIdentity(Struct):
     reason: str | None = wire(STRING, "5+", nullable="0+", default=None, ignorable=True)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class LeaveGroupRequest(Request[LeaveGroupResponse]):
     """Who leaves: `member_id` up to version 2, `members` from 3 on."""
 

@@ -8,8 +8,6 @@ disk, -5 latest in remote storage, -6 earliest not yet in remote storage.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from aioprod.wire.schema import INT8, INT16, INT32, INT64, STRING, Request, Response, Struct, array, wire
 
 __all__ = [
@@ -22,7 +20,6 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ListOffsetsPartitionResponse(Struct):
     """The first offset at or after the time asked for, -1 if there is none."""
 
@@ -33,7 +30,6 @@ class ListOffsetsPartitionResponse(Struct):
     leader_epoch: int = wire(INT32, "4+", default=-1)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ListOffsetsTopicResponse(Struct):
     """The offsets of one topic."""
 
@@ -41,7 +37,6 @@ class ListOffsetsTopicResponse(Struct):
     partitions: tuple[ListOffsetsPartitionResponse, ...] = wire(array(ListOffsetsPartitionResponse))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ListOffsetsResponse(Response):
     """Offsets by partition."""
 
@@ -54,7 +49,6 @@ class ListOffsetsResponse(Response):
     topics: tuple[ListOffsetsTopicResponse, ...] = wire(array(ListOffsetsTopicResponse))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ListOffsetsPartition(Struct):
     """The time to look up in one partition, in milliseconds or special."""
 
@@ -63,7 +57,6 @@ class ListOffsetsPartition(Struct):
     timestamp: int = wire(INT64)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ListOffsetsTopic(Struct):
     """What to look up in one topic."""
 
@@ -71,7 +64,6 @@ class ListOffsetsTopic(Struct):
     partitions: tuple[ListOffsetsPartition, ...] = wire(array(ListOffsetsPartition))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ListOffsetsRequest(Request[ListOffsetsResponse]):
     """Times to look up. `replica_id` is -1 for clients."""
 

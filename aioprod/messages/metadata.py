@@ -8,7 +8,6 @@ allow_auto_topic_creation; 7 leader epochs, to be trusted from 9 on (KAFKA-9212)
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
 
 from aioprod.wire.schema import BOOL, INT16, INT32, STRING, UUID, Request, Response, Struct, array, wire
 
@@ -22,7 +21,6 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataResponseBroker(Struct):
     """A broker and where to reach it."""
 
@@ -32,7 +30,6 @@ class MetadataResponseBroker(Struct):
     rack: str | None = wire(STRING, "1+", nullable="0+", default=None, ignorable=True)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataResponsePartition(Struct):
     """A partition; `leader_id` is -1 while it has none."""
 
@@ -45,7 +42,6 @@ class MetadataResponsePartition(Struct):
     offline_replicas: tuple[int, ...] = wire(array(INT32), "5+", ignorable=True)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataResponseTopic(Struct):
     """A topic or the reason why it is not described. The name is None if an unknown id was asked for."""
 
@@ -57,7 +53,6 @@ class MetadataResponseTopic(Struct):
     topic_authorized_operations: int = wire(INT32, "8+", default=-0x8000_0000)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataResponse(Response):
     """The cluster as one broker sees it. Authorized operations are bits, at their default if not asked for."""
 
@@ -75,7 +70,6 @@ class MetadataResponse(Response):
     error_code: int = wire(INT16, "13+", ignorable=True)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataRequestTopic(Struct):
     """One topic, by name or from version 12 on by id."""
 
@@ -83,7 +77,6 @@ class MetadataRequestTopic(Struct):
     name: str | None = wire(STRING, nullable="10+")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataRequest(Request[MetadataResponse]):
     """Which topics to describe, None for all of them."""
 

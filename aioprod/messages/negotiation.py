@@ -8,10 +8,9 @@ from typing import Generic, TypeVar
 
 from aioprod.errors import ErrorCode, UnsupportedVersionError
 from aioprod.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from aioprod.messages.registry import REQUESTS, AnyRequest
 from aioprod.wire.buffer import Buffer, Reader
 from aioprod.wire.codec import decode
-from aioprod.wire.schema import Request, Response
+from aioprod.wire.schema import AnyRequest, Request, Response
 
 __all__ = ["ApiVersions", "ByVersion", "VersionRow", "decode_api_versions", "version_to_ask_again"]
 
@@ -58,6 +57,9 @@ class ApiVersions:
     ranges: Mapping[int, tuple[int, int]]
     features: Mapping[str, int] = field(default_factory=dict)
     features_epoch: int = -1
+    _picked: dict[tuple[type[AnyRequest], int | None], int] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     @classmethod
     def from_response(cls, response: ApiVersionsResponse) -> ApiVersions:
@@ -74,10 +76,13 @@ class ApiVersions:
         Versions that Kafka calls unstable are never picked, nor those that are not declared here: brokers advertise
         Produce from 0 on and refuse what is below 3 (KAFKA-18659). Raises UnsupportedVersionError if none is left.
         """
-        version = self._highest(request, at_most)
-        if version is None:
-            raise UnsupportedVersionError(self._refusal(request, at_most))
-        return version
+        picked = self._picked.get((request, at_most))
+        if picked is None:
+            picked = self._highest(request, at_most)
+            if picked is None:
+                raise UnsupportedVersionError(self._refusal(request, at_most))
+            self._picked[request, at_most] = picked
+        return picked
 
     def supports(self, request: type[AnyRequest], *, at_least: int = 0) -> bool:
         """Whether `pick` finds a version of `request` that is not below `at_least`."""
@@ -86,6 +91,8 @@ class ApiVersions:
 
     def table(self) -> tuple[VersionRow, ...]:
         """All requests that aioprod speaks, by key."""
+        from aioprod.messages.registry import REQUESTS  # All messages; a plain producer needs five of them.
+
         return tuple(
             VersionRow(kind.NAME, kind.API_KEY, self.ranges.get(kind.API_KEY), _ours(kind), self._highest(kind, None))
             for kind in REQUESTS

@@ -7,7 +7,6 @@ consumer protocol, too (KIP-848); 10 topic ids in place of names.
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
 
 from aioprod.wire.schema import INT16, INT32, INT64, STRING, UUID, Request, Response, Struct, array, wire
 
@@ -21,7 +20,6 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetCommitResponsePartition(Struct):
     """The result for one partition."""
 
@@ -29,7 +27,6 @@ class OffsetCommitResponsePartition(Struct):
     error_code: int = wire(INT16)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetCommitResponseTopic(Struct):
     """The results for one topic."""
 
@@ -38,7 +35,6 @@ class OffsetCommitResponseTopic(Struct):
     partitions: tuple[OffsetCommitResponsePartition, ...] = wire(array(OffsetCommitResponsePartition))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetCommitResponse(Response):
     """Errors by partition."""
 
@@ -51,7 +47,6 @@ class OffsetCommitResponse(Response):
     topics: tuple[OffsetCommitResponseTopic, ...] = wire(array(OffsetCommitResponseTopic))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetCommitRequestPartition(Struct):
     """The next offset of one partition."""
 
@@ -61,7 +56,6 @@ class OffsetCommitRequestPartition(Struct):
     committed_metadata: str | None = wire(STRING, nullable="0+")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetCommitRequestTopic(Struct):
     """Offsets of one topic, which is named up to version 9 and known by its id from 10 on."""
 
@@ -70,7 +64,6 @@ class OffsetCommitRequestTopic(Struct):
     partitions: tuple[OffsetCommitRequestPartition, ...] = wire(array(OffsetCommitRequestPartition))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetCommitRequest(Request[OffsetCommitResponse]):
     """The next offsets to read. Generation -1 and an empty member are a commit from outside of the group."""
 

@@ -8,7 +8,6 @@ Versions: 2 null topics ask for all; 5 leader epochs; 6 flexible; 7 require_stab
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
 
 from aioprod.wire.schema import BOOL, INT16, INT32, INT64, STRING, UUID, Request, Response, Struct, array, wire
 
@@ -26,7 +25,6 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetFetchResponsePartition(Struct):
     """The next offset of one partition, -1 if none is committed (up to version 7)."""
 
@@ -37,7 +35,6 @@ class OffsetFetchResponsePartition(Struct):
     error_code: int = wire(INT16)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetFetchResponseTopic(Struct):
     """Offsets of one topic (up to version 7)."""
 
@@ -45,7 +42,6 @@ class OffsetFetchResponseTopic(Struct):
     partitions: tuple[OffsetFetchResponsePartition, ...] = wire(array(OffsetFetchResponsePartition))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetFetchResponsePartitions(Struct):
     """The next offset of one partition, -1 if none is committed (from version 8 on)."""
 
@@ -56,7 +52,6 @@ class OffsetFetchResponsePartitions(Struct):
     error_code: int = wire(INT16)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetFetchResponseTopics(Struct):
     """Offsets of one topic (from version 8 on), which is known by its id from 10 on."""
 
@@ -65,7 +60,6 @@ class OffsetFetchResponseTopics(Struct):
     partitions: tuple[OffsetFetchResponsePartitions, ...] = wire(array(OffsetFetchResponsePartitions))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetFetchResponseGroup(Struct):
     """The offsets of one group."""
 
@@ -74,7 +68,6 @@ class OffsetFetchResponseGroup(Struct):
     error_code: int = wire(INT16)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetFetchResponse(Response):
     """One group's offsets up to version 7, `groups` from 8 on."""
 
@@ -89,7 +82,6 @@ class OffsetFetchResponse(Response):
     groups: tuple[OffsetFetchResponseGroup, ...] = wire(array(OffsetFetchResponseGroup), "8+")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetFetchRequestTopic(Struct):
     """Partitions of one topic (up to version 7)."""
 
@@ -97,7 +89,6 @@ class OffsetFetchRequestTopic(Struct):
     partition_indexes: tuple[int, ...] = wire(array(INT32))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetFetchRequestTopics(Struct):
     """Partitions of one topic (from version 8 on), which is known by its id from 10 on."""
 
@@ -106,7 +97,6 @@ class OffsetFetchRequestTopics(Struct):
     partition_indexes: tuple[int, ...] = wire(array(INT32))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetFetchRequestGroup(Struct):
     """One group; topics None for all."""
 
@@ -116,7 +106,6 @@ class OffsetFetchRequestGroup(Struct):
     topics: tuple[OffsetFetchRequestTopics, ...] | None = wire(array(OffsetFetchRequestTopics), nullable="0+")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetFetchRequest(Request[OffsetFetchResponse]):
     """Whose offsets: `group_id` and `topics` up to version 7, `groups` from 8 on; topics None for all."""
 

@@ -9,7 +9,6 @@ Versions: 3 the first with record batch v2; 5 log_start_offset; 6 throttles afte
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
 
 from aioprod.wire.buffer import Buffer
 from aioprod.wire.schema import INT16, INT32, INT64, RECORDS, STRING, UUID, Request, Response, Struct, array, wire
@@ -27,7 +26,6 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class BatchIndexAndErrorMessage(Struct):
     """A record that made the broker refuse its batch, by its index in the batch."""
 
@@ -35,7 +33,6 @@ class BatchIndexAndErrorMessage(Struct):
     batch_index_error_message: str | None = wire(STRING, nullable="0+", default=None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderIdAndEpoch(Struct):
     """The present leader, where the broker that was asked is not the leader; -1 for unknown."""
 
@@ -43,7 +40,6 @@ class LeaderIdAndEpoch(Struct):
     leader_epoch: int = wire(INT32, default=-1)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionProduceResponse(Struct):
     """The outcome of one batch. `log_append_time_ms` is -1 unless the topic has LogAppendTime."""
 
@@ -57,7 +53,6 @@ class PartitionProduceResponse(Struct):
     current_leader: LeaderIdAndEpoch = wire(LeaderIdAndEpoch, "10+", tag=0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TopicProduceResponse(Struct):
     """The outcomes for one topic."""
 
@@ -66,7 +61,6 @@ class TopicProduceResponse(Struct):
     partition_responses: tuple[PartitionProduceResponse, ...] = wire(array(PartitionProduceResponse))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class NodeEndpoint(Struct):
     """The address of a broker."""
 
@@ -76,7 +70,6 @@ class NodeEndpoint(Struct):
     rack: str | None = wire(STRING, nullable="0+", default=None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ProduceResponse(Response):
     """What became of each batch. `node_endpoints` are the addresses of the leaders hinted at."""
 
@@ -90,7 +83,6 @@ class ProduceResponse(Response):
     node_endpoints: tuple[NodeEndpoint, ...] = wire(array(NodeEndpoint), "10+", tag=0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionProduceData(Struct):
     """One record batch for one partition."""
 
@@ -98,7 +90,6 @@ class PartitionProduceData(Struct):
     records: Buffer | None = wire(RECORDS, nullable="0+")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TopicProduceData(Struct):
     """The batches for one topic, which is named up to version 12 and known by its id from 13 on."""
 
@@ -107,7 +98,6 @@ class TopicProduceData(Struct):
     partition_data: tuple[PartitionProduceData, ...] = wire(array(PartitionProduceData))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ProduceRequest(Request[ProduceResponse]):
     """Batches to append. `acks`: 0 none and no answer at all, 1 the leader's, -1 that of all in-sync replicas."""
 

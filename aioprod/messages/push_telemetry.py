@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
 
 from aioprod.wire.schema import BOOL, BYTES, INT8, INT16, INT32, UUID, Request, Response, wire
 
 __all__ = ["PushTelemetryRequest", "PushTelemetryResponse"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PushTelemetryResponse(Response):
     """Whether the metrics were taken."""
 
@@ -23,7 +21,6 @@ class PushTelemetryResponse(Response):
     error_code: int = wire(INT16)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PushTelemetryRequest(Request[PushTelemetryResponse]):
     """Metrics, compressed as `compression_type` says (the ids of record batches)."""
 

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Final, TypeAlias
+from typing import Final
 
 import aioprod.messages as declared
 from aioprod.errors import UnsupportedVersionError
 from aioprod.wire.buffer import Buffer
 from aioprod.wire.codec import decode
 from aioprod.wire.frame import RequestHeader, decode_request_header
-from aioprod.wire.schema import Request
+from aioprod.wire.schema import AnyRequest, Request
 
-__all__ = ["REQUESTS", "REQUESTS_BY_KEY", "REQUESTS_BY_NAME", "AnyRequest", "decode_request"]
-
-AnyRequest: TypeAlias = Request[Any]
-"""A request, whatever its answer is."""
+__all__ = ["REQUESTS", "REQUESTS_BY_KEY", "REQUESTS_BY_NAME", "decode_request"]
 
 REQUESTS: Final[tuple[type[AnyRequest], ...]] = tuple(
     sorted(

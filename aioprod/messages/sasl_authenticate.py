@@ -5,14 +5,11 @@ Versions: 1 tells how long the session lasts before the client must authenticate
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from aioprod.wire.schema import BYTES, INT16, INT64, STRING, Request, Response, wire
 
 __all__ = ["SaslAuthenticateRequest", "SaslAuthenticateResponse"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SaslAuthenticateResponse(Response):
     """The server's token. `session_lifetime_ms` 0 means without end."""
 
@@ -27,7 +24,6 @@ class SaslAuthenticateResponse(Response):
     session_lifetime_ms: int = wire(INT64, "1+", ignorable=True)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SaslAuthenticateRequest(Request[SaslAuthenticateResponse]):
     """The client's token."""
 

@@ -5,14 +5,11 @@ Versions: 1 the tokens that follow travel in SaslAuthenticate requests (0: bare,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from aioprod.wire.schema import INT16, STRING, Request, Response, array, wire
 
 __all__ = ["SaslHandshakeRequest", "SaslHandshakeResponse"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SaslHandshakeResponse(Response):
     """The mechanisms that the broker would take."""
 
@@ -25,7 +22,6 @@ class SaslHandshakeResponse(Response):
     mechanisms: tuple[str, ...] = wire(array(STRING))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SaslHandshakeRequest(Request[SaslHandshakeResponse]):
     """The mechanism to use."""
 

@@ -5,14 +5,11 @@ Versions: 3 static members (KIP-345); 4 flexible; 5 protocol type and name are c
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from aioprod.wire.schema import BYTES, INT16, INT32, STRING, Request, Response, Struct, array, wire
 
 __all__ = ["SyncGroupRequest", "SyncGroupRequestAssignment", "SyncGroupResponse"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SyncGroupResponse(Response):
     """What this member gets, in the protocol's own format."""
 
@@ -28,7 +25,6 @@ class SyncGroupResponse(Response):
     assignment: bytes = wire(BYTES)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SyncGroupRequestAssignment(Struct):
     """What one member gets, in the protocol's own format."""
 
@@ -36,7 +32,6 @@ class SyncGroupRequestAssignment(Struct):
     assignment: bytes = wire(BYTES)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SyncGroupRequest(Request[SyncGroupResponse]):
     """Assignments from the leader, none from the others."""
 

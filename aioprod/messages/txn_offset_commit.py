@@ -6,8 +6,6 @@ offsets to the transaction by itself (KIP-890), so brokers with transaction.vers
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from aioprod.wire.schema import INT16, INT32, INT64, STRING, Request, Response, Struct, array, wire
 
 __all__ = [
@@ -20,7 +18,6 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TxnOffsetCommitResponsePartition(Struct):
     """The result for one partition."""
 
@@ -28,7 +25,6 @@ class TxnOffsetCommitResponsePartition(Struct):
     error_code: int = wire(INT16)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TxnOffsetCommitResponseTopic(Struct):
     """The results for one topic."""
 
@@ -36,7 +32,6 @@ class TxnOffsetCommitResponseTopic(Struct):
     partitions: tuple[TxnOffsetCommitResponsePartition, ...] = wire(array(TxnOffsetCommitResponsePartition))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TxnOffsetCommitResponse(Response):
     """Errors by partition."""
 
@@ -49,7 +44,6 @@ class TxnOffsetCommitResponse(Response):
     topics: tuple[TxnOffsetCommitResponseTopic, ...] = wire(array(TxnOffsetCommitResponseTopic))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TxnOffsetCommitRequestPartition(Struct):
     """The next offset of one partition."""
 
@@ -59,7 +53,6 @@ class TxnOffsetCommitRequestPartition(Struct):
     committed_metadata: str | None = wire(STRING, nullable="0+")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TxnOffsetCommitRequestTopic(Struct):
     """Offsets of one topic."""
 
@@ -67,7 +60,6 @@ class TxnOffsetCommitRequestTopic(Struct):
     partitions: tuple[TxnOffsetCommitRequestPartition, ...] = wire(array(TxnOffsetCommitRequestPartition))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TxnOffsetCommitRequest(Request[TxnOffsetCommitResponse]):
     """The next offsets to read, with the group's metadata where the member is known (version 3 and later)."""
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from aioprod._lazy import imported_on_use
 from aioprod.net.client import Client, ClientListener, more_telling
 from aioprod.net.connection import BrokerConnection
-from aioprod.net.coordinator import Coordinator
 from aioprod.net.pool import BrokerLink, LinkState
 from aioprod.net.settings import ClientSettings
+
+if TYPE_CHECKING:
+    from aioprod.net.coordinator import Coordinator
 
 __all__ = [
     "BrokerConnection",
@@ -18,3 +23,6 @@ __all__ = [
     "LinkState",
     "more_telling",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = imported_on_use(__name__, {"Coordinator": "coordinator"})

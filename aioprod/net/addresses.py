@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeAlias
 
 from aioprod.net.settings import Address
 
-__all__ = ["Endpoint", "canonical_addresses", "resolve", "text_of"]
+__all__ = ["Endpoint", "canonical_addresses", "is_this_machine", "resolve", "text_of"]
 
 SocketAddress: TypeAlias = tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]
 
@@ -50,3 +50,8 @@ async def canonical_addresses(loop: asyncio.AbstractEventLoop, addresses: tuple[
         except OSError:
             found[address] = None
     return tuple(found)
+
+
+def is_this_machine(host: str) -> bool:
+    """Whether what is said to `host` stays on this machine, as far as its name tells."""
+    return host.rstrip(".") in ("localhost", "::1") or host.startswith("127.")

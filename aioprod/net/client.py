@@ -11,6 +11,7 @@ from typing import Final, TypeVar
 from aioprod.cluster import Metadata, MetadataUpdate
 from aioprod.errors import (
     AioprodError,
+    AuthenticationError,
     BrokerConnectionError,
     MetadataTimeoutError,
     ProtocolError,
@@ -19,14 +20,15 @@ from aioprod.errors import (
     UsageError,
 )
 from aioprod.messages.negotiation import ApiVersions, ByVersion
-from aioprod.messages.registry import AnyRequest
 from aioprod.net.connection import BrokerConnection
 from aioprod.net.links import Links
-from aioprod.net.pool import BrokerLink, LinkState, Surroundings
+from aioprod.net.pool import BrokerLink, LinkState
 from aioprod.net.refresh import MetadataRefresh
+from aioprod.net.security import rotation_of, security_of
 from aioprod.net.settings import ClientSettings
+from aioprod.net.surroundings import Surroundings
 from aioprod.net.tasks import Supervisor
-from aioprod.wire.schema import Request, Response
+from aioprod.wire.schema import AnyRequest, Request, Response
 
 __all__ = ["Client", "ClientListener", "more_telling"]
 
@@ -74,7 +76,7 @@ class Client:
     """Connections, metadata and what holds them together.
 
     `poll` does all that is due and has to be called again and again; who has no loop for that calls `keep_running`.
-    `metadata` says which brokers and partitions there are.
+    `metadata` says which brokers and partitions there are, `authentications` how often TLS and log-ins went well.
     """
 
     def __init__(
@@ -97,8 +99,11 @@ class Client:
         self._clock = clock
         self._listener = listener
         self._tasks = Supervisor(loop, self.failed)
-        around = Surroundings(settings, loop, clock, random, self._tasks, self)
+        tls, logins = security_of(settings, random)
+        around = Surroundings(settings, loop, clock, random, self._tasks, self, tls, logins)
+        self.authentications = around.authentications
         self._links = Links(around)
+        self._rotation = rotation_of(self._links, around)
         self._refresh = MetadataRefresh(self.metadata, self._links, around, self._metadata_changed)
         self._features: ApiVersions = ApiVersions({})
         self._awake = asyncio.Event()
@@ -114,8 +119,9 @@ class Client:
         """Connect to the bootstrap servers and learn the cluster's brokers.
 
         Raises MetadataTimeoutError with the reason for each address if that takes longer than `timeout_s`; without
-        waiting ProtocolError if all of them are no Kafka brokers, UnsupportedVersionError if they are too old, and
-        UsageError if the client is closed meanwhile.
+        waiting ProtocolError if all of them are no Kafka brokers, AuthenticationError, TlsError or ConfigError if none
+        of them accepts us, UnsupportedVersionError if they are too old, and UsageError if the client is closed
+        meanwhile. AuthenticationError too if it waits for the credentials until the time is over.
         """
         self._refresh.bootstrap()
         scope = asyncio.timeout(timeout_s)
@@ -128,6 +134,9 @@ class Client:
             if not scope.expired():
                 raise
             text = f"No broker described the cluster within {timeout_s:g} s: {self.describe()}."
+            if any(link.session.waits for link in self._links):
+                hint = "Look at what gives the tokens."
+                raise AuthenticationError(text, hint=hint) from self._last_error()
             raise MetadataTimeoutError(text, hint="Check bootstrap.servers.") from self._last_error()
 
     def _check_start(self) -> None:
@@ -137,10 +146,13 @@ class Client:
             raise self._failure
         if isinstance(self._refresh.error, UnsupportedVersionError):
             raise self._refresh.error
-        errors = [link.last_error for link in self._links]
-        if errors and all(isinstance(error, ProtocolError) for error in errors):
-            hint = errors[0].hint if errors[0] is not None else None
-            raise ProtocolError(f"No Kafka broker was found: {self.describe()}.", hint=hint)
+        refusals = [refusal for link in self._links if (refusal := link.refusal) is not None]
+        if not refusals or len(refusals) < len(list(self._links)):
+            return
+        for refusal in refusals:
+            if not isinstance(refusal, ProtocolError):
+                raise refusal.again()
+        raise ProtocolError(f"No Kafka broker was found: {self.describe()}.", hint=refusals[0].hint)
 
     def _last_error(self) -> AioprodError | None:
         errors = [link.last_error for link in self._links if link.last_error is not None]
@@ -188,6 +200,25 @@ class Client:
         finally:
             await self._links.close(flush_s)
 
+    # -- credentials -------------------------------------------------------------------------------------------------
+
+    async def reload_credentials(self) -> None:
+        """Read files of certificates and passwords anew, fetch another token, and connect to each broker by these.
+
+        One broker after the other: a second connection takes over when it is accepted and what is on the way on the
+        first one is answered; requests wait meanwhile, and none fails. Raises ConfigError, AuthenticationError,
+        BrokerConnectionError: the first reason why that can't be done, and what was in use stays in use there.
+        UsageError if the client is closed. Without TLS and log-in there is nothing to do.
+        """
+        self._check_usable()
+        if self._rotation is not None:
+            await self._rotation.reload()
+
+    @property
+    def credentials_expire_s(self) -> float | None:
+        """In how many seconds our certificate or token ends, None without both."""
+        return None if self._rotation is None else self._rotation.expires_s
+
     # -- what is due -------------------------------------------------------------------------------------------------
 
     def poll(self, now: float) -> float:
@@ -200,6 +231,8 @@ class Client:
         # What the work below makes due is noted meanwhile.
         self._next_due = math.inf
         due = min(self._links.poll(now), self._refresh.poll(now))
+        if self._rotation is not None:
+            due = min(due, self._rotation.poll(now))
         self._next_due = min(due, self._next_due)
         return self._next_due
 
@@ -293,7 +326,7 @@ class Client:
         if self._closed:
             raise UsageError("The client is closed.")
         if self._failure is not None:
-            raise AioprodError(f"The client has failed: {self._failure!r}.") from self._failure
+            raise AioprodError(f"The client has failed: {type(self._failure).__name__}.") from self._failure
 
     async def _change(self, timeout_s: float) -> None:
         """Wait until a link changes or the time is over."""

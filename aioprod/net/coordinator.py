@@ -6,14 +6,16 @@ import asyncio
 from collections.abc import Callable
 from typing import Final, Literal, TypeAlias, TypeVar
 
+from aioprod._rights import Right, authorization_error
 from aioprod.errors import (
     AioprodError,
-    AuthorizationError,
     BrokerConnectionError,
     BrokerError,
     ErrorCode,
+    Operation,
     ProtocolError,
     RequestTimedOutError,
+    ResourceType,
 )
 from aioprod.messages import FindCoordinatorRequest, FindCoordinatorResponse
 from aioprod.messages.negotiation import ByVersion
@@ -27,14 +29,16 @@ KeyType: TypeAlias = Literal["group", "transaction"]
 
 _KEY_TYPES: Final[dict[KeyType, int]] = {"group": 0, "transaction": 1}
 _SUBJECTS: Final[dict[KeyType, str]] = {"group": "group", "transaction": "transactional id"}
+_RIGHTS: Final[dict[KeyType, tuple[ResourceType, Operation]]] = {
+    "group": ("group", "READ"),
+    "transaction": ("transactional_id", "WRITE"),
+}
+"""What kind of resource a key is, and what is wanted of it once its coordinator is known."""
 _FIRST_WITH_MANY_KEYS: Final = 4
 
 _MOVED: Final = frozenset({ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR})
 ELSEWHERE_OR_LATER: Final = _MOVED | {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
 """The codes that `Coordinator.request` acts on by itself."""
-_UNAUTHORIZED: Final = frozenset(
-    {ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, ErrorCode.GROUP_AUTHORIZATION_FAILED}
-)
 
 _DOUBT_S: Final = 2.0
 """When the coordinator is silent for so long, others are asked whether it still is the one: a broker that hangs tells
@@ -188,11 +192,13 @@ class Coordinator:
         known = ErrorCode.of(code)
         if isinstance(known, ErrorCode) and known.retriable:
             return None
-        why = said or f"the broker answered {ErrorCode.said(known)}"
-        text = f"The coordinator of {self._subject} is not told: {why}".rstrip(".")
-        if known in _UNAUTHORIZED:
-            raise AuthorizationError(f"{text}.", resource=self.key, hint="Allow this client to use it (ACLs).")
-        raise BrokerError(f"{text}.", code=known)
+        text = f"The coordinator of {self._subject} is not told: "
+        answered = f"the broker answered {ErrorCode.said(known)}"
+        resource_type, then = _RIGHTS[self._key_type]
+        rights = [Right("DESCRIBE", resource_type, self.key), Right(then, resource_type, self.key)]
+        raise authorization_error(f"{text}{answered}.", known, rights) or BrokerError(
+            f"{text}{(said or answered).rstrip('.')}.", code=known
+        )
 
     def _question(self, version: int) -> FindCoordinatorRequest:
         key_type = _KEY_TYPES[self._key_type]

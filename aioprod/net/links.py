@@ -10,13 +10,14 @@ from typing import Final
 from aioprod.cluster import Node
 from aioprod.errors import AioprodError
 from aioprod.net.connection import BrokerConnection
-from aioprod.net.pool import BrokerLink, LinkState, Surroundings
+from aioprod.net.pool import BrokerLink, LinkState
 from aioprod.net.settings import Address
+from aioprod.net.surroundings import Surroundings
 
 __all__ = ["Links"]
 
 _STAGGER_S: Final = 0.1
-"""While any broker will do: how long to wait for one to connect before the next one is tried beside it."""
+"""While any broker of the metadata will do: how long to wait for one to connect before the next one is tried too."""
 
 
 class Links:
@@ -54,7 +55,11 @@ class Links:
         for node_id, link in list(self._links.items()):
             if node_id in by_id:
                 continue
-            if link.retired and link.state in (LinkState.IDLE, LinkState.BACKOFF):
+            if (
+                link.retired
+                and link.state in (LinkState.IDLE, LinkState.BACKOFF)
+                and not link.session.changing.locked()
+            ):
                 del self._links[node_id]
             elif not link.retired:
                 link.retire()
@@ -99,7 +104,13 @@ class Links:
         return self._around.random.choice([link for link in candidates if load[link] == lowest])
 
     def seek(self, now: float) -> float:
-        """Nobody is ready: see that somebody will be. Returns when to look again if nothing has happened until then."""
+        """Nobody is ready: see that somebody will be. Returns when to look again if nothing has happened until then.
+
+        Bootstrap servers are tried all at once: one of them may be silent, and the first answer is all that is needed.
+        """
+        for link in self:
+            if link.is_bootstrap and link.can_connect(now):
+                link.ensure(now)
         since = max((link.connecting_since for link in self if link.state is LinkState.CONNECTING), default=-math.inf)
         if now < since + _STAGGER_S:
             return since + _STAGGER_S

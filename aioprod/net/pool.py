@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum
-from random import Random
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from aioprod.cluster import Node
-from aioprod.core.connection import Connection
-from aioprod.errors import AioprodError, BrokerConnectionError
-from aioprod.net.addresses import text_of
+from aioprod.errors import (
+    AioprodError,
+    AuthenticationError,
+    BrokerConnectionError,
+    ConfigError,
+    ProtocolError,
+    TlsError,
+)
 from aioprod.net.connection import BrokerConnection
-from aioprod.net.settings import SOFTWARE_NAME, Address, ClientSettings, software_version
-from aioprod.net.tasks import Supervisor
-from aioprod.net.transport import open_connection
+from aioprod.net.dialing import dial
+from aioprod.net.sessions import Session
+from aioprod.net.settings import Address
+from aioprod.net.surroundings import Surroundings
 
-__all__ = ["BrokerLink", "LinkEvents", "LinkState", "Surroundings"]
+if TYPE_CHECKING:
+    from aioprod.core.login import Login
+    from aioprod.net.handover import Handover
+
+__all__ = ["BrokerLink", "LinkState"]
 
 
 class LinkState(Enum):
@@ -31,50 +39,29 @@ class LinkState(Enum):
     BACKOFF = "backoff"
 
 
-class LinkEvents(Protocol):
-    """Who hears of links."""
+_TO_MEND: Final = (AuthenticationError, TlsError, ConfigError)
+_REFUSALS: Final = (ProtocolError, *_TO_MEND)
+_MISMATCHES: Final = 3
+"""After so many failures in a row like those of a listener for another protocol it is one."""
 
-    def link_ready(self, link: BrokerLink) -> None:
-        """Requests may be sent."""
+_logger = logging.getLogger("aioprod")
 
-    def link_lost(self, link: BrokerLink, error: AioprodError | None) -> None:
-        """The connection is gone or could not be made; `error` is None if we closed it on purpose."""
-
-    def link_data(self, link: BrokerLink) -> None:
-        """The answers in one chunk of bytes were completed."""
-
-    def link_writable(self, link: BrokerLink) -> None:
-        """Requests may be sent again."""
-
-    def due(self, when: float) -> None:
-        """`poll` is wanted at that time."""
-
-    def failed(self, error: BaseException) -> None:
-        """A bug."""
-
-
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What all links of one client share."""
-
-    settings: ClientSettings
-    loop: asyncio.AbstractEventLoop
-    clock: Callable[[], float]
-    random: Random
-    tasks: Supervisor
-    events: LinkEvents
+# Asked for with each request: an enumeration takes a microsecond to find its member before Python 3.12.
+_READY: Final = LinkState.READY
 
 
 class BrokerLink:
     """The way to one broker for as long as the client knows it.
 
     `attempts` counts failures since the link was last ready, `last_error` is the last of them. `backoff_until` and
-    `connecting_since` are monotonic seconds. `queue` is a place for whatever its user keeps for each broker. A link
-    that is `retired` belongs to a broker that is not in the metadata any more: it closes when nothing is outstanding.
+    `connecting_since` are monotonic seconds. `queue` is a place for whatever its user keeps for each broker.
+    `address` is where the broker listens, as far as we know. `session` is that of the log-in. A link that is `retired`
+    belongs to a broker that is not in the metadata any more: it closes when nothing is outstanding.
     """
 
     def __init__(self, node: Node, around: Surroundings) -> None:
         self.node = node
+        self.address: Address = (node.host, node.port)
         self.state = LinkState.IDLE
         self.connection: BrokerConnection | None = None
         self.attempts = 0
@@ -83,9 +70,12 @@ class BrokerLink:
         self.connecting_since = 0.0
         self.retired = False
         self.queue: Any = None
+        self.session = Session(around, self)
         self._around = around
         self._wanted = False
+        self._mismatches = 0
         self._attempt: asyncio.Task[None] | None = None
+        self._handover: Handover | None = None
 
     def __repr__(self) -> str:
         return f"<BrokerLink {self.peer}, {self.state.value}>"
@@ -94,11 +84,6 @@ class BrokerLink:
     def is_bootstrap(self) -> bool:
         """Whether this is one of the addresses to begin with, of which no broker id is known."""
         return self.node.id < 0
-
-    @property
-    def address(self) -> Address:
-        """Where the broker listens, as far as we know."""
-        return self.node.host, self.node.port
 
     @property
     def peer(self) -> str:
@@ -111,11 +96,12 @@ class BrokerLink:
         """Whether a request may be sent now: connected, not paused, not throttled, not about to be closed."""
         connection = self.connection
         return (
-            self.state is LinkState.READY
+            self.state is _READY
             and connection is not None
             and not connection.closed
             and connection.can_write
             and connection.throttled_until <= now
+            and self.session.ends > now
             and not self._is_stale(connection)
         )
 
@@ -124,22 +110,35 @@ class BrokerLink:
         if self.is_ready(now):
             return True
         stays = self.connection is not None and not self._is_stale(self.connection)
+        if stays and self._is_lapsed(now):
+            self.session.resume(now)
         if not self.retired and not stays:
             self._wanted = True
             self._around.events.due(self._connect_if_due(now))
         return False
 
+    @property
+    def refusal(self) -> AioprodError | None:
+        """Why no further try will help while nobody changes anything, None if one may."""
+        error = self.last_error
+        if error is None or (_is_mismatch(error) and self._mismatches < _MISMATCHES):
+            return None
+        return error if isinstance(error, _REFUSALS) or _is_mismatch(error) else None
+
     def can_connect(self, now: float) -> bool:
-        """Whether `ensure` would begin to connect."""
+        """Whether `ensure` would begin to connect, or to log in again."""
+        if self._is_lapsed(now):
+            return True
         waits = self.state is LinkState.BACKOFF and now < self.backoff_until
         return self.state in (LinkState.IDLE, LinkState.BACKOFF) and not waits and not self.retired
 
     def poll(self, now: float) -> float:
         """Do what is due: time out, connect again, close what is idle. Returns when something is due next."""
+        due = math.inf if self._handover is None else self._handover.poll(now)
         connection = self.connection
         if connection is None:
-            return self._connect_if_due(now) if self._wanted else math.inf
-        due = connection.expire(now)
+            return min(due, self._connect_if_due(now)) if self._wanted else due
+        due = min(due, connection.expire(now))
         if self.state is not LinkState.READY or connection.closed:
             return due
         if connection.throttled_until:
@@ -148,6 +147,7 @@ class BrokerLink:
             else:
                 connection.unthrottle()
                 self._around.events.link_writable(self)
+        due = min(due, self.session.poll(connection, now))
         if connection.in_flight == 0:
             idle_at = connection.last_used + self._around.settings.connections_max_idle_s
             if self._is_stale(connection) or idle_at <= now:
@@ -160,6 +160,8 @@ class BrokerLink:
         """How it stands with this link, for an error message."""
         if self.last_error is not None:
             return self.last_error.message.rstrip(".")
+        if self.session.waits:
+            return f"{self.peer} waits for the credentials of this client"
         if self.state is LinkState.CONNECTING:
             stage = "has not taken the connection" if self.connection is None else "has not answered ApiVersions"
             return f"{self.peer} {stage} for {now - self.connecting_since:.1f} s"
@@ -171,6 +173,7 @@ class BrokerLink:
         """The metadata tells of the broker: it may have moved, and it is not gone."""
         moved = (node.host, node.port) != self.address
         self.node = node
+        self.address = node.host, node.port
         self.retired = False
         if not moved:
             if self.connection is not None:
@@ -201,6 +204,55 @@ class BrokerLink:
     def _is_stale(self, connection: BrokerConnection) -> bool:
         return self.retired or connection.address != self.address
 
+    # -- new credentials ---------------------------------------------------------------------------------------------
+
+    def _is_lapsed(self, now: float) -> bool:
+        return self.state is _READY and self.session.has_lapsed(now)
+
+    async def use_new_credentials(self) -> None:
+        """Have a second connection take over, or the next one be made at once; raises why there is no second one."""
+        if self.state is not _READY:
+            self._wanted |= self.state is LinkState.CONNECTING and not self.retired
+            self._begin_anew()
+            self._around.events.due(self._around.clock())
+            return
+        async with self.session.changing:
+            if self.state is _READY and self.connection is not None and not self.connection.closed:
+                await self.hand_over()
+
+    async def hand_over(self, login: Login | None = None) -> None:
+        """Have a connection with this log-in, or with another one, take over; the caller holds `session.changing`.
+
+        Raises BrokerConnectionError, AuthenticationError or ConfigError, and then the one that is in use stays.
+        """
+        from aioprod.net.handover import Handover  # Few clients have credentials that change.
+
+        assert self.connection is not None
+        self._handover = Handover(self._around, self, self.connection)
+        try:
+            await self._handover.run(login)
+        except AioprodError as error:
+            self._not_accepted(error)
+            raise
+        finally:
+            self._handover = None
+
+    def take(self, connection: BrokerConnection) -> None:
+        """Use this connection, which is ready, in place of the one there was, on which nothing is outstanding."""
+        connection.rename(self.node.id, self.peer)
+        self.connection = connection
+        self.session.begin(connection)
+        self._around.events.link_lost(self, None)
+        self._around.events.link_ready(self)
+
+    def _not_accepted(self, error: AioprodError) -> None:
+        if _is_mismatch(error):
+            return
+        if isinstance(error, (AuthenticationError, TlsError)):
+            self._around.authentications.refused()
+        if isinstance(error, _TO_MEND) and self._around.logins is not None:
+            self._around.logins.refused()
+
     # -- connecting --------------------------------------------------------------------------------------------------
 
     def _connect_if_due(self, now: float) -> float:
@@ -215,16 +267,10 @@ class BrokerLink:
         return math.inf
 
     async def _connect(self) -> None:
-        around, address = self._around, self.address
-        timeout_s = around.settings.connect_timeout.delay_s(self.attempts, around.random)
         try:
-            async with asyncio.timeout(timeout_s):
-                await open_connection(around.loop, address, lambda: self._new_connection(address), around.settings)
-        except BrokerConnectionError as error:
+            await dial(self._around, self, self, self.session.credentials, self.attempts)
+        except (BrokerConnectionError, AuthenticationError, ConfigError) as error:
             self._attempt_failed(error)
-        except TimeoutError:
-            text = f"{text_of(address)} can't be reached: no connection within {timeout_s:.1f} s."
-            self._attempt_failed(BrokerConnectionError(text, address=text_of(address)))
 
     def _attempt_ended(self, attempt: asyncio.Task[None]) -> None:
         # Here and not in `_connect`: a task that is cancelled before its first step runs no line of it.
@@ -235,26 +281,22 @@ class BrokerLink:
             self.state = LinkState.IDLE
             self._around.events.due(self._around.clock())
 
-    def _attempt_failed(self, error: BrokerConnectionError) -> None:
+    def _attempt_failed(self, error: AioprodError) -> None:
         # A connection that was made and lost while the attempt was still ending has been reported already.
         if self.connection is None and self.state is LinkState.CONNECTING:
             self._failed(error)
 
-    def _new_connection(self, address: Address) -> BrokerConnection:
-        settings = self._around.settings
-        state = Connection(
-            self.peer,
-            client_id=settings.client_id,
-            software_name=SOFTWARE_NAME,
-            software_version=software_version(),
-            request_timeout_s=settings.request_timeout_s,
-            frame_size_max=settings.frame_size_max,
-        )
-        return BrokerConnection(state, self.node.id, address, self, self._around.loop, self._around.clock)
-
     def _failed(self, error: AioprodError) -> None:
         self.last_error = error
-        delay_s = self._around.settings.reconnect_backoff.delay_s(self.attempts, self._around.random)
+        # A listener with SASL answers ApiVersions first, so the link was ready and `attempts` began anew.
+        self._mismatches = self._mismatches + 1 if _is_mismatch(error) else 0
+        self.attempts = max(self.attempts, self._mismatches - 1)
+        backoff = self._around.settings.reconnect_backoff
+        delay_s = backoff.delay_s(self.attempts, self._around.random)
+        if isinstance(error, _TO_MEND) and not _is_mismatch(error):
+            # Until a setting, a certificate or a password is changed each try fails: keep their number low.
+            delay_s = max(delay_s, backoff.max_s)
+            self._not_accepted(error)
         self.attempts += 1
         self.backoff_until = self._around.clock() + delay_s
         self.state = LinkState.BACKOFF
@@ -269,7 +311,14 @@ class BrokerLink:
         self.state = LinkState.READY
         self.attempts = 0
         self.last_error = None
+        if self._around.is_secured:
+            self._around.authentications.accepted()
+        self.session.begin(connection)
         self._around.events.link_ready(self)
+
+    def connection_renewed(self, connection: BrokerConnection) -> None:
+        self.session.begin(connection)
+        self._around.events.link_writable(self)
 
     def connection_data(self, connection: BrokerConnection) -> None:
         self._around.events.link_data(self)
@@ -278,15 +327,32 @@ class BrokerLink:
         self._around.events.link_writable(self)
 
     def connection_lost(self, connection: BrokerConnection, error: AioprodError | None) -> None:
+        was_renewed = self.session.is_at_the_broker
         self.connection = None
-        if error is not None:
+        self.session.end()
+        if error is not None and not (was_renewed and isinstance(error, AuthenticationError)):
             self._failed(error)
-        else:
-            self.state = LinkState.IDLE
-            self._around.events.link_lost(self, None)
+            return
+        self.state = LinkState.IDLE
+        if error is not None:
+            self._not_renewed(error)
+        self._around.events.link_lost(self, None)
+
+    def _not_renewed(self, error: AioprodError) -> None:
+        """The broker refused to renew the log-in; all requests before that have been answered."""
+        _logger.warning("The log-in to %s was not renewed, so another connection is made: %s", self.peer, error)
+        self._around.authentications.not_renewed()
+        if self._around.logins is not None:
+            self._around.logins.refused()
+        self._wanted = not self.retired
+        self._around.events.due(self._around.clock())
 
     def due(self, when: float) -> None:
         self._around.events.due(when)
 
     def failed(self, error: BaseException) -> None:
         self._around.events.failed(error)
+
+
+def _is_mismatch(error: AioprodError) -> bool:
+    return isinstance(error, BrokerConnectionError) and error.is_mismatch

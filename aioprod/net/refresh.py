@@ -6,17 +6,19 @@ asked too, long before `request.timeout.ms`, and the first answer counts.
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections.abc import Callable
 from typing import Final
 
 from aioprod.cluster import Metadata, MetadataUpdate
 from aioprod.errors import AioprodError, BrokerConnectionError, BrokerError, ErrorCode
-from aioprod.messages import MetadataRequest
+from aioprod.messages import MetadataRequest, MetadataResponse
 from aioprod.net.addresses import canonical_addresses
 from aioprod.net.connection import BrokerConnection
 from aioprod.net.links import Links
-from aioprod.net.pool import BrokerLink, Surroundings
+from aioprod.net.pool import BrokerLink
+from aioprod.net.surroundings import Surroundings
 
 __all__ = ["HEDGE_S", "MetadataRefresh"]
 
@@ -85,23 +87,32 @@ class MetadataRefresh:
             self._metadata.ask_again()
         message = self._metadata.build_request(now, self._around.settings.allow_auto_topic_creation)
         self._hedge_at = now + HEDGE_S * 2.0 ** len(self._owing)
-        self._owing.add(connection)
         self._serial += 1
-        exchange = self._exchange(link, connection, message, self._serial)
+        try:
+            version = connection.versions.pick(MetadataRequest)
+            # At once: in the next turn of the loop the connection may be in the middle of a log-in that is renewed.
+            answer = connection.request(message)
+        except AioprodError as error:
+            self._not_answered(link, error, self._serial)
+            return
+        self._owing.add(connection)
+        exchange = self._exchange(link, connection, version, answer, self._serial)
         self._around.tasks.spawn(exchange, name="metadata request")
 
     async def _exchange(
-        self, link: BrokerLink, connection: BrokerConnection, message: MetadataRequest, serial: int
+        self,
+        link: BrokerLink,
+        connection: BrokerConnection,
+        version: int,
+        answer: asyncio.Future[MetadataResponse],
+        serial: int,
     ) -> None:
-        """Ask one broker. `serial` tells whether another one was asked since: the answer is welcome all the same."""
+        """Take up an answer. `serial` tells whether another broker was asked since: it is used all the same."""
         clock = self._around.clock
         try:
-            version = connection.versions.pick(MetadataRequest)
-            response = await connection.request(message)
+            response = await answer
         except AioprodError as error:
-            if serial == self._serial:
-                self._metadata.handle_failure(error, clock())
-            self._failed(link, error)
+            self._not_answered(link, error, serial)
             return
         finally:
             self._owing.discard(connection)
@@ -113,6 +124,11 @@ class MetadataRefresh:
         self.follow()
         self._changed(update)
         self._around.events.due(clock())
+
+    def _not_answered(self, link: BrokerLink, error: AioprodError, serial: int) -> None:
+        if serial == self._serial:
+            self._metadata.handle_failure(error, self._around.clock())
+        self._failed(link, error)
 
     def _failed(self, link: BrokerLink, error: AioprodError) -> None:
         self.error = error

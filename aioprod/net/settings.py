@@ -6,10 +6,9 @@ import math
 import re
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final, Self, TypeAlias
 
-from aioprod.config import ClientConfig, ProducerConfig, parse_address
+from aioprod.config import ClientConfig, ProducerConfig, SecurityConfig, parse_address
 from aioprod.core.backoff import Backoff
 from aioprod.wire.frame import FRAME_SIZE_MAX
 
@@ -27,6 +26,8 @@ RETRY_BACKOFF: Final = Backoff(0.1, 1.0)
 @cache
 def software_version() -> str:
     """Our version in the characters that a broker accepts (KIP-511), which leave out the "+" of local versions."""
+    from importlib.metadata import PackageNotFoundError, version  # Takes 10 ms, with zipfile, csv and email.
+
     try:
         installed = version(SOFTWARE_NAME)
     except PackageNotFoundError:
@@ -40,7 +41,7 @@ class ClientSettings:
 
     `bootstrap` are the addresses to begin with. `canonical_names` looks up the canonical names of their IP addresses
     and connects to those (KIP-235). `rebootstrap` goes back to them when no known broker can be reached, or none has
-    answered a metadata request for `rebootstrap_trigger_s` (KIP-899, KIP-1102).
+    answered a metadata request for `rebootstrap_trigger_s` (KIP-899, KIP-1102). `security` is None for PLAINTEXT.
     """
 
     bootstrap: tuple[Address, ...]
@@ -59,6 +60,12 @@ class ClientSettings:
     rebootstrap_trigger_s: float = 300.0
     allow_auto_topic_creation: bool = True
     frame_size_max: int = FRAME_SIZE_MAX
+    security: SecurityConfig | None = None
+
+    @property
+    def protocol(self) -> str:
+        """The `security.protocol`."""
+        return "PLAINTEXT" if self.security is None else self.security.security_protocol
 
     @classmethod
     def from_config(cls, config: ClientConfig, **others: Any) -> Self:
@@ -81,6 +88,8 @@ class ClientSettings:
             "rebootstrap": config.metadata_recovery_strategy == "rebootstrap",
             "rebootstrap_trigger_s": config.metadata_recovery_rebootstrap_trigger_ms / 1000.0,
         }
+        if config.security_protocol != "PLAINTEXT":
+            fields["security"] = config
         if isinstance(config, ProducerConfig):
             fields["metadata_max_idle_s"] = config.metadata_max_idle_ms / 1000.0
         return cls(**(fields | others))

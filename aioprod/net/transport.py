@@ -1,4 +1,7 @@
-"""TCP connections: all addresses of a name are tried, slow ones side by side, and the first that answers is taken."""
+"""TCP connections, and TLS on them.
+
+All addresses of a name are tried, slow ones side by side, and the first that answers is taken.
+"""
 
 from __future__ import annotations
 
@@ -7,43 +10,71 @@ import os
 import socket
 from collections import deque
 from collections.abc import Callable
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from aioprod.errors import BrokerConnectionError
 from aioprod.net.addresses import Endpoint, resolve, text_of
 from aioprod.net.settings import Address, ClientSettings
 
-__all__ = ["open_connection"]
+if TYPE_CHECKING:
+    from aioprod.net.tls import Tls
+
+__all__ = ["open_connection", "reason_of"]
 
 _ATTEMPT_DELAY_S: Final = 0.25
 """How long an attempt may take before the next IP address is tried beside it (RFC 8305, section 5)."""
+
+_SHUTDOWN_S: Final = 1.0
+"""How long a TLS connection that we close waits for the peer to say that it closes too."""
 
 ProtocolT = TypeVar("ProtocolT", bound=asyncio.BaseProtocol)
 
 
 async def open_connection(
-    loop: asyncio.AbstractEventLoop, address: Address, make_protocol: Callable[[], ProtocolT], settings: ClientSettings
+    loop: asyncio.AbstractEventLoop,
+    address: Address,
+    make_protocol: Callable[[], ProtocolT],
+    settings: ClientSettings,
+    tls: Tls | None = None,
 ) -> ProtocolT:
-    """Connect to `address` and attach the protocol; only the socket buffer sizes of `settings` are used.
+    """Connect to `address`, with `tls` if there is one, and attach the protocol; the time is bounded by the caller.
 
-    Raises BrokerConnectionError with the reason for each IP address that was tried.
+    Of `settings` only the socket buffer sizes and the time to connect are used. Raises BrokerConnectionError with the
+    reason for each IP address that was tried, and TlsError where the two sides can't agree.
     """
     try:
         endpoints = await resolve(loop, address)
     except (OSError, UnicodeError) as error:
         raise BrokerConnectionError(
-            f"The host name {address[0]!r} can't be looked up: {_reason(error)}.", address=text_of(address)
+            f"The host name {address[0]!r} can't be looked up: {reason_of(error)}.", address=text_of(address)
         ) from error
     connected = await _first_connected(loop, address, endpoints, settings)
     try:
-        _, protocol = await loop.create_connection(make_protocol, sock=connected)
+        _, protocol = await loop.create_connection(
+            make_protocol, sock=connected, **_tls_options(address, settings, tls)
+        )
     except OSError as error:
-        # The peer reset the connection in the moment in which it was made.
         connected.close()
+        if tls is not None:
+            raise tls.failure(error, text_of(address)) from error
+        # The peer reset the connection in the moment in which it was made.
         raise BrokerConnectionError(
-            f"{text_of(address)} broke the connection: {_reason(error)}.", address=text_of(address)
+            f"{text_of(address)} broke the connection: {reason_of(error)}.", address=text_of(address)
         ) from error
     return protocol
+
+
+def _tls_options(address: Address, settings: ClientSettings, tls: Tls | None) -> dict[str, Any]:
+    if tls is None:
+        return {}
+    return {
+        "ssl": tls.context,
+        # A dot at its end makes a name absolute; no certificate has it.
+        "server_hostname": address[0].rstrip("."),
+        # Longer than the caller allows for the whole connection.
+        "ssl_handshake_timeout": settings.connect_timeout.max_s * 2.0 + 1.0,
+        "ssl_shutdown_timeout": _SHUTDOWN_S,
+    }
 
 
 async def _first_connected(
@@ -67,7 +98,7 @@ async def _first_connected(
                     return task.result()
                 if not isinstance(error, OSError):
                     raise error
-                failures.append(f"{running.pop(task)}: {_reason(error)}")
+                failures.append(f"{running.pop(task)}: {reason_of(error)}")
     finally:
         await _give_up(running)
     raise BrokerConnectionError(
@@ -101,7 +132,7 @@ async def _connect(loop: asyncio.AbstractEventLoop, endpoint: Endpoint, settings
     return connecting
 
 
-def _reason(error: Exception) -> str:
+def reason_of(error: Exception) -> str:
     """What the system says, without number and address, which the sentence around it names."""
     # asyncio puts a text of its own in place of the system's; look-ups have numbers and texts of their own.
     if isinstance(error, OSError) and error.errno is not None and not isinstance(error, socket.gaierror):

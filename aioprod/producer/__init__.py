@@ -2,8 +2,23 @@
 
 from __future__ import annotations
 
-from aioprod.producer.handle import TransactionHandle
-from aioprod.producer.producer import Producer
-from aioprod.producer.transaction_session import TransactionSession
+from typing import TYPE_CHECKING
+
+from aioprod._lazy import imported_on_use
+
+if TYPE_CHECKING:
+    from aioprod.producer.handle import TransactionHandle
+    from aioprod.producer.producer import Producer
+    from aioprod.producer.transaction_session import TransactionSession
 
 __all__ = ["Producer", "TransactionHandle", "TransactionSession"]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = imported_on_use(
+        __name__,
+        {
+            "Producer": "producer",
+            "TransactionHandle": "handle",
+            "TransactionSession": "transaction_session",
+        },
+    )

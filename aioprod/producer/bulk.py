@@ -131,6 +131,11 @@ async def chunks(values: Iterable[T] | AsyncIterable[T], size: int) -> AsyncGene
     if isinstance(values, AsyncIterable):
         async for value in values:
             yield [value]
+    elif type(values) is list:
+        start = 0
+        while chunk := values[start : start + size]:
+            yield chunk
+            start += size
     else:
         iterator = iter(values)
         while chunk := list(islice(iterator, size)):

@@ -9,6 +9,7 @@ from random import Random
 from typing import Final, TypeAlias, TypeVar
 
 from aioprod._error_codes import ErrorCode
+from aioprod._rights import Right, authorization_error
 from aioprod.core.backoff import Backoff
 from aioprod.core.transaction_codes import FATAL_FOR_RECORDS, Meaning, Step, meaning_of
 from aioprod.errors import (
@@ -16,6 +17,7 @@ from aioprod.errors import (
     AuthorizationError,
     BrokerError,
     ConfigError,
+    Operation,
     ProducerFencedError,
     RequestTimedOutError,
     UnsupportedVersionError,
@@ -23,6 +25,7 @@ from aioprod.errors import (
 from aioprod.messages import (
     AddOffsetsToTxnRequest,
     AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
     EndTxnRequest,
     InitProducerIdRequest,
     TxnOffsetCommitRequest,
@@ -94,6 +97,7 @@ class Coordination:
         self._random = random
         self._coordinator = Coordinator(client, "transaction", transactional_id)
         self._groups: dict[str, Coordinator] = {}
+        self._own_right = Right("WRITE", "transactional_id", transactional_id)
 
     @property
     def is_doubtful(self) -> bool:
@@ -146,11 +150,8 @@ class Coordination:
             self._limited(request),
             deadline,
             self._coordinator,
-            lambda answer: _worst(
-                partition.partition_error_code
-                for topic in answer.results_by_topic_v3_and_below
-                for partition in topic.results_by_partition
-            ),
+            lambda answer: _worst(code for _, code in _added(answer)),
+            lambda answer: _denied("WRITE", _added(answer)),
         )
 
     async def add_offsets(self, identity: ProducerIdentity, group_id: str, deadline: float) -> None:
@@ -162,7 +163,12 @@ class Coordination:
             group_id=group_id,
         )
         await self._ask(
-            Step.ADD_OFFSETS, request, deadline, self._coordinator, lambda answer: answer.error_code, group_id
+            Step.ADD_OFFSETS,
+            request,
+            deadline,
+            self._coordinator,
+            lambda answer: answer.error_code,
+            lambda _: [Right("READ", "group", group_id)],
         )
 
     async def commit_offsets(
@@ -204,7 +210,14 @@ class Coordination:
             coordinator = self._groups[group.group_id] = Coordinator(self._client, "group", group.group_id)
         at_most = None if adds else CLIENTS_MAX[TxnOffsetCommitRequest]
         message = ByVersion(TxnOffsetCommitRequest, build, at_most)
-        await self._ask(Step.COMMIT_OFFSETS, message, deadline, coordinator, _worst_offset, group.group_id)
+        await self._ask(
+            Step.COMMIT_OFFSETS,
+            message,
+            deadline,
+            coordinator,
+            lambda answer: _worst(code for _, code in _committed(answer)),
+            lambda answer: [Right("READ", "group", group.group_id), *_denied("READ", _committed(answer))],
+        )
 
     async def end(
         self,
@@ -250,7 +263,7 @@ class Coordination:
         deadline: float,
         coordinator: Coordinator,
         code_of: Callable[[ResponseT], int],
-        resource: str | None = None,
+        rights_of: Callable[[ResponseT], Iterable[Right]] = lambda _: (),
     ) -> ResponseT:
         attempt = 0
         last = ""
@@ -268,21 +281,21 @@ class Coordination:
             if meaning is Meaning.DONE:
                 return answer
             if meaning not in (Meaning.WAIT, Meaning.AGAIN):
-                raise Refused(code, meaning, self._error(step, code, meaning, resource or self.transactional_id))
+                raise Refused(code, meaning, self._error(step, code, meaning, rights_of(answer)))
             if meaning is Meaning.WAIT:
                 delay_s = min(delay_s, COMPLETION_BACKOFF.delay_s(attempt - 1, self._random))
             last = _said(step, code)
             await asyncio.sleep(min(delay_s, max(0.0, deadline - self._client.now())))
 
-    def _error(self, step: Step, code: ErrorCode | int, meaning: Meaning, resource: str) -> AioprodError:
+    def _error(self, step: Step, code: ErrorCode | int, meaning: Meaning, rights: Iterable[Right]) -> AioprodError:
         """What the user is told."""
         said = _said(step, code)
         if step is Step.COMMIT and code != ErrorCode.INVALID_TXN_STATE:
             said += "; it may be committed or not"
         if meaning is Meaning.FENCED:
             return self.fenced(said)
-        if code in UNAUTHORIZED:
-            return AuthorizationError(f"{said}.", resource=resource, hint=UNAUTHORIZED[code])
+        if denied := self._denied(said, code, rights):
+            return denied
         if code == ErrorCode.INVALID_TRANSACTION_TIMEOUT:
             return ConfigError(
                 f"transaction.timeout.ms={self._timeout_ms} is more than the cluster allows.",
@@ -295,8 +308,11 @@ class Coordination:
         if FATAL_FOR_RECORDS.get(code) is Meaning.FENCED:
             return self.fenced(said)
         if code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
-            return AuthorizationError(f"{said}.", resource=self.transactional_id, hint=UNAUTHORIZED[code])
+            return self._denied(said, code)
         return None
+
+    def _denied(self, said: str, code: int, rights: Iterable[Right] = ()) -> AuthorizationError | None:
+        return authorization_error(f"{said}.", code, [self._own_right, *rights])
 
     def fenced(self, said: str) -> ProducerFencedError:
         """The error for one whose epoch is not the newest any more, as a broker `said`."""
@@ -305,15 +321,6 @@ class Coordination:
             f"was open for longer than transaction.timeout.ms={self._timeout_ms}.",
             hint="Close this producer. Make a new one if no other is meant to have this transactional.id.",
         )
-
-
-UNAUTHORIZED: Final[dict[int, str]] = {
-    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Allow this client to use the id (ACLs WRITE and DESCRIBE).",
-    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "Allow this client to write (ACL IDEMPOTENT_WRITE).",
-    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "Allow this client to write to the topics (ACL WRITE).",
-    ErrorCode.GROUP_AUTHORIZATION_FAILED: "Allow this client to commit for the group (ACL READ).",
-}
-"""What to do about a missing permission."""
 
 
 def _said(step: Step, code: ErrorCode | int) -> str:
@@ -335,5 +342,17 @@ def _worst(codes: Iterable[int]) -> int:
     return worst
 
 
-def _worst_offset(answer: TxnOffsetCommitResponse) -> int:
-    return _worst(partition.error_code for topic in answer.topics for partition in topic.partitions)
+def _added(answer: AddPartitionsToTxnResponse) -> list[tuple[str, int]]:
+    """Topic and code of each partition."""
+    topics = answer.results_by_topic_v3_and_below
+    return [(topic.name, row.partition_error_code) for topic in topics for row in topic.results_by_partition]
+
+
+def _committed(answer: TxnOffsetCommitResponse) -> list[tuple[str, int]]:
+    """Topic and code of each partition."""
+    return [(topic.name, row.error_code) for topic in answer.topics for row in topic.partitions]
+
+
+def _denied(operation: Operation, codes: Iterable[tuple[str, int]]) -> list[Right]:
+    """The rights to topics that were found missing."""
+    return [Right(operation, "topic", topic) for topic, code in codes if code == ErrorCode.TOPIC_AUTHORIZATION_FAILED]

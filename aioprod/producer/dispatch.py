@@ -210,7 +210,7 @@ class Dispatch:
         expects = settings.acks != 0
         queue.in_flight += expects
         connection.send_parts(
-            ProduceRequest.API_KEY,
+            ProduceRequest,
             version,
             version >= FIRST_FLEXIBLE,
             parts,
@@ -266,7 +266,7 @@ class Dispatch:
                 if land(self._accumulator, batch, now):
                     self._outcomes.deliver(batch, plain.base_offsets[place], plain.append_times[place], now)
         if throttle_time_ms > 0:
-            sent.connection.throttle(ProduceRequest.API_KEY, sent.version, throttle_time_ms)
+            sent.connection.throttle(ProduceRequest, sent.version, throttle_time_ms)
         self._meters.answered(now - sent.sent_at, throttle_time_ms)
 
     def rest(self) -> None:

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable
 from functools import partial
 from random import Random
+from typing import TYPE_CHECKING
 
 from aioprod.cluster import Cluster, MetadataUpdate, PartitionInfo
 from aioprod.config import ProducerConfig, close_instance, instantiate
@@ -40,12 +41,15 @@ from aioprod.producer.room import Room
 from aioprod.producer.sender import Sender
 from aioprod.producer.settings import accumulator_settings, sender_settings
 from aioprod.producer.topics import Topics
-from aioprod.producer.transacting import end_in_time, transactions_of
-from aioprod.producer.transactions import Transactions
 from aioprod.records.builder import record_size_bound
 from aioprod.records.cursor import EncodedRecord
 from aioprod.serializers import make_serializer
 from aioprod.types import Buffered, DeliveryReport, ErrorCallback, RecordMetadata
+from aioprod.wire import crc
+
+if TYPE_CHECKING:
+    # Only a transactional producer imports them.
+    from aioprod.producer.transactions import Transactions
 
 __all__ = ["Engine"]
 
@@ -84,7 +88,7 @@ class Engine:
         self.guard = Guard()
         self._identity: IdentityKeeper | None = None
         self.transactions: Transactions | None = None
-        self.transactions_as: Callable[..., Transactions] = Transactions
+        self.transactions_as: Callable[..., Transactions] | None = None
         self._sending: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[DeliveryReport] | None = None
         self._cluster_told: Cluster | None = None
@@ -99,6 +103,7 @@ class Engine:
             raise UsageError(f"This producer was started before and is {guard.state.value}: make a new one.")
         guard.enter(State.STARTING)
         guard.belong_to(asyncio.get_running_loop())
+        crc.load()
         self._build(asyncio.get_running_loop())
         deadline = self.clock() + self.max_block_s
         try:
@@ -141,6 +146,7 @@ class Engine:
             due=self._sender.wake_at,
             compress=self._sender.compress,
             sequences=Sequences(transactional=settings.transactional) if config.enable_idempotence else None,
+            withdraw=self.withdraw,
         )
         self.room = Room(self.accumulator.budget, loop, self._sender.press)
         self.delivery = Delivery(
@@ -173,7 +179,10 @@ class Engine:
             describe=self.client.describe,
         )
         self._sender.attach(self.client, self.accumulator, self.delivery, self.outcomes, self.topics, self.room)
-        self.transactions = transactions_of(self, self._sender)
+        if config.transactional_id is not None:
+            from aioprod.producer.transacting import transactions_of
+
+            self.transactions = transactions_of(self, self._sender)
         self.meters.watch(self.accumulator, self.client, self.interceptors, self.clock)
 
     # --- records on their way in, and out again
@@ -334,6 +343,8 @@ class Engine:
             if timeout != 0:
                 limit_s = None if timeout is None else self._time_to_deliver(timeout)
                 if self.transactions is not None:
+                    from aioprod.producer.transacting import end_in_time
+
                     limit_s = await end_in_time(self.transactions, limit_s, hurry)
                 waited_for = [self._flush()[1], hurry]
                 done, _ = await asyncio.wait(waited_for, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)

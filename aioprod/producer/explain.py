@@ -9,7 +9,7 @@ from aioprod._error_codes import ErrorCode
 from aioprod.core.accumulator import Accumulator
 from aioprod.core.batch import Batch
 from aioprod.core.partition import BrokerQueue, Partition, Topic
-from aioprod.core.states import BatchState
+from aioprod.core.states import IN_FLIGHT
 from aioprod.errors import AioprodError, UsageError
 from aioprod.net.client import Client
 from aioprod.net.connection import BrokerConnection
@@ -18,6 +18,7 @@ from aioprod.producer.settings import SenderSettings
 
 __all__ = ["Explainer", "counted", "seconds_of"]
 
+DAY_S = 86400.0
 LOOKED_AT = 1000
 """Among how many of the oldest batches those on the way are looked for: it is they that have waited longest."""
 
@@ -59,7 +60,7 @@ class Explainer:
         if not isinstance(topic, str) or not isinstance(partition, int):
             raise UsageError(f"explain() takes the name of a topic and the number of a partition, not {topic!r}.")
         now = self._clock()
-        return " ".join(filter(None, [self._holdings(topic, partition, now), self._memory()]))
+        return " ".join(filter(None, [self._holdings(topic, partition, now), self._memory(), self._credentials()]))
 
     def _holdings(self, name: str, index: int, now: float) -> str:
         topic = self._accumulator.topics.get(name)
@@ -140,7 +141,7 @@ class Explainer:
         """Why a batch had no outcome when its time was over: its last error, and what it waited for."""
         partition = batch.partition
         last = "" if batch.cause is None else f"Last: {_sentence(batch.cause)}"
-        if batch.state == BatchState.IN_FLIGHT:
+        if batch.state == IN_FLIGHT:
             return last or f"Broker {batch.broker} has not answered."
         if last and partition.queue is not None:
             return " ".join(filter(None, (last, self.broker(partition.queue, now))))
@@ -173,7 +174,7 @@ class Explainer:
         brokers = {
             batch.broker
             for batch in islice(self._accumulator.incomplete, LOOKED_AT)
-            if batch.partition is partition and batch.state == BatchState.IN_FLIGHT and batch.broker is not None
+            if batch.partition is partition and batch.state == IN_FLIGHT and batch.broker is not None
         }
         if not brokers and partition.queue is not None:
             # Those on the way have been given up, and nothing is known of them any more.
@@ -227,6 +228,16 @@ class Explainer:
         raw = partition.queued[0].builder.size
         return f"A thread compresses its first batch of {raw} bytes ({self._settings.codec.name.lower()})."
 
+    # --- the client
+
+    def _credentials(self) -> str | None:
+        left_s = self._client.credentials_expire_s
+        if left_s is None:
+            return None
+        span = f"{abs(left_s) / DAY_S:.1f} days" if abs(left_s) > DAY_S else seconds_of(abs(left_s))
+        when = f"ends in {span}" if left_s > 0 else f"ended {span} ago"
+        return f"The certificate or the token of this client {when}."
+
     # --- the broker
 
     def broker(self, queue: BrokerQueue, now: float) -> str | None:
@@ -244,6 +255,8 @@ class Explainer:
             return f"The connection to {link.peer} is being closed."
         if connection.throttled_until > now:
             return f"{link.peer} throttles this client for another {seconds_of(connection.throttled_until - now)}."
+        if connection.is_held:
+            return f"Another connection to {link.peer} takes over when all that was sent on this one is answered."
         if not connection.can_write:
             return f"{link.peer} takes no more bytes: the buffers of its connection are full."
         if queue.in_flight >= self._settings.in_flight_max:
@@ -255,7 +268,7 @@ class Explainer:
         return None
 
     def _unconnected(self, link: BrokerLink, now: float) -> str:
-        last = "" if link.last_error is None else f": {_sentence(link.last_error).rstrip('.')}"
+        last = "" if link.last_error is None else f": {link.last_error.message.rstrip('.')}"
         if link.state is LinkState.BACKOFF and link.backoff_until > now:
             tries = counted(link.attempts, "attempt")
             return (

@@ -1,10 +1,17 @@
+cimport cython
+
+from aioprod.producer cimport native
+
+
+@cython.final
 cdef class Guard:
     cdef public object state, loop, cause, barred
     cdef public bint forked
     cdef public long long era
     cdef bint _usable, _open
-    cdef unsigned long long _thread
+    cdef unsigned long _thread
     cdef object _is_running, __weakref__
 
-    cpdef void check(self) except *
+    # int, for nothing: after a void function Cython asks whether there is an error.
+    cpdef int check(self) except -1
     cpdef void check_era(self, long long era) except *

@@ -7,10 +7,10 @@ import os
 from asyncio import events
 from collections.abc import Callable
 from enum import Enum
-from threading import get_ident
 from weakref import WeakSet
 
 from aioprod.errors import AioprodError, ProducerClosedError, UsageError
+from aioprod.producer import native
 
 __all__ = ["Guard", "State"]
 
@@ -64,7 +64,7 @@ class Guard:
     def belong_to(self, loop: asyncio.AbstractEventLoop) -> None:
         """The loop, and by it the thread and the process, in which the producer lives."""
         self.loop = loop
-        self._thread = get_ident()
+        self._thread = native.thread_id()
         self._is_running = loop.is_running
         _guards.add(self)
 
@@ -75,7 +75,7 @@ class Guard:
 
     def check(self) -> None:
         """Raise UsageError, ProducerClosedError or what `barred` says unless a record can be accepted here and now."""
-        if not self._usable or get_ident() != self._thread or not self._is_running():
+        if not self._usable or native.thread_id() != self._thread or not self._is_running():
             raise self._reason()
 
     def check_era(self, era: int) -> None:
@@ -89,7 +89,7 @@ class Guard:
     def check_running(self) -> None:
         """Raise UsageError or ProducerClosedError unless the producer runs and is called where it lives."""
         is_usable = self.state is State.RUNNING and self.cause is None and not self.forked
-        if not is_usable or get_ident() != self._thread or not self._is_running():
+        if not is_usable or native.thread_id() != self._thread or not self._is_running():
             raise self.refusal()
 
     def _reason(self) -> AioprodError:

@@ -6,11 +6,11 @@ import asyncio
 import logging
 from collections.abc import Callable
 
+from aioprod._rights import IDEMPOTENT_WRITE, authorization_error
 from aioprod.core.accumulator import Accumulator
 from aioprod.core.lifecycle import adopt
 from aioprod.errors import (
     AioprodError,
-    AuthorizationError,
     BrokerConnectionError,
     BrokerError,
     ErrorCode,
@@ -27,7 +27,7 @@ __all__ = ["IdentityKeeper"]
 log = logging.getLogger("aioprod.producer")
 
 OFF = "Set enable.idempotence=false to do without."
-REFUSALS = (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+ANY_TOPIC = "WRITE on any topic, which is enough for brokers from 2.8 on"
 TIMEOUT_WITHOUT_TRANSACTIONS_MS = 2**31 - 1
 """What the request says where there is no transaction; brokers don't look at it."""
 
@@ -95,16 +95,12 @@ class IdentityKeeper:
         except UnsupportedVersionError as error:
             raise UnsupportedVersionError(f"The brokers give no producer ids: {error.message}", hint=OFF) from error
         code = ErrorCode.of(answer.error_code)
-        if code in REFUSALS:
-            assert isinstance(code, ErrorCode)
-            raise AuthorizationError(
-                f"The broker answered {code.name} when asked for a producer id.",
-                resource="cluster",
-                hint=f"Allow this client to write idempotently (ACL IDEMPOTENT_WRITE on the cluster). {OFF}",
-            )
         if code != ErrorCode.NONE:
-            name = code.name if isinstance(code, ErrorCode) else str(code)
-            raise BrokerError(f"A broker answered {name} when asked for a producer id.", code=code, hint=OFF)
+            said = f"A broker answered {ErrorCode.said(code)} when asked for a producer id."
+            if denied := authorization_error(said, code, [IDEMPOTENT_WRITE], instead=ANY_TOPIC):
+                denied.hint = f"{denied.hint} {OFF}"
+                raise denied
+            raise BrokerError(said, code=code, hint=OFF)
         adopt(self._accumulator, answer.producer_id, answer.producer_epoch, self._client.now())
 
     def _renew(self) -> None:

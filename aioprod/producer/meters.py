@@ -54,6 +54,14 @@ class Meters:
         metrics.connection_count.read = lambda: len(self._connected)
         metrics.loop_gap_max.read = lambda: self._longest_hold_s * 1000
         metrics.metadata_age_s.read = lambda: client.metadata.age(clock())
+        logins = client.authentications
+        metrics.successful_authentication_total.read = lambda: logins.successful
+        metrics.failed_authentication_total.read = lambda: logins.failed
+        metrics.successful_reauthentication_total.read = lambda: logins.renewals.count
+        metrics.failed_reauthentication_total.read = lambda: logins.failed_renewals
+        metrics.reauthentication_latency_avg.read = lambda: logins.renewals.average
+        metrics.reauthentication_latency_max.read = lambda: logins.renewals.max
+        metrics.credentials_expire_s.read = lambda: client.credentials_expire_s
         sequences = accumulator.sequences
         metrics.epoch_bumps.read = lambda: 0 if sequences is None else sequences.bumps
         metrics.interceptor_failures.read = lambda: interceptors.failures

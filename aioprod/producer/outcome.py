@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 
 from aioprod._error_codes import ErrorCode
+from aioprod._rights import IDEMPOTENT_WRITE, Right, authorization_error
 from aioprod.cluster import Node
 from aioprod.core.accumulator import Accumulator
 from aioprod.core.batch import Batch
@@ -13,11 +14,11 @@ from aioprod.core.division import set_apart, split
 from aioprod.core.lifecycle import go_on, land, requeue, settle
 from aioprod.core.produce import FIRST_WITH_TOPIC_IDS
 from aioprod.core.retry import AMBIGUOUS, Verdict, failure_family, judge
-from aioprod.core.states import BatchState
+from aioprod.core.states import IN_FLIGHT
 from aioprod.errors import (
     AioprodError,
-    AuthorizationError,
     BrokerError,
+    DeliveryError,
     NotSentError,
     ProtocolError,
     RecordTooLargeError,
@@ -53,6 +54,12 @@ DUPLICATES_OF = {
     UnknownOutcomeError: "They may be stored: sending them again may make duplicates.",
     NotSentError: "They never left this process: they can be sent again without making duplicates.",
 }
+
+
+def _hint(family: type[DeliveryError], cause: BaseException | None) -> str | None:
+    """What to do about the cause; but first of all that records may be stored, which the cause does not know."""
+    known = getattr(cause, "hint", None)
+    return known if known is not None and family is not UnknownOutcomeError else DUPLICATES_OF.get(family)
 
 
 def no_cause(_code: ErrorCode | int, _said: str) -> AioprodError | None:
@@ -201,12 +208,12 @@ class Outcomes:
             batch.maybe_stored = True
         partition = batch.partition
         name = code.name if isinstance(code, ErrorCode) else str(code)
-        message = f"Broker {batch.broker} answered {name} for {partition.topic.name}-{partition.index}"
-        message += f": {said}" if said else "."
-        if code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-            batch.cause = AuthorizationError(
-                message, resource=partition.topic.name, hint="Allow this client to write to the topic (ACL WRITE)."
-            )
+        answered = f"Broker {batch.broker} answered {name} for {partition.topic.name}-{partition.index}"
+        rights = (Right("WRITE", "topic", partition.topic.name), IDEMPOTENT_WRITE)
+        denied = authorization_error(f"{answered}.", code, rights)
+        message = f"{answered}: {said}" if said and denied is None else f"{answered}."
+        if denied is not None:
+            batch.cause = denied
         elif code in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE):
             batch.cause = RecordTooLargeError(
                 message, hint="Raise the topic's max.message.bytes, or lower batch.size and the size of the records."
@@ -214,7 +221,7 @@ class Outcomes:
         else:
             batch.cause = BrokerError(message, code=code)
         if (cause := self.transactional_cause(code, message.rstrip("."))) is not None:
-            cause.__cause__ = batch.cause
+            cause.__cause__ = batch.cause if denied is None else None
             batch.cause = cause
 
     def _follow_hint(
@@ -237,7 +244,7 @@ class Outcomes:
                     sequences.unanchor(partition)
         for batch in list(self._accumulator.incomplete):
             name = batch.partition.topic.name
-            waits = name in recreated and batch.state != BatchState.IN_FLIGHT
+            waits = name in recreated and batch.state != IN_FLIGHT
             if waits and self._is_orphan(batch) and self._readdress(batch, now):
                 recreated[name] += 1
                 batch.partition.retry_at = 0.0
@@ -343,7 +350,7 @@ class Outcomes:
             age_s=now - batch.created,
             code=batch.code,
             cause=batch.cause,
-            hint=getattr(batch.cause, "hint", None) or DUPLICATES_OF.get(family),
+            hint=_hint(family, batch.cause),
             reasons=reasons,
         )
         self._delivery.fail(batch, failure)
@@ -358,7 +365,7 @@ class Outcomes:
     def fail_unsent(self, now: float) -> bool:
         """Give up a turn's worth of what is not on the wire, as the transaction is lost; whether there is more."""
         incomplete = self._accumulator.incomplete
-        unsent = (batch for batch in incomplete if batch.state != BatchState.IN_FLIGHT)
+        unsent = (batch for batch in incomplete if batch.state != IN_FLIGHT)
         batches = list(islice(unsent, FAILED_PER_TURN))
         for batch in batches:
             self._give_up(batch, now)

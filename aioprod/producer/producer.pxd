@@ -1,6 +1,7 @@
 cimport cython
 
 from aioprod.core.accumulator cimport Accumulator
+from aioprod.producer cimport native
 from aioprod.producer.clock cimport Clock
 from aioprod.producer.transactional cimport TransactionalCalls
 
@@ -8,7 +9,8 @@ from aioprod.producer.transactional cimport TransactionalCalls
 cdef class Producer(TransactionalCalls):
     cdef Clock _clock
     cdef Accumulator _accumulator
-    cdef object _loop, _create_future, _withdraw, __weakref__
+    cdef object _create_future, __weakref__
+    cdef dict _in_loop
     cdef dict __dict__
     cdef bint _is_plain
 

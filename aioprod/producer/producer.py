@@ -12,11 +12,11 @@ from aioprod.config import ProducerConfig
 from aioprod.core.accumulator import Accumulator
 from aioprod.core.batch import Batch, ParkedRecord
 from aioprod.errors import AioprodError, BufferFullError, InvalidRecordError
+from aioprod.producer import native
 from aioprod.producer.clock import Clock
 from aioprod.producer.futures import DeliveryFuture
 from aioprod.producer.guard import State
 from aioprod.producer.preparation import Prepared, as_bytes, callback, partition_index, seconds, timestamp_ms
-from aioprod.producer.send_arrow import send_arrow
 from aioprod.producer.send_many import send_many
 from aioprod.producer.transactional import TransactionalCalls
 from aioprod.records.headers import NO_HEADERS, encode_headers
@@ -68,9 +68,8 @@ class Producer(TransactionalCalls):
         # From start() on; nothing reads them before, as the guard refuses the call.
         self._clock: Clock
         self._accumulator: Accumulator
-        self._loop: asyncio.AbstractEventLoop
         self._create_future: Callable[[], asyncio.Future[RecordMetadata]]
-        self._withdraw: Callable[[asyncio.Future[RecordMetadata], Batch | ParkedRecord], None]
+        self._in_loop: dict[str, asyncio.AbstractEventLoop]
 
     # --- life
 
@@ -83,9 +82,8 @@ class Producer(TransactionalCalls):
         await self._engine.start()
         self._clock = self._engine.clock
         self._accumulator = self._engine.accumulator
-        self._loop = self._engine.loop
-        self._create_future = self._loop.create_future
-        self._withdraw = self._engine.withdraw
+        self._create_future = self._engine.loop.create_future
+        self._in_loop = {"loop": self._engine.loop}
 
     async def close(self, timeout: float | None = None) -> DeliveryReport:
         """Deliver what was accepted, for at most `timeout` seconds, fail the rest, and release everything.
@@ -95,6 +93,17 @@ class Producer(TransactionalCalls):
         once. A second call returns the same report.
         """
         return await self._engine.close(seconds("close", timeout))
+
+    async def reload_credentials(self) -> None:
+        """Read certificates and passwords anew, fetch another token, and have new connections take over.
+
+        One broker after the other: records wait until the new connection is accepted and what is on the way on the old
+        one is answered, keep their order, and none fails because of it. Raises ConfigError, AuthenticationError or
+        BrokerConnectionError: why there are no new credentials, or why a broker does not accept them; the old
+        connections stay in use then. UsageError before `start()` and after `close()`.
+        """
+        self._guard.check_running()
+        await self._engine.client.reload_credentials()
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -168,8 +177,7 @@ class Producer(TransactionalCalls):
         concerns an unknown topic comes through the future, as NotSentError.
         """
         self._guard.check()
-        future = DeliveryFuture(loop=self._loop)
-        future.withdraw = self._withdraw
+        future = native.made(DeliveryFuture, self._in_loop)
         if self._is_plain and type(topic) is str:
             future.owner = self._take(topic, value, key, partition, headers, timestamp, future)
         else:
@@ -235,6 +243,8 @@ class Producer(TransactionalCalls):
         raises as with `send_many`, and faults of single rows are in `failures` of the result, with their index.
         """
         self._guard.check()
+        from aioprod.producer.send_arrow import send_arrow  # With ctypes and all that knows Arrow's memory.
+
         return await send_arrow(self._engine, batch, topic)
 
     # --- waiting

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
-from asyncio import Future
+from asyncio import Future, InvalidStateError
 from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -53,6 +53,7 @@ TURN_S = 0.005
 """How long one turn of the loop may be spent on telling outcomes, whoever asks for it how often."""
 UNCOUNTED_S = 0.001
 """Up to this nobody takes note of the end of a turn, which costs a callback."""
+set_result = Future.set_result
 
 
 class Delivery:
@@ -77,6 +78,8 @@ class Delivery:
     ) -> None:
         self._accumulator = accumulator
         self._loop = loop
+        # What send() waits for. Asking isinstance() of a callback costs as much as calling it.
+        self._plain_future = type(loop.create_future())
         self._clock = clock
         self._interceptors = interceptors
         self._intercepted = bool(interceptors)
@@ -87,7 +90,7 @@ class Delivery:
         self._queue: deque[Completion] = deque()
         self._scheduled = False
         self._spent_s = 0.0
-        self.unseen: list[DeliveryFuture] = []
+        self.unseen: list[tuple[DeliveryFuture, ProducerRecord | None]] = []
         self._unseen_left = 0
         self.counts: dict[type[DeliveryError], int] = {NotSentError: 0, UnknownOutcomeError: 0, RejectedError: 0}
         self.delivered = 0
@@ -225,9 +228,12 @@ class Delivery:
             self._interceptors.on_acknowledgement(metadata, None)
         if waiter is None:
             return 1
-        if isinstance(waiter, Future):
-            if not waiter.done():
-                waiter.set_result(metadata)
+        kind = type(waiter)
+        if kind is DeliveryFuture or kind is self._plain_future:
+            try:
+                set_result(waiter, metadata)
+            except InvalidStateError:
+                return 1  # It was cancelled: nobody is woken.
             return FUTURE_COST
         try:
             waiter(metadata, None)
@@ -293,8 +299,7 @@ class Delivery:
             if not waiter.done():
                 waiter.set_exception(error)
                 if type(waiter) is DeliveryFuture:
-                    waiter.unseen = record() if self._on_error is not None else None
-                    self.unseen.append(waiter)
+                    self.unseen.append((waiter, record() if self._on_error is not None else None))
                     if len(self.unseen) == 1:
                         self._watch_unseen()
             return True
@@ -326,16 +331,16 @@ class Delivery:
         last: BaseException | None = None
         held.reverse()
         while held:
-            future = held.pop()
+            future, record = held.pop()
             if not future._log_traceback:
                 continue
             if not closing and sys.getrefcount(future) > ONLY_HERE:
-                self.unseen.append(future)
+                self.unseen.append((future, record))
                 continue
             last = future.exception()
             dropped += 1
-            if future.unseen is not None and isinstance(last, AioprodError):
-                self._report(last, future.unseen)
+            if record is not None and isinstance(last, AioprodError):
+                self._report(last, record)
         if dropped and self._on_error is None:
             log.warning("%d futures of failed records were never looked at: %s", dropped, last)
         return self._unseen_left <= 0

@@ -80,9 +80,7 @@ class Room:
 
     def close(self, error: AioprodError) -> None:
         """Nobody gets room any more."""
-        waiting = list(self._budget.waiting)
-        self._budget.waiting.clear()
-        for request in waiting:
+        for request in self._budget.dissolve():
             waiter = request.waiter
             assert isinstance(waiter, asyncio.Future)
             if not waiter.done():

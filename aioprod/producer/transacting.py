@@ -62,12 +62,12 @@ async def end_in_time(transactions: Transactions, timeout_s: float | None, hurry
     return None if timeout_s is None else max(0.0, timeout_s - (loop.time() - start))
 
 
-def transactions_of(engine: Engine, sender: Sender) -> Transactions | None:
-    """The transactions of a producer that is being built, None if it has no `transactional.id`."""
+def transactions_of(engine: Engine, sender: Sender) -> Transactions:
+    """The transactions of a producer with a `transactional.id` that is being built."""
     config = engine.config
     sequences = engine.accumulator.sequences
-    if config.transactional_id is None or sequences is None:
-        return None
+    assert config.transactional_id is not None
+    assert sequences is not None
     effects = Effects(
         loop=engine.loop,
         now=engine.clock,
@@ -82,7 +82,7 @@ def transactions_of(engine: Engine, sender: Sender) -> Transactions | None:
         flush=engine.flush,
     )
     coordination = Coordination(engine.client, config.transactional_id, config.transaction_timeout_ms, engine.random)
-    transactions = engine.transactions_as(
+    transactions = (engine.transactions_as or Transactions)(
         effects, coordination, loop=engine.loop, max_block_s=engine.max_block_s, on_failure=engine.fail
     )
     sequences.join = transactions.join

@@ -6,15 +6,18 @@ import logging
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aioprod.config import ProducerConfig
 from aioprod.core.transactions import TransactionEvent, TransactionState
 from aioprod.errors import AioprodError, UsageError
-from aioprod.producer.coordination import GroupMetadata
 from aioprod.producer.engine import Engine
-from aioprod.producer.transactions import Transactions
 from aioprod.types import ErrorCallback, TopicPartition
+
+if TYPE_CHECKING:
+    # Only a transactional producer imports them.
+    from aioprod.producer.coordination import GroupMetadata
+    from aioprod.producer.transactions import Transactions
 
 __all__ = ["TransactionalCalls"]
 
@@ -152,6 +155,8 @@ def _places(offsets: object) -> dict[TopicPartition, int]:
 
 def _group(given: object) -> GroupMetadata:
     """A group as the user gives it; raises UsageError."""
+    from aioprod.producer.coordination import GroupMetadata
+
     if isinstance(given, str):
         given = GroupMetadata(given)
     group = GroupMetadata(

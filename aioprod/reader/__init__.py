@@ -2,10 +2,28 @@
 
 from __future__ import annotations
 
-from aioprod.reader.bounds import Bound
-from aioprod.reader.fetching import FetchedBatch
-from aioprod.reader.offsets import At
-from aioprod.reader.reader import Reader, read
-from aioprod.reader.settings import ReaderConfig
+from typing import TYPE_CHECKING
+
+from aioprod._lazy import imported_on_use
+
+if TYPE_CHECKING:
+    from aioprod.reader.bounds import Bound
+    from aioprod.reader.fetching import FetchedBatch
+    from aioprod.reader.offsets import At
+    from aioprod.reader.reader import Reader, read
+    from aioprod.reader.settings import ReaderConfig
 
 __all__ = ["At", "Bound", "FetchedBatch", "Reader", "ReaderConfig", "read"]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = imported_on_use(
+        __name__,
+        {
+            "At": "offsets",
+            "Bound": "bounds",
+            "FetchedBatch": "fetching",
+            "Reader": "reader",
+            "ReaderConfig": "settings",
+            "read": "reader",
+        },
+    )

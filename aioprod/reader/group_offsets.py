@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from aioprod._rights import Right, authorization_error
 from aioprod.errors import (
     AioprodError,
-    AuthorizationError,
     BrokerError,
     ErrorCode,
     ProtocolError,
@@ -31,7 +31,6 @@ __all__ = ["FIRST_STABLE", "group_refusal", "stable_offsets"]
 FIRST_STABLE: Final = 7
 _FIRST_WITH_GROUPS: Final = 8
 _LAST_WITH_NAMES: Final = 9
-_UNAUTHORIZED: Final = frozenset({ErrorCode.GROUP_AUTHORIZATION_FAILED, ErrorCode.TOPIC_AUTHORIZATION_FAILED})
 
 _Row = OffsetFetchResponsePartition | OffsetFetchResponsePartitions
 
@@ -97,7 +96,7 @@ class _Found(dict[TopicPartition, _Row]):
 def _read(answer: OffsetFetchResponse, group: str) -> _Found:
     code = ErrorCode.of(_code_of(answer))
     if code != ErrorCode.NONE:
-        raise group_refusal(f"The offsets of group {group!r} can't be had", code, group)
+        raise group_refusal(f"The offsets of group {group!r} can't be had", code, [Right("DESCRIBE", "group", group)])
     topics = answer.groups[0].topics if answer.groups else answer.topics
     return _Found(
         {TopicPartition(topic.name, row.partition_index): row for topic in topics for row in topic.partitions}
@@ -108,18 +107,19 @@ def _offset(row: _Row, place: TopicPartition, group: str) -> OffsetAndMetadata |
     code = ErrorCode.of(row.error_code)
     if code != ErrorCode.NONE:
         what = f"The offset of group {group!r} for {place.topic}-{place.partition} can't be had"
-        raise group_refusal(what, code, place.topic if code == ErrorCode.TOPIC_AUTHORIZATION_FAILED else group)
+        raise group_refusal(what, code, [Right("DESCRIBE", "topic", place.topic), Right("DESCRIBE", "group", group)])
     if row.committed_offset < 0:
         return None
     return OffsetAndMetadata(row.committed_offset, row.metadata or "")
 
 
-def group_refusal(what: str, code: ErrorCode | int, resource: str, hint: str | None = None) -> AioprodError:
-    """The error for `what` (a sentence without its stop) that the coordinator of a group answered with `code`."""
+def group_refusal(what: str, code: ErrorCode | int, rights: Iterable[Right], hint: str | None = None) -> AioprodError:
+    """The error for `what` (a sentence without its stop) that the coordinator of a group answered with `code`.
+
+    `rights` are what it takes.
+    """
     text = f"{what}: its coordinator answered {ErrorCode.said(code)}."
-    if code in _UNAUTHORIZED:
-        return AuthorizationError(text, resource=resource, hint="Allow this client to read (ACLs READ and DESCRIBE).")
-    return BrokerError(text, code=code, hint=hint)
+    return authorization_error(text, code, rights) or BrokerError(text, code=code, hint=hint)
 
 
 def _unstable(group: str, places: Sequence[TopicPartition]) -> RequestTimedOutError:

@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Generic, NamedTuple, Self, TypeVar
 
+from aioprod._rights import Right
 from aioprod.cluster.refusals import topic_refusal
 from aioprod.errors import (
     AioprodError,
     BrokerConnectionError,
     BrokerError,
     ErrorCode,
+    Operation,
     ProtocolError,
     RequestTimedOutError,
     UnknownTopicError,
@@ -69,9 +71,10 @@ class LeaderRequests(Generic[WantedT, ResponseT]):
 
     `wanted` may change between the calls, and while one waits: tell it by `Session.notify`. What is done when its
     answer comes is of no interest any more. `build` makes the request for some of them; `purpose` completes the
-    sentence "Topic 'x' could not be ...". A broker is asked again only by the next call of `next`, so there is never
-    more than one answer of it. Whoever takes an answer tells for each partition what came of it: `advanced`, `again`,
-    `refused`. One that is `patient` goes on for as long as it takes, also where a topic does not exist.
+    sentence "Topic 'x' could not be ...", and `operation` is the right that it takes. A broker is asked again only by
+    the next call of `next`, so there is never more than one answer of it. Whoever takes an answer tells for each
+    partition what came of it: `advanced`, `again`, `refused`. One that is `patient` goes on for as long as it takes,
+    also where a topic does not exist.
     """
 
     def __init__(
@@ -81,12 +84,14 @@ class LeaderRequests(Generic[WantedT, ResponseT]):
         build: Callable[[Sequence[WantedT]], Request[ResponseT]],
         *,
         purpose: str,
+        operation: Operation,
         patient: bool = False,
     ) -> None:
         self._session = session
         self._wanted = wanted
         self._build = build
         self._purpose = purpose
+        self._operation = operation
         self._patient = patient
         self._asks: dict[int, _Ask[WantedT, ResponseT]] = {}
         self._tasks: set[asyncio.Task[ResponseT]] = set()
@@ -160,7 +165,7 @@ class LeaderRequests(Generic[WantedT, ResponseT]):
         may_pass = self._patient and code == ErrorCode.UNKNOWN_SERVER_ERROR
         if not isinstance(code, ErrorCode) or not (code.retriable or may_pass):
             what = f"Partition {one.tp.partition} of topic {one.tp.topic!r} could not be {self._purpose}"
-            raise refusal(what, one.tp.topic, code)
+            raise refusal(what, code, [Right(self._operation, "topic", one.tp.topic)])
         if code.refreshes_metadata:
             self._describe_anew([one])
 

@@ -58,7 +58,8 @@ class Lookups(LeaderRequests[Lookup, ListOffsetsResponse]):
     """
 
     def __init__(self, session: Session, wanted: Collection[Lookup], isolation: str, *, patient: bool = False) -> None:
-        super().__init__(session, wanted, self._request, purpose="asked for its offsets", patient=patient)
+        purpose = "asked for its offsets"
+        super().__init__(session, wanted, self._request, purpose=purpose, operation="DESCRIBE", patient=patient)
         self._isolation_level = ISOLATION_LEVELS[isolation]
 
     def _request(self, lookups: Sequence[Lookup]) -> ListOffsetsRequest:

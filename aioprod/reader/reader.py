@@ -149,7 +149,7 @@ class Reader(SessionUser):
             return fetching.request(asked, cluster)
 
         leaders: LeaderRequests[Position, FetchResponse]
-        async with LeaderRequests(session, positions, request, purpose="read") as leaders:
+        async with LeaderRequests(session, positions, request, purpose="read", operation="READ") as leaders:
             while (answered := await leaders.next()) is not None:
                 asked, answer = answered
                 await self._check_in_range(asked, answer)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Final
 
+from aioprod._rights import Right, authorization_error
 from aioprod.errors import (
     AioprodError,
-    AuthorizationError,
     BrokerError,
     ErrorCode,
     InvalidTopicError,
@@ -22,17 +22,24 @@ UNKNOWN_TOPIC_CODES: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, Er
 _NAMED_MAX: Final = 5
 """How many partitions a message names."""
 
-_UNAUTHORIZED: Final = frozenset({ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED})
 
-
-def refusal(what: str, topic: str | None, code: ErrorCode | int, said: str | None = None) -> AioprodError:
-    """The error for `what` (a sentence without its stop) that failed for `topic`; `said` are the broker's own words.
+def refusal(
+    what: str,
+    code: ErrorCode | int,
+    rights: Iterable[Right] = (),
+    *,
+    said: str | None = None,
+    instead: str | None = None,
+) -> AioprodError:
+    """The error for `what` (a sentence without its stop) that failed; `said` are the broker's own words.
 
     The class is AuthorizationError, UnknownTopicError or InvalidTopicError where the code says so, else BrokerError.
+    `rights` are what it takes, and `instead` what serves as well.
     """
-    message = f"{what}: {said.rstrip('.') if said else f'the broker answered {ErrorCode.said(code)}'}."
-    if code in _UNAUTHORIZED:
-        return AuthorizationError(message, resource=topic, hint="Allow this client to do that (ACLs).")
+    answered = f"{what}: the broker answered {ErrorCode.said(code)}."
+    if denied := authorization_error(answered, code, rights, instead=instead):
+        return denied
+    message = f"{what}: {said.rstrip('.')}." if said else answered
     if code in UNKNOWN_TOPIC_CODES:
         return UnknownTopicError(message)
     if code == ErrorCode.INVALID_TOPIC_EXCEPTION:

@@ -10,11 +10,13 @@ from random import Random
 from types import TracebackType
 from typing import Any, Self
 
+from aioprod._rights import Right, authorization_error
 from aioprod.cluster import Metadata, MetadataUpdate, PartitionInfo
 from aioprod.cluster.names import topic_name_error
 from aioprod.cluster.refusals import topic_refusal
 from aioprod.errors import (
     AioprodError,
+    ErrorCode,
     InvalidTopicError,
     MetadataTimeoutError,
     UsageError,
@@ -77,6 +79,10 @@ class Session(ClientListener):
         self.notify()
         if client is not None:
             await client.close()
+
+    async def reload_credentials(self) -> None:
+        """Take up new certificates, passwords and tokens; raises what `Client.reload_credentials` raises."""
+        await self.client.reload_credentials()
 
     @property
     def client(self) -> Client:
@@ -176,10 +182,16 @@ class Session(ClientListener):
     async def wait_for_leaders(self, topic: str, deadline: float) -> None:
         """Wait until all partitions of a topic that was just created have leaders; MetadataTimeoutError if they don't.
 
-        That the topic does not exist is no answer here: the broker that is asked has not heard of it yet.
+        That the topic does not exist is no answer here: the broker that is asked has not heard of it yet. Raises
+        AuthorizationError when this client may not describe the topic.
         """
         metadata = self._ask_anew(topic)
         while True:
+            code = metadata.topic_error(topic) or ErrorCode.NONE
+            said = f"Topic {topic!r} was created, but this client may not describe it ({ErrorCode.said(code)})."
+            if denied := authorization_error(said, code, [Right("DESCRIBE", "topic", topic)]):
+                metadata.forget_topic(topic)
+                raise denied
             partitions = metadata.cluster.partitions_for_topic(topic)
             if partitions and all(partition.leader is not None for partition in partitions):
                 return
@@ -233,3 +245,12 @@ class SessionUser(Started):
     async def close(self) -> None:
         """Close all connections."""
         await self._session.close()
+
+    async def reload_credentials(self) -> None:
+        """Read certificates and passwords anew, fetch another token, and have new connections take over.
+
+        One broker after the other, while requests go on. Raises ConfigError, AuthenticationError or
+        BrokerConnectionError: why there are no new credentials, or why a broker does not accept them; the old
+        connections stay in use then. UsageError before `start()` and after `close()`.
+        """
+        await self._session.reload_credentials()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final
 
 from aioprod.config import ClientConfig
 from aioprod.config._setting import HIGH, LOW, MEDIUM, boolean, integer, text
@@ -44,6 +44,8 @@ class ReaderConfig(SessionConfig):
 
     An answer has up to `fetch.max.bytes`, or one batch that is larger.
     """
+
+    _ours: ClassVar[tuple[str, ...]] = ("consumers",)
 
     fetch_max_bytes: int = integer(
         52_428_800,

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from aioprod._lazy import imported_on_use
 from aioprod.records.builder import HEADER, PREFIX, EncodedRecord, RecordBatchBuilder, record_size_bound
 from aioprod.records.compression import Compression, compress, decompress
 from aioprod.records.cursor import RecordCursor
 from aioprod.records.headers import NO_HEADERS, decode_headers, encode_headers
-from aioprod.records.parser import ControlType, ParsedBatch, ParsedRecord, parse_batches
+
+if TYPE_CHECKING:
+    from aioprod.records.parser import ControlType, ParsedBatch, ParsedRecord, parse_batches
 
 __all__ = [
     "HEADER",
@@ -26,3 +31,6 @@ __all__ = [
     "parse_batches",
     "record_size_bound",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = imported_on_use(__name__, dict.fromkeys(__all__, "parser"))

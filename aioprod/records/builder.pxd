@@ -4,6 +4,9 @@ from aioprod.records cimport memory
 from aioprod.records.cursor cimport RecordCursor
 
 
+cdef int NO_CODEC, NO_COUNT, NULL_SIZE
+
+
 @cython.locals(zigzag="unsigned long long", size=Py_ssize_t)
 cpdef Py_ssize_t varint_size(long long value) noexcept nogil
 
@@ -41,6 +44,15 @@ cdef class RecordBatchBuilder:
         const unsigned char *key, Py_ssize_t key_start, Py_ssize_t key_size,
         const unsigned char *value, Py_ssize_t value_start, Py_ssize_t value_size,
         const unsigned char *headers, Py_ssize_t headers_start, Py_ssize_t headers_size,
+    ) except -1
+
+    @cython.locals(
+        p="unsigned char *", base="long long", delta="long long", count="long long", headers_size=Py_ssize_t,
+        fixed_size=Py_ssize_t, pos=Py_ssize_t, limit=Py_ssize_t, index=Py_ssize_t, stop=Py_ssize_t, value=bytes,
+        value_size=Py_ssize_t, body=Py_ssize_t,
+    )
+    cpdef Py_ssize_t append_values(
+        self, long long timestamp, list values, Py_ssize_t start, bytes headers, Py_ssize_t size_max
     ) except -1
 
     @cython.locals(sealed=bytearray, end=Py_ssize_t, compressed=bytes)

@@ -37,6 +37,8 @@ _LZ4_END: Final = bytes(4)
 _LZ4_LONGER_HEAD: Final = 0x09
 """The flags that put a content size or a dictionary id into the head of a frame."""
 _LZ4_SIZE_MASK: Final = 0x7FFF_FFFF
+_LZ4_RAW: Final = 0x8000_0000
+"""In the size of a block: it is not compressed."""
 
 _ZSTD_BLOCK_SIZE_MAX: Final = 128 * 1024
 _ZSTD_BLOCK_RUN: Final = 1
@@ -183,21 +185,38 @@ def _unsnappy_block(block: memoryview, total: int, limit: int) -> bytes:
 def _lz4(level: int | None, data: Buffer) -> bytes:
     """A frame of independent blocks of 64 KiB: Java refuses linked ones (KIP-57, `Lz4BlockInputStream`).
 
-    Each block is compressed as a frame of its own and taken out of it, since cramjam lets go of the GIL for a whole
-    frame and holds it for a part of one. Its whole frames have linked blocks, with which the levels above 9 (they gain
-    a percent or two) do worse than 9. Levels 1 and 2 have no meaning to LZ4's high-compression compressor. So both ends
-    get the nearest level.
+    cramjam's whole frames have linked blocks, with which the levels above 9 (they gain a percent or two) do worse than
+    9. Levels 1 and 2 have no meaning to LZ4's high-compression compressor. So both ends get the nearest level.
     """
-    frame_level = 0 if level in (None, _LZ4_LEVEL_FAST) else min(max(level, 3), 9)
     view = memoryview(data)
-    parts = [_LZ4_HEAD]
+    parts: list[Buffer] = [_LZ4_HEAD]
     for start in range(0, len(view), _LZ4_BLOCK_SIZE):
-        frame = memoryview(cramjam.lz4.compress(view[start : start + _LZ4_BLOCK_SIZE], level=frame_level))
-        assert not frame[4] & _LZ4_LONGER_HEAD
-        end = len(_LZ4_HEAD) + 4 + (_little_endian(frame, len(_LZ4_HEAD), 4) & _LZ4_SIZE_MASK)
-        parts.append(bytes(frame[len(_LZ4_HEAD) : end]))
+        raw = view[start : start + _LZ4_BLOCK_SIZE]
+        if level is None or level == _LZ4_LEVEL_FAST:
+            parts += _lz4_fast_block(raw)
+        else:
+            parts.append(_lz4_block(raw, min(max(level, 3), 9)))
     parts.append(_LZ4_END)
     return b"".join(parts)
+
+
+def _lz4_fast_block(raw: memoryview) -> tuple[bytes, Buffer]:
+    """The size and the bytes of a block, raw ones where the codec does not make them fewer."""
+    block = memoryview(cramjam.lz4.compress_block(raw, store_size=False))
+    if len(block) < len(raw):
+        return len(block).to_bytes(4, "little"), block
+    return (len(raw) | _LZ4_RAW).to_bytes(4, "little"), raw
+
+
+def _lz4_block(raw: memoryview, level: int) -> bytes:
+    """The same at another level, taken out of a frame of its own: cramjam's blocks know the fast one only.
+
+    It is a whole frame, as cramjam holds the GIL for a part of one.
+    """
+    frame = memoryview(cramjam.lz4.compress(raw, level=level))
+    assert not frame[4] & _LZ4_LONGER_HEAD
+    size = _little_endian(frame, len(_LZ4_HEAD), 4) & _LZ4_SIZE_MASK
+    return bytes(frame[len(_LZ4_HEAD) : len(_LZ4_HEAD) + 4 + size])
 
 
 def _unlz4(data: memoryview, limit: int) -> bytes:

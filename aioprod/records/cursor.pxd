@@ -1,7 +1,5 @@
 cimport cython
 
-from aioprod.records.builder cimport RecordBatchBuilder
-
 
 @cython.final
 cdef class RecordCursor:
@@ -11,11 +9,14 @@ cdef class RecordCursor:
     cdef readonly Py_ssize_t index, start, end, key_start, key_size, value_start, value_size, headers_start
     cdef readonly long long timestamp
 
+    @cython.locals(
+        p="const unsigned char *", position=Py_ssize_t, byte="long long", second="long long", value="long long"
+    )
     cpdef bint next(self)
     cpdef void go_to(self, Py_ssize_t index) except *
 
     @cython.locals(body_size=Py_ssize_t)
     cpdef bint skip(self, Py_ssize_t count)
 
-    @cython.locals(p="const unsigned char *", position=Py_ssize_t, byte="unsigned long long", zigzag="unsigned long long", shift=int)
-    cdef long long _varint(self) noexcept
+    @cython.locals(p="const unsigned char *", byte="unsigned long long", zigzag="unsigned long long", shift=int)
+    cdef long long _varint(self, Py_ssize_t position) noexcept

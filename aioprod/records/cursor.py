@@ -62,20 +62,60 @@ class RecordCursor:
 
     def next(self) -> bool:
         """Step to the next record; False after the last one."""
-        if not self.skip(1):
+        position = self.end
+        if position >= self._limit:
             return False
-        self._position += 1
-        self.timestamp = self._base_timestamp + self._varint()
-        self._varint()
-        self.key_size = self._varint()
-        self.key_start = self._position
-        if self.key_size > 0:
-            self._position += self.key_size
-        self.value_size = self._varint()
-        self.value_start = self._position
-        if self.value_size > 0:
-            self._position += self.value_size
-        self.headers_start = self._position
+        p = self.buffer
+        self.start = position
+        self.index += 1
+        # Most numbers take one byte or two. Those are read here: a call for each costs more than all the rest.
+        byte = p[position]
+        second = p[position + 1]
+        if byte >= 0x80 and second < 0x80:
+            position += 2
+            self.end = position + ((byte & 0x7F | second << 7) >> 1)
+        else:
+            value = self._varint(position)
+            position = self._position
+            self.end = position + value
+        position += 1
+        byte = p[position]
+        if byte < 0x80:
+            position += 1
+            self.timestamp = self._base_timestamp + ((byte >> 1) ^ -(byte & 1))
+        else:
+            self.timestamp = self._base_timestamp + self._varint(position)
+            position = self._position
+        while p[position] >= 0x80:
+            position += 1
+        position += 1
+        byte = p[position]
+        if byte < 0x80:
+            position += 1
+            value = (byte >> 1) ^ -(byte & 1)
+        else:
+            value = self._varint(position)
+            position = self._position
+        self.key_size = value
+        self.key_start = position
+        if value > 0:
+            position += value
+        byte = p[position]
+        second = p[position + 1]
+        if byte < 0x80:
+            position += 1
+            value = (byte >> 1) ^ -(byte & 1)
+        elif second < 0x80:
+            position += 2
+            value = (byte & 0x7F | second << 7) >> 1
+        else:
+            value = self._varint(position)
+            position = self._position
+        self.value_size = value
+        self.value_start = position
+        if value > 0:
+            position += value
+        self.headers_start = position
         return True
 
     def skip(self, count: int) -> bool:
@@ -84,8 +124,7 @@ class RecordCursor:
             if self.end >= self._limit:
                 return False
             self.start = self.end
-            self._position = self.end
-            body_size = self._varint()
+            body_size = self._varint(self.end)
             self.end = self._position + body_size
             self.index += 1
             count -= 1
@@ -106,8 +145,8 @@ class RecordCursor:
             bytes(buffer[self.headers_start : self.end]),
         )
 
-    def _varint(self) -> int:
-        position = self._position
+    def _varint(self, position: int) -> int:
+        """The signed varint at `position`; `_position` is its end."""
         byte = self.buffer[position]
         zigzag = byte & 0x7F
         shift = 7

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from aioprod.routing.columns import HASH_PARTITIONERS, Partitions, partitions_of
-from aioprod.routing.moves import Move, MovedKeys, moved_keys, moved_share
+from typing import TYPE_CHECKING
+
+from aioprod._lazy import imported_on_use
 from aioprod.routing.partitioners import (
     ClassicPartitioner,
     Crc32Partitioner,
@@ -17,6 +18,10 @@ from aioprod.routing.partitioners import (
     RoundRobinPartitioner,
     UniformStickyPartitioner,
 )
+
+if TYPE_CHECKING:
+    from aioprod.routing.columns import HASH_PARTITIONERS, Partitions, partitions_of
+    from aioprod.routing.moves import Move, MovedKeys, moved_keys, moved_share
 
 __all__ = [
     "HASH_PARTITIONERS",
@@ -38,3 +43,17 @@ __all__ = [
     "moved_share",
     "partitions_of",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = imported_on_use(
+        __name__,
+        {
+            "HASH_PARTITIONERS": "columns",
+            "Move": "moves",
+            "MovedKeys": "moves",
+            "Partitions": "columns",
+            "moved_keys": "moves",
+            "moved_share": "moves",
+            "partitions_of": "columns",
+        },
+    )

@@ -13,32 +13,37 @@ null without any serializer being asked. A deserializer is the same with `deseri
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from aioprod._lazy import imported_on_use
 from aioprod.serializers._adapter import Deserializer, Serializer, as_deserializer, as_serializer, make_serializer
-from aioprod.serializers._formats import (
-    BooleanDeserializer,
-    BooleanSerializer,
-    BytesDeserializer,
-    BytesSerializer,
-    DoubleDeserializer,
-    DoubleSerializer,
-    FloatDeserializer,
-    FloatSerializer,
-    HeaderList,
-    IntegerDeserializer,
-    IntegerSerializer,
-    JsonDeserializer,
-    JsonSerializer,
-    LongDeserializer,
-    LongSerializer,
-    ShortDeserializer,
-    ShortSerializer,
-    StringDeserializer,
-    StringSerializer,
-    UUIDDeserializer,
-    UUIDSerializer,
-    VoidDeserializer,
-    VoidSerializer,
-)
+
+if TYPE_CHECKING:
+    from aioprod.serializers._formats import (
+        BooleanDeserializer,
+        BooleanSerializer,
+        BytesDeserializer,
+        BytesSerializer,
+        DoubleDeserializer,
+        DoubleSerializer,
+        FloatDeserializer,
+        FloatSerializer,
+        HeaderList,
+        IntegerDeserializer,
+        IntegerSerializer,
+        JsonDeserializer,
+        JsonSerializer,
+        LongDeserializer,
+        LongSerializer,
+        ShortDeserializer,
+        ShortSerializer,
+        StringDeserializer,
+        StringSerializer,
+        UUIDDeserializer,
+        UUIDSerializer,
+        VoidDeserializer,
+        VoidSerializer,
+    )
 
 __all__ = [
     "BooleanDeserializer",
@@ -70,3 +75,6 @@ __all__ = [
     "as_serializer",
     "make_serializer",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = imported_on_use(__name__, dict.fromkeys(__all__, "_formats"))

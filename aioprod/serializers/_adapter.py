@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from aioprod.config import close_instance, describe, instantiate
 from aioprod.errors import AioprodError, ConfigError, SerializationError, UsageError
-from aioprod.serializers._formats import HeaderList
 
 if TYPE_CHECKING:
     from aioprod.config import ProducerConfig
+    from aioprod.serializers._formats import HeaderList
 
 
 class _Adapter:

@@ -7,8 +7,9 @@ Names are imported when they are used: most programs need few of them, and some 
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
+
+from aioprod._lazy import imported_on_use
 
 if TYPE_CHECKING:
     from aioprod.spark.auditing import audit
@@ -37,25 +38,22 @@ __all__ = [
     "with_partition",
 ]
 
-_HOMES: Final = {
-    "AioprodSource": "datasource",
-    "AuditReport": "auditing.report",
-    "LoadReport": "loading.report",
-    "PlanReport": "planning.measures",
-    "Transactions": "once",
-    "audit": "auditing",
-    "co_partitioned": "partitioning",
-    "each_batch": "datasource",
-    "exactly_once": "once",
-    "load": "loading",
-    "partition_of": "partitioning",
-    "plan": "planning.job",
-    "with_partition": "partitioning",
-}
-
-
-def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{home}"), name)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = imported_on_use(
+        __name__,
+        {
+            "AioprodSource": "datasource",
+            "AuditReport": "auditing.report",
+            "LoadReport": "loading.report",
+            "PlanReport": "planning.measures",
+            "Transactions": "once",
+            "audit": "auditing",
+            "co_partitioned": "partitioning",
+            "each_batch": "datasource",
+            "exactly_once": "once",
+            "load": "loading",
+            "partition_of": "partitioning",
+            "plan": "planning.job",
+            "with_partition": "partitioning",
+        },
+    )

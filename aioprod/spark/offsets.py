@@ -7,10 +7,9 @@ import logging
 import re
 from collections.abc import Collection, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 from uuid import UUID
 
-from aioprod.admin import Admin
 from aioprod.errors import AioprodError, BrokerError, ConfigError, ErrorCode, UnknownTopicError
 from aioprod.reader.offsets import EARLIEST, LATEST, look_up
 from aioprod.reader.refusals import named
@@ -18,6 +17,9 @@ from aioprod.reader.session import Session
 from aioprod.spark import worker
 from aioprod.spark.source_options import Limit, SourceOptions
 from aioprod.types import TopicPartition
+
+if TYPE_CHECKING:
+    from aioprod.admin import Admin
 
 __all__ = ["Cluster", "Offsets", "lost"]
 
@@ -92,6 +94,8 @@ class Cluster:
         self._session = worker.connected(("source", options.kafka), lambda: Session(config, "source"))
         self._admin: Admin | None = None
         if options.topics.pattern is not None:
+            from aioprod.admin import Admin
+
             self._admin = worker.connected(("source topics", options.kafka), lambda: Admin(config=config))
 
     def _answer(self, work: Coroutine[Any, Any, T]) -> T:

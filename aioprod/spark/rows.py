@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from aioprod.errors import UndeliveredRowsError
-from aioprod.producer import Producer
 from aioprod.spark import worker
 from aioprod.types import SendResult
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from aioprod.producer import Producer
 
 __all__ = ["Sent", "sent"]
 

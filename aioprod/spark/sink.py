@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import datasource
 from pyspark.sql.types import StructType
 
-from aioprod.admin import Admin
 from aioprod.errors import ConfigError, UsageError
 from aioprod.spark import worker
 from aioprod.spark.columns import SinkColumns, sink_columns
@@ -76,6 +75,8 @@ def check_topic(options: SinkOptions) -> int:
 
 
 async def _partition_count(options: SinkOptions, topic: str) -> int:
+    from aioprod.admin import Admin  # For the driver: the tasks need none.
+
     async with Admin(config=options.kafka.session()) as admin:
         return len(await admin.partitions(topic))
 

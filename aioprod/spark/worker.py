@@ -12,10 +12,12 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Coroutine, Hashable, Mapping
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from aioprod.errors import AioprodError
-from aioprod.producer import Producer
+
+if TYPE_CHECKING:
+    from aioprod.producer import Producer
 
 __all__ = ["connected", "forget", "producer", "run", "stop"]
 
@@ -90,6 +92,8 @@ def connected(key: Hashable, make: Callable[[], C]) -> C:
 
 def producer(options: Mapping[str, Any]) -> Producer:
     """The connected producer of this process with these options of `Producer`; raises what its `start` raises."""
+    from aioprod.producer import Producer  # The workers that read have none.
+
     return connected((Producer, *sorted(options.items())), lambda: Producer(**options))
 
 
@@ -107,6 +111,8 @@ def forget(client: Client) -> None:
 
 async def _closed(client: Client) -> None:
     """Wait for nothing: no task leaves records behind that anybody still counts on."""
+    from aioprod.producer import Producer
+
     await (client.close(0) if isinstance(client, Producer) else client.close())
 
 

@@ -6,37 +6,42 @@ The names are loaded when they are used, since pytest imports this package for i
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
 
+from aioprod._lazy import imported_on_use
+
 if TYPE_CHECKING:
+    from aioprod.testing.acls import Acl
     from aioprod.testing.cluster import KafkaCluster
     from aioprod.testing.errors import KafkaStartError, KafkaUnavailableError, ToolError
     from aioprod.testing.fake import FakeCluster
     from aioprod.testing.proxy import Direction, TcpProxy
+    from aioprod.testing.security import Security
 
 __all__ = [
+    "Acl",
     "Direction",
     "FakeCluster",
     "KafkaCluster",
     "KafkaStartError",
     "KafkaUnavailableError",
+    "Security",
     "TcpProxy",
     "ToolError",
 ]
 
-_MODULES = {
-    "Direction": "proxy",
-    "FakeCluster": "fake",
-    "KafkaCluster": "cluster",
-    "KafkaStartError": "errors",
-    "KafkaUnavailableError": "errors",
-    "TcpProxy": "proxy",
-    "ToolError": "errors",
-}
-
-
-def __getattr__(name: str) -> object:
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = imported_on_use(
+        __name__,
+        {
+            "Acl": "acls",
+            "Direction": "proxy",
+            "FakeCluster": "fake",
+            "KafkaCluster": "cluster",
+            "KafkaStartError": "errors",
+            "KafkaUnavailableError": "errors",
+            "Security": "security",
+            "TcpProxy": "proxy",
+            "ToolError": "errors",
+        },
+    )

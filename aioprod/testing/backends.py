@@ -6,7 +6,7 @@ import os
 import re
 import tempfile
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
@@ -49,11 +49,16 @@ class Backend(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What the nodes of one cluster share: ports, the ports that clients are told, the caller's own settings."""
+    """What the nodes of one cluster share: ports, the ports that clients are told, the caller's own settings.
+
+    `format_options` are for the tool that makes a node's data folder, `jvm_options` for Java.
+    """
 
     ports: Mapping[int, Ports]
     advertised: Mapping[int, int]
     properties: Mapping[str, str]
+    format_options: Sequence[str] = ()
+    jvm_options: Sequence[str] = ()
     cluster_id: str = field(default_factory=lambda: uuid.uuid4().hex[:22])
 
     @property
@@ -65,6 +70,7 @@ class Plan:
             "-Dorg.slf4j.simpleLogger.defaultLogLevel=info",
             "-Dorg.slf4j.simpleLogger.showDateTime=true",
             "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
+            *self.jvm_options,
         ]
 
     def node_properties(self, node_id: int, data: str) -> dict[str, str]:
@@ -96,6 +102,7 @@ class LocalBackend:
             java=[str(self._java), *plan.java_options],
             libs=self._libs,
             properties=plan.node_properties(node_id, str(folder / "data")),
+            format_options=plan.format_options,
             cluster_id=plan.cluster_id,
             changed=self._watch,
         )
@@ -128,6 +135,7 @@ class DockerBackend:
             image=self._image,
             java_options=plan.java_options,
             properties=plan.node_properties(node_id, DATA),
+            format_options=plan.format_options,
             cluster_id=plan.cluster_id,
             changed=self._watch,
         )

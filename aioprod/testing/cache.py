@@ -7,7 +7,6 @@ import logging
 import os
 import shutil
 import subprocess
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -70,20 +69,14 @@ def _lock(path: Path, progress: Progress) -> Iterator[None]:
         yield
 
 
-def run_tool(
-    command: Sequence[str | Path],
-    *,
-    on_line: Callable[[str], None] | None = None,
-    environment: Mapping[str, str] | None = None,
-) -> str:
-    """Run a program to its end and return the last lines of what it printed; `on_line` hears each line at once.
+def run_tool(command: Sequence[str | Path], *, environment: Mapping[str, str] | None = None) -> str:
+    """Run a program to its end and return the last lines of what it printed.
 
     `environment` is added to this process's own. Raises `ToolError` when the program cannot be run or its exit status
     is not 0.
     """
-    last: deque[str] = deque(maxlen=_LINES_KEPT)
     try:
-        with subprocess.Popen(
+        ended = subprocess.run(
             list(command),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -91,19 +84,11 @@ def run_tool(
             text=True,
             errors="replace",
             env={**os.environ, **(environment or {})},
-        ) as process:
-            assert process.stdout is not None
-            try:
-                for line in process.stdout:
-                    last.append(line.rstrip())
-                    if on_line is not None:
-                        on_line(last[-1])
-            except BaseException:
-                process.kill()
-                raise
+            check=False,
+        )
     except OSError as error:
         raise ToolError(f"{command[0]} could not be run: {error}.") from error
-    text = "\n".join(last)
-    if process.returncode != 0:
-        raise ToolError(f"{Path(command[0]).name} ended with status {process.returncode}, having said:\n{text}")
+    text = "\n".join(line.rstrip() for line in ended.stdout.splitlines()[-_LINES_KEPT:])
+    if ended.returncode != 0:
+        raise ToolError(f"{Path(command[0]).name} ended with status {ended.returncode}, having said:\n{text}")
     return text

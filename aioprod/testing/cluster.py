@@ -7,10 +7,11 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self, TypeVar
+from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from aioprod.errors import AioprodError, ConfigError, UsageError
 from aioprod.testing import rpc
+from aioprod.testing.acls import Acl
 from aioprod.testing.backends import Backend, BackendName, Node, Plan, choose_backend
 from aioprod.testing.cache import Progress
 from aioprod.testing.errors import KafkaStartError, KafkaUnavailableError
@@ -19,6 +20,9 @@ from aioprod.testing.local import LocalNode
 from aioprod.testing.proxy import TcpProxy
 from aioprod.testing.settings import HOST, free_ports, java_names
 from aioprod.wire.schema import Request, Response
+
+if TYPE_CHECKING:
+    from aioprod.testing.security import Security
 
 __all__ = ["KafkaCluster"]
 
@@ -40,16 +44,27 @@ class KafkaCluster:
     the loop of `start()`). When this process ends without `close()`, even by SIGKILL, the brokers end too.
 
     `bootstrap_servers` is `host:port[,host:port]`, `version` Kafka's (`"unknown"` for an external cluster), `backend`
-    docker, local or external; `proxies` has the `TcpProxy` in front of each broker, if there are any.
+    docker, local or external; `proxies` has the `TcpProxy` in front of each broker, if there are any; `security` says
+    what clients have to come with, None for nothing.
     """
 
-    def __init__(self, *, bootstrap_servers: str, version: str, backend: str, broker_ids: tuple[int, ...]) -> None:
+    def __init__(
+        self,
+        *,
+        bootstrap_servers: str,
+        version: str,
+        backend: str,
+        broker_ids: tuple[int, ...],
+        security: Security | None = None,
+    ) -> None:
         self.bootstrap_servers = bootstrap_servers
         self.version = version
         self.backend = backend
         self.broker_ids = broker_ids
+        self.security = security
         self.proxies: dict[int, TcpProxy] = {}
         self._addresses: dict[int, rpc.Address] = {}
+        self._controllers: dict[int, rpc.Address] = {}
         self._nodes: dict[int, Node] = {}
         self._serving: set[int] = set(broker_ids)
         self._backend: Backend | None = None
@@ -62,6 +77,7 @@ class KafkaCluster:
         backend: BackendName = "auto",
         *,
         proxied: bool = False,
+        security: Security | None = None,
         progress: Progress | None = None,
         **properties: object,
     ) -> KafkaCluster:
@@ -69,7 +85,9 @@ class KafkaCluster:
 
         `backend` "auto" leaves the choice to the environment variable AIOPROD_KAFKA (auto, docker, local, or the
         host:port[,…] of a cluster that is there already), and that to what this machine has. `proxied`: a `TcpProxy`
-        before each broker, at the address that clients are told. `progress` hears what is being fetched.
+        before each broker, at the address that clients are told. `security` is what clients have to come with: TLS, a
+        log-in; its `client_options` are the settings for that. Its ACLs are in force when this returns. `progress`
+        hears what is being fetched.
         `properties` are broker settings, `min_insync_replicas=2` or `**{"min.insync.replicas": 2}`.
 
         Raises KafkaUnavailableError when this machine has no Kafka to offer, KafkaStartError (with the end of the
@@ -82,9 +100,13 @@ class KafkaCluster:
             tries += 1
             chosen = await asyncio.to_thread(choose_backend, backend, version, progress)
             if isinstance(chosen, tuple):
+                if security is not None:
+                    raise KafkaUnavailableError(
+                        f"The cluster at {chosen[0]} (AIOPROD_KAFKA) was not started with `security`."
+                    )
                 return await cls._external(chosen, brokers, proxied)
             try:
-                return await cls._start(chosen, brokers, version, proxied, java_names(properties))
+                return await cls._start(chosen, brokers, version, proxied, security, java_names(properties))
             except KafkaStartError as error:
                 # Between our choice of the ports and the broker's use of them somebody else may take one.
                 if tries == _START_TRIES or "BindException" not in error.message:
@@ -92,25 +114,46 @@ class KafkaCluster:
 
     @classmethod
     async def _start(
-        cls, backend: Backend, brokers: int, version: str, proxied: bool, properties: Mapping[str, str]
+        cls,
+        backend: Backend,
+        brokers: int,
+        version: str,
+        proxied: bool,
+        security: Security | None,
+        properties: Mapping[str, str],
     ) -> KafkaCluster:
         ports = dict(enumerate(free_ports(brokers), start=1))
-        cluster = cls(bootstrap_servers="", version=version, backend=backend.name, broker_ids=tuple(ports))
+        cluster = cls(
+            bootstrap_servers="", version=version, backend=backend.name, broker_ids=tuple(ports), security=security
+        )
         cluster._backend = backend
         try:
             advertised = {}
+            login = None if security is None else security.brokers_login
             for node_id, own in ports.items():
-                cluster._addresses[node_id] = (HOST, own.internal)
+                cluster._addresses[node_id] = rpc.Address(HOST, own.internal, login)
+                cluster._controllers[node_id] = rpc.Address(HOST, own.controller, login)
                 advertised[node_id] = own.client
                 if proxied:
                     proxy = await TcpProxy(f"{HOST}:{own.client}").start()
                     cluster.proxies[node_id] = proxy
                     advertised[node_id] = proxy.port
             cluster.bootstrap_servers = ",".join(f"{HOST}:{port}" for port in advertised.values())
-            plan = Plan(ports, advertised, properties)
+            if security is None:
+                plan = Plan(ports, advertised, properties)
+            else:
+                plan = Plan(
+                    ports,
+                    advertised,
+                    {**security.broker_properties(), **properties},
+                    security.format_options(),
+                    security.java_options(),
+                )
             cluster._nodes = {node_id: backend.node(node_id, plan) for node_id in ports}
             await _in_threads(*(node.start for node in cluster._nodes.values()))
             await cluster._wait_until_serving()
+            if security is not None and security.acls:
+                await cluster.add_acls(*security.acls)
         except BaseException:
             await cluster.close()
             raise
@@ -119,7 +162,7 @@ class KafkaCluster:
     @classmethod
     async def _external(cls, addresses: tuple[str, ...], brokers: int, proxied: bool) -> KafkaCluster:
         host, _, port = addresses[0].rpartition(":")
-        address = (host.strip("[]"), int(port))
+        address = rpc.Address(host.strip("[]"), int(port))
         try:
             seen = await rpc.brokers_seen(address)
         except OSError as error:
@@ -182,6 +225,22 @@ class KafkaCluster:
     async def delete_topic(self, name: str) -> None:
         """Delete a topic. Raises BrokerError when the cluster refuses."""
         await rpc.delete_topic(self._address(), name)
+
+    async def add_acls(self, *acls: Acl) -> None:
+        """Add ACLs to a cluster that was started with some, and wait until all that serve act on them.
+
+        Raises BrokerError when the cluster refuses.
+        """
+        await rpc.create_acls(self._address(), acls)
+        deadline = time.monotonic() + START_TIMEOUT_S
+        # A node is a broker and a controller, each with an authorizer of its own. Of an external cluster's controllers
+        # nothing is known.
+        for addresses in (self._addresses, self._controllers):
+            for broker_id in sorted(self._serving & addresses.keys()):
+                while not await rpc.acls_known(addresses[broker_id], acls):
+                    if time.monotonic() > deadline:
+                        raise KafkaStartError(f"Broker {broker_id} does not know its ACLs.")
+                    await asyncio.sleep(_POLL_S)
 
     async def kill(self, broker_id: int) -> None:
         """End a broker at once, as a crash does (SIGKILL)."""

@@ -30,7 +30,8 @@ _SCRIPT: Final = """
 mkdir -p /srv/aioprod && cd /srv/aioprod
 printf %s "$PROPERTIES" > server.properties
 if [ ! -e data/meta.properties ]; then
-    java -cp '/opt/kafka/libs/*' kafka.tools.StorageTool format -t "$CLUSTER_ID" -c server.properties || exit
+    set -- format -t "$CLUSTER_ID" -c server.properties $FORMAT_OPTIONS
+    java -cp '/opt/kafka/libs/*' kafka.tools.StorageTool "$@" >/dev/null || exit
 fi
 exec java $JAVA_OPTIONS -cp '/opt/kafka/libs/*' kafka.Kafka server.properties
 """
@@ -84,6 +85,7 @@ class DockerNode:
     image: str
     java_options: Sequence[str]
     properties: Mapping[str, str]
+    format_options: Sequence[str]
     cluster_id: str
     changed: Callable[[], None]
     _container: Any = field(default=None, init=False)
@@ -112,6 +114,7 @@ class DockerNode:
             .with_name(f"aioprod-kafka-{self.node_id}-{uuid.uuid4().hex[:8]}")
             .with_env("PROPERTIES", properties_text(self.properties))
             .with_env("CLUSTER_ID", self.cluster_id)
+            .with_env("FORMAT_OPTIONS", " ".join(self.format_options))
             .with_env("JAVA_OPTIONS", " ".join(self.java_options))
             .with_command(["-c", _SCRIPT])
             .with_kwargs(entrypoint=["sh"], network_mode="host")

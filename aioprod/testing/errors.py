@@ -16,4 +16,4 @@ class KafkaStartError(AioprodError):
 
 
 class ToolError(AioprodError):
-    """A program that was run for the tests (pip, Ivy, a Java compiler) failed; the message holds its last lines."""
+    """A program that was run for the tests (pip, a Java compiler) failed; the message holds its last lines."""

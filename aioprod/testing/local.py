@@ -36,6 +36,7 @@ class LocalNode:
     java: Sequence[str]
     libs: Path
     properties: Mapping[str, str]
+    format_options: Sequence[str]
     cluster_id: str
     changed: Callable[[], None]
     _process: subprocess.Popen[bytes] | None = field(default=None, init=False)
@@ -112,7 +113,7 @@ class LocalNode:
     def _format(self, settings: Path) -> None:
         tool = [*self._java_on_jars(_QUIET), "kafka.tools.StorageTool", "format"]
         try:
-            run_tool([*tool, "-t", self.cluster_id, "-c", settings])
+            run_tool([*tool, "-t", self.cluster_id, "-c", settings, *self.format_options])
         except ToolError as error:
             raise KafkaStartError(f"Broker {self.node_id} could not format its data: {error.message}") from error
 

@@ -35,6 +35,19 @@ def kafka_cluster_3() -> Iterator[KafkaCluster]:
         yield cluster
 
 
+@pytest.fixture(scope="session")
+def kafka_cluster_sasl_ssl() -> Iterator[KafkaCluster]:
+    """A cluster of one real broker that wants TLS and a log-in, by each mechanism of `Security`.
+
+    `kafka_cluster_sasl_ssl.security.client_options("alice", "SCRAM-SHA-512")` are the settings to come in with.
+    """
+    from aioprod.testing.fixtures import running_cluster
+    from aioprod.testing.security import Security
+
+    with running_cluster(1, security=Security()) as cluster:
+        yield cluster
+
+
 @pytest.fixture
 def fake_cluster() -> Iterator[FakeClusterThread]:
     """Three brokers inside this process, without topics; they speak Kafka's protocol and fail on demand."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Self
 
 from aioprod.testing.listening import close_server
+from aioprod.testing.sni import hello_size, server_name
 
 __all__ = ["Direction", "TcpProxy"]
 
@@ -44,14 +45,17 @@ class TcpProxy:
     `delay_s`, `drop` and `throttle_bytes_per_s` of the proxy itself set both directions. `refuse`: new connections are
     reset as soon as they are made. Faults may be set, and `cut()` called, from any thread.
 
+    `by_name` forwards TLS connections by the host name that the client asks for (SNI), as an ingress does that has one
+    address for all brokers: `{"broker-1.test": "host:port"}`. A client that asks for none of these gets to `target`.
+
         async with TcpProxy("127.0.0.1:9092") as proxy:
             proxy.delay_s = 0.05
             client = connect(proxy.address)
     """
 
-    def __init__(self, target: str, *, port: int = 0) -> None:
-        host, _, target_port = target.rpartition(":")
-        self._target = (host.strip("[]"), int(target_port))
+    def __init__(self, target: str, *, port: int = 0, by_name: Mapping[str, str] | None = None) -> None:
+        self._target = _address(target)
+        self._by_name = {name.lower(): _address(where) for name, where in (by_name or {}).items()}
         self._port = port
         self._server: asyncio.Server | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -150,10 +154,12 @@ class TcpProxy:
 
     async def _forward(self, link: _Link, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            far_reader, far_writer = await asyncio.open_connection(*self._target)
+            begun = await _first_record(reader) if self._by_name else b""
+            target = self._by_name.get(server_name(begun) or "", self._target)
+            far_reader, far_writer = await asyncio.open_connection(*target)
             await link.run(
                 far_writer,
-                _Pipe(reader, far_writer, self.to_target, link.reset),
+                _Pipe(reader, far_writer, self.to_target, link.reset, begun),
                 _Pipe(far_reader, writer, self.to_client, link.reset),
             )
         except OSError:
@@ -161,6 +167,24 @@ class TcpProxy:
         finally:
             link.reset()
             self._links.discard(link)
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    return host.strip("[]"), int(port)
+
+
+async def _first_record(reader: asyncio.StreamReader) -> bytes:
+    """The first record of a TLS client, or what came in its place."""
+    begun = await _read(reader, 5)
+    return begun + await _read(reader, max(0, hello_size(begun) - 5))
+
+
+async def _read(reader: asyncio.StreamReader, size: int) -> bytes:
+    try:
+        return await reader.readexactly(size)
+    except asyncio.IncompleteReadError as ended:
+        return ended.partial
 
 
 class _Link:
@@ -190,7 +214,10 @@ class _Link:
 
 
 class _Pipe:
-    """One direction of one connection: `read` stamps what arrives, `write` passes it on when it is due."""
+    """One direction of one connection: `read` stamps what arrives, `write` passes it on when it is due.
+
+    `begun` is what was read before.
+    """
 
     def __init__(
         self,
@@ -198,7 +225,9 @@ class _Pipe:
         writer: asyncio.StreamWriter,
         faults: Direction,
         reset: Callable[[], None],
+        begun: bytes = b"",
     ) -> None:
+        self._begun = begun
         self._reader = reader
         self._writer = writer
         self._faults = faults
@@ -208,6 +237,8 @@ class _Pipe:
     async def read(self) -> None:
         """Take in chunks until the end of the stream, which is an empty chunk."""
         clock = asyncio.get_running_loop().time
+        if self._begun:
+            await self._arrived.put((clock(), self._begun))
         data = b"."
         while data:
             try:

@@ -3,39 +3,85 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from typing import TypeVar, cast
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple, TypeVar, cast
 
 from aioprod.errors import BrokerError, ErrorCode, ProtocolError
-from aioprod.messages import ApiVersionsRequest, CreateTopicsRequest, DeleteTopicsRequest, MetadataRequest
+from aioprod.messages import (
+    ApiVersionsRequest,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    MetadataRequest,
+    SaslAuthenticateRequest,
+    SaslHandshakeRequest,
+)
 from aioprod.messages.create_topics import CreatableTopic, CreatableTopicConfig
 from aioprod.messages.delete_topics import DeletableTopicResult, DeleteTopicState
 from aioprod.messages.metadata import MetadataRequestTopic, MetadataResponse
 from aioprod.messages.negotiation import ApiVersions
+from aioprod.testing.acl_requests import CreateAclsRequest, DescribeAclsRequest, creation_of, described
+from aioprod.testing.acls import Acl
 from aioprod.wire.codec import decode
 from aioprod.wire.frame import FRAME_SIZE_MAX, decode_response_header, encode_request
 from aioprod.wire.schema import Request, Response
 
-__all__ = ["Address", "brokers_seen", "call", "create_topic", "delete_topic", "topic_ready"]
+__all__ = [
+    "Address",
+    "Login",
+    "acls_known",
+    "brokers_seen",
+    "call",
+    "create_acls",
+    "create_topic",
+    "delete_topic",
+    "topic_ready",
+]
 
-Address = tuple[str, int]
 ResponseT = TypeVar("ResponseT", bound=Response)
 
 CALL_TIMEOUT_S = 10.0
+_SAID_MAX = 200
+"""How much of a broker's own words goes into an error: they may be a page."""
+
+
+class Login(NamedTuple):
+    """A user and the password, for PLAIN."""
+
+    user: str
+    password: str
+
+
+class Address(NamedTuple):
+    """Where a broker listens, and how to log in there, None for not at all."""
+
+    host: str
+    port: int
+    login: Login | None = None
 
 
 async def call(address: Address, request: Request[ResponseT]) -> ResponseT:
     """Ask the broker at `address` and return its answer, in the newest version that both know.
 
-    Raises OSError (TimeoutError after 10 s), ProtocolError or UnsupportedVersionError.
+    Raises OSError (TimeoutError after 10 s), ProtocolError, UnsupportedVersionError, or BrokerError for a log-in.
     """
     async with asyncio.timeout(CALL_TIMEOUT_S):
-        reader, writer = await asyncio.open_connection(*address)
+        reader, writer = await asyncio.open_connection(address.host, address.port)
         try:
             spoken = await _exchange(reader, writer, ApiVersionsRequest(), 0)
+            if address.login is not None:
+                await _log_in(reader, writer, address.login)
             return await _exchange(reader, writer, request, ApiVersions.from_response(spoken).pick(type(request)))
         finally:
             writer.transport.abort()
+
+
+async def _log_in(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, login: Login) -> None:
+    chosen = await _exchange(reader, writer, SaslHandshakeRequest(mechanism="PLAIN"), 1)
+    token = f"\0{login.user}\0{login.password}".encode()
+    code = (
+        chosen.error_code or (await _exchange(reader, writer, SaslAuthenticateRequest(auth_bytes=token), 1)).error_code
+    )
+    _check(f"User {login.user!r} could not log in", code, None)
 
 
 async def _exchange(
@@ -71,7 +117,7 @@ async def create_topic(
         configs=tuple(CreatableTopicConfig(name=key, value=value) for key, value in config.items()),
     )
     answer = await call(address, CreateTopicsRequest(topics=(topic,), timeout_ms=int(CALL_TIMEOUT_S * 1000)))
-    _check("created", name, answer.topics[0].error_code, answer.topics[0].error_message)
+    _check(f"Topic {name!r} could not be created", answer.topics[0].error_code, answer.topics[0].error_message)
 
 
 async def delete_topic(address: Address, name: str) -> None:
@@ -80,7 +126,7 @@ async def delete_topic(address: Address, name: str) -> None:
         topics=(DeleteTopicState(name=name),), topic_names=(name,), timeout_ms=int(CALL_TIMEOUT_S * 1000)
     )
     result: DeletableTopicResult = (await call(address, request)).responses[0]
-    _check("deleted", name, result.error_code, result.error_message)
+    _check(f"Topic {name!r} could not be deleted", result.error_code, result.error_message)
 
 
 async def topic_ready(address: Address, name: str, partitions: int) -> bool:
@@ -91,8 +137,23 @@ async def topic_ready(address: Address, name: str, partitions: int) -> bool:
     return len(known) == partitions and all(partition.leader_id >= 0 for partition in known)
 
 
-def _check(done: str, topic: str, error_code: int, message: str | None) -> None:
+async def create_acls(address: Address, acls: Iterable[Acl]) -> None:
+    """Add ACLs; raises BrokerError when the cluster refuses one."""
+    wanted = list(acls)
+    answer = await call(address, CreateAclsRequest(creations=tuple(map(creation_of, wanted))))
+    for acl, result in zip(wanted, answer.results, strict=True):
+        _check(f"{acl} could not be created", result.error_code, result.error_message)
+
+
+async def acls_known(address: Address, acls: Iterable[Acl]) -> bool:
+    """Whether the authorizer of the broker, or controller, at `address` acts on these ACLs."""
+    answer = await call(address, DescribeAclsRequest())
+    _check("The ACLs could not be listed", answer.error_code, answer.error_message)
+    return set(described(answer)).issuperset(map(creation_of, acls))
+
+
+def _check(failure: str, error_code: int, message: str | None) -> None:
     if error_code != ErrorCode.NONE:
         code = ErrorCode.of(error_code)
-        reason = message or ErrorCode.said(code)
-        raise BrokerError(f"Topic {topic!r} could not be {done}: {reason}.", code=code)
+        reason = (message or ErrorCode.said(code))[:_SAID_MAX].rstrip(".")
+        raise BrokerError(f"{failure}: {reason}.", code=code)

@@ -63,7 +63,7 @@ cdef class _Field:
 
 
 cdef class _Struct(Decoder):
-    cdef type _kind
+    cdef object _kind
     cdef bint _flexible
     cdef list _fields, _defaults
     cdef dict _tagged

@@ -160,7 +160,7 @@ class _Struct(Decoder):
             self._defaults.append((spec.name, spec.default))
 
     def read(self, reader: Reader) -> Any:
-        # Not by the constructor: it sets the fields of a frozen dataclass one by one, in Python.
+        # Not by the constructor: it looks for each field among those that were given, in Python.
         value = memory.instance(self._kind)
         for field in self._fields:
             memory.set_field(value, field.name, field.decoder.read(reader))

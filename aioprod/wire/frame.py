@@ -171,6 +171,7 @@ def decode_response_header(response: type[Response], version: int, payload: Buff
     return correlation_id, reader.rest()
 
 
+@derived_once
 def _has_flexible_header(response: type[Response], version: int) -> bool:
     return response.FLEXIBLE_HEADER and response.is_flexible(version)
 

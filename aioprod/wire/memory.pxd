@@ -7,7 +7,7 @@ from cpython.unicode cimport PyUnicode_DecodeUTF8
 
 cdef extern from "Python.h":
     bint PyBuffer_IsContiguous(const Py_buffer *view, char order)
-    object PyType_GenericAlloc(type kind, Py_ssize_t items)
+    object PyType_GenericAlloc(PyTypeObject *kind, Py_ssize_t items)
 
 
 cdef inline const unsigned char *first_byte(memoryview view) except? NULL:
@@ -40,8 +40,9 @@ cdef inline bytes copied(const unsigned char *data, Py_ssize_t position, Py_ssiz
     return PyBytes_FromStringAndSize(<const char *> data + position, size)
 
 
-cdef inline instance(type kind):
-    return PyType_GenericAlloc(kind, 0)
+# Not `type kind`: that refuses classes of another metaclass, which structs are.
+cdef inline instance(object kind):
+    return PyType_GenericAlloc(<PyTypeObject *> kind, 0)
 
 
 cdef inline int set_field(object instance, object name, object value) except -1:

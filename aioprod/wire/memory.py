@@ -35,12 +35,12 @@ def copied(data: memoryview, position: int, size: int) -> bytes:
 
 
 def instance(kind: type) -> Any:
-    """An instance of a dataclass with slots, whose fields are not set yet."""
+    """An instance of a struct, whose fields are not set yet."""
     return object.__new__(kind)
 
 
 def set_field(instance: object, name: str, value: object) -> None:
-    """Set a field, of a frozen dataclass too."""
+    """Set a field of an instance, although structs are frozen."""
     object.__setattr__(instance, name, value)
 
 

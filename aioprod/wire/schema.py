@@ -1,6 +1,5 @@
-"""The words in which a message is declared: a frozen dataclass whose fields say what they are on the wire.
+"""The words in which a message is declared: a class whose fields say what they are on the wire.
 
-    @dataclass(frozen=True, slots=True, kw_only=True)
     class Example(Struct):
         name: str | None = wire(STRING, "0-12", nullable="3+", default=None)
         parts: tuple[Part, ...] = wire(array(Part))
@@ -8,16 +7,30 @@
 
 Version spans are written as in Kafka's documents: "3+", "0-12", "6". A span within a struct counts only where the
 field that holds the struct exists too. A field without default has the zero value of its type, as in Java's classes.
+
+To its users, mypy and `dataclasses.replace` such a class is a dataclass, frozen, with slots, whose fields are given by
+name. It is not made by `dataclass`, which compiles six methods for each class: half a millisecond, and there are 126.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import uuid
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any, ClassVar, Final, Generic, ParamSpec, TypeAlias, TypeVar, cast
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Final,
+    Generic,
+    NamedTuple,
+    ParamSpec,
+    TypeAlias,
+    TypeVar,
+    cast,
+    dataclass_transform,
+)
 
 __all__ = [
     "BOOL",
@@ -30,6 +43,7 @@ __all__ = [
     "STRING",
     "UUID",
     "ZERO_UUID",
+    "AnyRequest",
     "Array",
     "Message",
     "Primitive",
@@ -55,8 +69,7 @@ ZERO_UUID: Final = uuid.UUID(int=0)
 """Kafka's "no id"."""
 
 
-@dataclass(frozen=True, slots=True)
-class Primitive:
+class Primitive(NamedTuple):
     """A type without parts. `code` is its letter in `struct` formats, empty for what `struct` can't do."""
 
     name: str
@@ -76,67 +89,13 @@ RECORDS: Final = Primitive("records", "", None)
 """Record batches: bytes that are not looked into here. Decoding gives a view of the frame."""
 
 
-class Struct:
-    """Fields in wire order; the base of everything that is declared."""
-
-    __slots__ = ()
-
-
-class Message(Struct):
-    """A struct that travels by itself, with the versions that we speak of it.
-
-    `VERSIONS` are the first and the last version, `FLEXIBLE` is the first one with compact lengths and tagged fields
-    (KIP-482), None if there is none. `MAY_GO_ON`: bytes after its end are passed over.
-    """
-
-    __slots__ = ()
-
-    NAME: ClassVar[str]
-    VERSIONS: ClassVar[tuple[int, int]]
-    FLEXIBLE: ClassVar[int | None]
-    MAY_GO_ON: ClassVar[bool] = False
-
-    @classmethod
-    def is_flexible(cls, version: int) -> bool:
-        """Whether `version` has compact lengths and tagged fields."""
-        return cls.FLEXIBLE is not None and version >= cls.FLEXIBLE
-
-
-class Response(Message):
-    """What a broker answers. `FLEXIBLE_HEADER` is False where the header stays the old one in flexible versions too."""
-
-    __slots__ = ()
-
-    API_KEY: ClassVar[int]
-    FLEXIBLE_HEADER: ClassVar[bool] = True
-    MAY_GO_ON: ClassVar[bool] = True
-
-
-ResponseT_co = TypeVar("ResponseT_co", bound=Response, covariant=True)
-
-
-class Request(Message, Generic[ResponseT_co]):
-    """What a broker is asked, with the type of the answer.
-
-    `STABLE_MAX` is the last version that Kafka calls stable, where `VERSIONS` goes further; later ones are declared
-    but never negotiated.
-    """
-
-    __slots__ = ()
-
-    API_KEY: ClassVar[int]
-    RESPONSE: ClassVar[type[Response]]
-    STABLE_MAX: ClassVar[int | None] = None
-
-
-@dataclass(frozen=True, slots=True)
-class Array:
+class Array(NamedTuple):
     """A counted list of `element`; a tuple in Python."""
 
     element: Primitive | type[Struct]
 
 
-WireType: TypeAlias = Primitive | Array | type[Struct]
+WireType: TypeAlias = "Primitive | Array | type[Struct]"
 
 
 def array(element: Primitive | type[Struct]) -> Array:
@@ -144,9 +103,8 @@ def array(element: Primitive | type[Struct]) -> Array:
     return Array(element)
 
 
-@dataclass(frozen=True, slots=True)
-class WireField:
-    """One field as `wire()` declared it. `tag` is None for a field with a fixed place."""
+class WireField(NamedTuple):
+    """One field as `wire()` declared it; its class says the name. `tag` is None for a field with a fixed place."""
 
     name: str
     type: WireType
@@ -163,6 +121,118 @@ class WireField:
         return value is self.default or bool(value == self.default)
 
 
+@dataclass_transform(frozen_default=True, kw_only_default=True)
+class StructType(type):
+    """The class of structs: takes what `wire()` declares out of a class's body, and makes slots of it."""
+
+    FIELDS: tuple[WireField, ...]
+
+    def __new__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], /, **options: Any) -> StructType:
+        """A class with a slot for each field that its body declares."""
+        declared = {key: value for key, value in namespace.items() if isinstance(value, WireField)}
+        body = {key: value for key, value in namespace.items() if key not in declared}
+        made = super().__new__(cls, name, bases, body | {"__slots__": tuple(declared)}, **options)
+        inherited = bases[0].FIELDS if bases and isinstance(bases[0], StructType) else ()
+        made.FIELDS = (*inherited, *(field._replace(name=name) for name, field in declared.items()))
+        return made
+
+
+class _DataclassFields:
+    """What the functions of `dataclasses` ask of a class, made when they ask."""
+
+    def __get__(self, struct: object, kind: type[Struct]) -> Mapping[str, dataclasses.Field[Any]]:
+        return _dataclass_fields(kind)
+
+
+class Struct(metaclass=StructType):
+    """Fields in wire order; the base of everything that is declared."""
+
+    if TYPE_CHECKING:
+        __dataclass_fields__: ClassVar[dict[str, dataclasses.Field[Any]]]
+    else:
+        __dataclass_fields__ = _DataclassFields()
+
+    if not TYPE_CHECKING:  # where it would allow any attribute
+
+        def __setattr__(self, name: str, value: object) -> None:
+            raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
+
+        def __delattr__(self, name: str) -> None:
+            raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
+
+    def __init__(self, **given: Any) -> None:
+        for field in type(self).FIELDS:
+            object.__setattr__(self, field.name, given.pop(field.name, field.default))
+        if given:
+            raise TypeError(f"{type(self).__name__} has no field {', '.join(map(repr, given))}.")
+
+    def __eq__(self, other: object) -> bool:
+        return self._values() == other._values() if type(other) is type(self) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._values())
+
+    def __repr__(self) -> str:
+        given = (f"{field.name}={getattr(self, field.name)!r}" for field in type(self).FIELDS)
+        return f"{type(self).__qualname__}({', '.join(given)})"
+
+    def __getstate__(self) -> tuple[Any, ...]:
+        return self._values()
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        for field, value in zip(type(self).FIELDS, state, strict=True):
+            object.__setattr__(self, field.name, value)
+
+    def _values(self) -> tuple[Any, ...]:
+        return tuple([getattr(self, field.name) for field in type(self).FIELDS])
+
+
+class Message(Struct):
+    """A struct that travels by itself, with the versions that we speak of it.
+
+    `VERSIONS` are the first and the last version, `FLEXIBLE` is the first one with compact lengths and tagged fields
+    (KIP-482), None if there is none. `MAY_GO_ON`: bytes after its end are passed over.
+    """
+
+    NAME: ClassVar[str]
+    VERSIONS: ClassVar[tuple[int, int]]
+    FLEXIBLE: ClassVar[int | None]
+    MAY_GO_ON: ClassVar[bool] = False
+
+    @classmethod
+    def is_flexible(cls, version: int) -> bool:
+        """Whether `version` has compact lengths and tagged fields."""
+        return cls.FLEXIBLE is not None and version >= cls.FLEXIBLE
+
+
+class Response(Message):
+    """What a broker answers. `FLEXIBLE_HEADER` is False where the header stays the old one in flexible versions too."""
+
+    API_KEY: ClassVar[int]
+    FLEXIBLE_HEADER: ClassVar[bool] = True
+    MAY_GO_ON: ClassVar[bool] = True
+
+
+ResponseT_co = TypeVar("ResponseT_co", bound=Response, covariant=True)
+
+
+class Request(Message, Generic[ResponseT_co]):
+    """What a broker is asked, with the type of the answer.
+
+    `STABLE_MAX` is the last version that Kafka calls stable, where `VERSIONS` goes further; later ones are declared
+    but never negotiated.
+    """
+
+    API_KEY: ClassVar[int]
+    RESPONSE: ClassVar[type[Response]]
+    STABLE_MAX: ClassVar[int | None] = None
+
+
+AnyRequest: TypeAlias = Request[Any]
+"""A request, whatever its answer is."""
+
+
+@cache
 def span(text: str) -> range:
     """The versions of a span: "3+", "0-12" or "6"."""
     first, plus, _ = text.partition("+")
@@ -188,8 +258,7 @@ def wire(
     """
     if default is _UNSET:
         default = _zero(type_)
-    spec = (type_, span(versions), span(nullable) if nullable else range(0), tag, ignorable)
-    return dataclasses.field(default=default, metadata={"wire": spec})
+    return WireField("", type_, span(versions), span(nullable) if nullable else range(0), tag, default, ignorable)
 
 
 def _zero(type_: WireType) -> Any:
@@ -203,11 +272,13 @@ def derived_once(derive: Callable[P, T]) -> Callable[P, T]:
     return cast("Callable[P, T]", cache(derive))
 
 
-@derived_once
 def fields_of(struct: type[Struct]) -> tuple[WireField, ...]:
     """The declared fields of `struct` in wire order."""
-    found = []
-    for field in dataclasses.fields(struct):  # type: ignore[arg-type]  # every declared struct is a dataclass
-        type_, versions, nullable, tag, ignorable = field.metadata["wire"]
-        found.append(WireField(field.name, type_, versions, nullable, tag, field.default, ignorable))
-    return tuple(found)
+    return struct.FIELDS
+
+
+@derived_once
+def _dataclass_fields(struct: type[Struct]) -> Mapping[str, dataclasses.Field[Any]]:
+    columns = [(field.name, Any, dataclasses.field(default=field.default)) for field in struct.FIELDS]
+    twin: Any = dataclasses.make_dataclass(struct.__name__, columns)
+    return cast("Mapping[str, dataclasses.Field[Any]]", twin.__dataclass_fields__)

@@ -15,6 +15,7 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
 from benchmarks.contenders import awaited
 from benchmarks.job import Job, Measurement
+from benchmarks.log_ins import aiokafka_settings
 from benchmarks.measure import ROUND, SLICE, Meter, Tally, run_measured
 
 __all__ = ["measure"]
@@ -37,7 +38,9 @@ async def measure(job: Job, meter: Meter) -> Measurement:
     """Run the job; raises AssertionError when aiokafka's compiled parts are missing."""
     assert "_crecords" in DefaultRecordBatchBuilder.__module__, "aiokafka runs without its compiled parts."
     call = CALLS[job.call]
-    producer = AIOKafkaProducer(bootstrap_servers=job.bootstrap_servers, **settings(job))
+    producer = AIOKafkaProducer(
+        bootstrap_servers=job.bootstrap_servers, **settings(job), **aiokafka_settings(job.log_in)
+    )
     await producer.start()
     try:
         return await run_measured(

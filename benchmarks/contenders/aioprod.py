@@ -42,7 +42,7 @@ async def measure(job: Job, meter: Meter) -> Measurement:
         f"The job asks for the {job.leg} leg, and the other one runs: build the modules with `make compiled`."
     )
     call = CALLS[job.call]
-    async with Producer(job.bootstrap_servers, **settings(job)) as producer:
+    async with Producer(job.bootstrap_servers, **settings(job), **job.log_in) as producer:
         if job.call == "spread":
             await _touch(producer, job)
         config = producer.config

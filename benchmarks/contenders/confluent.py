@@ -11,6 +11,7 @@ from confluent_kafka import Producer, libversion
 
 from benchmarks import data
 from benchmarks.job import Job, Measurement
+from benchmarks.log_ins import librdkafka_settings
 from benchmarks.measure import ROUND, SLICE, Meter, Tally
 
 __all__ = ["measure", "settings", "versions"]
@@ -46,7 +47,8 @@ def versions() -> dict[str, str]:
 async def measure(job: Job, meter: Meter) -> Measurement:
     """Run the job. It has no use for the loop that it is called on, and holds it until it is done."""
     call = CALLS[job.call]
-    producer = Producer({"bootstrap.servers": job.bootstrap_servers, **settings(job)})
+    address = {"bootstrap.servers": job.bootstrap_servers, **librdkafka_settings(job.log_in)}
+    producer = Producer({**address, **settings(job)})
     producer.list_topics(job.topics[0], timeout=10)
     call(producer, job, job.warm_up, Tally())
     tally = Tally()

@@ -13,6 +13,7 @@ from confluent_kafka.aio import AIOProducer
 
 from benchmarks.contenders import awaited, confluent
 from benchmarks.job import Job, Measurement
+from benchmarks.log_ins import librdkafka_settings
 from benchmarks.measure import ROUND, SLICE, Meter, Tally, run_measured
 
 __all__ = ["measure"]
@@ -27,7 +28,8 @@ async def measure(job: Job, meter: Meter) -> Measurement:
     call = CALLS[job.call]
     used = confluent.settings(job)
     collected = 1 if job.call == "idle" else COLLECTED
-    producer = AIOProducer({"bootstrap.servers": job.bootstrap_servers, **used}, batch_size=collected)
+    address = {"bootstrap.servers": job.bootstrap_servers, **librdkafka_settings(job.log_in)}
+    producer = AIOProducer({**address, **used}, batch_size=collected)
     await producer.list_topics(job.topics[0], timeout=10)
     try:
         return await run_measured(

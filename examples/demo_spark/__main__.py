@@ -27,7 +27,7 @@ from aioprod.testing.fixtures import LoopThread, running_cluster
 from examples.demo.compare import Digests, compare
 from examples.demo.reading import read_back
 from examples.demo.screen import Screen
-from examples.demo.source import standard_library
+from examples.demo.source import count_lines, standard_library
 from examples.demo_spark.cluster import ExecutorKiller, local_cluster
 from examples.demo_spark.lines import COLUMNS, DEFINITION, definitions, digests, write_parquet
 
@@ -42,13 +42,19 @@ def main(arguments: Sequence[str], screen: Screen) -> int:
     parser = argparse.ArgumentParser(prog="python -m examples.demo_spark")
     parser.add_argument("folder", nargs="?", type=Path, help="take the Python files below it, not the standard library")
     folder: Path | None = parser.parse_args(arguments).folder
+    sources = standard_library(folder)
+    if folder is not None and count_lines(sources) == 0:
+        screen.say(
+            f"FOLDER={folder} {'has no Python files with lines in them' if folder.is_dir() else 'is no folder'}."
+        )
+        return 2
     place = Path(tempfile.mkdtemp(prefix="aioprod-demo-spark-"))
     try:
         with running_cluster(backend="local") as kafka, LoopThread() as loop:
             screen.say(f"Kafka {kafka.version} serves at {kafka.bootstrap_servers}.")
             for topic in (LINES, DEFINITIONS):
                 loop.run(kafka.create_topic(topic, PARTITIONS))
-            rows = write_parquet(standard_library(folder), place / "lines")
+            rows = write_parquet(sources, place / "lines")
             screen.say(f"{rows:,} lines of Python are in Parquet files; starting Spark with two executors ...")
             spark = local_cluster()
             try:
@@ -79,7 +85,10 @@ def demo(spark: SparkSession, servers: str, place: Path, screen: Screen) -> int:
             run_id="demo",
             manifest=str(place / "manifest"),
         )
-    screen.say(f"Loaded in {time.perf_counter() - start:.1f} s, while executor {killer.killed} was killed:\n{loaded}")
+    how = (
+        "before an executor could be killed" if killer.killed is None else f"while executor {killer.killed} was killed"
+    )
+    screen.say(f"Loaded in {time.perf_counter() - start:.1f} s, {how}:\n{loaded}")
     stream(spark, servers, place)
     differs = [
         *differences(servers, LINES, digests(place / "lines")),

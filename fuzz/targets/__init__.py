@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from fuzz.limits import ALLOWED
-from fuzz.targets import messages, records, sockets, streams
+from fuzz.targets import messages, records, security, sockets, stores, streams
 
 __all__ = ["TARGETS", "Target"]
 
@@ -46,5 +46,10 @@ TARGETS: Final[dict[str, Target]] = {
         Target("batches", records.batches, records.batch_seeds),
         Target("codecs", records.codecs, records.codec_seeds),
         Target("builder", records.builder, records.builder_seeds),
+        Target("login", security.login, security.login_seeds),
+        Target("tokens", security.tokens, security.token_seeds),
+        Target("jaas", security.jaas, security.jaas_seeds),
+        Target("pem", security.pem, security.pem_seeds),
+        Target("stores", stores.stores, stores.store_seeds),
     )
 }

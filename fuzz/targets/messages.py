@@ -10,11 +10,11 @@ from aioprod.cluster import Metadata
 from aioprod.errors import ProtocolError, UnsupportedVersionError
 from aioprod.messages import ApiVersionsResponse, MetadataResponse
 from aioprod.messages.negotiation import ApiVersions, decode_api_versions, version_to_ask_again
-from aioprod.messages.registry import REQUESTS, REQUESTS_BY_KEY, AnyRequest, decode_request
+from aioprod.messages.registry import REQUESTS, REQUESTS_BY_KEY, decode_request
 from aioprod.types import TopicPartition
 from aioprod.wire.codec import decode, encode
 from aioprod.wire.frame import encode_request
-from aioprod.wire.schema import Message
+from aioprod.wire.schema import AnyRequest, Message
 from tests.support.golden import GOLDEN, from_base64
 
 __all__ = ["metadata", "metadata_seeds", "request_seeds", "requests", "response_seeds", "responses"]

@@ -10,7 +10,8 @@ from typing import Any, cast
 from aioprod.core.connection import Connection
 from aioprod.errors import AioprodError, BrokerConnectionError, BrokerError, ProtocolError
 from aioprod.messages import FetchRequest, InitProducerIdRequest, ListOffsetsRequest, MetadataRequest
-from aioprod.net.connection import BrokerConnection, ConnectionOwner
+from aioprod.net.connection import BrokerConnection
+from aioprod.net.events import ConnectionOwner
 from aioprod.wire.frame import encode_response
 from aioprod.wire.schema import Request, Response
 from fuzz.targets.streams import FRAME_SIZE_MAX, VERSIONS_ANSWER, pieces
@@ -80,6 +81,9 @@ class Owner(ConnectionOwner):
                 return
             future = connection.request(request)
             self.futures.append(cast("asyncio.Future[Response]", future))
+
+    def connection_renewed(self, connection: BrokerConnection) -> None:
+        raise AssertionError("nobody logs in here")
 
     def connection_writable(self, connection: BrokerConnection) -> None:
         assert connection.can_write

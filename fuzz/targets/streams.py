@@ -22,9 +22,10 @@ from aioprod.messages import (
 )
 from aioprod.messages.api_versions import ApiVersion
 from aioprod.messages.produce import PartitionProduceResponse, TopicProduceResponse
-from aioprod.messages.registry import REQUESTS, AnyRequest
+from aioprod.messages.registry import REQUESTS
 from aioprod.wire.codec import decode, encode
 from aioprod.wire.frame import encode_response
+from aioprod.wire.schema import AnyRequest
 from tests.support.accumulators import Harness
 from tests.support.messages import filled
 
@@ -130,7 +131,7 @@ def hear(parts: list[bytes], is_new: bool) -> Heard:
 def ask(state: Connection, number: int) -> None:
     """Send the request of that number."""
     kind, version = ASKED[number % len(ASKED)]
-    state.begin(kind, version, kind.is_flexible(version), 10, 0.0, None)
+    state.begin(kind, version, kind.is_flexible(version), 10, 0.0, lambda body, error: None)
 
 
 def framing_seeds() -> Iterator[bytes]:

@@ -14,6 +14,7 @@ from integration.chaos.run import Options, run
 
 __all__ = ["main"]
 
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 _RELEASES = {"4.3": "4.3.0", "3.9": "3.9.1"}
 
 
@@ -27,11 +28,15 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--client", choices=[*CLIENTS, "all"], default="aioprod")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--faults", default=None, help="comma-separated; default: all of the mode")
+    parser.add_argument("--mechanism", choices=MECHANISMS, help="over SASL_SSL with this log-in, for aioprod")
     parser.add_argument("--folder", type=Path, default=None, help="keep the figures and the flaws' evidence there")
     parser.add_argument(
-        "--write", action="store_true", help="keep the figures, and make docs/chaos.md anew of all kept"
+        "--write", action="store_true", help="keep the figures, and make results/results.md anew of all kept"
     )
-    return parser.parse_args()
+    given = parser.parse_args()
+    if given.mechanism is not None and (given.client != "aioprod" or given.write):
+        parser.error("--mechanism goes with --client aioprod, and its figures are not among those that are kept.")
+    return given
 
 
 def main() -> int:
@@ -46,6 +51,7 @@ def main() -> int:
                 kafka=_RELEASES.get(given.kafka, given.kafka),
                 minutes=given.minutes,
                 seed=given.seed,
+                mechanism=given.mechanism,
                 faults=None if given.faults is None else tuple(given.faults.split(",")),
             )
             found = asyncio.run(run(options, lambda line: print(f"  {line}", file=sys.stderr, flush=True))).figures

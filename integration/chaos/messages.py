@@ -5,8 +5,6 @@ AlterPartitionReassignments (key 45) and ElectLeaders (key 43), in their first f
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from aioprod.wire.schema import INT8, INT16, INT32, STRING, Request, Response, Struct, array, wire
 
 __all__ = [
@@ -20,7 +18,6 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ReassignmentOfPartition(Struct):
     """What became of one partition."""
 
@@ -29,7 +26,6 @@ class ReassignmentOfPartition(Struct):
     error_message: str | None = wire(STRING, nullable="0+")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ReassignmentOfTopic(Struct):
     """What became of one topic."""
 
@@ -37,7 +33,6 @@ class ReassignmentOfTopic(Struct):
     partitions: tuple[ReassignmentOfPartition, ...] = wire(array(ReassignmentOfPartition))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class AlterPartitionReassignmentsResponse(Response):
     """An error of all, or of each partition."""
 
@@ -52,7 +47,6 @@ class AlterPartitionReassignmentsResponse(Response):
     responses: tuple[ReassignmentOfTopic, ...] = wire(array(ReassignmentOfTopic))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ReassignedPartition(Struct):
     """The replicas that a partition is to have, its preferred leader first."""
 
@@ -60,7 +54,6 @@ class ReassignedPartition(Struct):
     replicas: tuple[int, ...] | None = wire(array(INT32), nullable="0+", default=None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ReassignedTopic(Struct):
     """Partitions of one topic."""
 
@@ -68,7 +61,6 @@ class ReassignedTopic(Struct):
     partitions: tuple[ReassignedPartition, ...] = wire(array(ReassignedPartition))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class AlterPartitionReassignmentsRequest(Request[AlterPartitionReassignmentsResponse]):
     """Where replicas are to be."""
 
@@ -82,7 +74,6 @@ class AlterPartitionReassignmentsRequest(Request[AlterPartitionReassignmentsResp
     topics: tuple[ReassignedTopic, ...] = wire(array(ReassignedTopic))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ElectionOfPartition(Struct):
     """What became of one partition; error 84 is that its preferred leader leads already."""
 
@@ -91,7 +82,6 @@ class ElectionOfPartition(Struct):
     error_message: str | None = wire(STRING, nullable="0+")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ElectionOfTopic(Struct):
     """What became of one topic."""
 
@@ -99,7 +89,6 @@ class ElectionOfTopic(Struct):
     partition_result: tuple[ElectionOfPartition, ...] = wire(array(ElectionOfPartition))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ElectLeadersResponse(Response):
     """An error of all, or of each partition."""
 
@@ -113,7 +102,6 @@ class ElectLeadersResponse(Response):
     replica_election_results: tuple[ElectionOfTopic, ...] = wire(array(ElectionOfTopic))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ElectionPartitions(Struct):
     """Partitions of one topic."""
 
@@ -121,7 +109,6 @@ class ElectionPartitions(Struct):
     partitions: tuple[int, ...] = wire(array(INT32))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ElectLeadersRequest(Request[ElectLeadersResponse]):
     """Partitions to be led by their preferred leaders (type 0)."""
 

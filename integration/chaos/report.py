@@ -1,4 +1,4 @@
-"""The figures as text. `python -m integration.chaos.report` makes docs/chaos.md anew of all that are kept."""
+"""The figures as text. `python -m integration.chaos.report` makes results/results.md anew of all that are kept."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from integration.chaos.modes import CLIENTS, DOOMED, MAIN, MODES, SOLO
 __all__ = ["RESULTS", "evidence", "file_name", "keep", "main", "table", "write"]
 
 RESULTS: Final = Path(__file__).parent / "results"
-PAGE: Final = Path(__file__).parent.parent.parent / "docs" / "chaos.md"
+PAGE: Final = RESULTS / "results.md"
 
 Figures = Mapping[str, Any]
 
@@ -129,7 +129,7 @@ def keep(found: Figures) -> None:
 
 
 def write() -> None:
-    """Make docs/chaos.md of all that is kept."""
+    """Make the page of all that is kept."""
     kept = [json.loads(path.read_text()) for path in sorted(RESULTS.glob("*.json"))]
     kept.sort(key=lambda found: (CLIENTS.index(found["client"]), found["kafka"], list(MODES).index(found["mode"])))
     PAGE.write_text("\n".join(page(kept)) + "\n")

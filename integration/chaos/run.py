@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from aioprod.testing import KafkaCluster
+from aioprod.testing import KafkaCluster, Security
 from benchmarks.environment import environment
+from benchmarks.log_ins import librdkafka_settings
 from integration.chaos.brokers import PROPERTIES, Brokers
 from integration.chaos.checker import Stored, Verdict, judge
 from integration.chaos.disk import SmallDisk, can_mount, small_disk
@@ -28,7 +29,7 @@ from integration.chaos.stalls import longest_stalls
 from integration.chaos.worker import Job
 from integration.support.reading import read_topic
 
-__all__ = ["Options", "Run", "chaos", "run"]
+__all__ = ["Options", "Run", "chaos", "run", "security_of"]
 
 _ROOT: Final = Path(__file__).parent.parent.parent
 
@@ -39,12 +40,13 @@ _PATIENCE_S: Final = 15.0
 _CALM_S: Final = 3.0
 _BACKSTOP_S: Final = 60.0
 _DISK_MB: Final = 256
+_SESSION_MS: Final = 3000
 _DISK_MB_PER_MINUTE: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What to run; `faults` None are all of the mode."""
+    """What to run; `faults` None are all of the mode. `mechanism`: over SASL_SSL with this log-in (of aioprod only)."""
 
     client: str = "aioprod"
     mode: str = "normal"
@@ -52,6 +54,7 @@ class Options:
     minutes: float = 3.0
     seed: int = 1
     faults: tuple[str, ...] | None = None
+    mechanism: str | None = None
 
 
 @dataclass(slots=True)
@@ -67,20 +70,33 @@ class Run:
 async def run(options: Options, progress: Progress) -> Run:
     """Start a cluster, and let a client send to it while faults happen."""
     progress(f"starting 3 brokers of Kafka {options.kafka}")
+    security = security_of(options)
     async with AsyncExitStack() as stack:
         cluster = await stack.enter_async_context(
-            await KafkaCluster.start(3, options.kafka, "local", proxied=True, **PROPERTIES)
+            await KafkaCluster.start(3, options.kafka, "local", proxied=True, security=security, **PROPERTIES)
         )
         disk = None
         if "disk full" in _faults(options) and can_mount():
             size_mb = _DISK_MB + int(_DISK_MB_PER_MINUTE * options.minutes)
             disk = await stack.enter_async_context(small_disk(cluster, max(cluster.broker_ids), size_mb))
-        return await chaos(cluster, options, progress, disk)
+        return await chaos(cluster, options, progress, disk, security)
 
 
-async def chaos(cluster: KafkaCluster, options: Options, progress: Progress, disk: SmallDisk | None = None) -> Run:
-    """The run on a cluster with proxies that is there, and has none of the topics."""
+def security_of(options: Options) -> Security | None:
+    """What the brokers of such a run want: sessions end so soon that each fault meets log-ins that are renewed."""
+    return None if options.mechanism is None else Security(mechanisms=[options.mechanism], session_ms=_SESSION_MS)
+
+
+async def chaos(
+    cluster: KafkaCluster,
+    options: Options,
+    progress: Progress,
+    disk: SmallDisk | None = None,
+    security: Security | None = None,
+) -> Run:
+    """The run on a cluster with proxies that is there, has none of the topics, and wants `security`."""
     mode = MODES[options.mode]
+    log_in = {} if security is None else security.client_options()
     brokers = Brokers(cluster)
     stage = Stage(brokers, random.Random(options.seed), disk)
     faults = [name for name in _faults(options) if name != "disk full" or disk is not None]
@@ -88,14 +104,14 @@ async def chaos(cluster: KafkaCluster, options: Options, progress: Progress, dis
     await brokers.create_topics(topics)
     place = environment()
     started = time.monotonic()
-    async with brokers.watched(), _load(cluster, options, topics, progress) as load:
+    async with brokers.watched(), _load(cluster, options, topics, log_in, progress) as load:
         await _play(stage, faults, started + options.minutes * 60, progress)
         await brokers.healed()
         await asyncio.sleep(_CALM_S)
         ledger = await load.end()
     await brokers.healed()
     progress("reading everything back")
-    log = await asyncio.to_thread(_read, cluster.bootstrap_servers)
+    log = await asyncio.to_thread(_read, cluster.bootstrap_servers, librdkafka_settings(log_in))
     verdict = judge(ledger, log, deadline_s=mode.deadline_s, gone=(DOOMED,))
     figures = {
         "client": options.client,
@@ -103,6 +119,7 @@ async def chaos(cluster: KafkaCluster, options: Options, progress: Progress, dis
         "kafka": cluster.version,
         "minutes": round((time.monotonic() - started) / 60, 2),
         "seed": options.seed,
+        "mechanism": options.mechanism,
         "versions": load.versions,
         "settings": mode.settings[options.client],
         "faults": dict(stage.counts),
@@ -155,11 +172,11 @@ def _frozen(stage: Stage, ledger: Ledger, mode: Mode) -> dict[str, Any] | None:
     return frozen_figures(ledger, stage.downs[-1], led, mode.deadline_s)
 
 
-def _read(bootstrap_servers: str) -> dict[Place, list[Stored]]:
+def _read(bootstrap_servers: str, settings: dict[str, str]) -> dict[Place, list[Stored]]:
     """All that is in the topics that are still there, by partition, in the order of offsets."""
     log: dict[Place, list[Stored]] = defaultdict(list)
     for topic in (MAIN, SOLO):
-        for record in read_topic(bootstrap_servers, topic):
+        for record in read_topic(bootstrap_servers, topic, settings=settings):
             log[Place(topic, record.partition)].append(Stored(record.offset, sequence_of(record.value or b"")))
     return log
 
@@ -195,7 +212,7 @@ class _Process:
 
 @asynccontextmanager
 async def _load(
-    cluster: KafkaCluster, options: Options, topics: list[str], progress: Progress
+    cluster: KafkaCluster, options: Options, topics: list[str], log_in: dict[str, Any], progress: Progress
 ) -> AsyncIterator[_Process]:
     """The sending process, once each partition has taken a record; killed when it is still there at the end."""
     mode: Mode = MODES[options.mode]
@@ -203,7 +220,7 @@ async def _load(
     with tempfile.TemporaryDirectory() as folder:
         job = Job(
             client=options.client,
-            settings=mode.settings[options.client],
+            settings=mode.settings[options.client] | log_in,
             bootstrap_servers=cluster.bootstrap_servers,
             topics={topic: TOPICS[topic] for topic in topics},
             patience_s=patience_s,

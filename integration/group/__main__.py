@@ -27,7 +27,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--kafka", default="4.3.0", help="version of Kafka; default: 4.3.0")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--folder", type=Path, default=None, help="keep there what the members said")
-    parser.add_argument("--write", action="store_true", help="keep the figures, and write them into docs/groups.md")
+    parser.add_argument(
+        "--write", action="store_true", help="keep the figures, and make results/results.md anew of all kept"
+    )
     return parser.parse_args()
 
 

@@ -1,4 +1,4 @@
-"""The figures as text. `python -m integration.group.report` writes those that are kept into docs/groups.md."""
+"""The figures as text. `python -m integration.group.report` makes results/results.md anew of all that are kept."""
 
 from __future__ import annotations
 
@@ -12,15 +12,13 @@ from typing import Any, Final
 from integration.group.plan import STRATEGIES
 from integration.group.run import HEARTBEAT_INTERVAL_MS, SESSION_TIMEOUT_MS
 
-__all__ = ["RESULTS", "evidence", "keep", "main", "section", "tables", "write"]
+__all__ = ["RESULTS", "evidence", "keep", "main", "page", "tables", "write"]
 
 RESULTS: Final = Path(__file__).parent / "results"
-PAGE: Final = Path(__file__).parent.parent.parent / "docs" / "groups.md"
+PAGE: Final = RESULTS / "results.md"
 
 Figures = Mapping[str, Any]
 
-_BEGIN: Final = "<!-- made by `make groups WRITE=1` -->"
-_END: Final = "<!-- end of what is made -->"
 _EVENTS: Final = {
     "first join": "the first joins",
     "join": "one joins",
@@ -66,20 +64,22 @@ def keep(found: Figures) -> None:
 
 
 def write() -> None:
-    """Put all that is kept into its section of docs/groups.md."""
+    """Make the page of all that is kept."""
     kept = [json.loads(path.read_text()) for path in sorted(RESULTS.glob("*.json"))]
     kept.sort(key=lambda found: (list(STRATEGIES).index(found["strategy"]), found["kafka"]))
-    before, _, rest = PAGE.read_text().partition(_BEGIN)
-    _, _, after = rest.partition(_END)
-    PAGE.write_text(before + "\n".join([_BEGIN, "", *section(kept), "", _END]) + after)
+    PAGE.write_text("\n".join(page(kept)) + "\n")
 
 
-def section(kept: Sequence[Figures]) -> list[str]:
+def page(kept: Sequence[Figures]) -> list[str]:
     """Lines of Markdown."""
     return [*_INTRODUCTION, "", *tables(kept), "", *(_circumstances(found) for found in kept)]
 
 
 _INTRODUCTION: Final = (
+    "# Mixed groups on real brokers",
+    "",
+    "Made by `make groups WRITE=1`.",
+    "",
     "A group of up to five members of aioprod, Java's consumer and confluent-kafka reads two topics with 11 partitions",
     "from one real broker, while a producer sends 275 numbered records a second. Members join, leave and are killed",
     "(SIGKILL), a quarter of the times before the group has settled after the last such event; each kind in turn",
@@ -113,7 +113,7 @@ def _circumstances(found: Figures) -> str:
 
 
 def main() -> int:
-    """Write the section anew."""
+    """Make the page anew."""
     write()
     return 0
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from random import Random
 from typing import Any
@@ -25,18 +25,17 @@ from aioprod.reader.fetching import answer_size_max
 from aioprod.reader.offsets import EARLIEST, LATEST
 from aioprod.reader.session import Session
 from aioprod.testing import KafkaCluster
-from aioprod.testing.fixtures import running_cluster
 from aioprod.types import ConsumedRecord, OffsetAndMetadata
+from integration.support.brokers import VERSIONS, SharedClusters
 from integration.support.clusters import MakeTopic, dead
 from integration.support.figures import Figures
 from integration.support.groups import group_offset
 
 
-@pytest.fixture(scope="module", params=["4.3.0", "3.9.1"])
-def broker(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
+@pytest.fixture(scope="module", params=VERSIONS)
+def broker(request: pytest.FixtureRequest, shared_clusters: SharedClusters) -> KafkaCluster:
     """One broker of each version."""
-    with running_cluster(version=request.param) as cluster:
-        yield cluster
+    return shared_clusters(version=request.param)
 
 
 @asynccontextmanager
@@ -218,6 +217,7 @@ async def test_where_a_group_begins_and_what_it_commits(broker: KafkaCluster, ma
         assert refused.value.code == ErrorCode.OFFSET_METADATA_TOO_LARGE
 
 
+@pytest.mark.long
 @pytest.mark.cluster
 @pytest.mark.timeout(300)
 async def test_leaders_move_while_partitions_are_read(kafka_cluster_3: KafkaCluster, make_topic: MakeTopic) -> None:

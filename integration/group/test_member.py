@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -17,9 +17,9 @@ from aioprod.errors import AioprodError, BrokerError, ErrorCode, ProducerFencedE
 from aioprod.group import GroupMetadata, Member
 from aioprod.reader import read
 from aioprod.testing import KafkaCluster
-from aioprod.testing.fixtures import running_cluster
 from aioprod.types import ConsumedRecord
 from examples import group_transform
+from integration.support.brokers import NEWEST, VERSIONS, SharedClusters
 from integration.support.clusters import MakeTopic
 from integration.support.figures import Figures
 from integration.support.groups import group_offset
@@ -28,16 +28,14 @@ PATIENCE_S = 60.0
 QUICK: dict[str, Any] = {"heartbeat_interval_ms": 200, "session_timeout_ms": 6000, "auto_offset_reset": "earliest"}
 
 
-@pytest.fixture(scope="module", params=["4.3.0", "3.9.1"])
-def cluster(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
-    with running_cluster(version=request.param, group_initial_rebalance_delay_ms=0) as running:
-        yield running
+@pytest.fixture(scope="module", params=VERSIONS)
+def cluster(request: pytest.FixtureRequest, shared_clusters: SharedClusters) -> KafkaCluster:
+    return shared_clusters(version=request.param)
 
 
 @pytest.fixture(scope="module")
-def newest() -> Iterator[KafkaCluster]:
-    with running_cluster(group_initial_rebalance_delay_ms=0) as running:
-        yield running
+def newest(shared_clusters: SharedClusters) -> KafkaCluster:
+    return shared_clusters(version=NEWEST)
 
 
 def new_member(cluster: KafkaCluster, topic: str, **options: Any) -> Member:

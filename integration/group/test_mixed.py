@@ -12,23 +12,29 @@ from aioprod.testing import KafkaCluster
 from aioprod.testing.fixtures import running_cluster
 from integration.group.plan import STRATEGIES, Strategy
 from integration.group.run import PROPERTIES, Options, Run, run
+from integration.support.brokers import VERSIONS
 from integration.support.figures import Figures
+from tests.support.length import by_length
 
 pytestmark = pytest.mark.timeout(600)
 
-EVENTS = {
-    "range": 8,
-    "roundrobin": 8,
-    "cooperative-sticky": 12,
-    "sticky": 8,
-    "defaults": 12,
-    "changing": 10,
-    "brokers assign": 10,
-    "transactions": 10,
-}
+EVENTS = by_length(
+    {"defaults": 6, "brokers assign": 5},
+    {
+        "range": 8,
+        "roundrobin": 8,
+        "cooperative-sticky": 12,
+        "sticky": 8,
+        "defaults": 12,
+        "changing": 10,
+        "brokers assign": 10,
+        "transactions": 10,
+    },
+)
+"""How much happens to a group of each kind."""
 
 
-@pytest.fixture(scope="module", params=["4.3.0", "3.9.1"])
+@pytest.fixture(scope="module", params=VERSIONS)
 def group_cluster(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
     """One broker that takes short session timeouts."""
     with running_cluster(version=request.param, backend="local", **PROPERTIES) as cluster:

@@ -3,32 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
 from aioprod.testing import KafkaCluster
-from aioprod.testing.fixtures import running_cluster
 from integration.spark.sessions import local_session
+from integration.support.brokers import NEWEST, TRANSACTION_VERSION_1, SharedClusters
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def spark_events(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder with the event log of the session."""
+    return tmp_path_factory.mktemp("events")
+
+
+@pytest.fixture(scope="session")
+def spark(spark_events: Path) -> Iterator[SparkSession]:
     """Two slots, and two more attempts for a task that fails."""
-    session = local_session()
+    session = local_session(
+        spark__eventLog__enabled="true", spark__eventLog__compress="false", spark__eventLog__dir=spark_events.as_uri()
+    )
     yield session
     session.stop()
 
 
 @pytest.fixture(scope="session")
-def kafka() -> Iterator[KafkaCluster]:
-    """Kafka 4.3.0: transactions of version 2."""
-    with running_cluster(version="4.3.0", backend="local") as cluster:
-        yield cluster
+def kafka(shared_clusters: SharedClusters) -> KafkaCluster:
+    """The newest Kafka: transactions of version 2."""
+    return shared_clusters(version=NEWEST, backend="local")
 
 
 @pytest.fixture(scope="session")
-def old_kafka() -> Iterator[KafkaCluster]:
-    """Kafka 3.9.1: transactions of version 1."""
-    with running_cluster(version="3.9.1", backend="local") as cluster:
-        yield cluster
+def old_kafka(shared_clusters: SharedClusters) -> KafkaCluster:
+    """Transactions of version 1."""
+    return shared_clusters(version=TRANSACTION_VERSION_1, backend="local")

@@ -99,7 +99,7 @@ def counts(report: AuditReport) -> dict[str, int]:
 # --- clean
 
 
-@pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
+@pytest.mark.parametrize("isolation", ["read_committed", pytest.param("read_uncommitted", marks=pytest.mark.long)])
 def test_a_topic_that_was_loaded_is_clean(
     spark: SparkSession, kafka: KafkaCluster, loaded: Loaded, isolation: str
 ) -> None:
@@ -145,7 +145,7 @@ def test_a_row_in_the_wrong_partition(spark: SparkSession, kafka: KafkaCluster, 
     assert report.findings[0].promised_partition == 1
 
 
-@pytest.mark.parametrize("distance", [1, 700])
+@pytest.mark.parametrize("distance", [1, pytest.param(700, marks=pytest.mark.long)])
 def test_swapped_rows(spark: SparkSession, kafka: KafkaCluster, loaded: Loaded, distance: int) -> None:
     def change(rows: Log) -> None:
         rows[2][60], rows[2][60 + distance] = rows[2][60 + distance], rows[2][60]
@@ -265,6 +265,7 @@ def test_what_can_t_be_audited(spark: SparkSession, kafka: KafkaCluster, loaded:
             audited(spark, kafka, Loaded(topic, folder, {}), topic, isolation=isolation)
 
 
+@pytest.mark.long
 def test_receipts_that_were_lost_with_their_rows_do_not_make_a_topic_clean(
     spark: SparkSession, kafka: KafkaCluster, tmp_path: Path
 ) -> None:

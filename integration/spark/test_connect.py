@@ -11,6 +11,7 @@ from integration.spark.environments import python_with_connect
 from integration.spark.pipelines import check_pipeline
 
 
+@pytest.mark.long
 @pytest.mark.timeout(1200)
 def test_a_connect_session(kafka: KafkaCluster, tmp_path: Path) -> None:
     told = check_pipeline([python_with_connect()], "connect", kafka, tmp_path)

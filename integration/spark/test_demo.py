@@ -9,9 +9,12 @@ import sys
 import sysconfig
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.long
 def test_the_demo_delivers_everything_once(tmp_path: Path) -> None:
     library = Path(sysconfig.get_path("stdlib"))
     for package in ("asyncio", "email"):

@@ -6,12 +6,14 @@ import json
 import re
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 from examples import spark_plan
 from integration.test_examples import EXAMPLES, run
 
 
+@pytest.mark.long
 def test_plan_as_its_docstring_says(tmp_path: Path) -> None:
     assert "python examples/spark_plan.py partition-plan.html" in (EXAMPLES / "spark_plan.py").read_text()
     page = tmp_path / "plan.html"

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from aioprod.testing import KafkaCluster
+from integration.support.brokers import VERSIONS
 from tests.support.snippets import ROOT
 
 NAME = "spark_load_audit.py"
@@ -19,6 +20,7 @@ def run(*command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, *command], cwd=ROOT, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.long
 def test_the_example(kafka: KafkaCluster, tmp_path: Path) -> None:
     assert f"python examples/{NAME} localhost:9092 backfill/" in (ROOT / "examples" / NAME).read_text()
     ended = run(f"examples/{NAME}", kafka.bootstrap_servers, str(tmp_path))
@@ -31,7 +33,8 @@ def test_the_example(kafka: KafkaCluster, tmp_path: Path) -> None:
     assert "Run orders-2024: 0 rows" in again.stdout
 
 
-@pytest.mark.parametrize("version", ["4.3.0", "3.9.1"])
+@pytest.mark.long
+@pytest.mark.parametrize("version", VERSIONS)
 def test_a_load_that_is_killed_twice(version: str) -> None:
     words = ["--rows", "30000", "--kills", "2", "--chunks", "5", "--spread-s", "4", "--seed", "6", "--kafka", version]
     ended = run("-m", "integration.spark.programs.load_killed", *words)

@@ -57,7 +57,15 @@ def texts(df: DataFrame) -> list[str]:
 # --- what is written
 
 
-@pytest.mark.parametrize("kind", ["parquet", "json", "csv", "table"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "parquet",
+        pytest.param("json", marks=pytest.mark.long),
+        pytest.param("csv", marks=pytest.mark.long),
+        pytest.param("table", marks=pytest.mark.long),
+    ],
+)
 def test_each_kind_of_input_with_every_expression(
     spark: SparkSession, kafka: KafkaCluster, table: DataFrame, tmp_path: Path, kind: str
 ) -> None:
@@ -143,6 +151,7 @@ def test_nothing_is_loaded_too(spark: SparkSession, kafka: KafkaCluster, tmp_pat
     assert consumed(kafka, topic) == []
 
 
+@pytest.mark.long
 def test_old_brokers(old_kafka: KafkaCluster, table: DataFrame, tmp_path: Path) -> None:
     topic = new_topic(old_kafka, 2)
     assert run(table, old_kafka, topic, manifest=str(tmp_path / "m")).rows == ROWS
@@ -201,7 +210,7 @@ def test_a_row_that_is_too_large(kafka: KafkaCluster, table: DataFrame) -> None:
     assert consumed(kafka, topic) == []
 
 
-@pytest.mark.parametrize("with_manifest", [True, False])
+@pytest.mark.parametrize("with_manifest", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_a_run_goes_on_where_it_was(kafka: KafkaCluster, table: DataFrame, tmp_path: Path, with_manifest: bool) -> None:
     """What was committed is neither written again nor forgotten in the manifest."""
     topic = new_topic(kafka, PARTITIONS)

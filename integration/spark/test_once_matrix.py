@@ -27,22 +27,18 @@ from aioprod.spark.once.marker import group_of
 from aioprod.spark.once.settings import OnceSettings
 from aioprod.spark.once.steps import Steps
 from aioprod.testing import KafkaCluster
-from aioprod.testing.fixtures import running_cluster
 from integration.spark.faulty import DRIVER_POINTS, Faults, break_driver, state_of, wait_for
 from integration.spark.once_stream import CLUSTER, Ended, Life, Topic, begin_life, end_of, numbers, one_life
+from integration.support.brokers import VERSIONS, SharedClusters
 
 pytestmark = pytest.mark.timeout(900)
 
 
-@pytest.fixture(scope="module", params=["4.3.0", "3.9.1"], ids=["transaction-version-2", "transaction-version-1"])
-def broker(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
+@pytest.fixture(scope="module", params=VERSIONS)
+def broker(request: pytest.FixtureRequest, shared_clusters: SharedClusters) -> KafkaCluster:
     """One broker of a version, which looks for transactions that are too old twice a second."""
-    with running_cluster(
-        version=request.param,
-        backend="local",
-        transaction_abort_timed_out_transaction_cleanup_interval_ms=500,
-    ) as cluster:
-        yield cluster
+    options = {"transaction_abort_timed_out_transaction_cleanup_interval_ms": 500}
+    return shared_clusters(version=request.param, backend="local", **options)
 
 
 @dataclass
@@ -91,7 +87,7 @@ def case(spark: SparkSession, broker: KafkaCluster, tmp_path: Path) -> Iterator[
 # -- tasks and executors ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("fault", ["task", "kill"])
+@pytest.mark.parametrize("fault", ["task", pytest.param("kill", marks=pytest.mark.long)])
 def test_a_task_that_fails_after_a_part_was_stored(case: Case, fault: str) -> None:
     case.faults.order(1, fault)
     ended = case.run(3)
@@ -101,6 +97,7 @@ def test_a_task_that_fails_after_a_part_was_stored(case: Case, fault: str) -> No
     assert len(case.topic.values("read_uncommitted")) > steps * case.topic.rows, "a part was stored before"
 
 
+@pytest.mark.long
 def test_an_executor_that_is_killed(case: Case) -> None:
     """On a Spark cluster with speculation, which leaves barriers alone. For a while it has fewer slots than `tasks`."""
     case.faults.order(1, "executor")
@@ -124,6 +121,7 @@ def test_a_zombie_that_thaws_in_the_next_transaction(case: Case) -> None:
 # -- the driver ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_driver_that_dies_at_each_point(case: Case) -> None:
     """Each life dies at another point of another step, and the next one goes on."""
     for step, point in enumerate(DRIVER_POINTS):
@@ -174,6 +172,7 @@ def test_somebody_who_takes_over_is_not_fenced_in_turn(case: Case) -> None:
     case.topic.check(at_least=3)
 
 
+@pytest.mark.long
 def test_two_drivers_on_one_checkpoint(case: Case) -> None:
     """One stands still before its commit; the other one goes on with a copy of the checkpoint."""
     case.faults.order(1, "freeze")
@@ -190,6 +189,7 @@ def test_two_drivers_on_one_checkpoint(case: Case) -> None:
     case.topic.check(at_least=3)
 
 
+@pytest.mark.long
 def test_a_batch_that_takes_longer_than_its_transaction_may(case: Case) -> None:
     options = {"transaction_timeout_ms": 2000}
     case.faults.order(1, "slow")
@@ -248,7 +248,9 @@ def test_another_checkpoint_with_the_same_id_is_refused(case: Case) -> None:
     assert case.topic.check() == done
 
 
-@pytest.mark.parametrize("policy", ["refuse", "assume-committed", "assume-not-committed"])
+@pytest.mark.parametrize(
+    "policy", ["refuse", pytest.param("assume-committed", marks=pytest.mark.long), "assume-not-committed"]
+)
 def test_a_marker_that_is_gone(case: Case, policy: str) -> None:
     case.run(2)
     done = case.topic.check(at_least=2)
@@ -269,7 +271,16 @@ def test_a_marker_that_is_gone(case: Case, policy: str) -> None:
 # -- host B ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("fault", ["task", "kill", "before", "after", "lost"])
+@pytest.mark.parametrize(
+    "fault",
+    [
+        "task",
+        pytest.param("kill", marks=pytest.mark.long),
+        pytest.param("before", marks=pytest.mark.long),
+        pytest.param("after", marks=pytest.mark.long),
+        pytest.param("lost", marks=pytest.mark.long),
+    ],
+)
 def test_host_b(case: Case, fault: str) -> None:
     """What fails ends the query, but for a lost answer; the next life runs the batch again, or finds its marker."""
     case.faults.order(1, fault)
@@ -282,6 +293,7 @@ def test_host_b(case: Case, fault: str) -> None:
     case.topic.check(at_least=3)
 
 
+@pytest.mark.long
 def test_host_b_another_checkpoint(case: Case) -> None:
     case.run(2, host="B")
     done = case.topic.check(at_least=2)

@@ -130,7 +130,7 @@ def test_a_row_without_partition_is_refused(rows: DataFrame) -> None:
 
 
 @pytest.mark.parametrize("place", [_placed, _placed_by_hash])
-@pytest.mark.parametrize("tasks", [1, 5, 16])
+@pytest.mark.parametrize("tasks", [1, 5, pytest.param(16, marks=pytest.mark.long)])
 def test_partition_p_is_in_task_p_modulo_tasks(rows: DataFrame, place: Place, tasks: int) -> None:
     one = with_partition(rows, partitioner="murmur2", counts={"t": COUNT}, topic="t")
     tasked = place(one, tasks, F.col("partition")).select("partition", F.spark_partition_id().alias("task"))

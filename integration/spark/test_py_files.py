@@ -16,6 +16,7 @@ from integration.spark.pipelines import check_pipeline
 ZIP = ["-m", "zipfile", "-c"]
 
 
+@pytest.mark.long
 @pytest.mark.timeout(1200)
 def test_a_zip_file(kafka: KafkaCluster, tmp_path: Path) -> None:
     archive = tmp_path / "aioprod.zip"

@@ -123,7 +123,7 @@ def delete_before(cluster: KafkaCluster, topic: str, partition: int, offset: int
 # --- batches
 
 
-@pytest.mark.parametrize("version", ["kafka", "old_kafka"])
+@pytest.mark.parametrize("version", ["kafka", pytest.param("old_kafka", marks=pytest.mark.long)])
 def test_all_that_is_there(spark: SparkSession, version: str, request: pytest.FixtureRequest) -> None:
     cluster: KafkaCluster = request.getfixturevalue(version)
     topic = new_topic(cluster, 3)
@@ -158,6 +158,7 @@ def test_all_that_is_there(spark: SparkSession, version: str, request: pytest.Fi
     assert [tuple(row) for row in kinds.collect()] == [(topic, 0, sum(not row["headers"] for row in rows), 0)]
 
 
+@pytest.mark.long
 def test_many_rows_in_many_pieces(spark: SparkSession, kafka: KafkaCluster) -> None:
     topic = new_topic(kafka, 2)
     produce(kafka, topic, ({"value": b"%0100d" % number, "key": b"%d" % number} for number in range(200_000)))
@@ -215,7 +216,7 @@ def test_limits(spark: SparkSession, kafka: KafkaCluster) -> None:
     assert batch(spark, kafka, subscribe=new_topic(kafka)).count() == 0
 
 
-@pytest.mark.parametrize("version", ["kafka", "old_kafka"])
+@pytest.mark.parametrize("version", ["kafka", pytest.param("old_kafka", marks=pytest.mark.long)])
 def test_only_what_was_committed(spark: SparkSession, version: str, request: pytest.FixtureRequest) -> None:
     cluster: KafkaCluster = request.getfixturevalue(version)
     topic = new_topic(cluster, 2)
@@ -247,7 +248,7 @@ def test_only_what_was_committed(spark: SparkSession, version: str, request: pyt
 # --- streams
 
 
-@pytest.mark.parametrize("version", ["kafka", "old_kafka"])
+@pytest.mark.parametrize("version", ["kafka", pytest.param("old_kafka", marks=pytest.mark.long)])
 def test_a_stream_goes_on_from_its_checkpoint(
     spark: SparkSession, version: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
@@ -301,7 +302,7 @@ def test_a_stream_of_a_pattern_with_a_trigger(spark: SparkSession, kafka: KafkaC
     assert sorted((row["topic"], row["offset"]) for row in rows) == wanted
 
 
-@pytest.mark.parametrize("how", ["retention", "recreated"])
+@pytest.mark.parametrize("how", ["retention", pytest.param("recreated", marks=pytest.mark.long)])
 def test_lost_data(spark: SparkSession, kafka: KafkaCluster, tmp_path: Path, how: str) -> None:
     topic = new_topic(kafka)
     produce(kafka, topic, numbered(10, 0))

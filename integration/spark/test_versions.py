@@ -17,6 +17,7 @@ from integration.spark.pipelines import check_pipeline
 VERSIONS = os.environ.get("AIOPROD_PYSPARK", "4.0").split(",")
 
 
+@pytest.mark.long
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_version(version: str, kafka: KafkaCluster, tmp_path: Path) -> None:

@@ -11,7 +11,15 @@ from functools import partial
 from typing import NamedTuple
 
 from aioprod import Producer, RecordMetadata
-from aioprod.errors import AioprodError, BufferFullError, DeliveryError, NotSentError, RejectedError
+from aioprod.errors import (
+    AioprodError,
+    BufferFullError,
+    DeliveryError,
+    ErrorCode,
+    NotSentError,
+    RejectedError,
+    UnknownOutcomeError,
+)
 from integration.support.reading import Stored
 
 __all__ = ["Load", "Verdict"]
@@ -40,13 +48,23 @@ def name_of(record: Stored) -> Name:
     return Name(record.key, int(number))
 
 
+def is_forgotten(error: AioprodError) -> bool:
+    """Whether a record failed because the broker may have stored it, and does not know it again."""
+    return isinstance(error, UnknownOutcomeError) and error.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the log says of a load; all counts are records."""
+    """What the log says of a load; all counts are records.
+
+    `forgotten` are those of the `failed` that are stored, and whose retry a broker found out of sequence: one that
+    starts again knows only the last batch of a producer, and may have stored others whose answers were lost.
+    """
 
     accepted: int
     delivered: int
     failed: int
+    forgotten: int
     duplicates: int
     outcomes_missing: int
     outcomes_repeated: int
@@ -156,7 +174,7 @@ class Load:
         places: defaultdict[Name, list[tuple[int, int]]] = defaultdict(list)
         for record in log:
             places[name_of(record)].append((record.partition, record.offset))
-        delivered = missing = elsewhere = failed = stored_anyway = 0
+        delivered = missing = elsewhere = failed = forgotten = stored_anyway = 0
         for name, outcomes in self._outcomes.items():
             for heard in outcomes:
                 if isinstance(heard, RecordMetadata):
@@ -165,12 +183,14 @@ class Load:
                     elsewhere += name in places and (heard.partition, heard.offset) not in places[name]
                 else:
                     failed += 1
+                    forgotten += name in places and is_forgotten(heard)
                     self.errors.append(heard)
                     stored_anyway += name in places and isinstance(heard, (NotSentError, RejectedError))
         return Verdict(
             accepted=len(self._outcomes),
             delivered=delivered,
             failed=failed,
+            forgotten=forgotten,
             duplicates=len(log) - len(places),
             outcomes_missing=sum(not outcomes for outcomes in self._outcomes.values()),
             outcomes_repeated=sum(len(outcomes) > 1 for outcomes in self._outcomes.values())

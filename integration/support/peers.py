@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import socket
-import ssl
-import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 
-__all__ = ["answering", "black_hole", "closed_port", "self_signed", "tls_server"]
+from aioprod.testing import Security
+
+__all__ = ["answering", "black_hole", "closed_port", "tls_server"]
 
 TLS_ALERT = bytes.fromhex("15030300020246")
 """Fatal, protocol_version: what a TLS server says to somebody who does not speak TLS."""
@@ -42,19 +41,11 @@ def answering(answer: bytes) -> Iterator[str]:
         yield address
 
 
-def self_signed(folder: Path) -> tuple[Path, Path]:
-    """A new private key and a certificate for it, made in `folder` by the `openssl` command."""
-    key, certificate = folder / "key.pem", folder / "certificate.pem"
-    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=localhost"]
-    subprocess.run([*command, "-keyout", key, "-out", certificate], check=True, capture_output=True)
-    return key, certificate
-
-
 @contextmanager
-def tls_server(key: Path, certificate: Path) -> Iterator[str]:
+def tls_server() -> Iterator[str]:
     """The address of a server that speaks TLS only."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate, key)
+    context = Security(protocol="SSL").server_context()
+    assert context is not None
 
     def talk(connection: socket.socket) -> None:
         with context.wrap_socket(connection, server_side=True) as secured:

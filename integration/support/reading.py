@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final, NamedTuple, cast
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
@@ -39,12 +41,17 @@ async def committed(cluster: KafkaCluster, topic: str) -> list[Stored]:
     return await asyncio.to_thread(read_topic, cluster.bootstrap_servers, topic, "read_committed")
 
 
-def read_topic(bootstrap_servers: str, topic: str, isolation: str = "read_uncommitted") -> list[Stored]:
+def read_topic(
+    bootstrap_servers: str,
+    topic: str,
+    isolation: str = "read_uncommitted",
+    settings: Mapping[str, str] = MappingProxyType({}),
+) -> list[Stored]:
     """All that is in a topic now, by partition and offset; raises TimeoutError after two minutes.
 
-    With read_committed that is also how a transaction is noticed which nobody ends.
+    `settings` are further ones of librdkafka. With read_committed a transaction is noticed so, too, that nobody ends.
     """
-    asker, reader = (_consumer(bootstrap_servers, of) for of in ("read_uncommitted", isolation))
+    asker, reader = (_consumer(bootstrap_servers, of, settings) for of in ("read_uncommitted", isolation))
     try:
         # A reader with read_committed is told where the stable part ends, without what a commit is about to show.
         ends = _ends(asker, topic)
@@ -54,7 +61,7 @@ def read_topic(bootstrap_servers: str, topic: str, isolation: str = "read_uncomm
         reader.close()
 
 
-def _consumer(bootstrap_servers: str, isolation: str) -> Consumer:
+def _consumer(bootstrap_servers: str, isolation: str, settings: Mapping[str, str]) -> Consumer:
     return Consumer(
         {
             "bootstrap.servers": bootstrap_servers,
@@ -65,6 +72,7 @@ def _consumer(bootstrap_servers: str, isolation: str) -> Consumer:
             "enable.partition.eof": True,
             "isolation.level": isolation,
             "reconnect.backoff.max.ms": 500,
+            **settings,
         }
     )
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.report import BEGIN, END, all_numbers, readme_section, target_table, with_section
+from benchmarks.report import BEGIN, END, HEADLINES, all_numbers, headlines, readme_section, target_table, with_section
 from benchmarks.rows import ROWS, Check
 from benchmarks.verdicts import lowest, medians, outcome, runs_of
 
@@ -121,6 +121,41 @@ def test_the_table_has_a_line_per_target_and_a_column_per_broker() -> None:
         ["CPU per record 4x less", "1.00 / 5.00 us, **5x** (5x): yes", "not measured |"],
         ["p99 no worse", "3,000 / 2,000 us, **0.667x** (0.667x): **no**", "not measured |"],
     ]
+
+
+def test_readme_has_ratios_of_the_first_broker_without_verdicts() -> None:
+    ours, theirs = [run(cpu_us=2.0)], [run(cpu_us=5.0)]
+    found = results(
+        entry("tasks", "aioprod", ours),
+        entry("tasks", "aiokafka", theirs),
+        entry("tasks", "aioprod", theirs, broker="mock"),
+        entry("tasks", "aiokafka", ours, broker="mock"),
+        brokers=("kafka", "mock"),
+    )
+    _, _, *lines = headlines(found)
+    assert lines == [
+        "| 1000 tasks each awaiting `send` | aiokafka `send_and_wait` | CPU per record | 2.00 us | 5.00 us | **2.5x** |"
+    ]
+    section = "\n".join(readme_section(found))
+    assert section.startswith("| call | beside |")
+    assert "The other took less in" not in section
+    assert "Kafka, medians. 5 interleaved runs on" in section
+
+
+def test_readme_names_the_rows_in_which_the_other_took_less() -> None:
+    found = results(
+        entry("lz4-10k", "aioprod", cpu(2.0)),
+        entry("lz4-10k", "confluent-kafka produce", cpu(1.5)),
+        entry("tasks", "aioprod", cpu(1.0)),
+        entry("tasks", "aiokafka", cpu(2.0)),
+    )
+    told = "The other took less in: 10 KB values, lz4 (0.75x beside confluent-kafka `produce` + callback)."
+    assert told in readme_section(found)
+
+
+def test_the_rows_of_readme_compare_with_another_client() -> None:
+    assert len(HEADLINES) == 5
+    assert all(ROWS[name].checks[0].kind == "times" for name in HEADLINES)
 
 
 def test_all_numbers_name_settings_and_failures() -> None:

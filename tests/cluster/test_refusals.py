@@ -33,8 +33,11 @@ def test_what_one_answer_means(code: ErrorCode, kind: type[AioprodError] | None,
     error = topic_refusal(told(code), "t", 100.0, to_write=to_write)
     assert (None if error is None else type(error)) is kind
     if isinstance(error, AuthorizationError):
-        assert error.resource == "t"
-        assert ("WRITE" if to_write else "READ") in str(error.hint)
+        assert (error.resource_type, error.resource, error.operation) == ("topic", "t", "DESCRIBE")
+        assert error.message.startswith("Topic 't' does not exist, or this client may not describe it: ")
+        operations = f"--operation Describe --operation {'Write' if to_write else 'Read'} --topic t`"
+        assert operations in str(error.hint)
+        assert ("CREATE" in str(error.hint)) is to_write
 
 
 def test_several_answers_in_a_row_say_that_a_topic_does_not_exist() -> None:

@@ -55,14 +55,14 @@ def test_a_batch_that_takes_no_further_record_is_finished_at_once() -> None:
     assert harness.drain(unfinished=False) == [batch]
 
 
-def test_a_batch_grows_in_steps() -> None:
+def test_a_batch_grows_to_its_full_size_at_once() -> None:
     harness = Harness(batch_size=8000)
     harness.lead({0: 1})
     batch = harness.batch(b"x" * 100)
     assert len(batch.builder.buffer) == 1024
     for _ in range(20):
         harness.batch(b"x" * 100)
-    assert len(batch.builder.buffer) == 4096
+    assert len(batch.builder.buffer) == harness.accumulator.pool.full_size
     assert len(values(batch)) == 21
 
 
@@ -138,6 +138,35 @@ def test_a_partitioner_that_hears_of_new_batches_is_asked_again() -> None:
     assert (first.partition.index, partitioner.new_batches) == (1, [0])
     assert harness.append() is first
     assert partitioner.new_batches == [0]
+
+
+def test_the_batch_that_a_partitioner_moves_on_from_is_closed() -> None:
+    partitioner = Sticky(0, 0, 0, 0, 1, 0, 0, 9)
+    harness = Harness(partitioner=partitioner, batch_size=1000)
+    harness.lead({0: 1, 1: 1})
+    full = harness.append(b"x" * 400)
+    assert harness.append(b"x" * 400) is full
+    assert partitioner.new_batches == [0]
+    assert harness.drain(unfinished=False) == []
+    moved = harness.append(b"x" * 400)
+    assert isinstance(moved, Batch)
+    assert (moved.partition.index, partitioner.new_batches) == (1, [0, 0])
+    # It leaves at once, and what is chosen for its partition later gets a batch of its own.
+    assert harness.drain(unfinished=False) == [full]
+    later = harness.append(b"small")
+    assert isinstance(later, Batch)
+    assert later is not full
+    assert (later.partition.index, partitioner.choices) == (0, [9])
+
+
+def test_a_partitioner_that_stays_gets_the_next_batch() -> None:
+    partitioner = Sticky(*[0] * 8)
+    harness = Harness(partitioner=partitioner, batch_size=1000)
+    harness.lead({0: 1, 1: 1})
+    placed = [harness.append(b"x" * 400) for _ in range(3)]
+    assert placed[0] is placed[1] is not placed[2]
+    assert partitioner.new_batches == [0, 0]
+    assert harness.drain(unfinished=False) == placed[:1]
 
 
 def test_a_partitioner_without_it_is_asked_once() -> None:

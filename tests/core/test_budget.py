@@ -65,8 +65,34 @@ def test_leaving_the_line_lets_the_next_one_in() -> None:
     assert budget.grant() == [small]
 
 
+def test_a_line_that_is_dissolved_keeps_nobody_out() -> None:
+    budget = MemoryBudget(100)
+    budget.take(90)
+    line = [budget.wait(50, "first"), budget.wait(5, "second")]
+    assert not budget.fits(1)
+    assert budget.dissolve() == line
+    assert budget.fits(10)
+    assert budget.dissolve() == []
+    assert budget.wait(5, "third") not in line
+    (third,) = budget.grant()
+    assert budget.dissolve() == []
+    assert not budget.fits(1), "granted room stays reserved"
+    budget.leave(third)
+    assert budget.fits(10)
+
+
+def test_records_are_taken_one_by_one_or_several_at_a_time() -> None:
+    budget = MemoryBudget(100)
+    budget.take(10)
+    budget.take(60, 3)
+    assert (budget.used, budget.records) == (70, 4)
+
+
 @given(
-    st.lists(st.tuples(st.sampled_from(["take", "release", "wait", "grant", "leave"]), st.integers(1, 60)), max_size=60)
+    st.lists(
+        st.tuples(st.sampled_from(["take", "release", "wait", "grant", "leave", "dissolve"]), st.integers(1, 60)),
+        max_size=60,
+    )
 )
 def test_the_limit_always_holds(steps: list[tuple[str, int]]) -> None:
     budget = MemoryBudget(100)
@@ -88,6 +114,10 @@ def test_the_limit_always_holds(steps: list[tuple[str, int]]) -> None:
             granted += served
         elif step == "leave" and granted:
             budget.leave(granted.pop())
+        elif step == "dissolve":
+            assert budget.dissolve() == waiting
+            waiting.clear()
+        assert budget.fits(1) == (not waiting and not granted and budget.used < budget.limit)
         assert budget.used == sum(taken)
         assert budget.records == len(taken)
         assert budget.used + budget.reserved <= budget.limit

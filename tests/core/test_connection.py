@@ -23,10 +23,11 @@ from aioprod.messages import (
     ProduceRequest,
 )
 from aioprod.messages.api_versions import ApiVersion
-from aioprod.messages.registry import AnyRequest, decode_request
+from aioprod.messages.registry import decode_request
 from aioprod.wire.buffer import Buffer
 from aioprod.wire.codec import decode, encode
 from aioprod.wire.frame import encode_response
+from aioprod.wire.schema import AnyRequest
 
 PEER = "Broker 1 at localhost:9092"
 
@@ -89,10 +90,10 @@ def ask(
     kind: type[AnyRequest] = MetadataRequest,
     version: int = 12,
     now: float = 1.0,
-    complete: Any = None,
+    complete: Any = print,
     **options: Any,
 ) -> int:
-    """Begin a request without a body; returns its correlation id."""
+    """Begin a request without a body; returns its correlation id. Nobody calls `complete` here."""
     head = connection.begin(kind, version, kind.is_flexible(version), 0, now, complete, **options)
     return int.from_bytes(head[8:12], "big")
 
@@ -405,11 +406,22 @@ def test_the_end_before_the_versions_are_known(cause: OSError | None, message: s
 )
 def test_the_end_later_gives_back_what_is_outstanding(cause: OSError | None, message: str) -> None:
     connection = ready_connection()
+    drain(connection, metadata_answer(ask(connection)))
     ids = [ask(connection), ask(connection)]
     error, outstanding = connection.close(cause)
     assert str(error) == message
     assert [exchange.correlation_id for exchange in outstanding] == ids
     assert not connection.exchanges
+
+
+def test_a_listener_that_wants_a_log_in_closes_at_the_first_request() -> None:
+    connection = ready_connection(protocol="SSL")
+    ask(connection)
+    error, _ = connection.close(None)
+    assert error.message == (
+        f"{PEER} closed the connection in place of an answer to the first request, as a listener with SASL does."
+    )
+    assert error.hint == "If it wants a log-in, set security.protocol to SASL_SSL, and sasl.mechanism."
 
 
 def test_the_first_reason_for_the_end_wins() -> None:

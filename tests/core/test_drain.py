@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from aioprod.core.drain import BATCHES_MAX, end_backoffs, finish_due
 from aioprod.core.lifecycle import compressed, land, requeue
-from aioprod.core.states import BatchState
+from aioprod.core.states import IN_FLIGHT
 from aioprod.records.compression import Compression
 from tests.support.accumulators import UNLIMITED, Harness, values
 
@@ -26,7 +26,7 @@ def test_what_is_drained_is_in_flight() -> None:
     batch = harness.batch()
     assert harness.accumulator.topics["t"].queue_lengths == {0: 1}
     assert harness.drain() == [batch]
-    assert (batch.state, batch.attempts, batch.on_wire) == (BatchState.IN_FLIGHT, 1, True)
+    assert (batch.state, batch.attempts, batch.on_wire) == (IN_FLIGHT, 1, True)
     assert batch.partition.in_flight == 1
     assert harness.accumulator.topics["t"].queue_lengths == {}
 

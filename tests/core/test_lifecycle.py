@@ -19,7 +19,7 @@ from aioprod.core.lifecycle import (
     withdraw,
 )
 from aioprod.core.parking import evict, evict_overdue, move_on
-from aioprod.core.states import BatchState
+from aioprod.core.states import SETTLED
 from aioprod.errors import InvalidRecordError
 from tests.support.accumulators import UNLIMITED, Harness, values
 
@@ -80,7 +80,7 @@ def test_a_batch_whose_last_record_is_withdrawn_is_gone(full: bool) -> None:
     batch = harness.batch(b"x" * 100, waiter="A")
     assert withdraw(harness.accumulator, batch, "A", 0.0)
     assert harness.held() == (0, 0)
-    assert batch.state == BatchState.SETTLED
+    assert batch.state == SETTLED
     assert harness.drain() == []
     assert harness.accumulator.topics["t"].queue_lengths == {}
     assert next_expiry(harness.accumulator) is None

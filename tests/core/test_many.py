@@ -10,7 +10,7 @@ from aioprod.core import many
 from aioprod.core.batch import Batch, Run
 from aioprod.core.many import Slice
 from aioprod.errors import AioprodError, InvalidRecordError, RecordTooLargeError, SerializationError
-from aioprod.records.headers import NO_HEADERS
+from aioprod.records.headers import NO_HEADERS, encode_headers
 from aioprod.types import TopicPartition
 from tests.support.accumulators import Harness, values
 
@@ -129,4 +129,133 @@ def test_the_loop_gets_a_turn_after_so_many_bytes(monkeypatch: pytest.MonkeyPatc
     while not append(harness, given):
         assert given.needed == 0
         turns += 1
-    assert turns == 4
+    assert turns == 3
+
+
+# --- runs: records without key for the sticky partition, as many as fit into its open batch
+
+
+def one_by_one(given: list[Any]) -> Harness:
+    """What the same records come to that are appended each on its own."""
+    harness = Harness()
+    harness.lead({0: 1, 1: 1})
+    for value in given:
+        harness.append(value)
+    return harness
+
+
+def batches(harness: Harness) -> list[tuple[int, list[bytes | None], int]]:
+    """What is held: the partition, the values and the bytes of each batch, in the order in which they began."""
+    held = sorted(harness.accumulator.incomplete, key=lambda batch: batch.serial)
+    return [(batch.partition.index, values(batch), batch.record_bytes) for batch in held]
+
+
+MIXED: list[list[Any]] = [
+    [b"v"] * 500,
+    [b"", b"a" * 62, b"b" * 63, b"c" * 64, b"d" * 300, b""] * 30,
+    [b"a", None, None, b"b", b"c" * 2000, b"d", b"e" * 900, b"f"] * 3,
+    [b"n" * (number * 7 % 300) for number in range(200)],
+]
+
+
+@pytest.mark.parametrize("given", MIXED)
+def test_runs_make_the_same_batches_as_records_one_by_one(given: list[Any]) -> None:
+    harness = Harness()
+    harness.lead({0: 1, 1: 1})
+    call = Call()
+    whole = piece(call, given)
+    assert append(harness, whole)
+    assert batches(harness) == batches(one_by_one(given))
+    assert harness.held()[0] == whole.accepted == len(given)
+    assert sum(run.count for _, run in call.runs) == len(given)
+    assert harness.accumulator.serial == len(given)
+    stored: dict[int, list[bytes | None]] = {0: [], 1: []}
+    for partition, held, _ in batches(harness):
+        stored[partition] += held
+    for partition, held in stored.items():
+        assert [value for value, place in zip(given, whole.places, strict=True) if place == partition] == held
+
+
+def test_a_run_takes_what_is_not_of_type_bytes_the_long_way() -> None:
+    class Bytes(bytes):
+        """Not `bytes` itself."""
+
+    harness = Harness()
+    harness.lead({0: 1})
+    call = Call()
+    given = piece(call, [b"a", b"b", memoryview(b"c"), None, b"d", 5, b"e", memoryview(Bytes(b"f"))], first=10)
+    assert append(harness, given)
+    assert values(opened(harness)) == [b"a", b"b", b"c", None, b"d", b"e", b"f"]
+    assert [(index, type(error)) for index, error in call.failures] == [(15, SerializationError)]
+    assert list(given.places) == [0, 0, 0, 0, 0, -1, 0, 0]
+
+
+def test_a_run_has_the_headers_and_the_time_of_the_call() -> None:
+    headers = encode_headers([("name", b"value"), ("null", None)])
+    harness = Harness()
+    harness.lead({0: 1})
+    harness.append(b"before", timestamp=700)
+    given = Slice(Call(), [b"a", b"b"], None, headers, 90_000, -1, 0)
+    assert append(harness, given)
+    builder = opened(harness).builder
+    assert [tuple(record) for record in builder.records()] == [
+        (700, None, b"before", NO_HEADERS),
+        (90_000, None, b"a", headers),
+        (90_000, None, b"b", headers),
+    ]
+    assert (builder.base_timestamp, builder.max_timestamp) == (700, 90_000)
+
+
+@pytest.mark.parametrize("max_request_size", [200, 1100, 5000])
+def test_no_run_takes_a_record_that_is_too_large(max_request_size: int) -> None:
+    given = [b"a", b"b" * 300, b"c" * 1500, b"d", b"e" * 120, b"f" * 139, b"g" * 140] * 2
+    harness = Harness(max_request_size=max_request_size)
+    harness.lead({0: 1, 1: 1})
+    call = Call()
+    whole = piece(call, given)
+    assert append(harness, whole)
+    alone = Harness(max_request_size=max_request_size)
+    alone.lead({0: 1, 1: 1})
+    refused = []
+    for index, value in enumerate(given):
+        try:
+            alone.append(value)
+        except RecordTooLargeError as error:
+            refused.append((index, str(error)))
+    assert [(index, str(error)) for index, error in call.failures] == refused
+    assert batches(harness) == batches(alone)
+
+
+def test_a_run_ends_where_the_memory_does() -> None:
+    harness = Harness(buffer_memory=1000)
+    harness.lead({0: 1})
+    given = piece(Call(), [b"x" * 20] * 100)
+    assert not append(harness, given)
+    assert given.needed > 0
+    assert harness.held()[1] <= 1000 < harness.held()[1] + given.needed
+    before = given.at
+    request = harness.accumulator.budget.wait(10, None)
+    harness.accumulator.budget.release(500, 10)
+    assert not append(harness, given)
+    assert given.at == before, "somebody else is in line"
+    harness.accumulator.budget.leave(request)
+    assert not append(harness, given)
+    assert given.at > before
+
+
+def test_runs_of_two_calls_and_single_records_share_a_batch() -> None:
+    harness = Harness()
+    harness.lead({0: 1})
+    first, second = Call(), Call()
+    assert append(harness, piece(first, [b"a", b"b"]))
+    assert append(harness, piece(first, [b"c"]))
+    assert append(harness, piece(second, [b"d", b"e", b"f"]))
+    harness.append(b"g", waiter="single")
+    assert append(harness, piece(first, [b"h"]))
+    assert [entry.count if isinstance(entry, Run) else entry for entry in opened(harness).waiters] == [
+        3,
+        3,
+        "single",
+        1,
+    ]
+    assert values(opened(harness)) == [b"a", b"b", b"c", b"d", b"e", b"f", b"g", b"h"]

@@ -1,4 +1,4 @@
-"""Buffers in size classes, recycled at full size."""
+"""Buffers of two sizes, recycled at full size."""
 
 from __future__ import annotations
 
@@ -10,13 +10,19 @@ def test_small_at_first() -> None:
     pool = BufferPool(16_384, 1_000_000)
     assert pool.full_size == PREFIX + 16_384 + 1
     assert len(pool.acquire(10)) == 1024
-    assert len(pool.acquire(1000)) == 4096
+    assert len(pool.acquire(1024 - BUFFER_OVERHEAD)) == 1024
+    assert len(pool.acquire(1025 - BUFFER_OVERHEAD)) == pool.full_size
     assert len(pool.acquire(10_000)) == pool.full_size
 
 
 def test_a_record_over_the_batch_size_gets_what_it_needs() -> None:
     pool = BufferPool(1000, 1_000_000)
     assert len(pool.acquire(5000)) == 5000 + BUFFER_OVERHEAD
+
+
+def test_small_batches_are_full_size_at_once() -> None:
+    pool = BufferPool(500, 1_000_000)
+    assert len(pool.acquire(10)) == pool.full_size == PREFIX + 500 + 1
 
 
 def test_a_batch_size_of_nothing_makes_batches_of_one() -> None:
@@ -27,14 +33,14 @@ def test_a_batch_size_of_nothing_makes_batches_of_one() -> None:
     assert pool.larger(buffer, 40) is None
 
 
-def test_grows_class_by_class_up_to_the_full_size() -> None:
+def test_grows_to_the_full_size_at_once() -> None:
     pool = BufferPool(16_384, 1_000_000)
     buffer: bytearray | None = pool.acquire(10)
     sizes = []
     while buffer is not None:
         sizes.append(len(buffer))
         buffer = pool.larger(buffer, len(buffer) - BUFFER_OVERHEAD + 1)
-    assert sizes == [1024, 4096, pool.full_size]
+    assert sizes == [1024, pool.full_size]
 
 
 def test_does_not_grow_where_the_record_would_not_fit_anyway() -> None:

@@ -19,6 +19,7 @@ from aioprod.errors import (
 )
 from aioprod.group.consumer import ConsumerMembership
 from aioprod.group.consumer_states import TRANSITIONS, Event, State
+from aioprod.group.refusals import member_refusal
 from aioprod.group.settings import MemberConfig
 from aioprod.group.steps import Ask, Describe, Failed, GiveUp, GroupMetadata, Left, Step, Take, Wait
 from aioprod.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, HeartbeatResponse
@@ -496,8 +497,21 @@ FATAL = [
 ]
 KINDS: dict[ErrorCode | int, type[AioprodError]] = {
     ErrorCode.GROUP_AUTHORIZATION_FAILED: AuthorizationError,
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: AuthorizationError,
     ErrorCode.UNSUPPORTED_VERSION: UnsupportedVersionError,
 }
+
+
+@pytest.mark.parametrize("topics", [{"clicks"}, {"clicks", "orders"}])
+def test_topics_that_may_not_be_described(topics: set[str]) -> None:
+    """Brokers answer for all of them at once, so of several none is named as the one."""
+    error = member_refusal("g", "be in it", ErrorCode.TOPIC_AUTHORIZATION_FAILED, topics=topics)
+    assert isinstance(error, AuthorizationError)
+    assert (error.resource_type, error.operation) == ("topic", "DESCRIBE")
+    assert error.resource == ("clicks" if len(topics) == 1 else None)
+    assert all(f"--topic {topic}" in str(error.hint) for topic in topics)
+
+
 LOST = [ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_ID_NOT_FOUND]
 
 

@@ -177,7 +177,10 @@ async def test_what_is_not_allowed(code: ErrorCode) -> None:
         brokers.fault(OffsetCommitRequest, error=code)
         with pytest.raises(AuthorizationError, match=code.name) as failure:
             await commit_offsets(coordinator, MEMBER, next_offsets(5), in_time(session))
-        assert failure.value.resource == ("orders" if "TOPIC" in code.name else GROUP)
+        error = failure.value
+        kind, name = ("topic", "orders") if "TOPIC" in code.name else ("group", GROUP)
+        assert (error.resource_type, error.resource, error.operation) == (kind, name, "READ")
+        assert f"--operation Read --{kind} {name}`" in str(error.hint)
 
 
 async def test_what_may_pass_is_tried_again_for_those_alone() -> None:

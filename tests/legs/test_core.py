@@ -11,6 +11,7 @@ from tests.support.legs import Leg, check_same, plain
 
 KEYS = st.none() | st.binary(max_size=8)
 VALUES = st.none() | st.binary(max_size=300) | st.integers(0, 2500).map(lambda size: b"v" * size)
+OTHERS = st.sampled_from([memoryview(b"a view"), bytearray(b"bytes"), "text"])
 TOPICS = st.sampled_from(["t", "t", "t", "t", "u", "u", "unknown", "no/name"])
 PARTITIONS = st.sampled_from([-1, -1, -1, -1, 0, 1, 2, 3])
 TIMESTAMPS = st.integers(0, (1 << 63) - 1) | st.integers(1000, 1010)
@@ -22,7 +23,8 @@ STEPS = st.one_of(
     APPEND,
     APPEND,
     APPEND,
-    st.tuples(st.just("many"), KEYS, st.lists(VALUES, max_size=12), PARTITIONS),
+    st.tuples(st.just("many"), KEYS, st.lists(VALUES | OTHERS, max_size=12), PARTITIONS, st.booleans()),
+    st.tuples(st.just("many"), st.none(), st.lists(VALUES | OTHERS, max_size=40), st.just(-1), st.booleans()),
     st.tuples(st.just("withdraw"), st.integers(0, 60)),
     st.tuples(st.just("drain"), st.integers(1, 3), st.integers(1, 5000), st.booleans()),
     st.tuples(st.just("drain"), st.integers(1, 2), st.just(100_000), st.just(True)),
@@ -67,11 +69,12 @@ class Driver:
         self.places.append((place, waiter))
         return type(place).__name__
 
-    def many(self, key: bytes | None, values: list[bytes | None], partition: int) -> object:
+    def many(self, key: bytes | None, values: list[Any], partition: int, with_headers: bool) -> object:
+        headers = self.leg["aioprod.records.headers"].encode_headers([("name", b"value")] if with_headers else [])
         module = self.leg["aioprod.core.many"]
         calls = Calls(self.leg)
         keys = None if key is None else [key] * len(values)
-        part = module.Slice(calls, values, keys, b"\x00", 1000, partition, 5)
+        part = module.Slice(calls, values, keys, headers, 1000, partition, 5)
         topic = self.accumulator.topic("t", self.now)
         whole = part.append(self.accumulator, topic, self.now, False)
         return whole, part.at, part.accepted, part.needed, list(part.places), calls.said
@@ -181,14 +184,17 @@ class Calls:
 
     def __init__(self, leg: Leg) -> None:
         self._run = leg["aioprod.core.batch"].Run
+        self._error = leg["aioprod.errors"].SerializationError
         self.said: list[object] = []
 
     def begin_run(self, partition: int) -> Any:
         self.said.append(partition)
         return self._run(self, len(self.said), 0)
 
-    def as_bytes(self, what: str, given: object) -> bytes:
-        raise AssertionError(f"{what} {given!r} is bytes")
+    def as_bytes(self, what: str, given: Any) -> bytes:
+        if isinstance(given, str):
+            raise self._error(f"{what} {given!r} is no bytes.")
+        return bytes(given)
 
     def refused(self, index: int, error: Exception) -> None:
         self.said.append((index, plain(error)))

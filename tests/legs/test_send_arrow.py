@@ -52,12 +52,13 @@ def table(rows: list[dict[str, Any]], kinds: tuple[Any, ...], left_out: set[str]
     return pa.Table.from_batches([first, batch.slice(len(first))])
 
 
-async def conversation(leg: Leg, options: dict[str, Any], data: pa.Table) -> object:
+async def conversation(leg: Leg, options: dict[str, Any], data: pa.Table, name: str | None = None) -> object:
     async with leg["aioprod.testing.fake"].FakeCluster(1) as brokers:
-        topic = brokers.create_topic("three", partitions=3)
+        topics = [brokers.create_topic("three", partitions=3), brokers.create_topic("one")]
         async with leg["tests.support.producers"].new_producer(brokers.bootstrap, **options) as producer:
-            result = await producer.send_arrow(data)
-        stored = [[list(record) for record in partition.records()] for partition in topic.partitions]
+            result = await producer.send_arrow(data, topic=name)
+        partitions = [partition for topic in topics for partition in topic.partitions]
+        stored = [[list(record) for record in partition.records()] for partition in partitions]
         offsets = [(tuple(tp), [*chain(*ranges)]) for tp, ranges in sorted(result.offsets.items())]
         return stored, offsets, [(index, type(error).__name__, str(error)) for index, error in result.failures]
 
@@ -74,3 +75,26 @@ def test_any_rows(
 ) -> None:
     data = table(rows, kinds, left_out, cut)
     check_same(lambda leg: asyncio.run(conversation(leg, options, data)))
+
+
+PLAIN_ROWS = st.lists(
+    st.tuples(
+        st.none() | st.binary(max_size=30) | st.integers(0, 800).map(lambda size: b"v" * size),
+        st.integers(0, 200) | st.sampled_from([-1, 1 << 40]),
+    ),
+    max_size=60,
+)
+
+
+@given(OPTIONS, PLAIN_ROWS, BYTES, TIMES, st.integers(0, 60))
+@settings(max_examples=40)
+def test_runs_of_rows_without_key(
+    options: dict[str, Any], rows: list[tuple[bytes | None, int]], value: str, time: pa.DataType, cut: int
+) -> None:
+    """A topic with one partition: where the sticky choice would decide, it goes by the time."""
+    columns = {"value": column([row[0] for row in rows], BYTES_TYPES[value])}
+    columns["timestamp"] = column([row[1] for row in rows], time)
+    batch = pa.record_batch(columns)
+    first = batch.slice(0, min(cut, len(rows)))
+    data = pa.Table.from_batches([first, batch.slice(len(first))])
+    check_same(lambda leg: asyncio.run(conversation(leg, options, data, "one")))

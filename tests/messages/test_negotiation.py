@@ -13,8 +13,9 @@ from aioprod.messages import (
 )
 from aioprod.messages.api_versions import ApiVersion, FinalizedFeatureKey
 from aioprod.messages.negotiation import ApiVersions, VersionRow, decode_api_versions, version_to_ask_again
-from aioprod.messages.registry import REQUESTS, AnyRequest
+from aioprod.messages.registry import REQUESTS
 from aioprod.wire.codec import encode
+from aioprod.wire.schema import AnyRequest
 
 
 def broker(**spans: tuple[int, int]) -> ApiVersions:
@@ -45,6 +46,8 @@ def test_a_caller_may_cap_the_version() -> None:
     versions = broker(Produce=(0, 13))
     assert versions.pick(ProduceRequest, at_most=12) == 12
     assert versions.pick(ProduceRequest, at_most=99) == 13
+    assert versions.pick(ProduceRequest) == 13
+    assert versions.pick(ProduceRequest, at_most=12) == 12, "each question has its own answer"
     with pytest.raises(UnsupportedVersionError, match=r"aioprod speaks versions 3 to 13 and needs 2 at most here\.$"):
         versions.pick(ProduceRequest, at_most=2)
 

@@ -164,7 +164,9 @@ async def test_data_is_told_after_the_answers() -> None:
         told: list[int] = []
         body = encode(NOTHING, 9)
         for _ in range(2):
-            link.connection.send_parts(3, 9, True, [body], len(body), lambda *_: told.append(len(listener.events)))
+            link.connection.send_parts(
+                MetadataRequest, 9, True, [body], len(body), lambda *_: told.append(len(listener.events))
+            )
         await listener.seen("data", 1)
         assert told
         assert listener.events[told[0]] == ("data", 1)
@@ -240,7 +242,7 @@ async def test_closing_is_bounded_and_may_be_cancelled() -> None:
         assert link is not None
         assert link.connection is not None
         blob = bytes(1 << 24)
-        link.connection.send_parts(ProduceRequest.API_KEY, 9, True, [blob], len(blob), lambda *_: None)
+        link.connection.send_parts(ProduceRequest, 9, True, [blob], len(blob), lambda *_: None)
         closing = asyncio.create_task(client.close(flush_s=60.0))
         await asyncio.sleep(0.02)
         assert not closing.done()
@@ -280,7 +282,7 @@ async def test_a_bug_in_a_background_task_reaches_the_listener_and_all_who_ask()
         with contextlib.suppress(ValueError):
             await client.start(5.0)
         await listener.seen("failed")
-        with pytest.raises(AioprodError, match="The client has failed: ValueError"):
+        with pytest.raises(AioprodError, match=r"The client has failed: ValueError\."):
             await client.request(NOTHING)
         await client.close()
         assert [str(failure) for failure in listener.failures] == ["bug"]

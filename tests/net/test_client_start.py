@@ -115,6 +115,43 @@ async def test_a_dead_address_among_three_does_not_hold_up_the_others() -> None:
             one.close()
 
 
+class StoppedClock(Clock):
+    """Time stands still, so nothing is tried because something else has taken too long."""
+
+    def __call__(self) -> float:
+        return 1000.0
+
+
+@pytest.mark.parametrize("place", range(3))
+async def test_silent_addresses_do_not_hold_up_the_start(place: int) -> None:
+    before = asyncio.all_tasks()
+    async with FakeCluster() as brokers, peer_that(None) as one, peer_that(None) as other:
+        addresses = [one, other]
+        addresses.insert(place, brokers[1].address)
+        listener = Listener()
+        client = new_client(*addresses, clock=StoppedClock(), listener=listener)
+        async with asyncio.timeout(10.0):
+            await client.start(60.0)
+        assert client.describe() == f"Broker 1 at {brokers[1].address[0]}:{brokers[1].address[1]} is ready"
+        # Those that had not answered are given up, and that they were is no event.
+        client.keep_running()
+        await client.request(NOTHING)
+        assert {node for _, node in listener.events} == {1, None}
+        await client.close()
+    assert not listener.failures
+    assert left_over(before) == []
+
+
+async def test_bootstrap_servers_that_are_brokers_stay_connected() -> None:
+    async with FakeCluster(3) as brokers, running_client(*brokers.addresses) as (client, listener):
+        for node_id in (1, 2, 3):
+            link = client.link(node_id)
+            assert link is not None
+            if not link.ensure(client.now()):
+                await listener.seen("ready", node_id)
+        assert len(brokers.seen_of(ApiVersionsRequest)) == 3
+
+
 async def test_an_unreachable_cluster_names_each_address_and_why_it_failed() -> None:
     first, second = dead_address(), dead_address()
     async with peer_that(None) as silent, peer_that(b"", closes=True) as hangs_up:

@@ -103,11 +103,11 @@ async def test_parts_are_one_request_and_its_body_comes_back_raw() -> None:
 
 async def test_a_request_without_an_answer_is_written_from_a_copy() -> None:
     async with FakeCluster() as brokers, connected(brokers) as (connection, _, _):
-        api_key, version, flexible, (head, tail), size = parts_of(ProduceRequest(acks=0, timeout_ms=1234), 9)
+        kind, version, flexible, (head, tail), size = parts_of(ProduceRequest(acks=0, timeout_ms=1234), 9)
         reused = bytearray(tail)
         called: list[object] = []
         connection.send_parts(
-            api_key, version, flexible, [head, reused], size, lambda *given: called.append(given), expect_response=False
+            kind, version, flexible, [head, reused], size, lambda *given: called.append(given), expect_response=False
         )
         reused[:] = bytes(len(reused))
         assert connection.in_flight == 0
@@ -135,7 +135,9 @@ async def test_pauses_while_the_peer_does_not_read() -> None:
         body = encode(ProduceRequest(transactional_id="x" * 30_000), 9)
         written = 0
         while connection.can_write:
-            connection.send_parts(0, 9, True, [body], len(body), lambda *given: None, expect_response=False)
+            connection.send_parts(
+                ProduceRequest, 9, True, [body], len(body), lambda *given: None, expect_response=False
+            )
             written += 1
         held.release()
         await owner.writable.wait()

@@ -126,7 +126,7 @@ async def test_a_bug_in_a_callback_is_reported_and_ends_the_connection() -> None
 
         connection.send_parts(*parts_of(ALL, 9), broken)
         future = connection.request(ALL)
-        with pytest.raises(BrokerConnectionError, match=r"given up after an internal error: ValueError\('bug'\)"):
+        with pytest.raises(BrokerConnectionError, match=r"given up after an internal error: ValueError\."):
             await future
         assert [str(error) for error in owner.failures] == ["bug"]
 
@@ -190,7 +190,7 @@ async def test_closing_does_not_wait_for_a_peer_that_does_not_read() -> None:
         waiting = connection.request(ALL)
         await held.reached.wait()
         blob = bytes(1 << 24)
-        connection.send_parts(0, 9, True, [blob], len(blob), lambda *given: None)
+        connection.send_parts(ProduceRequest, 9, True, [blob], len(blob), lambda *given: None)
         async with asyncio.timeout(5.0):
             await connection.close(0.01)
         assert owner.lost.is_set()

@@ -9,9 +9,11 @@ import pytest
 from aioprod.cluster import Node
 from aioprod.errors import BrokerConnectionError
 from aioprod.messages import MetadataRequest
+from aioprod.net.events import LinkEvents
 from aioprod.net.links import Links
-from aioprod.net.pool import LinkEvents, LinkState, Surroundings
+from aioprod.net.pool import LinkState
 from aioprod.net.settings import ClientSettings
+from aioprod.net.surroundings import Surroundings
 from aioprod.net.tasks import Supervisor
 from aioprod.testing import FakeCluster
 from tests.support.clients import FAST, Clock
@@ -199,7 +201,16 @@ async def test_the_one_to_avoid_is_taken_when_there_is_no_other() -> None:
         await b.close()
 
 
-async def test_seeking_tries_one_after_the_other() -> None:
+async def test_seeking_tries_all_bootstrap_servers_at_once() -> None:
+    b = Bench()
+    b.links.set_bootstrap([("127.0.0.1", 1), ("127.0.0.1", 2), ("127.0.0.1", 3)])
+    soon = b.links.seek(1000.0)
+    assert [link.state for link in b.links] == [LinkState.CONNECTING] * 3
+    assert 1000.0 < soon < 1001.0
+    await b.close()
+
+
+async def test_seeking_tries_one_broker_after_the_other() -> None:
     b = Bench()
     now = 1000.0
     b.links.set_nodes([Node(1, "127.0.0.1", 1), Node(2, "127.0.0.1", 1)])

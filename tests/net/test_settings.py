@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import math
 import re
+from importlib import metadata
 from importlib.metadata import PackageNotFoundError
 
 import pytest
 
 from aioprod.config import ClientConfig, ProducerConfig
 from aioprod.core.backoff import Backoff
-from aioprod.net import settings
 from aioprod.net.settings import ClientSettings, software_version
 
 KIP_511 = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
@@ -71,7 +71,7 @@ def test_a_client_that_is_no_producer_has_a_configuration_too() -> None:
 def test_the_version_we_tell_is_one_that_brokers_accept(
     installed: str, told: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(settings, "version", lambda name: installed)
+    monkeypatch.setattr(metadata, "version", lambda name: installed)
     software_version.cache_clear()
     assert software_version() == told
     assert KIP_511.fullmatch(told)
@@ -82,7 +82,7 @@ def test_a_source_tree_that_is_not_installed_has_a_version_too(monkeypatch: pyte
     def missing(name: str) -> str:
         raise PackageNotFoundError(name)
 
-    monkeypatch.setattr(settings, "version", missing)
+    monkeypatch.setattr(metadata, "version", missing)
     software_version.cache_clear()
     assert KIP_511.fullmatch(software_version())
     software_version.cache_clear()

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+from functools import partial
 from typing import Any
 
 import pytest
 
 from aioprod import Producer, ProducerRecord, RecordMetadata, TopicPartition
+from aioprod.errors import AioprodError
 from aioprod.testing import FakeCluster
 from tests.support.producers import Outcomes, left_over, new_producer, running
 
@@ -49,6 +51,41 @@ async def test_send_nowait_calls_back(brokers: FakeCluster) -> None:
     assert outcomes.errors == []
     assert outcomes.offsets == [0, 2]
     assert [record.value for record in topic.records()] == [b"a", b"b", b"c"]
+
+
+class Desk:
+    """Something with a method."""
+
+    def __init__(self) -> None:
+        self.heard: list[int] = []
+
+    def hear(self, metadata: RecordMetadata | None, error: AioprodError | None) -> None:
+        assert error is None
+        assert metadata is not None
+        self.heard.append(metadata.offset)
+
+
+async def test_a_callback_may_be_anything_that_can_be_called(brokers: FakeCluster) -> None:
+    brokers.create_topic("orders")
+    desk, outcomes = Desk(), Outcomes()
+    async with running(brokers) as producer:
+        producer.send_nowait("orders", b"0", on_delivery=desk.hear)
+        producer.send_nowait("orders", b"1", on_delivery=partial(Desk.hear, desk))
+        producer.send_nowait("orders", b"2", on_delivery=lambda metadata, error: desk.hear(metadata, error))
+        producer.send_nowait("orders", b"3", on_delivery=outcomes)
+    assert desk.heard == [0, 1, 2]
+    assert outcomes.offsets == [3]
+
+
+async def test_a_future_that_the_user_has_completed_harms_nobody(brokers: FakeCluster) -> None:
+    topic = brokers.create_topic("orders")
+    own = RecordMetadata("orders", 0, 99, 5, 1, 1)
+    async with running(brokers) as producer:
+        futures = [producer.submit("orders", b"%d" % n) for n in range(3)]
+        futures[1].set_result(own)
+        await producer.flush()
+    assert [(await future).offset for future in futures] == [0, 99, 2]
+    assert [record.value for record in topic.records()] == [b"0", b"1", b"2"]
 
 
 async def test_send_many_has_one_result(brokers: FakeCluster) -> None:

@@ -93,9 +93,10 @@ async def test_no_permission_to_write(brokers: FakeCluster) -> None:
         error = await failed(producer)
     assert type(error) is RejectedError
     assert isinstance(error.__cause__, AuthorizationError)
-    assert error.__cause__.resource == "t"
-    assert error.hint is not None
-    assert "ACL" in error.hint
+    cause = error.__cause__
+    assert (cause.resource_type, cause.resource, cause.operation) == ("topic", "t", "WRITE")
+    assert error.hint == cause.hint
+    assert "--operation Write --topic t`" in str(error.hint)
 
 
 async def test_a_single_record_too_large_for_the_topic(brokers: FakeCluster) -> None:

@@ -87,8 +87,14 @@ async def test_a_refusal_ends_the_start_and_says_how_to_do_without(
     before = asyncio.all_tasks()
     brokers.fault(InitProducerIdRequest, error=code, times=None)
     producer = new_producer(brokers.bootstrap)
-    with pytest.raises(kind, match=rf"answered {code.name} when asked for a producer id.*enable.idempotence=false"):
+    text = rf"answered {code.name} when asked for a producer id.*enable.idempotence=false"
+    with pytest.raises(kind, match=text) as refused:
         await producer.start()
+    if isinstance(refused.value, AuthorizationError):
+        error = refused.value
+        assert (error.resource_type, error.resource) == ("cluster", "kafka-cluster")
+        assert error.operation == "IDEMPOTENT_WRITE"
+        assert "--operation IdempotentWrite --cluster`, or WRITE on any topic" in str(error.hint)
     assert left_over(before) == []
 
 

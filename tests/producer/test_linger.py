@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from random import Random
 from typing import Any
 
 import pytest
 
 from aioprod.messages import ProduceRequest
+from aioprod.routing.partitioners import UniformStickyPartitioner
 from aioprod.testing import FakeCluster
 from tests.support.producers import ShiftedClock, pass_time, produced, running, turns, until
 
@@ -148,6 +150,19 @@ async def test_a_fixed_linger_of_0_waits_for_nothing(brokers: FakeCluster) -> No
         await until(lambda: producer.metrics()["requests_in_flight"] == 2)
         hold.release()
         assert [(await future).partition for future in futures] == [0, 1]
+
+
+async def test_a_sticky_partitioner_leaves_no_batch_behind_that_lingers(brokers: FakeCluster) -> None:
+    topic = brokers.create_topic("t", partitions=3)
+    options: dict[str, Any] = {"batch_size": 1000, "linger_ms": 1_000_000, "delivery_timeout_ms": 2_000_000, **FIXED}
+    async with running(brokers, partitioner=UniformStickyPartitioner(Random(1)), **options) as producer:
+        await producer.partitions_for("t")
+        for _ in range(31):
+            producer.send_nowait("t", b"x" * 290)
+        await until(lambda: producer.buffered.records == 1)
+        assert len(topic.records()) == 30
+    sizes = [len(values) for request in produced(brokers) for _, _, values in request]
+    assert sorted(sizes) == [1, *[3] * 10]
 
 
 @pytest.mark.parametrize("adaptive", [True, False])

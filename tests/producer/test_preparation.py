@@ -208,7 +208,7 @@ def test_bad_options_are_refused_when_the_producer_is_made() -> None:
         {"interceptors": ["no.such.module"]},
         {"linger": 5},
         {"acks": 7},
-        {"security_protocol": "SSL"},
+        {"security_protocol": "SASL_SSL"},
         {"transactional_id": "t", "acks": 1},
     ]
     for options in bad:

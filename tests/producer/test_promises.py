@@ -49,7 +49,8 @@ async def test_a_lost_answer_stores_nothing_twice(brokers: FakeCluster, fault: d
 async def test_garbage_in_place_of_answers_costs_no_record(three_brokers: FakeCluster, seed: int) -> None:
     brokers, random = three_brokers, Random(seed)
     topic = brokers.create_topic("t", partitions=3)
-    async with running(brokers, **SMALL_BATCHES) as producer:
+    # An answer that never ends is given up soon.
+    async with running(brokers, **SMALL_BATCHES, request_timeout_ms=1000) as producer:
         await producer.send("t", b"first")
         for _ in range(4):
             size = random.choice([1, 4, 30, 300])

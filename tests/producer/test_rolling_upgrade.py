@@ -11,8 +11,8 @@ from aioprod import TopicPartition
 from aioprod.errors import ErrorCode
 from aioprod.messages import MetadataRequest, ProduceRequest
 from aioprod.messages.produce import PartitionProduceData
-from aioprod.messages.registry import AnyRequest
 from aioprod.testing import FakeCluster
+from aioprod.wire.schema import AnyRequest
 from tests.support.producers import ShiftedClock, pass_time, running, until
 
 OLD, NEW = 1, 2

@@ -417,6 +417,40 @@ async def test_faults_of_single_rows_don_t_stop_the_others(brokers: FakeCluster)
     assert values(topic) == [b"0", b"7"]
 
 
+@pytest.mark.parametrize("max_request_size", [250, 1200, 4096])
+async def test_rows_without_key_are_refused_and_stored_as_if_each_came_alone(
+    brokers: FakeCluster, max_request_size: int
+) -> None:
+    topic = brokers.create_topic("t")
+    sent = [b"a", None, b"b" * 300, b"", *[b"c" * 60] * 40, b"d" * 2000, b"e", b"f" * 5000, None, *[b"g"] * 300]
+    times = [None if n == 1 else -1 if n in (3, 30) else n for n in range(len(sent))]
+    columns = {"value": sent, "timestamp": pa.array(times, pa.int64())}
+    async with running(brokers, **SMALL | {"max_request_size": max_request_size}) as producer:
+        result = await producer.send_arrow(rows(**columns), topic="t")
+    too_large = [n for n, value in enumerate(sent) if value is not None and len(value) + 61 + 25 > max_request_size]
+    assert len(too_large) == {250: 3, 1200: 2, 4096: 1}[max_request_size]
+    expected: list[tuple[int, type[Exception]]] = [(n, RecordTooLargeError) for n in too_large]
+    expected += [(n, InvalidRecordError) for n in (3, 30)]
+    assert faults(result.failures) == sorted(expected, key=lambda fault: fault[0])
+    refused = {n for n, _ in expected}
+    assert values(topic) == [value for n, value in enumerate(sent) if n not in refused]
+    stored = [record.timestamp for record in topic.records()]
+    kept = [time for n, time in enumerate(times) if n not in refused]
+    assert [time for time, given in zip(stored, kept, strict=True) if given is not None] == [
+        time for time in kept if time is not None
+    ]
+    assert result.count == len(sent)
+
+
+async def test_rows_without_key_wait_for_room(brokers: FakeCluster) -> None:
+    topic = brokers.create_topic("t")
+    sent = [b"%d" % n * 40 for n in range(500)]
+    async with running(brokers, **SMALL) as producer:
+        results = await asyncio.gather(*[producer.send_arrow(rows(value=sent), topic="t") for _ in range(2)])
+    assert [result.failures for result in results] == [(), ()]
+    assert sorted(value or b"" for value in values(topic)) == sorted(sent * 2)
+
+
 async def test_headers_without_a_name(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t")
     headers = pa.array([[{"name": "a", "value": None}, {"name": None, "value": b"1"}], [None], []], pa.list_(PAIR))

@@ -146,7 +146,7 @@ def test_outcomes_have_one_share_of_a_turn_whoever_asks() -> None:
     asked: list[Callable[[], None]] = []
     harness = Harness()
     harness.lead({0: 1, 1: 1, 2: 1})
-    loop = cast(Any, SimpleNamespace(call_soon=asked.append))
+    loop = cast(Any, SimpleNamespace(call_soon=asked.append, create_future=object))
     delivery = Delivery(
         harness.accumulator,
         loop=loop,

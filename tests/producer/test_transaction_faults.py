@@ -33,8 +33,8 @@ from aioprod.messages import (
     ProduceRequest,
     TxnOffsetCommitRequest,
 )
-from aioprod.messages.registry import AnyRequest
 from aioprod.testing import FakeCluster
+from aioprod.wire.schema import AnyRequest
 from tests.support.producers import new_producer, turns, until
 from tests.support.transactions import seen, state_of, transacting, values, work
 

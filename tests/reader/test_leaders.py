@@ -50,7 +50,7 @@ Leaders = LeaderRequests[Errand, ListOffsetsResponse]
 async def errands_for(session: Session) -> tuple[Leaders, list[Errand]]:
     """Something to do in each partition of the topic."""
     errands = [Errand(TopicPartition(TOPIC, info.partition)) for info in await session.partitions(TOPIC)]
-    return LeaderRequests(session, errands, request, purpose="looked at"), errands
+    return LeaderRequests(session, errands, request, purpose="looked at", operation="READ"), errands
 
 
 async def step(leaders: Leaders) -> list[int] | None:
@@ -90,7 +90,7 @@ async def test_each_leader_is_asked_once_for_all_of_its_partitions() -> None:
 
 async def test_nothing_wanted_asks_nobody() -> None:
     async with FakeCluster() as brokers, running_session(brokers) as session:
-        assert await LeaderRequests(session, [], request, purpose="looked at").next() is None
+        assert await LeaderRequests(session, [], request, purpose="looked at", operation="READ").next() is None
         assert not brokers.seen_of(ListOffsetsRequest)
 
 

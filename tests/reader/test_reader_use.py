@@ -101,7 +101,7 @@ async def test_a_record_that_can_not_be_deserialized() -> None:
         ({"bootstrap_servers": None}, "bootstrap.servers is not set"),
         ({"fetch_max_byte": 5}, "'fetch_max_byte' is not a setting"),
         ({"key_deserializer": 7}, "no deserializer"),
-        ({"security_protocol": "SSL"}, "TLS"),
+        ({"security_protocol": "SASL_SSL"}, "sasl.mechanism"),
     ],
 )
 def test_bad_arguments_are_told_at_once(options: Mapping[str, Any], complaint: str) -> None:

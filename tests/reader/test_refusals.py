@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from aioprod._rights import Right
 from aioprod.errors import (
     AioprodError,
     AuthorizationError,
@@ -26,16 +27,29 @@ from aioprod.reader.refusals import refusal
     ],
 )
 def test_each_code_has_its_class(code: ErrorCode | int, kind: type[AioprodError]) -> None:
-    error = refusal("Topic 't' could not be created", "t", code)
+    rights = [Right("CREATE", "topic", "t"), Right("CREATE", "cluster", "kafka-cluster")]
+    error = refusal("Topic 't' could not be created", code, rights, instead="CREATE on the cluster")
     assert type(error) is kind
     if isinstance(error, BrokerError):
         assert error.code == code
     if isinstance(error, AuthorizationError):
-        assert (error.resource, error.hint) == ("t", "Allow this client to do that (ACLs).")
+        assert (error.resource_type, error.resource) in (("topic", "t"), ("cluster", "kafka-cluster"))
+        assert error.operation == "CREATE"
+        assert error.hint is not None
+        assert "--operation Create --" in error.hint
 
 
 def test_the_sentence() -> None:
     code = ErrorCode.INVALID_CONFIG
-    assert refusal("It failed", None, code).message == "It failed: the broker answered INVALID_CONFIG."
-    assert refusal("It failed", None, 9999).message == "It failed: the broker answered error 9999."
-    assert refusal("It failed", None, code, "Bad value.").message == "It failed: Bad value."
+    assert refusal("It failed", code).message == "It failed: the broker answered INVALID_CONFIG."
+    assert refusal("It failed", 9999).message == "It failed: the broker answered error 9999."
+    assert refusal("It failed", code, said="Bad value.").message == "It failed: Bad value."
+
+
+def test_what_a_broker_says_of_missing_rights_is_not_repeated() -> None:
+    """It may be a page of its internals."""
+    code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    page = "Request Request(processor=1, connectionId=127.0.0.1:1, header=...) is not authorized."
+    assert (
+        refusal("It failed", code, said=page).message == "It failed: the broker answered CLUSTER_AUTHORIZATION_FAILED."
+    )

@@ -142,6 +142,40 @@ def test_lz4_has_the_flags_that_java_demands() -> None:
         assert blob[-4:] == bytes(4), "end mark"
 
 
+def lz4_blocks(blob: bytes) -> list[tuple[bool, bytes]]:
+    """The blocks of a frame of ours: whether each is compressed, and its bytes."""
+    blocks = []
+    position = 7
+    while size := int.from_bytes(blob[position : position + 4], "little"):
+        position += 4
+        end = position + (size & 0x7FFF_FFFF)
+        blocks.append((not size >> 31, blob[position:end]))
+        position = end
+    assert position + 4 == len(blob)
+    return blocks
+
+
+@pytest.mark.parametrize("level", [None, 3, 9, 17])
+def test_lz4_blocks_that_would_not_shrink_are_raw(level: int | None) -> None:
+    noise = random.Random(1).randbytes(64 * 1024 + 100)
+    data = TEXT[: 64 * 1024].ljust(64 * 1024, b"x") + noise
+    blob = compress(Compression.LZ4, level, data)
+    first, second, third = lz4_blocks(blob)
+    assert first[0]
+    assert bytes(cramjam.lz4.decompress_block(first[1], output_len=64 * 1024)) == data[: 64 * 1024]
+    assert (second, third) == ((False, noise[: 64 * 1024]), (False, noise[64 * 1024 :]))
+    assert decompress(Compression.LZ4, blob, len(data)) == data
+    assert bytes(cramjam.lz4.decompress(blob)) == data
+
+
+@pytest.mark.parametrize("size", [0, 1, 12, 13, 64 * 1024 - 1, 64 * 1024, 64 * 1024 + 1])
+def test_lz4_blocks_of_any_size(size: int) -> None:
+    for data in (bytes(size), random.Random(size).randbytes(size)):
+        blob = compress(Compression.LZ4, None, data)
+        assert bytes(cramjam.lz4.decompress(blob)) == data
+        assert decompress(Compression.LZ4, blob, size) == data
+
+
 def xxh32_of_short(data: bytes) -> int:
     """The 32-bit xxHash with seed 0 of less than 4 bytes, after its specification."""
     prime_1, prime_2, prime_3, prime_5 = 0x9E3779B1, 0x85EBCA77, 0xC2B2AE3D, 0x165667B1

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pytest
+
 from aioprod.records.builder import HEADER, PREFIX, RecordBatchBuilder
 from aioprod.records.cursor import RecordCursor
 from aioprod.records.headers import encode_headers
@@ -79,3 +81,42 @@ def test_an_empty_builder_has_no_record() -> None:
     builder = RecordBatchBuilder(bytearray(100))
     assert not RecordCursor(builder).next()
     assert not RecordCursor(builder).skip(1)
+
+
+# Where the number of bytes changes that a signed varint takes.
+EDGES = [-1, 0, 1, 63, 64, 8191, 8192, 1_048_575, 1_048_576]
+
+
+@pytest.mark.parametrize("key_size", EDGES)
+@pytest.mark.parametrize("value_size", EDGES)
+def test_sizes_at_which_a_number_grows_by_a_byte(key_size: int, value_size: int) -> None:
+    key = None if key_size < 0 else b"k" * key_size
+    value = None if value_size < 0 else b"v" * value_size
+    builder = RecordBatchBuilder(bytearray(2_200_000))
+    assert builder.append(NOW, key, value) == builder.position - PREFIX - HEADER
+    cursor = RecordCursor(builder)
+    assert cursor.next()
+    assert cursor.record() == (NOW, key, value, b"\0")
+    assert cursor.end == builder.position
+
+
+@pytest.mark.parametrize("delta", [-8193, -8192, -65, -64, -1, 0, 1, 63, 64, 8191, 8192, 1 << 40])
+def test_times_at_which_a_number_grows_by_a_byte(delta: int) -> None:
+    builder = RecordBatchBuilder(bytearray(200))
+    builder.append(NOW, None, b"v")
+    builder.append(NOW + delta, b"k", None)
+    assert [record.timestamp for record in builder.records()] == [NOW, NOW + delta]
+    cursor = RecordCursor(builder)
+    assert cursor.skip(2)
+    assert cursor.end == builder.position
+
+
+def test_so_many_records_that_their_numbers_grow() -> None:
+    builder = RecordBatchBuilder(bytearray(100_000))
+    sizes = [builder.append(NOW, None, b"v") for _ in range(8200)]
+    assert [sizes[index] for index in (0, 63, 64, 8191, 8192)] == [8, 8, 9, 9, 10]
+    cursor = RecordCursor(builder)
+    for index in range(8200):
+        assert cursor.next()
+        assert (cursor.index, cursor.end - cursor.start, cursor.value_size) == (index, sizes[index], 1)
+    assert not cursor.next()

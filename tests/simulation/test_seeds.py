@@ -8,10 +8,11 @@ import sys
 
 import pytest
 
-from simulation.plan import FAULTS, TRANSACTION_FAULTS, Plan
+from simulation.plan import FAULTS, LOG_IN_FAULTS, TRANSACTION_FAULTS, Plan
 from simulation.run import run_seed
+from tests.support.length import by_length
 
-SEEDS = 40
+SEEDS = by_length(10, 40)
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, 10))
@@ -23,7 +24,7 @@ def test_promises_are_kept(first: int) -> None:
 
 def test_every_kind_of_fault_is_injected() -> None:
     injected = {kind for seed in range(400) for kind in Plan.draw(seed).faults}
-    assert injected == {*FAULTS, *TRANSACTION_FAULTS}
+    assert injected == {*FAULTS, *TRANSACTION_FAULTS, *LOG_IN_FAULTS}
 
 
 def test_a_seed_happens_again_as_it_was() -> None:

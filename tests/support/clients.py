@@ -30,6 +30,13 @@ class Clock:
         self.offset_s += seconds
 
 
+class StillClock(Clock):
+    """Time that only a test moves on: however slow the machine is, no timer of the client fires by itself."""
+
+    def __call__(self) -> float:
+        return self.offset_s
+
+
 class Listener(ClientListener):
     """Writes down what happens: (event, node id or None)."""
 

@@ -10,11 +10,13 @@ from typing import Any
 from aioprod.core.connection import Connection
 from aioprod.errors import AioprodError
 from aioprod.messages import MetadataRequest
-from aioprod.net.connection import BrokerConnection, ConnectionOwner
+from aioprod.net.connection import BrokerConnection
+from aioprod.net.events import ConnectionOwner
 from aioprod.net.settings import ClientSettings
 from aioprod.net.transport import open_connection
 from aioprod.testing import FakeCluster
 from aioprod.wire.codec import encode
+from aioprod.wire.schema import AnyRequest
 from tests.support.clients import Clock
 
 ALL = MetadataRequest(topics=None)
@@ -45,6 +47,9 @@ class Owner(ConnectionOwner):
         self.events.append("data")
         if self.bug is not None:
             raise self.bug
+
+    def connection_renewed(self, connection: BrokerConnection) -> None:
+        self.events.append("renewed")
 
     def connection_writable(self, connection: BrokerConnection) -> None:
         self.events.append("writable")
@@ -84,7 +89,7 @@ async def connected(brokers: FakeCluster) -> AsyncIterator[tuple[BrokerConnectio
             await connection.close()
 
 
-def parts_of(message: Any, version: int) -> tuple[int, int, bool, list[bytes], int]:
+def parts_of(message: Any, version: int) -> tuple[type[AnyRequest], int, bool, list[bytes], int]:
     """The first arguments of `send_parts`, with the body cut in two."""
     body = encode(message, version)
-    return message.API_KEY, version, message.is_flexible(version), [body[:3], body[3:]], len(body)
+    return type(message), version, message.is_flexible(version), [body[:3], body[3:]], len(body)

@@ -40,6 +40,16 @@ class Leg:
     def __getitem__(self, name: str) -> Any:
         return self._modules[name]
 
+    @contextmanager
+    def imported(self) -> Iterator[None]:
+        """Have functions that import what they need import it from this leg."""
+        held = {name: sys.modules[name] for name in self._modules}
+        sys.modules.update(self._modules)
+        try:
+            yield
+        finally:
+            sys.modules.update(held)
+
     def __repr__(self) -> str:
         return f"<the {self.name} leg>"
 
@@ -52,6 +62,10 @@ def legs() -> tuple[Leg, Leg]:
     compiled = {name: importlib.import_module(name) for name in names}
     with _imported_anew(), mock.patch.dict(os.environ, {"AIOPROD_NO_EXT": "1"}):
         interpreted = {name: importlib.import_module(name) for name in names}
+        # Names that a package imports when they are used: later they would be those of the other leg.
+        for module in interpreted.values():
+            for name in getattr(module, "__all__", ()):
+                getattr(module, name)
     return Leg("compiled", compiled), Leg("interpreted", interpreted)
 
 
@@ -88,7 +102,8 @@ def check_same(call: Callable[[Leg], object]) -> Any:
 
 def _outcome(call: Callable[[Leg], object], leg: Leg) -> object:
     try:
-        return plain(call(leg))
+        with leg.imported():
+            return plain(call(leg))
     except Exception as error:
         if isinstance(error, FAULTS) and not isinstance(error, leg["aioprod.errors"].AioprodError):
             raise

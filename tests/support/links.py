@@ -12,8 +12,11 @@ from typing import Any
 from aioprod.cluster import Node
 from aioprod.errors import AioprodError
 from aioprod.messages import MetadataRequest
-from aioprod.net.pool import BrokerLink, LinkEvents, Surroundings
+from aioprod.net.events import LinkEvents
+from aioprod.net.pool import BrokerLink
+from aioprod.net.security import security_of
 from aioprod.net.settings import ClientSettings
+from aioprod.net.surroundings import Surroundings
 from aioprod.net.tasks import Supervisor
 from aioprod.testing import FakeCluster
 from tests.support.clients import FAST, Clock
@@ -73,10 +76,10 @@ class Bench:
         self.clock = Clock()
         self.tasks = Supervisor(loop, self.events.failed)
         settings: dict[str, Any] = {"bootstrap": (), "reconnect_backoff": FAST}
-        self.link = BrokerLink(
-            node,
-            Surroundings(ClientSettings(**(settings | options)), loop, self.clock, Random(5), self.tasks, self.events),
-        )
+        made = ClientSettings(**settings | options)
+        self.tls, self.logins = security_of(made, Random(5))
+        self.around = Surroundings(made, loop, self.clock, Random(5), self.tasks, self.events, self.tls, self.logins)
+        self.link = BrokerLink(node, self.around)
 
     async def ready(self) -> None:
         """Connect."""

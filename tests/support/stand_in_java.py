@@ -1,6 +1,6 @@
 """A program that stands in for `java` where tests of aioprod.testing need no real broker.
 
-It does just enough of each main class that aioprod.testing runs: Ivy writes empty jars, the compilers a class file,
+It does just enough of each main class that aioprod.testing runs: the compilers write a class file,
 StorageTool a meta.properties, and kafka.Kafka answers the requests of aioprod.testing.rpc. The broker setting
 `stand.in` makes it misbehave: die, die_in_format, silent, alone, bind_error, bind_error_once, no_leader, ignore_term.
 """
@@ -31,20 +31,6 @@ def install(folder: Path, *, with_javac: bool = False) -> Path:
 
 def option(arguments: list[str], name: str) -> str:
     return arguments[arguments.index(name) + 1]
-
-
-def ivy(arguments: list[str]) -> None:
-    module = Path(option(arguments, "-ivy")).read_text()
-    if 'name="kafka_2.13" rev="0.0"' in module:
-        print("module not found: kafka_2.13;0.0")
-        sys.exit(1)
-    folder = Path(option(arguments, "-retrieve")).parent
-    for name in ("kafka_2.13", "slf4j-simple", "ecj"):
-        if f'name="{name}"' in module:
-            print(f"\tfound org.example#{name};1.0 in public")
-            print(f"downloading https://example.invalid/{name}-1.0.jar ...")
-            (folder / f"{name}-1.0.jar").write_bytes(b"")
-    (folder / "arguments.txt").write_text("\n".join(arguments))
 
 
 def compile_(arguments: list[str]) -> None:
@@ -92,9 +78,7 @@ def broker(arguments: list[str]) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    if "org.apache.ivy.Main" in arguments:
-        ivy(arguments)
-    elif "kafka.tools.StorageTool" in arguments:
+    if "kafka.tools.StorageTool" in arguments:
         format_(arguments)
     elif "kafka.Kafka" in arguments:
         broker(arguments)

@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.support import stand_in_java
+from tests.support.maven_repository import MavenRepository
+
+PROXIES = ("http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
 
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty cache folder, and none of the caller's own settings."""
-    for name in ("AIOPROD_KAFKA", "AIOPROD_KAFKA_IMAGE", "AIOPROD_IVY_SETTINGS", "http_proxy", "https_proxy"):
+    for name in ("AIOPROD_KAFKA", "AIOPROD_KAFKA_IMAGE", "AIOPROD_MAVEN_REPOSITORY", *PROXIES):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AIOPROD_CACHE", str(tmp_path / "cache"))
     return tmp_path / "cache"
+
+
+@pytest.fixture
+def repository(cache: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MavenRepository]:
+    """The Maven repository of this machine; it has nothing yet."""
+    repository = MavenRepository()
+    with repository.serving():
+        monkeypatch.setenv("AIOPROD_MAVEN_REPOSITORY", repository.address)
+        yield repository
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from aioprod.testing import KafkaStartError, KafkaUnavailableError
 from aioprod.testing.backends import DockerBackend, LocalBackend, Plan, choose_backend
 from aioprod.testing.docker import docker_problem, image_name
 from aioprod.testing.settings import Ports
+from tests.support.maven_repository import MavenRepository
 
 PLAN = Plan({1: Ports(1001, 1002, 1003)}, {1: 1001}, {"broker.rack": "a"}, cluster_id="cluster")
 
@@ -177,11 +178,9 @@ def test_docker_must_answer_when_it_is_asked_for(engine: Engine) -> None:
 
 
 def test_a_machine_with_nothing_names_both_reasons(
-    engine: Engine, cache: Path, java_home: Path, monkeypatch: pytest.MonkeyPatch
+    engine: Engine, java_home: Path, repository: MavenRepository
 ) -> None:
     engine.answers = False
-    (cache / "pyspark-ivy-4.3.0").mkdir(parents=True)
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(KafkaUnavailableError, match=r"No Docker: no Docker engine.* No local Kafka: the jars of kafka"):
         choose_backend("auto", "0.0", None)
 

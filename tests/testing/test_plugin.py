@@ -33,6 +33,11 @@ USERS_TESTS = """
     def test_three(kafka_cluster_3):
         assert kafka_cluster_3.broker_ids == (1, 2, 3)
 
+    def test_a_log_in(kafka_cluster_sasl_ssl):
+        options = kafka_cluster_sasl_ssl.security.client_options("alice", "SCRAM-SHA-512")
+        assert options["security_protocol"] == "SASL_SSL"
+        assert answers(kafka_cluster_sasl_ssl.bootstrap_servers)
+
     def test_from_a_loop_of_ones_own(kafka_cluster):
         asyncio.run(kafka_cluster.create_topic("mine"))
 
@@ -59,7 +64,7 @@ def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, tests: str) 
 def test_the_fixtures_serve_plain_and_async_tests(
     local_kafka: Path, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run(pytester, monkeypatch, USERS_TESTS).assert_outcomes(passed=6)
+    run(pytester, monkeypatch, USERS_TESTS).assert_outcomes(passed=7)
     assert list(local_kafka.iterdir()) == []
 
 

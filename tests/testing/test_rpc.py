@@ -23,7 +23,7 @@ async def peer(answer: bytes) -> AsyncIterator[rpc.Address]:
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     try:
-        yield "127.0.0.1", server.sockets[0].getsockname()[1]
+        yield rpc.Address("127.0.0.1", server.sockets[0].getsockname()[1])
     finally:
         server.close()
         await asyncio.sleep(0)
@@ -52,7 +52,7 @@ async def test_a_peer_that_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     with pytest.raises(TimeoutError):
-        await rpc.brokers_seen(("127.0.0.1", server.sockets[0].getsockname()[1]))
+        await rpc.brokers_seen(rpc.Address("127.0.0.1", server.sockets[0].getsockname()[1]))
     go_on.set()
     server.close()
     await asyncio.sleep(0)

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import tracemalloc
 import uuid
-from dataclasses import dataclass
 
 import pytest
 from hypothesis import given, settings
@@ -29,7 +28,6 @@ from aioprod.wire.schema import (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Single(Message):
     NAME = "Single"
     VERSIONS = (0, 0)
@@ -38,13 +36,11 @@ class Single(Message):
     index: int = wire(INT32)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Part(Struct):
     index: int = wire(INT32)
     note: str | None = wire(STRING, "1+", nullable="1+", default=None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Example(Message):
     """Version 0 has the old lengths, 2 and later are flexible."""
 

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
-from dataclasses import dataclass
+import copy
+import dataclasses
+import pickle
 from typing import Any
 
 import pytest
@@ -22,12 +24,18 @@ from aioprod.wire.schema import (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Leader(Struct):
     id: int = wire(INT32, default=-1)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+class Other(Struct):
+    id: int = wire(INT32, default=-1)
+
+
+class Farther(Leader):
+    rack: str = wire(STRING)
+
+
 class Example(Message):
     NAME = "Example"
     VERSIONS = (0, 5)
@@ -96,3 +104,59 @@ def test_which_values_say_nothing(name: str, value: object, is_default: bool) ->
 
 def test_flexible_versions() -> None:
     assert [Example.is_flexible(version) for version in (0, 1, 2, 5)] == [False, False, True, True]
+
+
+EXAMPLE = Example(name="a", numbers=(1, 2), leader=Leader(id=3))
+
+
+def test_fields_are_given_by_name() -> None:
+    assert (EXAMPLE.name, EXAMPLE.numbers, EXAMPLE.leader.id, EXAMPLE.count) == ("a", (1, 2), 3, 0)
+    with pytest.raises(TypeError):
+        Leader(3)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"Leader has no field 'ID', 'count'\."):
+        Leader(ID=3, count=4)  # type: ignore[call-arg]
+
+
+def test_instances_are_frozen() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError, match="cannot assign to field 'id'"):
+        EXAMPLE.leader.id = 4  # type: ignore[misc]
+    with pytest.raises(dataclasses.FrozenInstanceError, match="cannot delete field 'id'"):
+        del EXAMPLE.leader.id
+    with pytest.raises(dataclasses.FrozenInstanceError, match="cannot assign to field 'other'"):
+        EXAMPLE.other = 4  # type: ignore[attr-defined]
+    assert not hasattr(EXAMPLE, "__dict__")
+
+
+def test_instances_are_equal_when_class_and_fields_are() -> None:
+    twin = Example(name="a", numbers=(1, 2), leader=Leader(id=3))
+    assert twin == EXAMPLE
+    assert hash(EXAMPLE) == hash(twin)
+    assert Example(name="b") != Example(name="a")
+    assert Leader(id=3) != Other(id=3)
+    assert Leader(id=3) != 3
+
+
+def test_how_an_instance_is_shown() -> None:
+    assert repr(Leader(id=3)) == "Leader(id=3)"
+    assert repr(EXAMPLE).startswith("Example(name='a', count=0, numbers=(1, 2), maybe=None, leader=Leader(id=3), data=")
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_instances_can_be_pickled(protocol: int) -> None:
+    assert pickle.loads(pickle.dumps(EXAMPLE, protocol)) == EXAMPLE
+
+
+def test_instances_can_be_copied() -> None:
+    assert copy.copy(EXAMPLE) == copy.deepcopy(EXAMPLE) == EXAMPLE
+
+
+def test_the_functions_for_dataclasses_know_structs() -> None:
+    assert dataclasses.is_dataclass(EXAMPLE)
+    assert dataclasses.replace(EXAMPLE, count=7) == Example(name="a", count=7, numbers=(1, 2), leader=Leader(id=3))
+    assert dataclasses.asdict(EXAMPLE.leader) == {"id": 3}
+    assert [field.name for field in dataclasses.fields(Example)] == [field.name for field in fields_of(Example)]
+
+
+def test_a_struct_that_derives_from_another_has_its_fields_first() -> None:
+    assert [field.name for field in fields_of(Farther)] == ["id", "rack"]
+    assert Farther(rack="a") == Farther(id=-1, rack="a")

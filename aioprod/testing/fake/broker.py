@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from contextlib import suppress
 from dataclasses import replace
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, Final
 
 from aioprod.errors import ErrorCode, UnsupportedVersionError
-from aioprod.messages import ApiVersionsRequest, ApiVersionsResponse, ProduceRequest
+from aioprod.messages import (
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    ProduceRequest,
+    SaslAuthenticateRequest,
+    SaslHandshakeRequest,
+)
 from aioprod.messages.api_versions import ApiVersion, FinalizedFeatureKey, SupportedFeatureKey
-from aioprod.messages.registry import AnyRequest, decode_request
+from aioprod.messages.registry import decode_request
 from aioprod.testing.fake.faults import Fault, Seen
+from aioprod.testing.fake.login import Gate
 from aioprod.testing.fake.produce import has_failed
 from aioprod.testing.fake.quota import Quota
 from aioprod.testing.fake.requests import HANDLERS
 from aioprod.testing.fake.state import Call
 from aioprod.testing.listening import close_server
-from aioprod.wire.frame import RequestHeader, encode_response
-from aioprod.wire.schema import Response
+from aioprod.wire.frame import FRAME_SIZE_MAX, RequestHeader, encode_response
+from aioprod.wire.schema import AnyRequest, Response
 
 if TYPE_CHECKING:
     from aioprod.testing.fake.cluster import FakeCluster
@@ -41,7 +49,12 @@ class FakeBroker:
     def __init__(self, cluster: FakeCluster, node_id: int) -> None:
         self.node_id = node_id
         self.port = 0
-        answered: tuple[type[AnyRequest], ...] = (ApiVersionsRequest, *HANDLERS)
+        answered: tuple[type[AnyRequest], ...] = (
+            ApiVersionsRequest,
+            SaslHandshakeRequest,
+            SaslAuthenticateRequest,
+            *HANDLERS,
+        )
         self.versions = {kind: (kind.VERSIONS[0], kind.STABLE_MAX or kind.VERSIONS[1]) for kind in answered}
         self.lists_itself = True
         self.quota: Quota | None = None
@@ -63,7 +76,8 @@ class FakeBroker:
 
     async def start(self) -> None:
         """Listen, on the same port as before if it ran before, and be in the metadata."""
-        self._server = await asyncio.start_server(self._accept, HOST, self.port)
+        context = self._cluster.tls_context()
+        self._server = await asyncio.start_server(self._accept, HOST, self.port, ssl=context)
         self.port = self._server.sockets[0].getsockname()[1]
         self._cluster.state.joined(self.node_id, self.address)
 
@@ -105,8 +119,11 @@ class FakeBroker:
         task = asyncio.current_task()
         assert task is not None
         self._connections[task] = writer
+        loop = asyncio.get_running_loop()
+        certificate = writer.get_extra_info("peercert")
+        gate = Gate(self._cluster.security, loop.time, time.time, certificate)
         try:
-            while await self._serve(reader, writer):
+            while await self._serve(reader, writer, gate):
                 pass
         except (asyncio.CancelledError, asyncio.IncompleteReadError, ConnectionError):
             # The client left, or a test ended this: asyncio would report a task that ends with either.
@@ -117,9 +134,12 @@ class FakeBroker:
             del self._connections[task]
             writer.transport.abort()
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, gate: Gate) -> bool:
         """Handle one request; False ends the connection."""
         size = int.from_bytes(await reader.readexactly(4), "big")
+        if size > FRAME_SIZE_MAX:
+            # As a TLS handshake reads.
+            return False
         payload = await reader.readexactly(size)
         await self._thawed.wait()
         try:
@@ -127,13 +147,15 @@ class FakeBroker:
         except UnsupportedVersionError:
             return False
         self._cluster.seen.append(Seen(self.node_id, header, message))
+        if not gate.lets_pass(message):
+            return False
         fault = self._cluster.fault_for(self.node_id, message)
         if fault.half_open:
             await reader.read()
             return False
         if not await self._passes(fault, writer):
             return False
-        answer, version = await self._answer(header, message, fault)
+        answer, version = await self._answer(header, message, fault, gate)
         await self._thawed.wait()
         if fault.drop is not None or answer is None:
             return False
@@ -152,7 +174,9 @@ class FakeBroker:
         if throttle_ms:
             # Clients are to keep still; a broker does not rely on that.
             await asyncio.sleep(throttle_ms / 1000)
-        return fault.cut_after_bytes is None
+        return fault.cut_after_bytes is None and not (
+            isinstance(message, SaslAuthenticateRequest) and answer.error_code
+        )
 
     async def _passes(self, fault: Fault, writer: asyncio.StreamWriter) -> bool:
         """Wait as long as the fault wants; whether the request is carried out then."""
@@ -170,7 +194,7 @@ class FakeBroker:
             return 0
         return round(self.quota.charge(size, self._cluster.state.timers.now()) * 1000)
 
-    async def _answer(self, header: RequestHeader, message: AnyRequest, fault: Fault) -> tuple[Any, int]:
+    async def _answer(self, header: RequestHeader, message: AnyRequest, fault: Fault, gate: Gate) -> tuple[Any, int]:
         """The answer and its version; None for a version that this broker does not speak."""
         first, last = self.versions.get(type(message), (0, -1))
         is_spoken = first <= header.version <= last
@@ -179,7 +203,14 @@ class FakeBroker:
             return self._api_versions(error), header.version if is_spoken else 0
         if not is_spoken:
             return None, 0
-        call = Call(self._cluster.state, self.node_id, header.version, fault, header.client_id or "")
+        if isinstance(message, SaslHandshakeRequest):
+            return gate.handshake(message), header.version
+        if isinstance(message, SaslAuthenticateRequest):
+            return gate.authenticate(message), header.version
+        security = self._cluster.security
+        call = Call(
+            self._cluster.state, self.node_id, header.version, fault, header.client_id or "", gate.principal, security
+        )
         answer = HANDLERS[type(message)](call, message)
         return await answer if isawaitable(answer) else answer, header.version
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ssl
+from dataclasses import replace
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from aioprod.messages.registry import AnyRequest
+from aioprod.errors import UsageError
 from aioprod.records.parser import ParsedRecord
 from aioprod.testing.fake.broker import FakeBroker
 from aioprod.testing.fake.faults import Fault, Seen
@@ -15,6 +17,11 @@ from aioprod.testing.fake.state import FakeState
 from aioprod.testing.fake.timers import Timers
 from aioprod.testing.fake.topics import FakeTopic, Topics
 from aioprod.types import TopicPartition
+from aioprod.wire.schema import AnyRequest
+
+if TYPE_CHECKING:
+    from aioprod.testing.acls import Acl
+    from aioprod.testing.security import Security
 
 __all__ = ["FakeCluster"]
 
@@ -33,9 +40,14 @@ class FakeCluster:
 
     `transaction_version` is the finalized feature: 2, 1, or 0 for brokers that don't have it. `state` holds topics and
     settings, `seen` every request in the order of arrival, `errors` what no broker does: there must be none at the end.
+    `security` is what clients have to come with, as for a `KafkaCluster`; it may be changed, for new connections, and
+    its ACLs for the next requests.
     """
 
-    def __init__(self, brokers: int = 1, *, transaction_version: int = 2, seed: int = 0) -> None:
+    def __init__(
+        self, brokers: int = 1, *, transaction_version: int = 2, seed: int = 0, security: Security | None = None
+    ) -> None:
+        self.security = security
         self.errors: list[Exception] = []
         self.state = FakeState(seed, Timers(self.errors))
         self.state.finalize(transaction_version)
@@ -55,6 +67,10 @@ class FakeCluster:
             await broker.kill()
         self.state.timers.close()
         assert not self.errors, self.errors
+
+    def tls_context(self) -> ssl.SSLContext | None:
+        """What a broker's server speaks TLS with, None if it does not."""
+        return None if self.security is None else self.security.server_context()
 
     def __getitem__(self, node_id: int) -> FakeBroker:
         return self.brokers[node_id]
@@ -137,6 +153,14 @@ class FakeCluster:
         for index, one in enumerate(self.topics[topic].partitions):
             if partition in (None, index):
                 one.producers.expire()
+
+    # -- rights ------------------------------------------------------------------------------------------------------
+
+    def add_acls(self, *acls: Acl) -> None:
+        """Add ACLs to a cluster that was made with some, from the next request on."""
+        if self.security is None or self.security.acls is None:
+            raise UsageError("This cluster was made without ACLs.", hint="Give it security=Security(acls=[]).")
+        self.security = replace(self.security, acls=(*self.security.acls, *acls))
 
     # -- transactions and groups -------------------------------------------------------------------------------------
 

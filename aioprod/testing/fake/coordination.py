@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
-from aioprod.errors import ErrorCode
+from aioprod.errors import ErrorCode, ResourceType
 from aioprod.messages import (
     AddOffsetsToTxnRequest,
     AddOffsetsToTxnResponse,
@@ -20,6 +20,7 @@ from aioprod.messages import (
 )
 from aioprod.messages.add_partitions_to_txn import AddPartitionsToTxnPartitionResult, AddPartitionsToTxnTopicResult
 from aioprod.messages.find_coordinator import Coordinator
+from aioprod.testing.acls import CLUSTER
 from aioprod.testing.fake.state import Call
 from aioprod.testing.fake.transactions import Outcome
 from aioprod.types import TopicPartition
@@ -29,8 +30,8 @@ __all__ = ["add_offsets_to_txn", "add_partitions_to_txn", "end_txn", "find_coord
 MANY_KEYS: Final = 4
 """Version of FindCoordinator: many keys in one request."""
 
-KEY_TYPES: Final = (0, 1)
-"""Groups, and transactional ids."""
+KEY_TYPES: Final[Mapping[int, ResourceType]] = {0: "group", 1: "transactional_id"}
+"""What keys of FindCoordinator are."""
 
 RAISES_EPOCH: Final = 5
 """Version of EndTxn: each end raises the epoch (KIP-890)."""
@@ -52,6 +53,8 @@ def _coordinator(call: Call, key: str, key_type: int) -> Coordinator:
     error = call.fault.error
     if error == ErrorCode.NONE and key_type not in KEY_TYPES:
         error = ErrorCode.INVALID_REQUEST
+    if error == ErrorCode.NONE:
+        error = call.denied("DESCRIBE", KEY_TYPES[key_type], key)
     if error == ErrorCode.NONE and node_id not in call.state.nodes:
         error = ErrorCode.COORDINATOR_NOT_AVAILABLE
     if error != ErrorCode.NONE or node_id is None:
@@ -62,9 +65,9 @@ def _coordinator(call: Call, key: str, key_type: int) -> Coordinator:
 
 def _carry_out(call: Call, transactional_id: str, work: Callable[[], Outcome]) -> Outcome:
     """What the coordinator says, unless another broker is the one to ask, or a fault wants another answer."""
-    misdirected = call.misdirected(transactional_id)
-    if misdirected != ErrorCode.NONE:
-        return Outcome(misdirected)
+    refused = call.denied("WRITE", "transactional_id", transactional_id) or call.misdirected(transactional_id)
+    if refused != ErrorCode.NONE:
+        return Outcome(refused)
     if call.fault.error == ErrorCode.NONE:
         return work()
     if call.fault.apply:
@@ -75,8 +78,9 @@ def _carry_out(call: Call, transactional_id: str, work: Callable[[], Outcome]) -
 def init_producer_id(call: Call, request: InitProducerIdRequest) -> InitProducerIdResponse:
     """A producer id and epoch."""
     if request.transactional_id is None:
-        is_refused = call.fault.error != ErrorCode.NONE
-        outcome = Outcome(call.fault.error) if is_refused else Outcome(ErrorCode.NONE, call.state.new_producer_id(), 0)
+        may_not = call.denied("IDEMPOTENT_WRITE", "cluster", CLUSTER)
+        refused = call.fault.error or (may_not if call.denied("WRITE", "topic", None) else ErrorCode.NONE)
+        outcome = Outcome(refused) if refused else Outcome(ErrorCode.NONE, call.state.new_producer_id(), 0)
     else:
         wanted, timeout_ms = request.transactional_id, request.transaction_timeout_ms
         init = call.state.transactions.init
@@ -92,7 +96,11 @@ def add_partitions_to_txn(call: Call, request: AddPartitionsToTxnRequest) -> Add
     """Add partitions to a transaction, in the versions for clients: all of them or none."""
     transactional_id = request.v3_and_below_transactional_id
     wanted = [TopicPartition(topic.name, index) for topic in request.v3_and_below_topics for index in topic.partitions]
-    errors = {tp: _unknown(call, tp) or call.fault.error_for(tp) for tp in wanted}
+    unauthorized = call.denied("WRITE", "transactional_id", transactional_id)
+    errors = {
+        tp: unauthorized or call.denied("WRITE", "topic", tp.topic) or _unknown(call, tp) or call.fault.error_for(tp)
+        for tp in wanted
+    }
     if any(errors.values()) and not call.fault.apply:
         errors = {tp: error or ErrorCode.OPERATION_NOT_ATTEMPTED for tp, error in errors.items()}
     else:
@@ -121,7 +129,12 @@ def add_offsets_to_txn(call: Call, request: AddOffsetsToTxnRequest) -> AddOffset
     """Add a group to a transaction."""
     wanted, producer_id, epoch = request.transactional_id, request.producer_id, request.producer_epoch
     add = call.state.transactions.add
-    outcome = _carry_out(call, wanted, lambda: add(wanted, producer_id, epoch, groups=[request.group_id]))
+
+    def work() -> Outcome:
+        denied = call.denied("READ", "group", request.group_id)
+        return Outcome(denied) if denied else add(wanted, producer_id, epoch, groups=[request.group_id])
+
+    outcome = _carry_out(call, wanted, work)
     return AddOffsetsToTxnResponse(error_code=outcome.error)
 
 

@@ -32,7 +32,8 @@ def describe_transactions(call: Call, request: DescribeTransactionsRequest) -> D
 
 def _described(call: Call, transactional_id: str) -> TransactionState:
     one = call.state.transactions.get(transactional_id)
-    error = call.fault.error or call.misdirected(transactional_id)
+    denied = call.denied("DESCRIBE", "transactional_id", transactional_id)
+    error = denied or call.fault.error or call.misdirected(transactional_id)
     if error == ErrorCode.NONE and one is None:
         error = ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
     if error != ErrorCode.NONE or one is None:

@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from aioprod.errors import ErrorCode
-from aioprod.messages.registry import AnyRequest
 from aioprod.types import TopicPartition
 from aioprod.wire.frame import RequestHeader
-from aioprod.wire.schema import Response
+from aioprod.wire.schema import AnyRequest, Response
 
 __all__ = ["Fault", "Seen"]
 

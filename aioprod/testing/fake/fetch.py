@@ -45,7 +45,9 @@ def _fetch(call: Call, request: FetchRequest) -> FetchResponse:
         rows = []
         for row in asked.partitions:
             partition, error = led_partition(topic, row.partition, call.node_id, unknown, row.current_leader_epoch)
-            error = call.fault.error_for(TopicPartition(topic.name if topic else asked.topic, row.partition)) or error
+            name = topic.name if topic else asked.topic
+            denied = call.denied("READ", "topic", name) if name else ErrorCode.NONE
+            error = denied or call.fault.error_for(TopicPartition(name, row.partition)) or error
             if partition is None or error != ErrorCode.NONE:
                 rows.append(_refused(row, error))
             else:
@@ -103,7 +105,8 @@ def list_offsets(call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse
 def _offset(call: Call, name: str, row: ListOffsetsPartition, isolation: Isolation) -> ListOffsetsPartitionResponse:
     topic, unknown = call.state.topics.get(name), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     partition, error = led_partition(topic, row.partition_index, call.node_id, unknown, row.current_leader_epoch)
-    error = call.fault.error_for(TopicPartition(name, row.partition_index)) or error
+    wanted = call.fault.error_for(TopicPartition(name, row.partition_index))
+    error = call.denied("DESCRIBE", "topic", name) or wanted or error
     if partition is None or error != ErrorCode.NONE:
         return ListOffsetsPartitionResponse(partition_index=row.partition_index, error_code=error)
     timestamp, offset = partition.offset_at(row.timestamp, isolation)

@@ -68,6 +68,8 @@ def _refusal(call: Call, group_id: str) -> ErrorCode:
     """Why this broker does nothing for a group, NONE if it does."""
     if call.fault.error != ErrorCode.NONE and not call.fault.apply:
         return call.fault.error
+    if denied := call.denied("READ", "group", group_id):
+        return denied
     if not group_id:
         return ErrorCode.INVALID_GROUP_ID
     return call.misdirected(group_id)
@@ -148,7 +150,8 @@ def leave_group(call: Call, request: LeaveGroupRequest) -> LeaveGroupResponse:
 def consumer_group_heartbeat(call: Call, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
     """A member joins, stays or leaves, and hears what it shall hold."""
     wanted = call.fault.error
-    error = (ErrorCode.NONE if call.fault.apply else wanted) or call.misdirected(request.group_id)
+    error = _denied(call, request) or (ErrorCode.NONE if call.fault.apply else wanted)
+    error = error or call.misdirected(request.group_id)
     if error != ErrorCode.NONE:
         return refusal(error, error.name)
     complaint = _complaint(call.version, request)
@@ -165,6 +168,13 @@ def consumer_group_heartbeat(call: Call, request: ConsumerGroupHeartbeatRequest)
         request = replace(request, member_id=groups.new_name())
     answer = group.heartbeat(request)
     return answer if wanted == ErrorCode.NONE else refusal(wanted, wanted.name)
+
+
+def _denied(call: Call, request: ConsumerGroupHeartbeatRequest) -> ErrorCode:
+    """Why the client may not be in the group, or not see what it wants to read."""
+    topics = request.subscribed_topic_names or ()
+    hidden = (call.denied("DESCRIBE", "topic", topic) for topic in topics)
+    return call.denied("READ", "group", request.group_id) or next(filter(None, hidden), ErrorCode.NONE)
 
 
 def _complaint(version: int, request: ConsumerGroupHeartbeatRequest) -> str | None:

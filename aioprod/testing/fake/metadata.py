@@ -18,6 +18,7 @@ from aioprod.messages import (
 from aioprod.messages.create_topics import CreatableTopic, CreatableTopicResult
 from aioprod.messages.delete_topics import DeletableTopicResult, DeleteTopicState
 from aioprod.messages.metadata import MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic
+from aioprod.testing.acls import CLUSTER
 from aioprod.testing.fake.log import FakePartition
 from aioprod.testing.fake.state import Call
 from aioprod.types import TopicPartition
@@ -32,7 +33,7 @@ def metadata(call: Call, request: MetadataRequest) -> MetadataResponse:
     """The brokers that are up, and what is known of topics."""
     state = call.state
     if request.topics is None or (call.version == 0 and not request.topics):
-        names = sorted(state.topics)
+        names = [name for name in sorted(state.topics) if not call.denied("DESCRIBE", "topic", name)]
     else:
         names = [topic.name for topic in request.topics if topic.name is not None]
     rows = [_topic(call, name, request.allow_auto_topic_creation) for name in names]
@@ -51,11 +52,15 @@ def _topic(call: Call, name: str, may_create: bool) -> MetadataResponseTopic:
     if error != ErrorCode.NONE:
         return MetadataResponseTopic(error_code=error, name=name)
     topic = call.state.topics.get(name)
+    if denied := call.denied("DESCRIBE", "topic", name):
+        return MetadataResponseTopic(error_code=denied, name=name)
     if not NAME.fullmatch(name):
         return MetadataResponseTopic(error_code=ErrorCode.INVALID_TOPIC_EXCEPTION, name=name)
     if topic is None:
         if not (call.state.auto_create and may_create):
             return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name=name)
+        if denied := _may_not_create(call, name):
+            return MetadataResponseTopic(error_code=denied, name=name)
         # As a real broker does: the answer that creates the topic does not know it yet.
         call.state.create_topic(name, call.state.default_partitions)
         return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name=name)
@@ -67,7 +72,13 @@ def _topic_by_id(call: Call, topic_id: uuid.UUID) -> MetadataResponseTopic:
     topic = call.state.topics.find("", topic_id, by_id=True)
     if topic is None:
         return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id)
+    if denied := call.denied("DESCRIBE", "topic", topic.name):
+        return MetadataResponseTopic(error_code=denied, name=None, topic_id=topic_id)
     return _topic(call, topic.name, may_create=False)
+
+
+def _may_not_create(call: Call, name: str) -> ErrorCode:
+    return call.denied("CREATE", "cluster", CLUSTER) and call.denied("CREATE", "topic", name)
 
 
 def _partition(call: Call, index: int, partition: FakePartition) -> MetadataResponsePartition:
@@ -110,6 +121,8 @@ def _created(call: Call, wanted: CreatableTopic, *, validate_only: bool) -> Crea
 
 def _refusal(call: Call, wanted: CreatableTopic) -> tuple[ErrorCode, str] | None:
     """Why a topic is not created, in the controller's words."""
+    if denied := _may_not_create(call, wanted.name):
+        return denied, "Authorization failed."
     if not NAME.fullmatch(wanted.name):
         return ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: '{wanted.name}'"
     if wanted.name in call.state.topics:
@@ -129,7 +142,9 @@ def delete_topics(call: Call, request: DeleteTopicsRequest) -> DeleteTopicsRespo
     results = []
     for one in wanted:
         topic = call.state.topics.find(one.name or "", one.topic_id, by_id=one.name is None)
-        if topic is None:
+        if denied := call.denied("DELETE", "topic", topic.name if topic else one.name or ""):
+            results.append(DeletableTopicResult(name=one.name, topic_id=one.topic_id, error_code=denied))
+        elif topic is None:
             unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if one.name is not None else ErrorCode.UNKNOWN_TOPIC_ID
             results.append(DeletableTopicResult(name=one.name, topic_id=one.topic_id, error_code=unknown))
         else:

@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, TypeVar
 
+from aioprod._rights import REFUSALS
 from aioprod.errors import ErrorCode
 from aioprod.messages import (
     OffsetCommitRequest,
@@ -71,15 +72,15 @@ NOTHING: Final = Committed(-1)
 def offset_commit(call: Call, request: OffsetCommitRequest) -> OffsetCommitResponse:
     """Commit offsets outside of transactions."""
     group_id = request.group_id
-    error = call.misdirected(group_id) or call.state.groups.refusal(
-        group_id,
-        Committer(
-            request.member_id,
-            request.group_instance_id,
-            request.generation_id_or_member_epoch,
-            is_transactional=False,
-            is_old=call.version < COMMIT_BY_EPOCH,
-        ),
+    who = Committer(
+        request.member_id,
+        request.group_instance_id,
+        request.generation_id_or_member_epoch,
+        is_transactional=False,
+        is_old=call.version < COMMIT_BY_EPOCH,
+    )
+    error = (
+        call.denied("READ", "group", group_id) or call.misdirected(group_id) or call.state.groups.refusal(group_id, who)
     )
     offsets = {} if error else call.state.groups[group_id].offsets
     topics = []
@@ -103,7 +104,13 @@ def txn_offset_commit(call: Call, request: TxnOffsetCommitRequest) -> TxnOffsetC
     """Commit offsets with a transaction."""
     group_id = request.group_id
     who = Committer(request.member_id, request.group_instance_id, request.generation_id, is_transactional=True)
-    error = call.misdirected(group_id) or _join(call, request) or call.state.groups.refusal(group_id, who)
+    error = (
+        call.denied("WRITE", "transactional_id", request.transactional_id)
+        or call.denied("READ", "group", group_id)
+        or call.misdirected(group_id)
+        or _join(call, request)
+        or call.state.groups.refusal(group_id, who)
+    )
     offsets = {} if error else call.state.groups[group_id].pending.setdefault(request.producer_id, {})
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     topics = []
@@ -138,7 +145,11 @@ def _commit(
 ) -> ErrorCode:
     """Put one offset into `offsets` unless `error` or anything else speaks against it; returns what."""
     tp = TopicPartition(name, row.partition_index)
-    if call.state.topics.partition(tp) is None:
+    if error in REFUSALS.values():
+        return error
+    if denied := call.denied("READ", "topic", name):
+        error = denied
+    elif call.state.topics.partition(tp) is None:
         error = unknown
     elif error == ErrorCode.NONE and len(row.committed_metadata or "") > METADATA_MAX:
         error = ErrorCode.OFFSET_METADATA_TOO_LARGE
@@ -205,7 +216,7 @@ def _group(call: Call, request: OffsetFetchRequestGroup, *, stable: bool) -> Off
 def _group_error(call: Call, group_id: str) -> ErrorCode:
     """What speaks against looking into a group at all."""
     wanted = call.fault.error if call.fault.partition is None else ErrorCode.NONE
-    return wanted or call.misdirected(group_id)
+    return call.denied("DESCRIBE", "group", group_id) or wanted or call.misdirected(group_id)
 
 
 def _named(call: Call, wanted: OffsetFetchRequestTopics) -> Asked:
@@ -221,7 +232,11 @@ def _all_of(call: Call, group: FakeGroup) -> list[Asked]:
     for tp in sorted(group.offsets):
         known.setdefault(tp.topic, []).append(tp.partition)
     topics = call.state.topics
-    return [Asked(name, topics[name].id, indexes) for name, indexes in known.items() if name in topics]
+    return [
+        Asked(name, topics[name].id, indexes)
+        for name, indexes in known.items()
+        if name in topics and not call.denied("DESCRIBE", "topic", name)
+    ]
 
 
 def _rows(row: Callable[..., RowT], call: Call, group: FakeGroup, asked: Asked, *, stable: bool) -> tuple[RowT, ...]:
@@ -244,7 +259,7 @@ def _rows(row: Callable[..., RowT], call: Call, group: FakeGroup, asked: Asked, 
 
 
 def _look_up(call: Call, group: FakeGroup, tp: TopicPartition, *, stable: bool) -> tuple[Committed, ErrorCode]:
-    wanted = call.fault.error_for(tp)
+    wanted = call.denied("DESCRIBE", "topic", tp.topic) or call.fault.error_for(tp)
     if wanted != ErrorCode.NONE:
         return NOTHING, wanted
     if stable and group.is_unstable(tp):

@@ -83,6 +83,8 @@ def _partition(
         return PartitionProduceResponse(index=data.index, error_code=ErrorCode.INVALID_REQUIRED_ACKS, base_offset=-1)
     unknown = ErrorCode.UNKNOWN_TOPIC_ID if call.version >= BY_ID else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     partition, error = led_partition(call.state.topics.get(tp.topic), data.index, call.node_id, unknown)
+    if denied := _denied(call, request, tp.topic):
+        return PartitionProduceResponse(index=data.index, error_code=denied, base_offset=-1)
     wanted = call.fault.error_for(tp)
     stored = Stored(error)
     if partition is not None and (wanted == ErrorCode.NONE or call.fault.apply):
@@ -96,6 +98,14 @@ def _partition(
         log_append_time_ms=stored.append_time_ms,
         log_start_offset=-1 if partition is None else 0,
     )
+
+
+def _denied(call: Call, request: ProduceRequest, topic: str) -> ErrorCode:
+    """Why the client may not write this. A topic without a name is one whose id nobody knows."""
+    transactional_id = request.transactional_id
+    if transactional_id is not None and (denied := call.denied("WRITE", "transactional_id", transactional_id)):
+        return denied
+    return call.denied("WRITE", "topic", topic) if topic else ErrorCode.NONE
 
 
 def _hint(call: Call, topic: FakeTopic, index: int) -> LeaderIdAndEpoch:

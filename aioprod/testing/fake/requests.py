@@ -27,7 +27,6 @@ from aioprod.messages import (
     SyncGroupRequest,
     TxnOffsetCommitRequest,
 )
-from aioprod.messages.registry import AnyRequest
 from aioprod.testing.fake.coordination import (
     add_offsets_to_txn,
     add_partitions_to_txn,
@@ -48,6 +47,7 @@ from aioprod.testing.fake.metadata import create_topics, delete_topics, metadata
 from aioprod.testing.fake.offsets import offset_commit, offset_fetch, txn_offset_commit
 from aioprod.testing.fake.produce import produce
 from aioprod.testing.fake.state import Call
+from aioprod.wire.schema import AnyRequest
 
 __all__ = ["HANDLERS"]
 
@@ -73,4 +73,5 @@ HANDLERS: Final[Mapping[type[AnyRequest], Callable[[Call, Any], Any]]] = {
     LeaveGroupRequest: leave_group,
     ConsumerGroupHeartbeatRequest: consumer_group_heartbeat,
 }
-"""All but ApiVersions, which each broker answers for itself. Answers that have to wait are awaited."""
+"""All but ApiVersions and those of the log-in, which each broker answers for itself. Answers that have to wait are
+awaited."""

@@ -8,15 +8,21 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from random import Random
+from typing import TYPE_CHECKING
 
-from aioprod.errors import ErrorCode
+from aioprod._rights import REFUSALS
+from aioprod.errors import ErrorCode, Operation, ResourceType
 from aioprod.records.parser import ControlType
+from aioprod.testing.acls import ANONYMOUS
 from aioprod.testing.fake.faults import Fault
 from aioprod.testing.fake.groups import Groups
 from aioprod.testing.fake.timers import Timers
 from aioprod.testing.fake.topics import FakeTopic, Topics
 from aioprod.testing.fake.transactions import Transaction, Transactions
 from aioprod.types import TopicPartition
+
+if TYPE_CHECKING:
+    from aioprod.testing.security import Security
 
 __all__ = ["Call", "FakeState"]
 
@@ -121,15 +127,23 @@ class FakeState:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A request on its way through a broker: what it may touch, who handles it, its version, what goes wrong, and the
-    name of the client."""
+    """A request on its way through a broker: what it may touch, who handles it, its version, what goes wrong, the name
+    of the client, who that is, and who may do what (`security` None: everybody anything)."""
 
     state: FakeState
     node_id: int
     version: int
     fault: Fault
     client_id: str = ""
+    principal: str = ANONYMOUS
+    security: Security | None = None
 
     def misdirected(self, key: str) -> ErrorCode:
         """Why this broker does not speak for a group or transactional id, NONE if it does."""
         return ErrorCode.NONE if self.state.coordinator(key) == self.node_id else ErrorCode.NOT_COORDINATOR
+
+    def denied(self, operation: Operation, resource_type: ResourceType, name: str | None) -> ErrorCode:
+        """The error for what the client may not do, NONE if it may; `name` None: to any one of the type."""
+        if self.security is None or self.security.allows(self.principal, operation, resource_type, name):
+            return ErrorCode.NONE
+        return REFUSALS[resource_type]

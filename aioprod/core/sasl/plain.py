@@ -1,0 +1,15 @@
+"""PLAIN: the password as it is (RFC 4616). Only TLS keeps it from whoever listens."""
+
+from __future__ import annotations
+
+from aioprod.core.sasl.mechanism import SaslError, Steps
+
+__all__ = ["plain"]
+
+
+def plain(username: str, password: str) -> Steps:
+    """Log in with a password. Neither of the two may contain NUL."""
+    # The first field, who to act as, stays empty: brokers refuse anything but the user itself.
+    answer = yield f"\0{username}\0{password}".encode()
+    if answer:
+        raise SaslError("answered PLAIN with data, which has none to give")

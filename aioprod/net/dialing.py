@@ -1,0 +1,81 @@
+"""Making one connection to a broker, as far as the question for its versions; the log-in follows by itself."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Protocol
+
+from aioprod.cluster import Node
+from aioprod.core.connection import Connection
+from aioprod.errors import BrokerConnectionError
+from aioprod.net.addresses import text_of
+from aioprod.net.connection import BrokerConnection
+from aioprod.net.settings import SOFTWARE_NAME, software_version
+from aioprod.net.surroundings import Surroundings
+from aioprod.net.transport import open_connection
+
+if TYPE_CHECKING:
+    from aioprod.core.login import Login
+    from aioprod.net.events import ConnectionOwner
+
+__all__ = ["Target", "dial"]
+
+
+class Target(Protocol):
+    """The broker to connect to; both may change meanwhile, when metadata names the broker at the address."""
+
+    @property
+    def node(self) -> Node:
+        """The broker."""
+
+    @property
+    def peer(self) -> str:
+        """The broker, as messages name it."""
+
+
+async def dial(
+    around: Surroundings,
+    target: Target,
+    owner: ConnectionOwner,
+    credentials: Callable[[str], Awaitable[Login]],
+    attempts: int = 0,
+) -> BrokerConnection:
+    """Connect to `target`, in the time that is allowed after so many `attempts` that failed.
+
+    Raises BrokerConnectionError, AuthenticationError and ConfigError. `credentials` are asked for where a log-in is
+    wanted, which that time does not limit.
+    """
+    settings = around.settings
+    address = target.node.host, target.node.port
+    timeout_s = settings.connect_timeout.delay_s(attempts, around.random)
+    tls = None if around.tls is None else await around.tls.current()
+    login = None if around.logins is None else await credentials(address[0])
+    made: BrokerConnection | None = None
+
+    def make() -> BrokerConnection:
+        nonlocal made
+        state = Connection(
+            target.peer,
+            client_id=settings.client_id,
+            software_name=SOFTWARE_NAME,
+            software_version=software_version(),
+            request_timeout_s=settings.request_timeout_s,
+            frame_size_max=settings.frame_size_max,
+            protocol=settings.protocol,
+            login=login,
+        )
+        made = BrokerConnection(state, target.node.id, address, owner, around.loop, around.clock, tls)
+        return made
+
+    try:
+        async with asyncio.timeout(timeout_s):
+            try:
+                return await open_connection(around.loop, address, make, settings, tls)
+            except BaseException:
+                if made is not None:
+                    made.abandon()
+                raise
+    except TimeoutError:
+        text = f"{text_of(address)} can't be reached: no connection within {timeout_s:.1f} s."
+        raise BrokerConnectionError(text, address=text_of(address)) from None

@@ -1,0 +1,134 @@
+"""Log-ins by Kerberos, with tickets that the system's library gets (extra `gssapi`)."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import itertools
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+
+from aioprod.config._kerberos import KerberosIdentity
+from aioprod.core.login import Login
+from aioprod.core.sasl.gssapi import gssapi
+from aioprod.core.sasl.peer_text import printable
+from aioprod.errors import AuthenticationError, ConfigError
+from aioprod.net.one_thread import OneThread
+
+__all__ = ["KerberosLogins"]
+
+_SAID_MAX: Final = 300
+_numbers = itertools.count()
+_REFUSED_HINT: Final = "Check sasl.kerberos.service.name, the clock of this machine, and the brokers' logs."
+
+
+class KerberosLogins:
+    """Log-ins by GSSAPI. The ticket is got before the log-in begins, in a thread, within `timeout_s`.
+
+    Tickets that are got with the key of a keytab are kept in memory, for this client; others where the library does.
+    """
+
+    def __init__(self, identity: KerberosIdentity, *, timeout_s: float) -> None:
+        self._identity = identity
+        self._timeout_s = timeout_s
+        self._memory = _new_memory()
+        self._thread = OneThread()
+
+    async def new(self, host: str) -> Login:
+        """A log-in at a broker; raises AuthenticationError without a ticket, ConfigError without the library."""
+        scope = asyncio.timeout(self._timeout_s)
+        try:
+            async with scope:
+                begin = partial(_begun, self._identity, host.rstrip("."), self._memory)
+                context, first = await self._thread.run(begin)
+        except TimeoutError:
+            raise AuthenticationError(f"Kerberos gave no ticket within {self._timeout_s:g} s.") from None
+        principal = self._identity.principal
+        user = f"the Kerberos principal {principal!r}" if principal else "the Kerberos principal of this process"
+        return Login("GSSAPI", gssapi(first, context), user=user, hint=_REFUSED_HINT)
+
+    def refused(self) -> None:
+        """Tickets are the library's to keep."""
+
+    async def reload(self) -> None:
+        """Get other tickets with the key of a keytab, for the next log-in; others are renewed where they are kept."""
+        self._memory = _new_memory()
+
+    @property
+    def ends(self) -> float | None:
+        """Not known: a ticket is got for each broker."""
+        return None
+
+
+def _new_memory() -> str:
+    return f"MEMORY:aioprod-{next(_numbers)}"
+
+
+class _Context:
+    """A context of the package gssapi, which raises our errors."""
+
+    def __init__(self, context: Any, errors: type[Exception]) -> None:
+        self._context = context
+        self._errors = errors
+
+    @property
+    def is_complete(self) -> bool:
+        return bool(self._said(lambda: self._context.complete))
+
+    def step(self, token: bytes) -> bytes:
+        return self._said(partial(self._context.step, token or None)) or b""
+
+    def unwrap(self, message: bytes) -> bytes:
+        found: bytes = self._said(partial(self._context.unwrap, message)).message
+        return found
+
+    def wrap(self, message: bytes) -> bytes:
+        found: bytes = self._said(partial(self._context.wrap, message, False)).message
+        return found
+
+    def _said(self, call: Callable[[], Any]) -> Any:
+        try:
+            return call()
+        except self._errors as error:
+            raise _explained(error) from None
+
+
+def _begun(identity: KerberosIdentity, host: str, memory: str) -> tuple[_Context, bytes]:
+    """A context with its first token; asks the KDC for tickets that are not there yet."""
+    try:
+        library = importlib.import_module("gssapi")
+    except ImportError:
+        raise ConfigError(
+            "To log in by Kerberos aioprod needs the package gssapi.",
+            hint="Install it: pip install 'aioprod[gssapi]', which needs the headers of MIT Kerberos.",
+        ) from None
+    errors = library.exceptions.GSSError
+    try:
+        broker = library.Name(f"{identity.service}@{host}", library.NameType.hostbased_service)
+        made = library.SecurityContext(
+            name=broker, creds=_credentials(library, identity, memory), usage="initiate", mech=library.MechType.kerberos
+        )
+    except errors as error:
+        raise _explained(error) from None
+    context = _Context(made, errors)
+    return context, context.step(b"")
+
+
+def _credentials(library: Any, identity: KerberosIdentity, memory: str) -> Any:
+    name = None
+    if identity.principal:
+        name = library.Name(identity.principal, library.NameType.kerberos_principal)
+    store = {}
+    if identity.keytab:
+        store = {"client_keytab": identity.keytab, "ccache": memory}
+    elif identity.ticket_cache:
+        store = {"ccache": identity.ticket_cache}
+    if name is None and not store:
+        return None
+    return library.Credentials(name=name, usage="initiate", store=store or None)
+
+
+def _explained(error: Exception) -> AuthenticationError:
+    said = printable(" ".join(str(error).split()), _SAID_MAX).rstrip(".")
+    return AuthenticationError(f"Kerberos refused: {said}.", hint="See klist, krb5.conf, and sasl.jaas.config.")

@@ -1,0 +1,114 @@
+"""TLS contexts and log-ins of a client, made of its settings; a client without them imports nothing for them."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable
+from random import Random
+from typing import TYPE_CHECKING
+
+from aioprod.config import Password, SecurityConfig, Tokens, credentials_of, has_login, has_tls
+from aioprod.net.addresses import is_this_machine
+from aioprod.net.settings import Address, ClientSettings
+
+if TYPE_CHECKING:
+    from aioprod.config._aws import AwsIdentity
+    from aioprod.config._token_source import TokenEndpoint, TokenFile
+    from aioprod.net.logins import Logins
+    from aioprod.net.pool import BrokerLink
+    from aioprod.net.rotation import Rotation
+    from aioprod.net.surroundings import Surroundings
+    from aioprod.net.tls import TlsContexts
+    from aioprod.net.token_sources import TokenSource
+
+__all__ = ["rotation_of", "security_of"]
+
+_logger = logging.getLogger("aioprod")
+
+
+def security_of(settings: ClientSettings, random: Random) -> tuple[TlsContexts | None, Logins | None]:
+    """The TLS contexts and the log-ins of a client, None where its `security.protocol` has none."""
+    tls: TlsContexts | None = None
+    logins: Logins | None = None
+    config = settings.security
+    if config is not None and has_tls(config):
+        from aioprod.net.tls import TlsContexts
+
+        tls = TlsContexts(config, timeout_s=settings.connect_timeout.initial_s)
+    if config is not None and has_login(config):
+        logins = _logins(config, settings, random)
+    return tls, logins
+
+
+def _logins(config: SecurityConfig, settings: ClientSettings, random: Random) -> Logins:
+    from aioprod.config._aws import AwsIdentity
+    from aioprod.net.logins import PasswordLogins, TokenLogins
+
+    timeout_s = settings.request_timeout_s
+    credentials = credentials_of(config)
+    if isinstance(credentials, Password):
+        if credentials.mechanism == "PLAIN" and not has_tls(config):
+            _warn_of_open_password(settings.bootstrap)
+        return PasswordLogins(config)
+    if isinstance(credentials, AwsIdentity):
+        _tell_unused(credentials.unused)
+    if isinstance(credentials, AwsIdentity) and credentials.mechanism == "AWS_MSK_IAM":
+        from aioprod.net.aws import AwsCredentials, MskLogins
+
+        return MskLogins(AwsCredentials(credentials, timeout_s=timeout_s), wall=time.time)
+    from aioprod.config._kerberos import KerberosIdentity
+
+    if isinstance(credentials, KerberosIdentity):
+        from aioprod.net.kerberos import KerberosLogins
+
+        _tell_unused(credentials.unused)
+        return KerberosLogins(credentials, timeout_s=timeout_s)
+    source = _token_source(credentials, config, settings, random)
+    return TokenLogins(config, source, timeout_s=timeout_s, random=random, wall=time.time)
+
+
+def _token_source(
+    credentials: Tokens | TokenFile | TokenEndpoint | AwsIdentity,
+    config: SecurityConfig,
+    settings: ClientSettings,
+    random: Random,
+) -> TokenSource:
+    from aioprod.config._token_source import TokenEndpoint, TokenFile
+    from aioprod.net.token_sources import FileTokens, ProvidedTokens
+
+    if isinstance(credentials, Tokens):
+        return ProvidedTokens(credentials.provider)
+    if isinstance(credentials, TokenFile):
+        return FileTokens(credentials.path, credentials.extensions)
+    if isinstance(credentials, TokenEndpoint):
+        from aioprod.net.token_endpoint import EndpointTokens
+
+        return EndpointTokens(config, random=random, wall=time.time)
+    from aioprod.net.aws import AwsCredentials, MskTokens
+
+    found = AwsCredentials(credentials, timeout_s=settings.request_timeout_s)
+    return MskTokens(found, [host for host, _ in settings.bootstrap], wall=time.time)
+
+
+def _tell_unused(options: Iterable[str]) -> None:
+    if options:
+        _logger.info("Options of sasl.jaas.config that change nothing in aioprod: %s.", ", ".join(options))
+
+
+def _warn_of_open_password(addresses: Iterable[Address]) -> None:
+    others = [host for host, _ in addresses if not is_this_machine(host)]
+    if others:
+        _logger.warning(
+            "The password goes to %s in the clear: PLAIN over SASL_PLAINTEXT hides nothing. Use SASL_SSL, or SCRAM.",
+            ", ".join(others),
+        )
+
+
+def rotation_of(links: Iterable[BrokerLink], around: Surroundings) -> Rotation | None:
+    """What replaces the certificates and credentials of these links, None where there are none."""
+    if not around.is_secured:
+        return None
+    from aioprod.net.rotation import Rotation
+
+    return Rotation(links, around)

@@ -1,0 +1,69 @@
+"""What all links of one client share."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+from typing import TYPE_CHECKING
+
+from aioprod.metrics import Histogram
+from aioprod.net.settings import ClientSettings
+from aioprod.net.tasks import Supervisor
+
+if TYPE_CHECKING:
+    from aioprod.net.events import LinkEvents
+    from aioprod.net.logins import Logins
+    from aioprod.net.tls import TlsContexts
+
+__all__ = ["Authentications", "Surroundings"]
+
+
+class Authentications:
+    """How often connections came to be by TLS or a log-in, how often not, and how often log-ins were renewed.
+
+    `renewals` are those that were accepted, with their times in ms.
+    """
+
+    def __init__(self) -> None:
+        self.successful = 0
+        self.failed = 0
+        self.renewals = Histogram("reauthentication_latency", "Time in ms that the renewal of a log-in took.")
+        self.failed_renewals = 0
+
+    def accepted(self) -> None:
+        """A connection is ready."""
+        self.successful += 1
+
+    def refused(self) -> None:
+        """A TLS handshake or a log-in failed."""
+        self.failed += 1
+
+    def renewed(self, duration_s: float) -> None:
+        """A broker has accepted a renewal."""
+        self.renewals.record(duration_s * 1000)
+
+    def not_renewed(self) -> None:
+        """A broker has refused a renewal."""
+        self.failed_renewals += 1
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What all links of one client share."""
+
+    settings: ClientSettings
+    loop: asyncio.AbstractEventLoop
+    clock: Callable[[], float]
+    random: Random
+    tasks: Supervisor
+    events: LinkEvents
+    tls: TlsContexts | None = None
+    logins: Logins | None = None
+    authentications: Authentications = field(default_factory=Authentications)
+
+    @property
+    def is_secured(self) -> bool:
+        """Whether connections come to be by TLS or a log-in."""
+        return self.tls is not None or self.logins is not None

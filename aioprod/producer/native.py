@@ -1,0 +1,15 @@
+"""What the compiled leg gets from the interpreter's C interface (native.pxd) for less; this is the interpreted form."""
+
+from __future__ import annotations
+
+from threading import get_ident as thread_id
+from typing import Any, TypeVar
+
+__all__ = ["made", "thread_id"]
+
+T = TypeVar("T")
+
+
+def made(kind: type[T], arguments: dict[str, Any]) -> T:
+    """An object of the class `kind`, made with keyword arguments, which C need not copy."""
+    return kind(**arguments)

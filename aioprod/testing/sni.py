@@ -1,0 +1,54 @@
+"""The host name that a TLS client asks for, in the clear in its first bytes (RFC 8446, 4.1.2; RFC 6066, section 3)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from aioprod.net.counted import CountedReader
+
+__all__ = ["HELLO_SIZE_MAX", "hello_size", "server_name"]
+
+HELLO_SIZE_MAX: Final = 5 + (1 << 14)
+"""The size of a TLS record with its header: the most that is read to find the name."""
+
+_HEADER: Final = 5
+_HANDSHAKE: Final = 0x16
+_CLIENT_HELLO: Final = 0x01
+_VERSION_AND_RANDOM: Final = 2 + 32
+_SERVER_NAME: Final = 0
+_HOST_NAME: Final = 0
+
+
+def hello_size(header: bytes) -> int:
+    """How many bytes the first record has with its header of five bytes; 0 if it is none of a TLS handshake."""
+    if len(header) < _HEADER or header[0] != _HANDSHAKE:
+        return 0
+    return min(_HEADER + int.from_bytes(header[3:5], "big"), HELLO_SIZE_MAX)
+
+
+def server_name(hello: bytes) -> str | None:
+    """The name in a first record, in lower case; None if it has none, is cut off, or is none of TLS."""
+    if not hello_size(hello) or hello[_HEADER : _HEADER + 1] != bytes([_CLIENT_HELLO]):
+        return None
+    try:
+        return _name_in(CountedReader(hello, _HEADER + 4))
+    except ValueError:
+        return None
+
+
+def _name_in(body: CountedReader) -> str | None:
+    body.take(_VERSION_AND_RANDOM)
+    body.counted(1)  # session id
+    body.counted(2)  # cipher suites
+    body.counted(1)  # compression methods
+    extensions = CountedReader(body.counted(2))
+    while extensions.left:
+        kind, content = extensions.number(2), extensions.counted(2)
+        if kind != _SERVER_NAME:
+            continue
+        names = CountedReader(CountedReader(content).counted(2))
+        while names.left:
+            kind, name = names.number(1), names.counted(2)
+            if kind == _HOST_NAME and name and name.isascii():
+                return name.decode().lower()
+    return None

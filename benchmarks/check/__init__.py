@@ -1,0 +1,1 @@
+"""Instructions of the hot calls, a commit beside its parent: `make bench-check`; `benchmarks/README.md` says more."""

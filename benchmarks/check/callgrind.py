@@ -1,0 +1,101 @@
+"""Counting the instructions of a program's measured part with callgrind."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+__all__ = ["CheckError", "build_switch", "cheapest", "count"]
+
+PROGRAM: Final = Path(__file__).with_name("program.py")
+SWITCH: Final = Path(__file__).with_name("switch.c")
+START: Final = """
+import runpy, sys
+del sys.argv[0]
+sys.path.insert(0, sys.argv.pop(0))
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+"""Runs the program with a tree in front of all else, where the installed aioprod may be another one."""
+TIMEOUT_S: Final = 300.0
+_TOTAL: Final = re.compile(r"^totals: (\d+)$", re.MULTILINE)
+
+
+class CheckError(Exception):
+    """Why nothing can be counted here."""
+
+
+def build_switch(folder: Path) -> Path:
+    """The library by which the program turns the counting on and off; built where it is missing or old."""
+    if shutil.which("valgrind") is None:
+        raise CheckError("There is no valgrind here, which counts the instructions: run `apt-get install valgrind`.")
+    built = folder / "switch.so"
+    if not built.exists() or built.stat().st_mtime < SWITCH.stat().st_mtime:
+        folder.mkdir(parents=True, exist_ok=True)
+        compiler = str(sysconfig.get_config_var("CC") or "cc").split()
+        run = subprocess.run(
+            [*compiler, "-O2", "-shared", "-fPIC", "-o", str(built), str(SWITCH)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if run.returncode != 0:
+            raise CheckError(f"{SWITCH.name} can't be compiled, which takes a C compiler and valgrind.h: {run.stderr}")
+    return built
+
+
+async def count(tree: Path, arguments: list[str], switch: Path, folder: Path) -> int:
+    """The instructions of the cheapest round of the program with the aioprod of a tree.
+
+    Its profiles are left in `folder`. Raises CheckError when it fails.
+    """
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    # The hash seed is fixed, as dicts are part of the work.
+    environment = dict(os.environ, PYTHONHASHSEED="0", AIOPROD_NO_EXT="")
+    process = await asyncio.create_subprocess_exec(
+        "valgrind",
+        "--tool=callgrind",
+        "--instr-atstart=no",
+        f"--callgrind-out-file={folder / 'profile'}",
+        sys.executable,
+        "-c",
+        START,
+        str(tree),
+        str(PROGRAM),
+        *arguments,
+        str(switch),
+        cwd=tree,
+        env=environment,
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    what = f"`{' '.join(arguments)}` under valgrind"
+    try:
+        async with asyncio.timeout(TIMEOUT_S):
+            _, said = await process.communicate()
+    except TimeoutError:
+        raise CheckError(f"{what} was not done after {TIMEOUT_S:.0f} s.") from None
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    if process.returncode != 0:
+        raise CheckError(f"{what} failed:\n" + "\n".join(said.decode(errors="replace").strip().splitlines()[-8:]))
+    return cheapest(path.read_text(errors="replace") for path in folder.iterdir())
+
+
+def cheapest(profiles: Iterable[str]) -> int:
+    """The least instructions in a profile that has any; raises CheckError when callgrind counted none."""
+    totals = [int(number) for profile in profiles for number in _TOTAL.findall(profile)]
+    counted = [total for total in totals if total]
+    if not counted:
+        raise CheckError("callgrind counted no instructions: the switch did not reach it.")
+    return min(counted)

@@ -1,0 +1,148 @@
+"""One hot call, many times: what callgrind counts, `program.py ROW ROUNDS RECORDS BOOTSTRAP TOPIC SWITCH`.
+
+It runs with the aioprod of the tree that comes first on the path, so it uses nothing else of ours, and of aioprod what
+all commits have. Only what lies between the two calls of the switch is counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import gc
+import sys
+from collections.abc import Awaitable, Callable
+from random import Random
+from typing import Any
+
+import uvloop
+
+import aioprod
+from aioprod import Producer
+from aioprod.producer import dispatch, engine, results
+
+VALUE = b"x" * 100
+KEYS = [b"key-%d" % number for number in range(1000)]
+PER_TURN = 1000
+"""Records of `send_nowait` before the loop gets a turn."""
+ROWS = 10_000
+"""Of one Arrow batch."""
+
+OPEN_TURN_S = 0.25
+"""In place of the few milliseconds that a turn may take: under callgrind all takes 50 times as long."""
+SEED = 7
+FLUSHED: dict[str, Any] = {"linger_ms": 10_000, "adaptive_linger": False}
+"""Batches leave when they are full, as where records come faster than answers. Here the broker's time would decide."""
+AWAITED: dict[str, Any] = {"linger_ms": 300, "adaptive_linger": False}
+"""The same for calls that wait for the last batch, too."""
+
+Round = Callable[[], Awaitable[int]]
+"""Sends the records of one round; how many were delivered."""
+
+
+def nowait(producer: Producer, topic: str, records: int, *, keyed: bool = False) -> Round:
+    delivered = 0
+
+    def told(metadata: object, error: object) -> None:
+        nonlocal delivered
+        if error is None:
+            delivered += 1
+
+    async def send() -> int:
+        nonlocal delivered
+        delivered = 0
+        call, keys = producer.send_nowait, KEYS
+        for number in range(records):
+            if keyed:
+                call(topic, VALUE, key=keys[number % 1000], on_delivery=told)
+            else:
+                call(topic, VALUE, on_delivery=told)
+            if number % PER_TURN == PER_TURN - 1:
+                await asyncio.sleep(0)
+        await producer.flush()
+        return delivered
+
+    return send
+
+
+def keyed(producer: Producer, topic: str, records: int) -> Round:
+    return nowait(producer, topic, records, keyed=True)
+
+
+def submit(producer: Producer, topic: str, records: int) -> Round:
+    async def send() -> int:
+        call = producer.submit
+        futures = [call(topic, VALUE) for _ in range(records)]
+        delivered = 0
+        for future in futures:
+            await future
+            delivered += 1
+        return delivered
+
+    return send
+
+
+def send_many(producer: Producer, topic: str, records: int) -> Round:
+    values = [VALUE] * records
+
+    async def send() -> int:
+        result = await producer.send_many(topic, values)
+        return result.count - len(result.failures)
+
+    return send
+
+
+def send_arrow(producer: Producer, topic: str, records: int) -> Round:
+    import pyarrow
+
+    batch: Any = pyarrow.record_batch({"value": pyarrow.array([VALUE] * ROWS, pyarrow.binary())})
+
+    async def send() -> int:
+        sent = await asyncio.gather(*[producer.send_arrow(batch, topic=topic) for _ in range(0, records, ROWS)])
+        return sum(result.count - len(result.failures) for result in sent)
+
+    return send
+
+
+def idle(producer: Producer, topic: str, records: int) -> Round:
+    async def send() -> int:
+        for _ in range(records):
+            await producer.send(topic, VALUE)
+        return records
+
+    return send
+
+
+CALLS: dict[str, tuple[Callable[[Producer, str, int], Round], dict[str, Any]]] = {
+    "nowait": (nowait, FLUSHED),
+    "keyed": (keyed, FLUSHED),
+    "submit": (submit, {"linger_ms": 5}),
+    "send_many": (send_many, AWAITED),
+    "send_arrow": (send_arrow, AWAITED),
+    "idle": (idle, {"linger_ms": 5}),
+}
+
+
+async def main(row: str, rounds: int, records: int, bootstrap_servers: str, topic: str, switch: ctypes.CDLL) -> None:
+    """A round that is not counted, then those that are; raises AssertionError unless each record was delivered."""
+    assert aioprod.__file__.startswith(sys.path[0]), f"{aioprod.__file__} is not the one that is meant."
+    assert aioprod.COMPILED, f"The modules of {aioprod.__file__} are not compiled."
+    results.TURN_S = dispatch.TURN_S = OPEN_TURN_S
+    # The sticky choice draws partitions, and two batches in a row for the same one take two requests.
+    vars(engine)["Random"] = lambda: Random(SEED)
+    call, linger = CALLS[row]
+    options: dict[str, Any] = {"acks": "all", "batch_size": 128 * 1024, "buffer_memory": 64 * 2**20} | linger
+    async with Producer(bootstrap_servers, enable_idempotence=False, **options) as producer:
+        send = call(producer, topic, records)
+        assert await send() == records
+        for _ in range(rounds):
+            gc.collect()
+            switch.start()
+            delivered = await send()
+            switch.stop()
+            assert delivered == records, f"{delivered} of {records} records were delivered."
+
+
+if __name__ == "__main__":
+    _, row, rounds, records, bootstrap_servers, topic, switch = sys.argv
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(main(row, int(rounds), int(records), bootstrap_servers, topic, ctypes.CDLL(switch)))

@@ -1,0 +1,118 @@
+"""What aioprod is installed with: its licences, and advisories about it.
+
+`python -m tests.support.supply PIP_AUDIT` fails for a licence that is not among ALLOWED. An advisory, and a package
+about which nothing could be asked, are warnings: a new one must not stop work on something else.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from importlib.metadata import PackageMetadata, PackageNotFoundError, distribution
+from typing import Any, Final
+
+from packaging.requirements import Requirement
+
+__all__ = ["ALLOWED", "Audit", "installed", "licence", "parse_audit", "refused"]
+
+EXTRAS: Final = frozenset({"", "dev", "gssapi"})
+ALLOWED: Final = re.compile(
+    r"(0?BSD|MIT|Apache|ISC|PSF|Python Software Foundation|Zlib|CC0|Unlicense|DFSG approved"
+    r"|MPL|Mozilla Public License 2|GNU Lesser General Public License|LGPL)"
+)
+"""How the name of a licence begins that neither binds those who import aioprod nor keeps them from shipping it.
+
+LGPL is crc32c's, a package of its own that users can replace."""
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """What pip-audit said: advisories as (package, version, id, versions with the mend), and packages it knows not."""
+
+    advisories: tuple[tuple[str, str, str, str], ...]
+    unknown: tuple[str, ...]
+
+
+def installed(name: str, extras: Iterable[str] = EXTRAS) -> dict[str, PackageMetadata]:
+    """The metadata of a package, and of all that it needs with these extras, as far as it is installed, by name."""
+    found: dict[str, PackageMetadata] = {}
+    visited: set[tuple[str, str]] = set()
+    waiting = [(name, extra) for extra in extras]
+    while waiting:
+        name, extra = waiting.pop()
+        name = re.sub(r"[-_.]+", "-", name).lower()
+        if (name, extra) in visited:
+            continue
+        visited.add((name, extra))
+        try:
+            package = distribution(name)
+        except PackageNotFoundError:
+            continue
+        found[name] = package.metadata
+        waiting.extend(_needed(package.requires or (), extra))
+    return dict(sorted(found.items()))
+
+
+def _needed(requirements: Iterable[str], extra: str) -> Iterator[tuple[str, str]]:
+    for line in requirements:
+        needed = Requirement(line)
+        if needed.marker is None or needed.marker.evaluate({"extra": extra}):
+            yield from ((needed.name, wanted) for wanted in ("", *needed.extras))
+
+
+def licence(metadata: PackageMetadata) -> str:
+    """The licences that a package names, joined by " AND ", " OR " or commas; empty if it names none."""
+    if "License-Expression" in metadata:
+        return metadata["License-Expression"]
+    prefix = "License :: "
+    lines = [line.removeprefix(prefix) for line in metadata.get_all("Classifier", []) if line.startswith(prefix)]
+    names = [line.removeprefix("OSI Approved :: ") for line in lines]
+    return ", ".join(names or metadata.get_all("License", [])[:1]).partition("\n")[0]
+
+
+def refused(licences: str) -> bool:
+    """Whether one of these licences is not among those allowed."""
+    names = re.split(r" AND | OR |, ", licences)
+    return not all(ALLOWED.match(name.strip("() ")) for name in names)
+
+
+def parse_audit(report: dict[str, Any]) -> Audit:
+    """Read pip-audit's report in JSON."""
+    packages = report["dependencies"]
+    advisories = tuple(
+        (package["name"], package["version"], advisory["id"], ", ".join(advisory["fix_versions"]))
+        for package in packages
+        for advisory in package.get("vulns", ())
+    )
+    return Audit(advisories, tuple(package["name"] for package in packages if "skip_reason" in package))
+
+
+def main() -> int:
+    """Print what was found; the exit code."""
+    packages = installed("aioprod")
+    wrong = 0
+    for name, metadata in packages.items():
+        found = licence(metadata)
+        wrong += refused(found)
+        print(f"{name} {metadata['Version']}: {found}{' - NOT ALLOWED' if refused(found) else ''}")
+    command = [sys.argv[1], "--path", sysconfig.get_path("purelib"), "--format", "json", "--progress-spinner", "off"]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    if not ran.stdout:
+        print(f"WARNING: nothing was audited: {ran.stderr.strip()[-500:]}")
+        return bool(wrong)
+    audit = parse_audit(json.loads(ran.stdout))
+    for name, version, advisory, mended in audit.advisories:
+        print(f"WARNING: {name} {version} has the advisory {advisory}; mended in {mended or 'no version yet'}.")
+    if audit.unknown:
+        print(f"WARNING: nothing could be asked about {len(audit.unknown)} packages: {', '.join(audit.unknown)}.")
+    print(f"{len(packages)} licences, {wrong} not allowed; {len(audit.advisories)} advisories.")
+    return bool(wrong)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
