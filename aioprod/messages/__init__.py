@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from aioprod.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
     from aioprod.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
     from aioprod.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+    from aioprod.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
     from aioprod.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
     from aioprod.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
     from aioprod.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from aioprod.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
     from aioprod.messages.join_group import JoinGroupRequest, JoinGroupResponse
     from aioprod.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+    from aioprod.messages.list_groups import ListGroupsRequest, ListGroupsResponse
     from aioprod.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
     from aioprod.messages.metadata import MetadataRequest, MetadataResponse
     from aioprod.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
@@ -51,6 +53,8 @@ __all__ = [
     "ApiVersionsResponse",
     "ConsumerGroupHeartbeatRequest",
     "ConsumerGroupHeartbeatResponse",
+    "CreatePartitionsRequest",
+    "CreatePartitionsResponse",
     "CreateTopicsRequest",
     "CreateTopicsResponse",
     "DeleteTopicsRequest",
@@ -75,6 +79,8 @@ __all__ = [
     "JoinGroupResponse",
     "LeaveGroupRequest",
     "LeaveGroupResponse",
+    "ListGroupsRequest",
+    "ListGroupsResponse",
     "ListOffsetsRequest",
     "ListOffsetsResponse",
     "MetadataRequest",
