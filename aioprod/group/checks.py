@@ -12,7 +12,14 @@ from aioprod.group.settings import MemberConfig
 from aioprod.reader.session import check_topic_name
 from aioprod.types import OffsetAndMetadata, TopicPartition
 
-__all__ = ["DEFAULT_ASSIGNORS", "checked_assignors", "checked_group", "checked_offsets", "checked_topics"]
+__all__ = [
+    "DEFAULT_ASSIGNORS",
+    "checked_assignors",
+    "checked_group",
+    "checked_offsets",
+    "checked_partitions",
+    "checked_topics",
+]
 
 DEFAULT_ASSIGNORS: Final = ("cooperative-sticky", "range")
 
@@ -70,13 +77,22 @@ def checked_offsets(offsets: Mapping[TopicPartition, Any]) -> dict[TopicPartitio
     return {_checked_partition(place): _checked_offset(place, given) for place, given in offsets.items()}
 
 
-def _checked_partition(place: object) -> TopicPartition:
+def checked_partitions(partitions: TopicPartition | Iterable[TopicPartition]) -> tuple[TopicPartition, ...]:
+    """One partition or several, each once; raises ConfigError and InvalidTopicError."""
+    if isinstance(partitions, TopicPartition):
+        partitions = (partitions,)
+    if not isinstance(partitions, Iterable):
+        raise ConfigError(f"partitions is {partitions!r:.60}: give a TopicPartition(topic, partition), or several.")
+    return tuple(dict.fromkeys(_checked_partition(place, "partitions") for place in partitions))
+
+
+def _checked_partition(place: object, name: str = "offsets") -> TopicPartition:
     if isinstance(place, tuple) and len(place) == 2:
         topic, partition = place
         check_topic_name(topic)
         if isinstance(partition, int) and not isinstance(partition, bool) and 0 <= partition <= _PARTITION_MAX:
             return TopicPartition(topic, partition)
-    raise ConfigError(f"offsets has {place!r:.60} for a partition: give a TopicPartition(topic, partition).")
+    raise ConfigError(f"{name} has {place!r:.60} for a partition: give a TopicPartition(topic, partition).")
 
 
 def _checked_offset(place: object, given: object) -> OffsetAndMetadata:

@@ -7,11 +7,13 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
-from aioprod.errors import ConfigError, RequestTimedOutError
+from aioprod.errors import AioprodError, ConfigError, RequestTimedOutError
 from aioprod.group.fetcher import Fetcher
+from aioprod.group.meters import MemberMetrics
 from aioprod.group.offsets import commit_offsets, start_offsets
 from aioprod.group.steps import GiveUp, GroupMetadata, Take
 from aioprod.net import Coordinator
+from aioprod.reader.group_offsets import stable_offsets
 from aioprod.reader.session import Session
 from aioprod.types import OffsetAndMetadata, TopicPartition
 
@@ -63,7 +65,13 @@ class Holding:
     """
 
     def __init__(
-        self, fetcher: Fetcher, coordinator: Coordinator, session: Session, callbacks: Callbacks, auto_offset_reset: str
+        self,
+        fetcher: Fetcher,
+        coordinator: Coordinator,
+        session: Session,
+        callbacks: Callbacks,
+        auto_offset_reset: str,
+        metrics: MemberMetrics,
     ) -> None:
         self.assignment: frozenset[TopicPartition] = frozenset()
         self._fetcher = fetcher
@@ -71,6 +79,7 @@ class Holding:
         self._callbacks = callbacks
         self._auto_offset_reset = auto_offset_reset
         self._session = session
+        self._metrics = metrics
         self._starts: Mapping[TopicPartition, int] = {}
         self._committed: dict[TopicPartition, int] = {}
         # What is being given up, and its positions.
@@ -96,6 +105,7 @@ class Holding:
         self._committed.update({tp: offset for tp, offset in self._starts.items() if offset >= 0})
         self._fetcher.add(self._starts)
         self.assignment |= frozenset(take.partitions)
+        self._metrics.rebalance_total.add()
         await self._callbacks.assigned(take.partitions)
 
     async def give_up(self, give_up: GiveUp) -> None:
@@ -107,6 +117,8 @@ class Holding:
         self._leaving = frozenset(gone)
         self._going = {tp: positions[tp] for tp in gone if tp in positions}
         self._fetcher.drop(gone)
+        total = self._metrics.partitions_lost_total if give_up.is_lost else self._metrics.partitions_revoked_total
+        total.add(len(gone))
         try:
             await self._callbacks.gone(gone, is_lost=give_up.is_lost)
         finally:
@@ -135,9 +147,15 @@ class Holding:
         """What it owns and does not give up just now."""
         return self.assignment - self._leaving
 
-    def seek(self, tp: TopicPartition, offset: int) -> None:
-        """Go on reading a partition there; it has to be `readable`."""
-        self._fetcher.add({tp: offset})
+    def seek(self, places: Mapping[TopicPartition, int]) -> None:
+        """Go on reading partitions at these offsets, EARLIEST or LATEST; they have to be `readable`."""
+        self._fetcher.add(places)
+
+    async def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """What the group has, None for nothing; raises what `stable_offsets` raises."""
+        wanted = tuple(partitions)
+        deadline = self._session.clock() + self._session.timeout_s
+        return await stable_offsets(self._coordinator, wanted, deadline, may_be_old=True) if wanted else {}
 
     async def rewind(self) -> None:
         """Go back to where the group has got to, or, where it has committed nothing, to where this member began.
@@ -153,5 +171,12 @@ class Holding:
         self, metadata: GroupMetadata, offsets: Mapping[TopicPartition, OffsetAndMetadata], deadline: float
     ) -> None:
         """Commit as that member; raises what `commit_offsets` raises."""
-        await commit_offsets(self._coordinator, metadata, offsets, deadline)
+        began = self._session.clock()
+        try:
+            await commit_offsets(self._coordinator, metadata, offsets, deadline)
+        except AioprodError:
+            self._metrics.commit_failed_total.add()
+            raise
+        self._metrics.commit_total.add()
+        self._metrics.commit_latency.record((self._session.clock() - began) * 1000)
         self._committed.update({tp: offset for tp, (offset, _) in offsets.items() if tp in self.assignment})

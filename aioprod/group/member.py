@@ -6,32 +6,37 @@ import asyncio
 import math
 import uuid
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, Self
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from typing import Any, Final, Self, TypeVar
 
 from aioprod.errors import AioprodError, BrokerError, ErrorCode, RequestTimedOutError, UsageError
+from aioprod.group.batches import Batches
 from aioprod.group.checks import DEFAULT_ASSIGNORS, checked_assignors, checked_group, checked_offsets, checked_topics
 from aioprod.group.classic import ClassicMembership
 from aioprod.group.consumer import ConsumerMembership
 from aioprod.group.fetcher import Fetcher
 from aioprod.group.gate import Gate
 from aioprod.group.holding import Callback, Callbacks, Holding
+from aioprod.group.meters import MemberMetrics
+from aioprod.group.navigation import Navigation
 from aioprod.group.runner import Runner
 from aioprod.group.settings import MemberConfig
 from aioprod.group.steps import GroupMetadata, Membership
 from aioprod.net import Coordinator
 from aioprod.reader.fetching import answer_size_max
-from aioprod.reader.session import Session, Started
+from aioprod.reader.session import Session
 from aioprod.types import ConsumedRecord, OffsetAndMetadata, TopicPartition
 
 __all__ = ["Member"]
+
+GivenT = TypeVar("GivenT")
 
 _POLL_NOTED_S: Final = 0.1
 """How often a user who takes one record after the other is noted to be at hand: a clock costs less than a turn."""
 
 
-class Member(Started):
-    """Joins a consumer group and reads the partitions that it is given; use it as `async with Member(...) as member`.
+class Member(Navigation):
+    """A consumer: joins a consumer group and reads the partitions that it is given, in an `async with Member(...)`.
 
         async for record in member:
             ...
@@ -72,6 +77,7 @@ class Member(Started):
         self._gate = Gate(self._look_again)
         self._callbacks = Callbacks(on_assigned, on_revoked, on_lost, self._failed)
         self._auto_offset_reset = auto_offset_reset
+        self._isolation = isolation
         self._fetcher = Fetcher(
             self._reading,
             self.config,
@@ -80,6 +86,7 @@ class Member(Started):
             key_deserializer=key_deserializer,
             value_deserializer=value_deserializer,
         )
+        self._metrics = self._new_metrics()
         self._errors: deque[Exception] = deque()
         self._failure: BaseException | None = None
         self._polled_at = -math.inf
@@ -104,7 +111,9 @@ class Member(Started):
             raise
         coordinator = Coordinator(self._session.client, "group", self.group_id)
         self._membership = self._new_membership()
-        self._holding = Holding(self._fetcher, coordinator, self._session, self._callbacks, self._auto_offset_reset)
+        self._holding = Holding(
+            self._fetcher, coordinator, self._session, self._callbacks, self._auto_offset_reset, self._metrics
+        )
         self._runner = Runner(self._membership, coordinator, self._session, self._gate, self._holding)
         self._task = asyncio.create_task(self._run(self._runner), name=f"aioprod member of {self.group_id}")
 
@@ -183,12 +192,33 @@ class Member(Started):
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> ConsumedRecord:
+    def __anext__(self) -> Coroutine[Any, Any, ConsumedRecord]:
         """The next record of any partition; waits until there is one. A call that is cancelled loses nothing.
 
         Raises why the member can't go on (BrokerError, AuthorizationError, ...), what a callback raised, what can't be
         read (CorruptRecordError, SerializationError), and StopAsyncIteration when the member is closed.
         """
+        return self._given(self._fetcher.next)
+
+    def batches(self, max_records: int = 500, max_wait_ms: float = 500.0) -> Batches:
+        """The records in lists: an asynchronous iterator over `list[ConsumedRecord]`.
+
+            async for batch in member.batches(max_records=1000, max_wait_ms=200):
+                ...
+
+        A list comes as soon as it has `max_records`, or `max_wait_ms` after its first record; with 0 it has what is at
+        hand. It is never empty, and has the records of each partition in the order of their offsets. For the group a
+        list is what a record is to `async for record in member`: positions move to its end when it is given, and
+        partitions come and go between two lists only. A call that is cancelled loses nothing: its records come with the
+        next one, or one by one. Raises ConfigError at once, and while iterating what `__anext__` raises.
+        """
+        return Batches(self._next_list, max_records, max_wait_ms)
+
+    def _next_list(self, max_records: int, max_wait_s: float) -> Coroutine[Any, Any, list[ConsumedRecord]]:
+        return self._given(lambda: self._fetcher.next_list(max_records, max_wait_s))
+
+    async def _given(self, ask: Callable[[], Awaitable[GivenT | None]]) -> GivenT:
+        """What the fetcher gives, between whatever the group does."""
         gate = self._gate
         self._check_can_wait()
         gate.came()
@@ -200,12 +230,12 @@ class Member(Started):
                     await gate.free()
                 if self._errors or self._is_closing:
                     self._end()
-                record = await self._fetcher.next()
-                if record is not None:
+                given = await ask()
+                if given is not None:
                     # The work at it begins now, however long it was waited for.
                     self._note_poll()
                     gate.is_away = True
-                    return record
+                    return given
         finally:
             gate.is_waiting = False
 
@@ -245,19 +275,25 @@ class Member(Started):
     # --- what it has
 
     @property
-    def assignment(self) -> frozenset[TopicPartition]:
-        """The partitions that it owns now."""
-        return frozenset() if self._holding is None else self._holding.assignment
-
-    @property
     def group_metadata(self) -> GroupMetadata:
         """Who it is in the group now, for `producer.send_offsets_to_transaction`."""
         return GroupMetadata(self.group_id) if self._membership is None else self._membership.metadata
 
-    @property
-    def positions(self) -> dict[TopicPartition, int]:
-        """The next offset of each partition that it owns, after the last record that it gave; only what is known."""
-        return {} if self._holding is None else self._holding.positions
+    def metrics(self) -> dict[str, float]:
+        """Counters since the member was made and how it is now, by name; docs/groups.md has the table."""
+        return self._metrics.snapshot()
+
+    def _new_metrics(self) -> MemberMetrics:
+        metrics, fetcher = MemberMetrics(), self._fetcher
+        metrics.records_consumed_total.read = lambda: fetcher.records_given
+        metrics.bytes_consumed_total.read = lambda: fetcher.bytes_fetched
+        metrics.fetch_total.read = lambda: fetcher.answers
+        metrics.records_lag_max.read = lambda: max(
+            (behind for behind in fetcher.lag.values() if behind is not None), default=None
+        )
+        metrics.assigned_partitions.read = lambda: len(self.assignment)
+        metrics.paused_partitions.read = lambda: len(fetcher.paused)
+        return metrics
 
     # --- committing
 
@@ -307,27 +343,12 @@ class Member(Started):
             "that matters, and go on reading.",
         )
 
-    async def rewind(self) -> None:
-        """Go back to where the group has got to: what was read since the last commit comes again, as it has to after
-        an aborted transaction. Raises what can be wrong with the answer, as `__anext__` does, and RequestTimedOutError
-        when there is none for `default.api.timeout.ms`: then nothing has changed."""
-        holding, _, _ = self._running()
-        await holding.rewind()
-
     def subscribe(self, topics: str | Iterable[str]) -> None:
         """Read these topics from now on, in place of those before; raises ConfigError and InvalidTopicError."""
         _, membership, runner = self._running()
         wanted = checked_topics(topics)
         membership.subscribe(wanted, self._session.clock())
         runner.watch(wanted)
-
-    def seek(self, tp: TopicPartition, offset: int) -> None:
-        """Go on reading a partition at an offset; raises UsageError for one that the member does not own."""
-        holding, _, _ = self._running()
-        ((place, wanted),) = checked_offsets({tp: offset}).items()
-        if place not in holding.readable:
-            raise UsageError(f"This member does not own partition {place.partition} of topic {place.topic!r}.")
-        holding.seek(place, wanted.offset)
 
     def _running(self) -> tuple[Holding, Membership, Runner]:
         if self._holding is None or self._membership is None or self._runner is None:

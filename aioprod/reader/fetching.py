@@ -30,6 +30,7 @@ __all__ = [
     "Fetching",
     "Position",
     "answer_size_max",
+    "ends_told",
     "naming",
     "out_of_range",
     "unpacked",
@@ -222,6 +223,15 @@ def _rows(asked: Sequence[Position], answer: FetchResponse) -> dict[TopicPartiti
         TopicPartition(topic.topic or names.get(topic.topic_id, ""), row.partition_index): row
         for topic in answer.responses
         for row in topic.partitions
+    }
+
+
+def ends_told(asked: Sequence[Position], answer: FetchResponse, isolation_level: int) -> dict[TopicPartition, int]:
+    """Where the partitions ended for a reader of that isolation level when the broker answered."""
+    return {
+        tp: row.last_stable_offset if isolation_level else row.high_watermark
+        for tp, row in _rows(asked, answer).items()
+        if row.error_code == ErrorCode.NONE
     }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Generic, NamedTuple, Self, TypeVar
@@ -69,7 +69,8 @@ class _Ask(NamedTuple, Generic[WantedT, ResponseT]):
 class LeaderRequests(Generic[WantedT, ResponseT]):
     """Asks each leader for all of its partitions that are wanted, one request at a time; an async context manager.
 
-    `wanted` may change between the calls, and while one waits: tell it by `Session.notify`. What is done when its
+    `wanted` is iterated anew each time; it may change between the calls, and while one waits: tell it by
+    `Session.notify`. What is done when its
     answer comes is of no interest any more. `build` makes the request for some of them; `purpose` completes the
     sentence "Topic 'x' could not be ...", and `operation` is the right that it takes. A broker is asked again only by
     the next call of `next`, so there is never more than one answer of it. Whoever takes an answer tells for each
@@ -80,7 +81,7 @@ class LeaderRequests(Generic[WantedT, ResponseT]):
     def __init__(
         self,
         session: Session,
-        wanted: Collection[WantedT],
+        wanted: Iterable[WantedT],
         build: Callable[[Sequence[WantedT]], Request[ResponseT]],
         *,
         purpose: str,

@@ -1,5 +1,5 @@
 """Whatever happens in whatever order: every record from where a partition was added on, once, in order, until it is
-dropped."""
+dropped, and none while it is paused."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ class Model:
         self.all = [TopicPartition(name, index) for name, count in TOPICS.items() for index in range(count)]
         self.written: dict[TopicPartition, list[int]] = {tp: [] for tp in self.all}
         self.expected: dict[TopicPartition, int] = {}
+        self.paused: set[TopicPartition] = set()
         self.asking: asyncio.Task[ConsumedRecord | None] | None = None
 
     def log(self, tp: TopicPartition) -> FakePartition:
@@ -43,6 +44,7 @@ class Model:
     def check(self, record: ConsumedRecord) -> None:
         tp = TopicPartition(record.topic, record.partition)
         assert tp in self.expected, f"{tp} was dropped"
+        assert tp not in self.paused, f"{tp} is paused"
         to_come = self.to_come(tp)
         kept = [offset for offset in to_come if offset >= self.log(tp).first_offset]
         assert record.offset in (to_come[0], kept[0] if kept else None), (tp, record.offset, to_come, kept)
@@ -74,12 +76,25 @@ class Model:
         self.fetcher.drop(some)
         for tp in some:
             self.expected.pop(tp, None)
+            self.paused.discard(tp)
 
     async def drop_and_add(self) -> None:
         if self.expected:
             tp = self.random.choice(list(self.expected))
             self.fetcher.drop([tp])
+            self.paused.discard(tp)
             self.fetcher.add({tp: self.expected[tp]})
+
+    async def pause(self) -> None:
+        some = self.random.sample(self.all, self.random.randint(1, 3))
+        self.paused |= self.expected.keys() & some
+        self.fetcher.pause(self.paused)
+        assert self.fetcher.paused == self.paused
+
+    async def resume(self) -> None:
+        some = self.random.sample(self.all, self.random.randint(1, 5))
+        self.paused.difference_update(some)
+        self.fetcher.resume(some)
 
     async def retain(self) -> None:
         log = self.log(self.random.choice(self.all))
@@ -100,6 +115,32 @@ class Model:
             self.check(await self.next())
         self.ask()
 
+    async def take_list(self) -> None:
+        """Up to so many at once; the wait for them may be given up, which must not lose a record either."""
+        if self.asking is None and self.is_something_to_come():
+            is_left = self.random.random() < 0.5
+            wait_s = 60.0 if is_left else self.random.choice([0.0, 0.002])
+            asking = asyncio.ensure_future(self.fetcher.next_list(self.random.randint(1, 12), wait_s))
+            if is_left:
+                for _ in range(self.random.randint(1, 300)):
+                    await asyncio.sleep(0)
+                asking.cancel()
+                await asyncio.wait([asking])
+                if asking.cancelled():
+                    self.check_positions()
+                    return
+            async with asyncio.timeout(20):
+                given_now = await asking
+            assert given_now
+            for record in given_now:
+                self.check(record)
+
+    def check_positions(self) -> None:
+        """No position is past a record that was not given."""
+        for tp, position in self.fetcher.positions.items():
+            first = self.log(tp).first_offset
+            assert all(position <= offset for offset in self.to_come(tp) if offset >= first), tp
+
     async def leave(self) -> None:
         """Stop waiting, which must not lose a record."""
         if self.asking is not None:
@@ -116,7 +157,8 @@ class Model:
     # --- taking
 
     def is_something_to_come(self) -> bool:
-        return any(offset >= self.log(tp).first_offset for tp in self.expected for offset in self.to_come(tp)[-1:])
+        readable = self.expected.keys() - self.paused
+        return any(offset >= self.log(tp).first_offset for tp in readable for offset in self.to_come(tp)[-1:])
 
     def ask(self) -> asyncio.Task[ConsumedRecord | None]:
         if self.asking is None:
@@ -152,11 +194,14 @@ async def test_any_order(seed: int) -> None:
         async with running_fetcher(brokers, **options) as fetcher:
             model = Model(brokers, fetcher, random)
             often = [model.produce, model.add, model.drop, model.drop_and_add, model.take, model.leave, model.turn]
+            often += [model.take_list, model.take_list, model.pause, model.resume]
             steps = [*often, *often, model.take, model.retain, model.move, model.cut]
-            for _ in range(80):
+            for _ in range(100):
                 await model.done()
                 await random.choice(steps)()
             await model.leave()
+            model.paused.clear()
+            fetcher.resume(fetcher.paused)
             while model.is_something_to_come():
                 model.check(await model.next())
             for tp, position in fetcher.positions.items():
