@@ -14,22 +14,9 @@ from aioprod.admin import Admin
 from aioprod.errors import AioprodError, ProducerFencedError
 from aioprod.group import Member
 from aioprod.reader import read
-from aioprod.types import ConsumedRecord
 
 WORDS = 2000
 BATCH = 200
-
-
-async def batch(member: Member) -> list[ConsumedRecord]:
-    """The next records: some, or those that come within a moment."""
-    records = [await anext(member)]
-    try:
-        async with asyncio.timeout(0.2):
-            while len(records) < BATCH:
-                records.append(await anext(member))
-    except TimeoutError:
-        pass
-    return records
 
 
 async def transform(bootstrap_servers: str, source: str, target: str, name: str) -> None:
@@ -44,10 +31,11 @@ async def transform(bootstrap_servers: str, source: str, target: str, name: str)
             isolation="read_committed",
         ) as member,
     ):
+        batches = member.batches(max_records=BATCH, max_wait_ms=200)
         while True:
             # Who it was when it began to read: if the group has moved on since then, the offsets are refused.
             metadata = member.group_metadata
-            records = await batch(member)
+            records = await anext(batches)
             offsets = {TopicPartition(one.topic, one.partition): one.offset + 1 for one in records}
             try:
                 async with producer.transaction():

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from aioprod.config import instantiate
 from aioprod.errors import ConfigError
@@ -14,12 +15,16 @@ from aioprod.types import OffsetAndMetadata, TopicPartition
 
 __all__ = [
     "DEFAULT_ASSIGNORS",
+    "Subscribed",
     "checked_assignors",
     "checked_group",
     "checked_offsets",
     "checked_partitions",
-    "checked_topics",
+    "checked_subscription",
 ]
+
+Subscribed: TypeAlias = str | Iterable[str] | re.Pattern[str]
+"""The name of a topic, several, or a pattern that names have to match."""
 
 DEFAULT_ASSIGNORS: Final = ("cooperative-sticky", "range")
 
@@ -35,16 +40,20 @@ def checked_group(group_id: object) -> str:
     return group_id
 
 
-def checked_topics(topics: str | Iterable[str]) -> frozenset[str]:
-    """The topics to read; raises ConfigError and InvalidTopicError."""
+def checked_subscription(topics: Subscribed) -> tuple[re.Pattern[str] | None, frozenset[str]]:
+    """The pattern of the topics to read, or their names; raises ConfigError and InvalidTopicError."""
+    if isinstance(topics, re.Pattern):
+        if not isinstance(topics.pattern, str):
+            raise ConfigError(f"topics is {topics!r:.60}, which matches bytes: give a pattern of a str.")
+        return topics, frozenset()
     if not isinstance(topics, Iterable):
-        raise ConfigError(f"topics is {topics!r:.60}: give the name of a topic, or several.")
+        raise ConfigError(f"topics is {topics!r:.60}: give the name of a topic, several, or a pattern (re.compile).")
     names = (topics,) if isinstance(topics, str) else tuple(topics)
     for name in names:
         check_topic_name(name)
     if not names:
         raise ConfigError("topics is empty: name at least one topic to read.")
-    return frozenset(names)
+    return None, frozenset(names)
 
 
 def checked_assignors(given: object, config: MemberConfig) -> tuple[Assignor, ...]:

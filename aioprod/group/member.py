@@ -11,10 +11,18 @@ from typing import Any, Final, Self, TypeVar
 
 from aioprod.errors import AioprodError, BrokerError, ErrorCode, RequestTimedOutError, UsageError
 from aioprod.group.batches import Batches
-from aioprod.group.checks import DEFAULT_ASSIGNORS, checked_assignors, checked_group, checked_offsets, checked_topics
+from aioprod.group.checks import (
+    DEFAULT_ASSIGNORS,
+    Subscribed,
+    checked_assignors,
+    checked_group,
+    checked_offsets,
+    checked_subscription,
+)
 from aioprod.group.classic import ClassicMembership
 from aioprod.group.consumer import ConsumerMembership
 from aioprod.group.fetcher import Fetcher
+from aioprod.group.following import Following
 from aioprod.group.gate import Gate
 from aioprod.group.holding import Callback, Callbacks, Holding
 from aioprod.group.meters import MemberMetrics
@@ -42,6 +50,7 @@ class Member(Navigation):
             ...
             await member.commit()
 
+    `topics` are names, or a pattern (`re.compile("orders-.*")`): topics that match are read as they come and go.
     `assignors` are names or objects in order of preference; the group takes one that all members have. The callbacks,
     functions or coroutine functions, get the partitions that are new, that were given up, or that were lost (who has
     no `on_lost` gets those as given up); they run between two records. `auto_offset_reset` says where to begin
@@ -56,7 +65,7 @@ class Member(Navigation):
         bootstrap_servers: str | Iterable[str] | None = None,
         *,
         group_id: str,
-        topics: str | Iterable[str],
+        topics: Subscribed,
         assignors: Sequence[Any] = DEFAULT_ASSIGNORS,
         auto_offset_reset: str = "latest",
         on_assigned: Callback = None,
@@ -70,7 +79,7 @@ class Member(Navigation):
     ) -> None:
         self.config = MemberConfig.given(config, bootstrap_servers, options)
         self.group_id = checked_group(group_id)
-        self._topics = checked_topics(topics)
+        self._pattern, self._topics = checked_subscription(topics)
         self._assignors = checked_assignors(assignors, self.config)
         self._session = Session(self.config, "member", metadata_max_idle_s=math.inf)
         self._reading = Session(self.config, "member", frame_size_max=answer_size_max(self.config))
@@ -86,7 +95,9 @@ class Member(Navigation):
             key_deserializer=key_deserializer,
             value_deserializer=value_deserializer,
         )
-        self._metrics = self._new_metrics()
+        self._metrics = MemberMetrics()
+        self._measure()
+        self._following = Following(self._session, self.config, self._pattern, self._read)
         self._errors: deque[Exception] = deque()
         self._failure: BaseException | None = None
         self._polled_at = -math.inf
@@ -94,6 +105,7 @@ class Member(Navigation):
         self._membership: Membership | None = None
         self._holding: Holding | None = None
         self._runner: Runner | None = None
+        self._closing = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     # --- life
@@ -134,13 +146,27 @@ class Member(Navigation):
 
     async def _run(self, runner: Runner) -> None:
         try:
-            await runner.run(self._topics)
+            # What it joins with is known then; it would have to join a second time.
+            await self._unless_closing(self._following.begin())
+            await runner.run(self._topics, self._following.run())
         except Exception as error:
             self._failure = error
         finally:
             self._is_closing = True
             self._gate.open()
             self._look_again()
+
+    async def _unless_closing(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do that; break it off when the member is closed."""
+        task, closing = asyncio.create_task(work), asyncio.create_task(self._closing.wait())
+        try:
+            await asyncio.wait([task, closing], return_when=asyncio.FIRST_COMPLETED)
+            if task.done():
+                task.result()
+        finally:
+            for one in (task, closing):
+                one.cancel()
+            await asyncio.wait([task, closing])
 
     async def close(self, timeout: float = 30.0) -> None:
         """Give all partitions up (`on_revoked`), leave the group, and end the iterator; a static member does not
@@ -151,6 +177,7 @@ class Member(Navigation):
         if self._gate.is_inside:
             raise UsageError("close() was called by a callback of this member.", hint="Call it from another task.")
         self._is_closing = True
+        self._closing.set()
         task, self._task = self._task, None
         if task is not None and self._membership is not None and self._runner is not None:
             self._gate.open()
@@ -279,22 +306,6 @@ class Member(Navigation):
         """Who it is in the group now, for `producer.send_offsets_to_transaction`."""
         return GroupMetadata(self.group_id) if self._membership is None else self._membership.metadata
 
-    def metrics(self) -> dict[str, float]:
-        """Counters since the member was made and how it is now, by name; docs/groups.md has the table."""
-        return self._metrics.snapshot()
-
-    def _new_metrics(self) -> MemberMetrics:
-        metrics, fetcher = MemberMetrics(), self._fetcher
-        metrics.records_consumed_total.read = lambda: fetcher.records_given
-        metrics.bytes_consumed_total.read = lambda: fetcher.bytes_fetched
-        metrics.fetch_total.read = lambda: fetcher.answers
-        metrics.records_lag_max.read = lambda: max(
-            (behind for behind in fetcher.lag.values() if behind is not None), default=None
-        )
-        metrics.assigned_partitions.read = lambda: len(self.assignment)
-        metrics.paused_partitions.read = lambda: len(fetcher.paused)
-        return metrics
-
     # --- committing
 
     async def commit(self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None = None) -> None:
@@ -343,12 +354,23 @@ class Member(Navigation):
             "that matters, and go on reading.",
         )
 
-    def subscribe(self, topics: str | Iterable[str]) -> None:
-        """Read these topics from now on, in place of those before; raises ConfigError and InvalidTopicError."""
+    def subscribe(self, topics: Subscribed) -> None:
+        """Read these topics from now on, in place of those before; raises ConfigError and InvalidTopicError.
+
+        With a pattern those before stay until it is known what matches.
+        """
+        self._running()
+        self._pattern, wanted = checked_subscription(topics)
+        self._following.follow(self._pattern)
+        if self._pattern is None:
+            self._read(wanted)
+
+    def _read(self, topics: frozenset[str]) -> None:
+        """Have these topics be read from now on."""
         _, membership, runner = self._running()
-        wanted = checked_topics(topics)
-        membership.subscribe(wanted, self._session.clock())
-        runner.watch(wanted)
+        self._topics = topics
+        membership.subscribe(topics, self._session.clock())
+        runner.watch(topics)
 
     def _running(self) -> tuple[Holding, Membership, Runner]:
         if self._holding is None or self._membership is None or self._runner is None:

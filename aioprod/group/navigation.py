@@ -14,6 +14,7 @@ from aioprod.types import OffsetAndMetadata, Timestamp, TopicPartition
 if TYPE_CHECKING:
     from aioprod.group.fetcher import Fetcher
     from aioprod.group.holding import Holding
+    from aioprod.group.meters import MemberMetrics
     from aioprod.group.runner import Runner
     from aioprod.group.steps import Membership
 
@@ -33,6 +34,7 @@ class Navigation(Started):
     _fetcher: Fetcher
     _holding: Holding | None
     _isolation: str
+    _metrics: MemberMetrics
     _reading: Session
 
     def _running(self) -> tuple[Holding, Membership, Runner]:
@@ -59,6 +61,22 @@ class Navigation(Started):
         """
         lag = self._fetcher.lag
         return {tp: lag.get(tp) for tp in self.assignment}
+
+    def metrics(self) -> dict[str, float]:
+        """Counters since the member was made and how it is now, by name; docs/groups.md has the table."""
+        return self._metrics.snapshot()
+
+    def _measure(self) -> None:
+        """Have the metrics look at this member."""
+        metrics, fetcher = self._metrics, self._fetcher
+        metrics.records_consumed_total.read = lambda: fetcher.records_given
+        metrics.bytes_consumed_total.read = lambda: fetcher.bytes_fetched
+        metrics.fetch_total.read = lambda: fetcher.answers
+        metrics.records_lag_max.read = lambda: max(
+            (behind for behind in fetcher.lag.values() if behind is not None), default=None
+        )
+        metrics.assigned_partitions.read = lambda: len(self.assignment)
+        metrics.paused_partitions.read = lambda: len(fetcher.paused)
 
     async def committed(self, partitions: Partitions | None = None) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """What the group has committed for each partition, None for nothing.

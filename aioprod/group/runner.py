@@ -69,10 +69,10 @@ class Runner:
         self._changed.clear()
         await _within(self._changed.wait(), timeout_s)
 
-    async def run(self, topics: frozenset[str]) -> None:
-        """Do all lanes until the member has left; raises why it can't go on."""
+    async def run(self, topics: frozenset[str], *more: Coroutine[Any, Any, None]) -> None:
+        """Do all lanes, and those `more`, until the member has left; raises why it can't go on."""
         self.watch(topics)
-        lanes = [asyncio.create_task(lane) for lane in (self._steps(), self._heartbeats(), self._watch())]
+        lanes = [asyncio.create_task(lane) for lane in (self._steps(), self._heartbeats(), self._watch(), *more)]
         try:
             while not lanes[0].done():
                 await asyncio.wait([lane for lane in lanes if not lane.done()], return_when=asyncio.FIRST_COMPLETED)

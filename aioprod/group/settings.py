@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from aioprod.cluster.names import topic_name_error
-from aioprod.config._setting import HIGH, LOW, MEDIUM, choice, integer, optional_text, text
+from aioprod.config._setting import HIGH, LOW, MEDIUM, boolean, choice, integer, optional_text, text
 from aioprod.errors import ConfigError
 from aioprod.reader.settings import ReaderConfig
 
@@ -58,6 +58,11 @@ class MemberConfig(ReaderConfig):
         ["classic", "consumer"],
         importance=HIGH,
         doc="Who divides the partitions: a member, with one of `assignors`, or the brokers (KIP-848, from 4.0 on).",
+    )
+    exclude_internal_topics: bool = boolean(
+        True,
+        importance=MEDIUM,
+        doc="Whether a pattern leaves out Kafka's own topics, such as `__consumer_offsets`, although it matches them.",
     )
     group_remote_assignor: str | None = optional_text(
         importance=MEDIUM,
