@@ -1,55 +1,54 @@
-"""The few calls that tools and tests make to a cluster: create, delete and list topics, partitions and offsets."""
+"""What an administrator asks of a cluster: topics and their partitions, offsets, brokers, groups."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from aioprod._rights import Right
-from aioprod.cluster import PartitionInfo
-from aioprod.errors import AioprodError, BrokerConnectionError, ErrorCode, ProtocolError, RequestTimedOutError
+from aioprod.cluster import Node, PartitionInfo
+from aioprod.errors import (
+    AioprodError,
+    AuthorizationError,
+    ErrorCode,
+    MetadataTimeoutError,
+    TopicExistsError,
+    TopicFailuresError,
+    UnknownTopicError,
+)
 from aioprod.messages import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
     CreateTopicsRequest,
     CreateTopicsResponse,
     DeleteTopicsRequest,
     DeleteTopicsResponse,
     MetadataRequest,
-    MetadataResponse,
 )
+from aioprod.messages.create_partitions import CreatePartitionsTopic, CreatePartitionsTopicResult
 from aioprod.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreatableTopicResult
 from aioprod.messages.delete_topics import DeletableTopicResult
-from aioprod.net import more_telling
-from aioprod.reader.offsets import At, topic_offsets
-from aioprod.reader.refusals import UNKNOWN_TOPIC_CODES, refusal
+from aioprod.net import Coordinator
+from aioprod.reader.asking import Aim, Outcome, all_topics, ask, ask_for_each
+from aioprod.reader.group_listing import GroupListing, listed_groups
+from aioprod.reader.group_offsets import all_offsets
+from aioprod.reader.offsets import LATEST, At, look_up, topic_offsets
 from aioprod.reader.session import Session, SessionUser, check_topic_name
 from aioprod.reader.settings import SessionConfig
-from aioprod.types import TopicPartition
-from aioprod.wire.schema import Request, Response
+from aioprod.types import OffsetAndMetadata, TopicPartition
 
-__all__ = ["Admin"]
-
-ResponseT = TypeVar("ResponseT", bound=Response)
+__all__ = ["Admin", "ClusterDescription", "GroupListing"]
 
 _CREATE_ANY: Final = "CREATE on the cluster"
-_MAYBE_DONE: Final = "An earlier try of this call had no clear answer: it may have done what this one was refused."
 
 
-class _Result(NamedTuple):
-    """What became of one topic, with the broker's own words."""
+class ClusterDescription(NamedTuple):
+    """A cluster now: its id (None before Kafka 0.10.1), its controller if it is a broker that is up, its brokers."""
 
-    code: ErrorCode | int
-    said: str | None
-
-
-class _Aim(NamedTuple):
-    """What a request is for: the sentence (without its stop) that it failed, the rights that it takes, and what serves
-    `instead`."""
-
-    failure: str
-    rights: Sequence[Right] = ()
-    instead: str | None = None
+    cluster_id: str | None
+    controller: Node | None
+    nodes: tuple[Node, ...]
 
 
 class DeleteByName(DeleteTopicsRequest):
@@ -88,55 +87,143 @@ class Admin(SessionUser):
         partitions: int = -1,
         replication_factor: int = -1,
         config: Mapping[str, object] | None = None,
+        exists_ok: bool = False,
         timeout_s: float = 30.0,
     ) -> None:
         """Create a topic and wait until all of its partitions have leaders, for `timeout_s` at most.
 
         -1 leaves a number to the brokers. `config` has the topic's settings, `retention.ms` or `retention_ms`. Raises
-        BrokerError (TOPIC_ALREADY_EXISTS) when there is one of that name, MetadataTimeoutError when it was created
-        and its leaders are not known in time, AuthorizationError also when it was created and may not be described.
+        TopicExistsError when there is one of that name, unless `exists_ok`: then that one stays as it is. Further
+        MetadataTimeoutError when it was created and its leaders are not known in time, AuthorizationError also when it
+        was created and may not be described.
         """
-        check_topic_name(name)
+        _raise_single(await self._create({name: partitions}, replication_factor, config, exists_ok, timeout_s))
+
+    async def create_topics(
+        self,
+        topics: Iterable[str] | Mapping[str, int],
+        *,
+        partitions: int = -1,
+        replication_factor: int = -1,
+        config: Mapping[str, object] | None = None,
+        exists_ok: bool = False,
+        timeout_s: float = 30.0,
+    ) -> None:
+        """Create topics in one request, and wait for their leaders: as `create_topic`, for all of them together.
+
+        `topics` are names, or names with the number of partitions of each. Those that can be created are, whatever
+        happens to others: TopicFailuresError has the error of each that failed.
+        """
+        wanted = dict(topics) if isinstance(topics, Mapping) else dict.fromkeys(_names(topics), partitions)
+        failures = await self._create(wanted, replication_factor, config, exists_ok, timeout_s)
+        _raise_all(failures, len(wanted), "created")
+
+    async def delete_topic(self, name: str, *, missing_ok: bool = False, timeout_s: float = 30.0) -> None:
+        """Delete a topic, for `timeout_s` at most; single brokers may know it for a moment longer.
+
+        Raises UnknownTopicError when there is none of that name, unless `missing_ok`.
+        """
+        _raise_single(await self._delete([name], missing_ok, timeout_s))
+
+    async def delete_topics(self, names: Iterable[str], *, missing_ok: bool = False, timeout_s: float = 30.0) -> None:
+        """Delete topics in one request: as `delete_topic`. TopicFailuresError has the error of each that failed."""
+        wanted = _names(names)
+        _raise_all(await self._delete(wanted, missing_ok, timeout_s), len(wanted), "deleted")
+
+    async def create_partitions(self, topic: str, count: int, *, timeout_s: float = 30.0) -> None:
+        """Have a topic grow to `count` partitions in all, and wait until they have leaders, for `timeout_s` at most.
+
+        Keys go to other partitions from then on: see `aioprod.routing.moved_keys`. Raises BrokerError
+        (INVALID_PARTITIONS) when the topic has as many or more, and what `create_topic` raises about leaders.
+        """
+        check_topic_name(topic)
         deadline = self._session.clock() + timeout_s
-        topic = CreatableTopic(
-            name=name,
-            num_partitions=partitions,
-            replication_factor=replication_factor,
-            assignments=(),
-            configs=tuple(
-                CreatableTopicConfig(name=key.replace("_", "."), value=_text(value))
-                for key, value in (config or {}).items()
-            ),
-        )
 
-        def result(answer: CreateTopicsResponse) -> _Result:
-            return _result_for(name, answer.topics)
+        def build(names: Sequence[str]) -> CreatePartitionsRequest:
+            rows = [CreatePartitionsTopic(name=name, count=count, assignments=None) for name in names]
+            return CreatePartitionsRequest(topics=tuple(rows), timeout_ms=round(timeout_s * 1000))
 
-        request = CreateTopicsRequest(topics=(topic,), timeout_ms=round(timeout_s * 1000))
-        aim = _Aim(f"Topic {name!r} could not be created", [Right("CREATE", "topic", name)], _CREATE_ANY)
-        await self._ask(request, result, aim, deadline)
-        await self._session.wait_for_leaders(name, deadline)
+        def outcomes(answer: CreatePartitionsResponse) -> dict[str, Outcome]:
+            return _outcomes(answer.results)
 
-    async def delete_topic(self, name: str, *, timeout_s: float = 30.0) -> None:
-        """Delete a topic, for `timeout_s` at most; single brokers may know it for a moment longer."""
-        check_topic_name(name)
+        def aim(name: str) -> Aim:
+            return Aim(f"Topic {name!r} could not get more partitions", [Right("ALTER", "topic", name)])
 
-        def result(answer: DeleteTopicsResponse) -> _Result:
-            return _result_for(name, answer.responses)
+        _raise_single(await ask_for_each(self._session, [topic], build, outcomes, aim, deadline))
+        await self._session.wait_for_leaders(topic, deadline, count=count)
 
-        request = DeleteByName(topic_names=(name,), timeout_ms=round(timeout_s * 1000))
+    async def _create(
+        self,
+        wanted: Mapping[str, int],
+        replication_factor: int,
+        config: Mapping[str, object] | None,
+        exists_ok: bool,
+        timeout_s: float,
+    ) -> dict[str, AioprodError]:
+        for name in wanted:
+            check_topic_name(name)
         deadline = self._session.clock() + timeout_s
-        rights = [Right("DELETE", "topic", name)]
-        await self._ask(request, result, _Aim(f"Topic {name!r} could not be deleted", rights), deadline)
+        settings = [
+            CreatableTopicConfig(name=key.replace("_", "."), value=_text(value))
+            for key, value in (config or {}).items()
+        ]
 
-    async def topics(self, *, internal: bool = False) -> list[str]:
+        def build(names: Sequence[str]) -> CreateTopicsRequest:
+            rows = [
+                CreatableTopic(
+                    name=name,
+                    num_partitions=wanted[name],
+                    replication_factor=replication_factor,
+                    assignments=(),
+                    configs=tuple(settings),
+                )
+                for name in names
+            ]
+            return CreateTopicsRequest(topics=tuple(rows), timeout_ms=round(timeout_s * 1000))
+
+        def outcomes(answer: CreateTopicsResponse) -> dict[str, Outcome]:
+            return _outcomes(answer.topics)
+
+        def aim(name: str) -> Aim:
+            return Aim(f"Topic {name!r} could not be created", [Right("CREATE", "topic", name)], _CREATE_ANY)
+
+        failures = await ask_for_each(self._session, wanted, build, outcomes, aim, deadline)
+        if exists_ok:
+            failures = {name: error for name, error in failures.items() if not isinstance(error, TopicExistsError)}
+        for name in [name for name in wanted if name not in failures]:
+            try:
+                await self._session.wait_for_leaders(name, deadline)
+            except (MetadataTimeoutError, AuthorizationError) as error:
+                failures[name] = error
+        return failures
+
+    async def _delete(self, names: Sequence[str], missing_ok: bool, timeout_s: float) -> dict[str, AioprodError]:
+        for name in names:
+            check_topic_name(name)
+
+        def build(some: Sequence[str]) -> DeleteByName:
+            return DeleteByName(topic_names=tuple(some), timeout_ms=round(timeout_s * 1000))
+
+        def outcomes(answer: DeleteTopicsResponse) -> dict[str, Outcome]:
+            return _outcomes(answer.responses)
+
+        def aim(name: str) -> Aim:
+            return Aim(f"Topic {name!r} could not be deleted", [Right("DELETE", "topic", name)])
+
+        deadline = self._session.clock() + timeout_s
+        failures = await ask_for_each(self._session, names, build, outcomes, aim, deadline)
+        if missing_ok:
+            failures = {name: error for name, error in failures.items() if not isinstance(error, UnknownTopicError)}
+        return failures
+
+    async def topics(self, *, internal: bool = False, timeout_s: float | None = None) -> list[str]:
         """The names of all topics in order, with those that belong to Kafka itself if `internal`."""
-        answer = await self._metadata()
+        answer = await all_topics(self._session, self._deadline(timeout_s))
         return sorted(topic.name for topic in answer.topics if topic.name and (internal or not topic.is_internal))
 
-    async def partition_counts(self) -> dict[str, int]:
+    async def partition_counts(self, *, timeout_s: float | None = None) -> dict[str, int]:
         """How many partitions each topic has, by name; Kafka's own topics are left out."""
-        answer = await self._metadata()
+        answer = await all_topics(self._session, self._deadline(timeout_s))
         return {
             topic.name: len(topic.partitions)
             for topic in sorted(answer.topics, key=lambda topic: topic.name or "")
@@ -157,76 +244,76 @@ class Admin(SessionUser):
         """Which cluster this is, as it calls itself; None where it has no name (before Kafka 0.10.1)."""
         return self._session.client.metadata.cluster.cluster_id
 
-    async def offsets(self, topic: str, at: At) -> dict[TopicPartition, int]:
+    async def offsets(self, topic: str, at: At = "latest") -> dict[TopicPartition, int]:
         """The offset of each partition at its "earliest", its "latest", or at a time: its first record not older.
 
         Where all records are older that is the end. Raises ConfigError for another `at`.
         """
         return await topic_offsets(self._session, topic, at, "read_uncommitted")
 
-    # --- asking
+    # --- the cluster and its groups
 
-    async def _metadata(self) -> MetadataResponse:
-        """All topics, as the cluster describes them now."""
+    async def describe_cluster(self, *, timeout_s: float | None = None) -> ClusterDescription:
+        """The brokers that are up, and which of them is the controller (of a KRaft cluster: one that forwards)."""
+        answer = await ask(
+            self._session,
+            MetadataRequest(topics=(), allow_auto_topic_creation=False),
+            lambda answer: Outcome(ErrorCode.of(answer.error_code)),
+            Aim("The cluster could not be described"),
+            self._deadline(timeout_s),
+        )
+        nodes = {row.node_id: Node(row.node_id, row.host, row.port, row.rack) for row in answer.brokers}
+        brokers = tuple(node for _, node in sorted(nodes.items()))
+        return ClusterDescription(answer.cluster_id, nodes.get(answer.controller_id), brokers)
 
-        def result(answer: MetadataResponse) -> _Result:
-            return _Result(ErrorCode.of(answer.error_code), None)
+    async def groups(self, *, timeout_s: float | None = None) -> list[GroupListing]:
+        """All groups by name, those of brokers that are up: their states and types."""
+        return await listed_groups(self._session, self._deadline(timeout_s))
 
-        request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
-        deadline = self._session.clock() + self._session.timeout_s
-        return await self._ask(request, result, _Aim("The topics could not be listed"), deadline)
+    async def group_offsets(
+        self, group_id: str, *, timeout_s: float | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What a group has committed: nothing for one that does not exist."""
+        from aioprod.group.checks import checked_group  # With it comes all that a member needs.
 
-    async def _ask(
-        self,
-        request: Request[ResponseT],
-        result: Callable[[ResponseT], _Result],
-        aim: _Aim,
-        deadline: float,
-    ) -> ResponseT:
-        """Ask any broker, which forwards to the controller what is its business; those before 3.0 name it instead."""
-        client = self._session.client
-        clock = self._session.clock
-        trouble: AioprodError | None = None
-        node_id: int | None = None
-        maybe_done = False
-        tries = 0
-        patience_s = self.config.request_timeout_ms / 1000
-        while (left_s := deadline - clock()) > 0.0:
-            try:
-                answer = await client.request(request, node_id=node_id, timeout_s=min(left_s, patience_s))
-            except BrokerConnectionError as error:
-                trouble = more_telling(trouble, error, was_cut_off=left_s <= patience_s)
-                node_id, maybe_done = None, True
-            else:
-                code, said = result(answer)
-                if code == ErrorCode.NONE:
-                    return answer
-                refused = refusal(aim.failure, code, aim.rights, said=said, instead=aim.instead)
-                if code in UNKNOWN_TOPIC_CODES or not isinstance(code, ErrorCode) or not code.retriable:
-                    refused.hint = refused.hint or (_MAYBE_DONE if maybe_done else None)
-                    raise refused from trouble
-                trouble, node_id = refused, self._controller_id() if code == ErrorCode.NOT_CONTROLLER else None
-                maybe_done |= code == ErrorCode.REQUEST_TIMED_OUT
-            await asyncio.sleep(min(self._session.backoff_s(tries), left_s))
-            tries += 1
-        last = "." if trouble is None else f": {trouble.message.removeprefix(f'{aim.failure}: ')}"
-        raise RequestTimedOutError(f"{aim.failure} in time{last}") from trouble
+        coordinator = Coordinator(self._session.client, "group", checked_group(group_id))
+        return await all_offsets(coordinator, self._deadline(timeout_s))
 
-    def _controller_id(self) -> int | None:
-        """The controller as it was told last; it may have moved, so that is asked too."""
-        client = self._session.client
-        client.metadata.request_update(self._session.clock())
-        client.wake()
-        controller = client.metadata.cluster.controller
-        return None if controller is None else controller.id
+    async def group_lag(self, group_id: str, *, timeout_s: float | None = None) -> dict[TopicPartition, int | None]:
+        """How many offsets a group is behind the end of each partition that it has committed for, None for one that
+        does not exist any more."""
+        deadline = self._deadline(timeout_s)
+        committed = await self.group_offsets(group_id, timeout_s=timeout_s)
+        answer = await all_topics(self._session, deadline)
+        there = {TopicPartition(one.name or "", row.partition_index) for one in answer.topics for row in one.partitions}
+        known = [tp for tp in committed if tp in there]
+        ends = await look_up(self._session, dict.fromkeys(known, LATEST), "read_uncommitted")
+        return {tp: max(0, ends[tp] - at.offset) if tp in ends else None for tp, at in committed.items()}
+
+    def _deadline(self, timeout_s: float | None) -> float:
+        return self._session.clock() + (self._session.timeout_s if timeout_s is None else timeout_s)
 
 
-def _result_for(topic: str, rows: Iterable[CreatableTopicResult | DeletableTopicResult]) -> _Result:
-    """The row of the only topic that was asked for."""
-    for row in rows:
-        if row.name == topic:
-            return _Result(ErrorCode.of(row.error_code), row.error_message)
-    raise ProtocolError(f"The broker's answer does not say what became of topic {topic!r}.")
+def _names(topics: Iterable[str]) -> list[str]:
+    """Names, each once; one alone is meant as such."""
+    return [topics] if isinstance(topics, str) else list(dict.fromkeys(topics))
+
+
+def _outcomes(
+    rows: Iterable[CreatableTopicResult | DeletableTopicResult | CreatePartitionsTopicResult],
+) -> dict[str, Outcome]:
+    return {row.name or "": Outcome(ErrorCode.of(row.error_code), row.error_message) for row in rows}
+
+
+def _raise_single(failures: Mapping[str, AioprodError]) -> None:
+    for failure in failures.values():
+        raise failure
+
+
+def _raise_all(failures: Mapping[str, AioprodError], count: int, done: str) -> None:
+    if failures:
+        said = " ".join(failures[name].message for name in sorted(failures))
+        raise TopicFailuresError(f"{len(failures)} of {count} topics were not {done}. {said}", failures=dict(failures))
 
 
 def _text(value: object) -> str:

@@ -24,6 +24,8 @@ AioprodError
 │   └── CorruptRecordError        a record batch is malformed or its checksum is wrong
 ├── UnsupportedVersionError       the broker and aioprod share no version of a request
 ├── BrokerError                   a broker answered with an error code
+│   └── TopicExistsError          a topic of that name exists already
+├── TopicFailuresError            some topics of a call could not be created, deleted or extended
 ├── UndeliveredRowsError          rows of a Spark job could not be delivered
 └── DeliveryError                 an accepted record did not arrive; always one of the three:
     ├── NotSentError              it never left this process: safe to send again
@@ -33,6 +35,7 @@ AioprodError
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from copy import copy
 from typing import Any, Literal, Self, TypeAlias
 
@@ -62,6 +65,8 @@ __all__ = [
     "RequestTimedOutError",
     "SerializationError",
     "TlsError",
+    "TopicExistsError",
+    "TopicFailuresError",
     "TransactionAbortedError",
     "TransactionUnknownError",
     "UndeliveredRowsError",
@@ -274,6 +279,21 @@ class BrokerError(AioprodError):
     def __init__(self, message: str, *, code: ErrorCode | int, hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
         self.code = code
+
+
+class TopicExistsError(BrokerError):
+    """A topic could not be created: there is one of that name already."""
+
+
+class TopicFailuresError(AioprodError):
+    """What was asked for several topics failed for some, and is done for the others.
+
+    `failures` has the error of each topic that failed, by its name.
+    """
+
+    def __init__(self, message: str, *, failures: Mapping[str, AioprodError], hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.failures = failures
 
 
 class UndeliveredRowsError(AioprodError):

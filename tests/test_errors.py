@@ -15,6 +15,7 @@ from aioprod.errors import (
     DeliveryError,
     ErrorCode,
     FlushTimeoutError,
+    TopicFailuresError,
     UnknownOutcomeError,
 )
 
@@ -23,6 +24,7 @@ SAMPLES: list[AioprodError] = [
     BrokerError("No.", code=ErrorCode.INVALID_RECORD),
     FlushTimeoutError("3 left.", remaining=3),
     AuthorizationError("Not allowed.", resource="orders"),
+    TopicFailuresError("One of two.", failures={}),
     BrokerConnectionError("Gone.", address="host:9092"),
     UnknownOutcomeError(
         "Lost.", topic="t", partition=1, attempts=2, broker=3, age_s=4.5, code=ErrorCode.REQUEST_TIMED_OUT, hint="Look."

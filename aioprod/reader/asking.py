@@ -44,13 +44,15 @@ async def ask_for_each(
     outcomes: Callable[[ResponseT], Mapping[str, Outcome]],
     aim: Callable[[str], Aim],
     deadline: float,
+    *,
+    node_id: int | None = None,
 ) -> dict[str, AioprodError]:
     """Have something done for each topic, all in one request; those that failed, with why.
 
-    What may pass is tried again until `deadline` (monotonic seconds). Raises what `Client.request` raises, but for
-    BrokerConnectionError.
+    `node_id`: only this broker is asked. What may pass is tried again until `deadline` (monotonic seconds). Raises
+    what `Client.request` raises, but for BrokerConnectionError.
     """
-    asking = _Asking(session, topics, aim)
+    asking = _Asking(session, topics, aim, node_id)
     patience_s = session.config.request_timeout_ms / 1000
     tries = 0
     while asking.left and (left_s := deadline - session.clock()) > 0.0:
@@ -74,15 +76,17 @@ async def ask(
     outcome: Callable[[ResponseT], Outcome],
     aim: Aim,
     deadline: float,
+    *,
+    node_id: int | None = None,
 ) -> ResponseT:
-    """The answer to a request that is not for single topics; raises why there is none."""
+    """The answer to a request that is not for single topics; raises why there is none, and what `ask_for_each` does."""
     answers: list[ResponseT] = []
 
     def outcomes(answer: ResponseT) -> dict[str, Outcome]:
         answers.append(answer)
         return {"": outcome(answer)}
 
-    failures = await ask_for_each(session, [""], lambda _: request, outcomes, lambda _: aim, deadline)
+    failures = await ask_for_each(session, [""], lambda _: request, outcomes, lambda _: aim, deadline, node_id=node_id)
     for failure in failures.values():
         raise failure
     return answers[-1]
@@ -98,10 +102,10 @@ async def all_topics(session: Session, deadline: float) -> MetadataResponse:
 class _Asking:
     """What is still to be done, and what came of the tries."""
 
-    def __init__(self, session: Session, topics: Iterable[str], aim: Callable[[str], Aim]) -> None:
+    def __init__(self, session: Session, topics: Iterable[str], aim: Callable[[str], Aim], node_id: int | None) -> None:
         self.left: dict[str, AioprodError | None] = dict.fromkeys(topics)
         self.failures: dict[str, AioprodError] = {}
-        self.node_id: int | None = None
+        self.node_id = self._only = node_id
         self._session = session
         self._aim = aim
         self._maybe_done: set[str] = set()
@@ -111,11 +115,11 @@ class _Asking:
         for topic, trouble in self.left.items():
             self.left[topic] = more_telling(trouble, error, was_cut_off=was_cut_off)
         self._maybe_done.update(self.left)
-        self.node_id = None
+        self.node_id = self._only
 
     def answered(self, outcomes: Mapping[str, Outcome]) -> None:
         """Some are done, some failed, the others are for another try."""
-        self.node_id = None
+        self.node_id = self._only
         for topic, trouble in list(self.left.items()):
             outcome = outcomes.get(topic)
             if outcome is None:
@@ -128,6 +132,8 @@ class _Asking:
     def _refused(self, topic: str, outcome: Outcome, trouble: AioprodError | None) -> None:
         code, said = outcome
         aim = self._aim(topic)
+        # Kafka's own words for it are about "this server", which is any broker here.
+        said = "there is no such topic" if code in UNKNOWN_TOPIC_CODES else said
         refused = refusal(aim.failure, code, aim.rights, said=said, instead=aim.instead)
         if code in UNKNOWN_TOPIC_CODES or not isinstance(code, ErrorCode) or not code.retriable:
             refused.hint = refused.hint or (_MAYBE_DONE if topic in self._maybe_done else None)

@@ -26,7 +26,7 @@ from aioprod.messages.offset_fetch import (
 from aioprod.net import Coordinator
 from aioprod.types import OffsetAndMetadata, TopicPartition
 
-__all__ = ["FIRST_STABLE", "group_refusal", "stable_offsets"]
+__all__ = ["FIRST_STABLE", "all_offsets", "group_refusal", "stable_offsets"]
 
 FIRST_STABLE: Final = 7
 _FIRST_WITH_GROUPS: Final = 8
@@ -61,6 +61,24 @@ async def stable_offsets(
             return {place: _offset(found[place], place, coordinator.key) for place in wanted}
         await coordinator.pause(tries, deadline)
         tries += 1
+
+
+async def all_offsets(coordinator: Coordinator, deadline: float) -> dict[TopicPartition, OffsetAndMetadata]:
+    """All that the group of `coordinator` has committed, without a look at transactions that may still change it.
+
+    Topics that this client may not describe are left out. Raises RequestTimedOutError after `deadline` (monotonic
+    seconds), AuthorizationError and BrokerError.
+    """
+
+    def build(version: int) -> OffsetFetchRequest:
+        if version < _FIRST_WITH_GROUPS:
+            return OffsetFetchRequest(group_id=coordinator.key, topics=None)
+        return OffsetFetchRequest(groups=(OffsetFetchRequestGroup(group_id=coordinator.key, topics=None),))
+
+    request = ByVersion(OffsetFetchRequest, build, _LAST_WITH_NAMES)
+    answer = await coordinator.request(request, deadline=deadline, error_of=_code_of)
+    found = {place: _offset(row, place, coordinator.key) for place, row in _read(answer, coordinator.key).items()}
+    return {place: offset for place, offset in sorted(found.items()) if offset is not None}
 
 
 def _request(group: str, wanted: Sequence[TopicPartition], version: int, may_be_old: bool) -> OffsetFetchRequest:

@@ -100,7 +100,7 @@ class Reader(SessionUser):
                 if answer := list(taken):
                     yield answer
 
-    async def offsets(self, topic: str, at: At) -> dict[TopicPartition, int]:
+    async def offsets(self, topic: str, at: At = "latest") -> dict[TopicPartition, int]:
         """The offset of each partition at its "earliest", its "latest", or at a time: its first record not older.
 
         Where all records are older that is the end. Raises ConfigError, and what `read` raises about topics.

@@ -11,6 +11,7 @@ from aioprod.errors import (
     BrokerError,
     ErrorCode,
     InvalidTopicError,
+    TopicExistsError,
     UnknownTopicError,
 )
 from aioprod.types import TopicPartition
@@ -33,7 +34,8 @@ def refusal(
 ) -> AioprodError:
     """The error for `what` (a sentence without its stop) that failed; `said` are the broker's own words.
 
-    The class is AuthorizationError, UnknownTopicError or InvalidTopicError where the code says so, else BrokerError.
+    The class is AuthorizationError, UnknownTopicError, InvalidTopicError or TopicExistsError where the code says so,
+    else BrokerError.
     `rights` are what it takes, and `instead` what serves as well.
     """
     answered = f"{what}: the broker answered {ErrorCode.said(code)}."
@@ -42,6 +44,8 @@ def refusal(
     message = f"{what}: {said.rstrip('.')}." if said else answered
     if code in UNKNOWN_TOPIC_CODES:
         return UnknownTopicError(message)
+    if code == ErrorCode.TOPIC_ALREADY_EXISTS:
+        return TopicExistsError(message, code=code)
     if code == ErrorCode.INVALID_TOPIC_EXCEPTION:
         return InvalidTopicError(message)
     return BrokerError(message, code=code)

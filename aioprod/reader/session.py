@@ -179,8 +179,9 @@ class Session(ClientListener):
             await self._news_of(topic, deadline, "describe")
         return metadata.cluster.partitions_for_topic(topic)
 
-    async def wait_for_leaders(self, topic: str, deadline: float) -> None:
-        """Wait until all partitions of a topic that was just created have leaders; MetadataTimeoutError if they don't.
+    async def wait_for_leaders(self, topic: str, deadline: float, *, count: int = 1) -> None:
+        """Wait until all partitions of a topic that was just created, or has grown, have leaders; MetadataTimeoutError
+        if they don't. `count`: how many there have to be at least.
 
         That the topic does not exist is no answer here: the broker that is asked has not heard of it yet. Raises
         AuthorizationError when this client may not describe the topic.
@@ -194,7 +195,11 @@ class Session(ClientListener):
                 raise denied
             partitions = metadata.cluster.partitions_for_topic(topic)
             if partitions and all(partition.leader is not None for partition in partitions):
-                return
+                if len(partitions) >= count:
+                    return
+                # A broker that has not heard yet of the others tells those that it knows, and is not asked by itself.
+                metadata.request_update(self.clock(), topic)
+                self.client.wake()
             await self._news_of(topic, deadline, "name the leaders of")
 
     def _ask_anew(self, topic: str) -> Metadata:

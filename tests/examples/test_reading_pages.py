@@ -5,18 +5,24 @@ from __future__ import annotations
 import asyncio
 import inspect
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from aioprod.admin import Admin
+from aioprod.config._page import filled
 from aioprod.group import Member
 from aioprod.group.meters import MemberMetrics
+from aioprod.reader import Reader
 from aioprod.testing import FakeCluster
 from tests.support.snippets import ROOT, snippets
 
 DOCS = ROOT / "docs"
-GROUPS = DOCS / "groups.md"
+GROUPS, READER, ADMIN = (DOCS / f"{name}.md" for name in ("groups", "reader", "admin"))
+PAGES = (GROUPS, READER, ADMIN)
 
 
 def calls_named(page: Path, name: str) -> set[str]:
@@ -28,7 +34,7 @@ def own_calls(kind: type[Any]) -> set[str]:
     return {name for name, _ in inspect.getmembers(kind) if not name.startswith("_")}
 
 
-@pytest.mark.parametrize("page", [GROUPS], ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_the_code_of_a_page_runs(page: Path) -> None:
     found = [snippet for snippet in snippets(page) if snippet.runnable]
     assert found
@@ -43,10 +49,32 @@ def test_the_code_of_a_page_runs(page: Path) -> None:
             runner.run(brokers.__aexit__(None, None, None))
 
 
-def test_a_page_names_all_calls_and_no_others() -> None:
-    text = GROUPS.read_text()
-    assert calls_named(GROUPS, "member") <= own_calls(Member)
-    assert {name for name in own_calls(Member) - {"config", "group_id"} if f"{name}" not in text} == set()
+@pytest.mark.parametrize(
+    ("page", "name", "kind"), [(GROUPS, "member", Member), (READER, "reader", Reader), (ADMIN, "admin", Admin)]
+)
+def test_a_page_names_all_calls_and_no_others(page: Path, name: str, kind: type[Any]) -> None:
+    text = page.read_text()
+    assert calls_named(page, name) <= own_calls(kind) | {"settings", "Admin", "ReaderConfig"}
+    rows = "".join(re.findall(r"^\|.*\|$", text, re.MULTILINE))
+    assert {call for call in own_calls(kind) - {"config", "group_id"} if call not in rows} == set()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_tables_of_settings_are_those_of_the_code(page: Path) -> None:
+    assert page.read_text() == filled(page.read_text()), f"run: python -m aioprod.config --fill docs/{page.name}"
+
+
+def test_a_page_is_filled(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("Before.\n\n<!-- settings: aioprod.reader.settings:SessionConfig -->\n| old |\n\nAfter.\n")
+    command = [sys.executable, "-m", "aioprod.config", "--fill", str(page)]
+    subprocess.run(command, check=True)
+    text = page.read_text()
+    assert text.startswith("Before.\n\n<!-- settings: aioprod.reader.settings:SessionConfig -->\n| name |")
+    assert "\n| `default.api.timeout.ms` | int | `60000` |" in text
+    assert text.endswith(" |\n\nAfter.\n")
+    assert "old" not in text
+    assert "bootstrap.servers" not in text
 
 
 def test_the_table_of_metrics_is_that_of_the_code() -> None:

@@ -9,6 +9,7 @@ from aioprod.errors import (
     BrokerError,
     ErrorCode,
     InvalidTopicError,
+    TopicExistsError,
     UnknownTopicError,
 )
 from aioprod.reader.refusals import refusal
@@ -22,7 +23,7 @@ from aioprod.reader.refusals import refusal
         (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, UnknownTopicError),
         (ErrorCode.UNKNOWN_TOPIC_ID, UnknownTopicError),
         (ErrorCode.INVALID_TOPIC_EXCEPTION, InvalidTopicError),
-        (ErrorCode.TOPIC_ALREADY_EXISTS, BrokerError),
+        (ErrorCode.TOPIC_ALREADY_EXISTS, TopicExistsError),
         (9999, BrokerError),
     ],
 )

@@ -9,6 +9,7 @@ from aioprod.messages import (
     AddOffsetsToTxnRequest,
     AddPartitionsToTxnRequest,
     ConsumerGroupHeartbeatRequest,
+    CreatePartitionsRequest,
     CreateTopicsRequest,
     DeleteTopicsRequest,
     DescribeTransactionsRequest,
@@ -19,6 +20,7 @@ from aioprod.messages import (
     InitProducerIdRequest,
     JoinGroupRequest,
     LeaveGroupRequest,
+    ListGroupsRequest,
     ListOffsetsRequest,
     MetadataRequest,
     OffsetCommitRequest,
@@ -27,6 +29,7 @@ from aioprod.messages import (
     SyncGroupRequest,
     TxnOffsetCommitRequest,
 )
+from aioprod.testing.fake.administration import create_partitions, list_groups
 from aioprod.testing.fake.coordination import (
     add_offsets_to_txn,
     add_partitions_to_txn,
@@ -58,6 +61,8 @@ HANDLERS: Final[Mapping[type[AnyRequest], Callable[[Call, Any], Any]]] = {
     MetadataRequest: metadata,
     CreateTopicsRequest: create_topics,
     DeleteTopicsRequest: delete_topics,
+    CreatePartitionsRequest: create_partitions,
+    ListGroupsRequest: list_groups,
     FindCoordinatorRequest: find_coordinator,
     InitProducerIdRequest: init_producer_id,
     AddPartitionsToTxnRequest: add_partitions_to_txn,

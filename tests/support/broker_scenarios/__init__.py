@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from tests.support.broker_scenarios import (
+    administration,
     classic_groups,
     consumer_groups,
     epochs,
@@ -22,7 +23,7 @@ __all__ = ["SCENARIOS", "Scenario"]
 
 SCENARIOS: Final = tuple(
     one
-    for module in (sequences, transactions, epochs, offsets, logs, classic_groups, consumer_groups)
+    for module in (sequences, transactions, epochs, offsets, logs, classic_groups, consumer_groups, administration)
     for one in vars(module).values()
     if isinstance(one, Scenario)
 )
