@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 
@@ -9,8 +10,10 @@ import pytest
 
 from aioprod import Producer, TopicPartition
 from aioprod.admin import Admin
-from aioprod.errors import BrokerError, ErrorCode, UnknownTopicError
+from aioprod.errors import BrokerError, ErrorCode, TopicExistsError, TopicFailuresError, UnknownTopicError
+from aioprod.group import Member
 from aioprod.testing import KafkaCluster
+from aioprod.types import OffsetAndMetadata
 
 
 async def test_the_life_of_a_topic(kafka_cluster: KafkaCluster, unused_topic: str) -> None:
@@ -49,3 +52,47 @@ async def test_what_brokers_refuse(kafka_cluster: KafkaCluster, unused_topic: st
             with pytest.raises(BrokerError, match=f"Topic '{unused_topic}' could not be created: ") as failure:
                 await call()  # type: ignore[misc]
             assert failure.value.code == code
+
+
+async def test_several_topics_and_topics_that_grow(kafka_cluster: KafkaCluster, unused_topic: str) -> None:
+    names = [f"{unused_topic}-{index}" for index in range(3)]
+    async with Admin(kafka_cluster.bootstrap_servers) as admin:
+        await admin.create_topics({names[0]: 1, names[1]: 2})
+        with pytest.raises(TopicFailuresError) as failure:
+            await admin.create_topics(names)
+        assert failure.value.failures.keys() == set(names[:2])
+        assert {type(error) for error in failure.value.failures.values()} == {TopicExistsError}
+        await admin.create_topics(names, exists_ok=True)
+        await admin.create_partitions(names[0], 4)
+        assert len(await admin.partitions(names[0])) == 4
+        with pytest.raises(BrokerError, match="could not get more partitions: ") as refused:
+            await admin.create_partitions(names[0], 3)
+        assert refused.value.code == ErrorCode.INVALID_PARTITIONS
+        await admin.delete_topics([*names, unused_topic], missing_ok=True)
+        with pytest.raises(UnknownTopicError, match="there is no such topic"):
+            await admin.delete_topic(names[0])
+        with pytest.raises(UnknownTopicError, match="there is no such topic"):
+            await admin.create_partitions(names[0], 3)
+
+
+async def test_the_cluster_and_its_groups(kafka_cluster: KafkaCluster, unused_topic: str) -> None:
+    group = f"of-{unused_topic}"
+    async with Admin(kafka_cluster.bootstrap_servers) as admin:
+        cluster = await admin.describe_cluster()
+        assert cluster.cluster_id == admin.cluster_id
+        assert cluster.controller in cluster.nodes
+        assert await admin.group_offsets(group) == {}
+        await admin.create_topic(unused_topic)
+        async with Producer(kafka_cluster.bootstrap_servers) as producer:
+            await producer.send_many(unused_topic, [b"v"] * 3)
+        async with Member(
+            kafka_cluster.bootstrap_servers, group_id=group, topics=unused_topic, auto_offset_reset="earliest"
+        ) as member:
+            async with asyncio.timeout(60):
+                await anext(member)
+            await member.commit()
+            (known,) = [one for one in await admin.groups() if one.group_id == group]
+            assert known[1:] == ("Stable", "classic", "consumer")
+        tp = TopicPartition(unused_topic, 0)
+        assert await admin.group_offsets(group) == {tp: OffsetAndMetadata(1)}
+        assert await admin.group_lag(group) == {tp: 2}

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple, TypeVar
 from aioprod._rights import Right
 from aioprod.errors import AioprodError, BrokerConnectionError, ErrorCode, ProtocolError, RequestTimedOutError
 from aioprod.messages import MetadataRequest, MetadataResponse
+from aioprod.messages.negotiation import ByVersion
 from aioprod.net import more_telling
 from aioprod.reader.refusals import UNKNOWN_TOPIC_CODES, refusal
 from aioprod.reader.session import Session
@@ -40,7 +41,7 @@ class Aim(NamedTuple):
 async def ask_for_each(
     session: Session,
     topics: Iterable[str],
-    build: Callable[[Sequence[str]], Request[ResponseT]],
+    build: Callable[[Sequence[str]], Request[ResponseT] | ByVersion[ResponseT]],
     outcomes: Callable[[ResponseT], Mapping[str, Outcome]],
     aim: Callable[[str], Aim],
     deadline: float,
@@ -72,7 +73,7 @@ async def ask_for_each(
 
 async def ask(
     session: Session,
-    request: Request[ResponseT],
+    request: Request[ResponseT] | ByVersion[ResponseT],
     outcome: Callable[[ResponseT], Outcome],
     aim: Aim,
     deadline: float,
