@@ -6,6 +6,7 @@ import asyncio
 import logging
 import re
 from collections.abc import Callable
+from contextlib import suppress
 
 from aioprod.errors import RequestTimedOutError
 from aioprod.group.settings import MemberConfig
@@ -46,15 +47,14 @@ class Following:
         self._news.set()
 
     async def run(self) -> None:
-        """Go on for as long as the member lives; raises what a request may raise that no further try mends."""
+        """Go on after `begin` for as long as the member lives; raises what a request may raise that no further try
+        mends."""
         while True:
-            self._news.clear()
-            await self._look()
-            try:
+            with suppress(TimeoutError):
                 async with asyncio.timeout(None if self._pattern is None else self._every_s):
                     await self._news.wait()
-            except TimeoutError:
-                continue
+            self._news.clear()
+            await self._look()
 
     async def begin(self) -> None:
         """Tell what matches now, for the first time; waits for brokers that are away."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -142,5 +143,39 @@ def test_a_rewind_that_gets_no_answer_ends(protocol: str) -> None:
             await one.member.rewind()
             await asyncio.sleep(SOON_S)
             assert one.records == dict.fromkeys(range(6), 10)
+
+    play(scene)
+
+
+def test_a_list_comes_its_wait_after_its_first_record() -> None:
+    async def scene(cluster: FakeCluster) -> None:
+        loop = asyncio.get_running_loop()
+        member = Member(cluster.bootstrap, group_id="g", topics="t", auto_offset_reset="latest")
+        keep_loop_time(member._session, member._reading)
+        async with member:
+            waiting = asyncio.ensure_future(anext(member.batches(max_records=100, max_wait_ms=3000)))
+            await asyncio.sleep(SOON_S)
+            began = loop.time()
+            for count in (1, 2):
+                fill(cluster.topics["t"].partitions[0], count)
+                cluster.state.tell_readers()
+                await asyncio.sleep(1.0)
+            assert len(await waiting) == 3
+            assert 3.0 <= loop.time() - began < 3.1
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(anext(member.batches()), SOON_S)
+
+    play(scene)
+
+
+def test_topics_that_match_are_looked_for_once_in_the_age_of_metadata() -> None:
+    async def scene(cluster: FakeCluster) -> None:
+        async with reading(cluster, metadata_max_age_ms=20_000, topics=re.compile("t|later")) as one:
+            assert one.records == dict.fromkeys(range(6), 5)
+            lists = [request for request in cluster.seen_of(MetadataRequest) if request.topics is None]
+            assert len(lists) == 2
+            fill(cluster.create_topic("later").partitions[0], 1)
+            await asyncio.sleep(25.0)
+            assert one.records[0] == 6
 
     play(scene)
