@@ -1,20 +1,17 @@
 """Look at a properties file, or print the reference page of all settings.
 
 `python -m aioprod.config --check client.properties` says how a file is understood, secrets hidden, or what is wrong
-with it (exit code 1). `python -m aioprod.config > docs/configuration.md` writes the page;
-`python -m aioprod.config --fill docs/reader.md` the tables of settings in another one, between
-`<!-- settings: module:Class -->` and the next empty line.
+with it (exit code 1). `python -m aioprod.config > docs/configuration.md` writes the page.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 
 from aioprod.config import ProducerConfig
 from aioprod.config._check import check_file
-from aioprod.config._page import filled, reference_page
+from aioprod.config._page import reference_page
 from aioprod.errors import ConfigError
 
 
@@ -22,11 +19,7 @@ def main() -> int:
     """Print what was asked for; the exit code."""
     parser = argparse.ArgumentParser(prog="python -m aioprod.config", description="The settings of aioprod's clients.")
     parser.add_argument("--check", metavar="FILE", help="read this properties file as a producer does, and show it")
-    parser.add_argument("--fill", metavar="PAGE", type=Path, help="write the tables of settings into this page")
     options = parser.parse_args()
-    if options.fill is not None:
-        options.fill.write_text(filled(options.fill.read_text()))
-        return 0
     if options.check is None:
         sys.stdout.write(reference_page())
         return 0

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
-from pkgutil import resolve_name
-from typing import Final
 
 from aioprod.config._base import settings_of
 from aioprod.config._classes import KNOWN_CLASSES
@@ -13,8 +10,6 @@ from aioprod.config._client import ClientConfig
 from aioprod.config._producer import ProducerConfig
 from aioprod.config._refused import REFUSED_SETTINGS
 from aioprod.config._setting import Setting, dotted
-
-_PLACE: Final = re.compile(r"(<!-- settings: ([\w.:]+) -->)\n(?:\|.*\n)*")
 
 _INTRODUCTION = """\
 <!-- Made by `python -m aioprod.config > docs/configuration.md`; a test compares. Edit the table in aioprod/config/. -->
@@ -73,19 +68,6 @@ def reference_page() -> str:
         "## Refused\n\n" + _table(["name", "why"], ([f"`{name}`", why] for name, why in REFUSED_SETTINGS.items())),
     ]
     return "\n".join(parts)
-
-
-def settings_table(config: type[ClientConfig]) -> str:
-    """Return the table of those settings that not all clients have, as Markdown."""
-    client = settings_of(ClientConfig)
-    return _settings_table(
-        {name: setting for name, setting in settings_of(config).items() if client.get(name) != setting}
-    )
-
-
-def filled(page: str) -> str:
-    """Return a page with the tables of settings that it has a place for, whatever was there."""
-    return _PLACE.sub(lambda place: f"{place[1]}\n{settings_table(resolve_name(place[2]))}", page)
 
 
 def _settings_table(settings: Mapping[str, Setting]) -> str:

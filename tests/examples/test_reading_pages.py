@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from aioprod.admin import Admin
-from aioprod.config._page import filled
 from aioprod.group import Member
 from aioprod.group.meters import MemberMetrics
 from aioprod.reader import Reader
 from aioprod.testing import FakeCluster
+from tests.support.settings_tables import filled
 from tests.support.snippets import ROOT, snippets
 
 DOCS = ROOT / "docs"
@@ -61,14 +61,15 @@ def test_a_page_names_all_calls_and_no_others(page: Path, name: str, kind: type[
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_the_tables_of_settings_are_those_of_the_code(page: Path) -> None:
-    assert page.read_text() == filled(page.read_text()), f"run: python -m aioprod.config --fill docs/{page.name}"
+    assert page.read_text() == filled(page.read_text()), (
+        f"run: python -m tests.support.settings_tables docs/{page.name}"
+    )
 
 
 def test_a_page_is_filled(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("Before.\n\n<!-- settings: aioprod.reader.settings:SessionConfig -->\n| old |\n\nAfter.\n")
-    command = [sys.executable, "-m", "aioprod.config", "--fill", str(page)]
-    subprocess.run(command, check=True)
+    subprocess.run([sys.executable, "-m", "tests.support.settings_tables", str(page)], check=True, cwd=ROOT)
     text = page.read_text()
     assert text.startswith("Before.\n\n<!-- settings: aioprod.reader.settings:SessionConfig -->\n| name |")
     assert "\n| `default.api.timeout.ms` | int | `60000` |" in text
