@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
@@ -16,6 +17,7 @@ from aioprod.errors import (
     TopicExistsError,
     TopicFailuresError,
     UnknownTopicError,
+    UnsupportedVersionError,
 )
 from aioprod.messages import (
     CreatePartitionsRequest,
@@ -29,6 +31,7 @@ from aioprod.messages import (
 from aioprod.messages.create_partitions import CreatePartitionsTopic, CreatePartitionsTopicResult
 from aioprod.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreatableTopicResult
 from aioprod.messages.delete_topics import DeletableTopicResult
+from aioprod.messages.negotiation import ByVersion
 from aioprod.net import Coordinator
 from aioprod.reader.asking import Aim, Outcome, all_topics, ask, ask_for_each
 from aioprod.reader.group_listing import GroupListing, listed_groups
@@ -40,6 +43,8 @@ from aioprod.types import OffsetAndMetadata, TopicPartition
 
 __all__ = ["Admin", "ClusterDescription", "GroupListing"]
 
+_FIRST_WITH_DEFAULTS: Final = 4
+"""The CreateTopics version from which brokers choose numbers (KIP-464)."""
 _CREATE_ANY: Final = "CREATE on the cluster"
 
 
@@ -92,10 +97,10 @@ class Admin(SessionUser):
     ) -> None:
         """Create a topic and wait until all of its partitions have leaders, for `timeout_s` at most.
 
-        -1 leaves a number to the brokers. `config` has the topic's settings, `retention.ms` or `retention_ms`. Raises
-        TopicExistsError when there is one of that name, unless `exists_ok`: then that one stays as it is. Further
-        MetadataTimeoutError when it was created and its leaders are not known in time, AuthorizationError also when it
-        was created and may not be described.
+        -1 leaves a number to the brokers, from 2.4 on; older ones raise UnsupportedVersionError. `config` has the
+        topic's settings, `retention.ms` or `retention_ms`. Raises TopicExistsError when there is one of that name,
+        unless `exists_ok`: then that one stays as it is. Further MetadataTimeoutError when it was created and its
+        leaders are not known in time, AuthorizationError also when it was created and may not be described.
         """
         _raise_single(await self._create({name: partitions}, replication_factor, config, exists_ok, timeout_s))
 
@@ -168,7 +173,12 @@ class Admin(SessionUser):
             for key, value in (config or {}).items()
         ]
 
-        def build(names: Sequence[str]) -> CreateTopicsRequest:
+        def build(names: Sequence[str], version: int) -> CreateTopicsRequest:
+            if version < _FIRST_WITH_DEFAULTS and -1 in (replication_factor, *(wanted[name] for name in names)):
+                raise UnsupportedVersionError(
+                    f"Topic {names[0]!r} could not be created: the broker chooses no number of partitions or replicas.",
+                    hint="Give partitions and replication_factor: brokers from 2.4 on choose them (KIP-464).",
+                )
             rows = [
                 CreatableTopic(
                     name=name,
@@ -187,7 +197,10 @@ class Admin(SessionUser):
         def aim(name: str) -> Aim:
             return Aim(f"Topic {name!r} could not be created", [Right("CREATE", "topic", name)], _CREATE_ANY)
 
-        failures = await ask_for_each(self._session, wanted, build, outcomes, aim, deadline)
+        def request(names: Sequence[str]) -> ByVersion[CreateTopicsResponse]:
+            return ByVersion(CreateTopicsRequest, partial(build, names))
+
+        failures = await ask_for_each(self._session, wanted, request, outcomes, aim, deadline)
         if exists_ok:
             failures = {name: error for name, error in failures.items() if not isinstance(error, TopicExistsError)}
         for name in [name for name in wanted if name not in failures]:

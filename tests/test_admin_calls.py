@@ -22,6 +22,7 @@ from aioprod.errors import (
     TopicExistsError,
     TopicFailuresError,
     UnknownTopicError,
+    UnsupportedVersionError,
 )
 from aioprod.group import Member
 from aioprod.messages import (
@@ -100,6 +101,17 @@ async def test_topics_that_may_be_there_already_or_not_at_all() -> None:
         with pytest.raises(InvalidTopicError):
             await admin.create_topics(["c", "no topic"])
         assert "c" not in brokers.topics
+
+
+async def test_brokers_before_2_4_choose_no_numbers_for_any_topic() -> None:
+    async with FakeCluster() as brokers:
+        brokers[1].versions[CreateTopicsRequest] = (2, 3)
+        async with new_admin(brokers) as old:
+            with pytest.raises(UnsupportedVersionError, match="'a' could not be created: the broker chooses"):
+                await old.create_topics({"a": 1, "b": -1}, replication_factor=1)
+            assert brokers.seen_of(CreateTopicsRequest) == []
+            await old.create_topics({"a": 1, "b": 2}, replication_factor=1)
+        assert counts(brokers) == {"a": 1, "b": 2}
 
 
 async def test_only_what_failed_is_tried_again() -> None:

@@ -75,7 +75,7 @@ class Following:
         try:
             answer = await all_topics(self._session, self._session.clock() + self._session.timeout_s)
         except RequestTimedOutError as error:
-            _log.info("The topics that match %r are not known yet: %s", pattern.pattern, error.message)
+            _log.warning("The topics that match %r are not known yet: %s", pattern.pattern, error.message)
             return None
         found = frozenset(
             topic.name
@@ -83,5 +83,5 @@ class Following:
             if topic.name and pattern.fullmatch(topic.name) and not (topic.is_internal and self._excludes_internal)
         )
         if not found:
-            _log.info("No topic matches %r; the next look is in %g s.", pattern.pattern, self._every_s)
+            _log.warning("No topic matches %r; the next look is in %g s.", pattern.pattern, self._every_s)
         return found

@@ -75,11 +75,12 @@ async def test_it_joins_once_with_what_there_is() -> None:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-async def test_where_nothing_matches_it_waits_for_a_topic(protocol: str) -> None:
+async def test_where_nothing_matches_it_waits_for_a_topic(protocol: str, caplog: pytest.LogCaptureFixture) -> None:
     async with FakeCluster() as brokers:
         told = Told()
         async with new_member(brokers, protocol, **told.callbacks) as member, reading(member):
             await told.until("assigned")
+            assert "No topic matches 'orders-.*'; the next look is in 0.05 s." in caplog.messages
             create(brokers, "orders-a")
             await assigned(member, "orders-a")
 
