@@ -81,6 +81,7 @@ async def test_from_here_to_there() -> None:
         found = await collect(reader.read(TOPIC, start=at, end=1007, partitions=[1]))
         assert [(record.partition, record.offset) for record in found] == [(1, 5), (1, 6)]
         assert await reader.offsets(TOPIC, "latest") == {TopicPartition(TOPIC, 0): 20, TopicPartition(TOPIC, 1): 20}
+        assert await reader.offsets(TOPIC) == await reader.offsets(TOPIC, "latest")
         assert await reader.offsets(TOPIC, at) == {TopicPartition(TOPIC, 0): 5, TopicPartition(TOPIC, 1): 5}
 
 
