@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Self
 
-from aioprod.testing.listening import close_server
+from aioprod.testing.listening import close_server, listen
 from aioprod.testing.sni import hello_size, server_name
 
 __all__ = ["Direction", "TcpProxy"]
@@ -68,7 +68,7 @@ class TcpProxy:
     async def start(self) -> Self:
         """Listen; after `close()` on the same port again. Raises OSError if that port is taken."""
         self._loop = asyncio.get_running_loop()
-        self._server = await asyncio.start_server(self._accept, "127.0.0.1", self._port)
+        self._server = await listen(self._accept, "127.0.0.1", self._port)
         self._port = self._server.sockets[0].getsockname()[1]
         return self
 

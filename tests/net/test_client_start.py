@@ -26,17 +26,10 @@ from aioprod.net.settings import Address
 from aioprod.testing import FakeCluster
 from aioprod.testing.listening import close_server
 from tests.support.clients import Clock, Listener, new_client, running_client
+from tests.support.dead_addresses import dead_address
 from tests.support.producers import left_over
 
 NOTHING = MetadataRequest(topics=())
-
-
-def dead_address() -> Address:
-    """Nobody listens there."""
-    with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))
-        host, port = unused.getsockname()
-    return host, port
 
 
 @contextlib.asynccontextmanager
