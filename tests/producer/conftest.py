@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import AsyncIterator, Callable, Mapping
 
 import pytest
 import uvloop
 
 from aioprod.testing import FakeCluster
-
-MARKER_DELAY_S = 0.001
-"""As with real brokers the transaction before is not quite over when the next one begins."""
+from tests.support.transactions import transactional
 
 
 def debugging(new_loop: Callable[[], asyncio.AbstractEventLoop]) -> Callable[[], asyncio.AbstractEventLoop]:
@@ -47,15 +44,6 @@ async def three_brokers() -> AsyncIterator[FakeCluster]:
     """A cluster."""
     async with FakeCluster(3) as brokers:
         yield brokers
-
-
-@contextlib.asynccontextmanager
-async def transactional(brokers: int, version: int) -> AsyncIterator[FakeCluster]:
-    """Brokers of a transaction version that take a moment to write markers, and a topic "t" of three partitions."""
-    async with FakeCluster(brokers, transaction_version=version) as cluster:
-        cluster.create_topic("t", 3)
-        cluster.state.transactions.marker_delay_s = MARKER_DELAY_S
-        yield cluster
 
 
 @pytest.fixture(params=[2, 1], ids=["implicit", "explicit"])

@@ -23,7 +23,8 @@ from aioprod.messages import (
 )
 from aioprod.testing import FakeCluster
 from tests.support.producers import running, turns, until
-from tests.support.transactions import state_of, transacting, values
+from tests.support.simulated import in_simulated_time
+from tests.support.transactions import state_of, transacting, transactional, values
 
 S = TransactionState
 
@@ -113,18 +114,21 @@ async def test_a_commit_that_is_cancelled_before_the_coordinator_was_told(cluste
     assert await values(cluster) == [b"kept", b"kept too"]
 
 
-async def test_a_commit_that_runs_out_of_time_before_the_coordinator_was_told(cluster: FakeCluster) -> None:
-    async with transacting(cluster, max_block_ms=200) as producer:
-        await producer.begin_transaction()
-        held = cluster.fault(ProduceRequest, hold=True)
-        producer.submit("t", b"kept", partition=0)
-        with pytest.raises(FlushTimeoutError):
+@pytest.mark.parametrize("version", [2, 1])
+@in_simulated_time
+async def test_a_commit_that_runs_out_of_time_before_the_coordinator_was_told(version: int) -> None:
+    async with transactional(3, version) as cluster:
+        async with transacting(cluster, max_block_ms=200) as producer:
+            await producer.begin_transaction()
+            held = cluster.fault(ProduceRequest, hold=True)
+            producer.submit("t", b"kept", partition=0)
+            with pytest.raises(FlushTimeoutError):
+                await producer.commit_transaction()
+            assert state_of(producer) is S.IN_TRANSACTION
+            held.release()
+            await producer.flush()
             await producer.commit_transaction()
-        assert state_of(producer) is S.IN_TRANSACTION
-        held.release()
-        await producer.flush()
-        await producer.commit_transaction()
-    assert await values(cluster) == [b"kept"]
+        assert await values(cluster) == [b"kept"]
 
 
 async def test_a_block_that_is_cancelled_while_it_flushes_is_aborted(cluster: FakeCluster) -> None:

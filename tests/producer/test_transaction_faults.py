@@ -35,8 +35,9 @@ from aioprod.messages import (
 )
 from aioprod.testing import FakeCluster
 from aioprod.wire.schema import AnyRequest
-from tests.support.producers import new_producer, turns, until
-from tests.support.transactions import seen, state_of, transacting, values, work
+from tests.support.producers import begin, new_producer, turns, until
+from tests.support.simulated import in_simulated_time
+from tests.support.transactions import seen, state_of, transacting, transactional, values, work
 
 S = TransactionState
 GROUP = {TopicPartition("t", 0): 4}
@@ -190,15 +191,18 @@ async def test_ends_that_are_refused(
             await producer.begin_transaction()
 
 
-async def test_a_commit_after_the_time_was_over(cluster: FakeCluster) -> None:
-    async with transacting(cluster, transaction_timeout_ms=50) as producer:
-        await producer.begin_transaction()
-        await producer.send("t", b"lost", partition=0)
-        epoch = cluster.state.transactions["id"].epoch
-        await until(lambda: cluster.state.transactions["id"].epoch > epoch)
-        with pytest.raises(ProducerFencedError, match=r"transaction\.timeout\.ms=50"):
-            await producer.commit_transaction()
-    assert await values(cluster) == []
+@pytest.mark.parametrize("version", [2, 1])
+@in_simulated_time
+async def test_a_commit_after_the_time_was_over(version: int) -> None:
+    async with transactional(3, version) as cluster:
+        async with transacting(cluster, transaction_timeout_ms=50) as producer:
+            await producer.begin_transaction()
+            await producer.send("t", b"lost", partition=0)
+            epoch = cluster.state.transactions["id"].epoch
+            await until(lambda: cluster.state.transactions["id"].epoch > epoch)
+            with pytest.raises(ProducerFencedError, match=r"transaction\.timeout\.ms=50"):
+                await producer.commit_transaction()
+        assert await values(cluster) == []
 
 
 async def test_answers_that_make_no_sense_are_lost_ones(cluster: FakeCluster) -> None:
@@ -272,11 +276,13 @@ async def test_a_start_that_is_refused(implicit: FakeCluster, code: ErrorCode, e
         await producer.start()
 
 
-async def test_a_start_without_a_coordinator(implicit: FakeCluster) -> None:
-    implicit.fault(FindCoordinatorRequest, error=ErrorCode.COORDINATOR_NOT_AVAILABLE, times=None)
-    producer = new_producer(implicit.bootstrap, transactional_id="id", max_block_ms=100)
-    with pytest.raises(RequestTimedOutError, match="id"):
-        await producer.start()
+@in_simulated_time
+async def test_a_start_without_a_coordinator() -> None:
+    async with transactional(1, 2) as implicit:
+        implicit.fault(FindCoordinatorRequest, error=ErrorCode.COORDINATOR_NOT_AVAILABLE, times=None)
+        producer = new_producer(implicit.bootstrap, transactional_id="id", max_block_ms=100)
+        with pytest.raises(RequestTimedOutError, match="id"):
+            await begin(producer)
 
 
 async def test_it_can_be_closed_while_it_starts(implicit: FakeCluster) -> None:

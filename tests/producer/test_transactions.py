@@ -28,7 +28,8 @@ from aioprod.messages import (
 from aioprod.messages.produce import BatchIndexAndErrorMessage
 from aioprod.testing import FakeCluster
 from tests.support.producers import turns, until
-from tests.support.transactions import seen, state_of, transacting, values, work
+from tests.support.simulated import in_simulated_time
+from tests.support.transactions import seen, state_of, transacting, transactional, values, work
 
 S = TransactionState
 
@@ -266,17 +267,20 @@ async def test_a_record_that_fails_during_the_commit(cluster: FakeCluster) -> No
     assert await values(cluster) == [b"kept"]
 
 
-async def test_a_record_whose_topic_is_not_found_fails_the_transaction(cluster: FakeCluster) -> None:
-    cluster.state.auto_create = False
-    async with transacting(cluster, max_block_ms=100) as producer:
-        await producer.begin_transaction()
-        future = producer.submit("unknown", b"lost")
-        await asyncio.wait([future])
-        with pytest.raises(TransactionAbortedError, match="unknown"):
-            await producer.commit_transaction()
-        await producer.abort_transaction()
-        with pytest.raises(NotSentError):
-            await future
+@pytest.mark.parametrize("version", [2, 1])
+@in_simulated_time
+async def test_a_record_whose_topic_is_not_found_fails_the_transaction(version: int) -> None:
+    async with transactional(3, version) as cluster:
+        cluster.state.auto_create = False
+        async with transacting(cluster, max_block_ms=100) as producer:
+            await producer.begin_transaction()
+            future = producer.submit("unknown", b"lost")
+            await asyncio.wait([future])
+            with pytest.raises(TransactionAbortedError, match="unknown"):
+                await producer.commit_transaction()
+            await producer.abort_transaction()
+            with pytest.raises(NotSentError):
+                await future
 
 
 async def test_others_are_given_up_with_the_one_that_fails(explicit: FakeCluster) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
 
 from aioprod.errors import ErrorCode
 from aioprod.messages import (
@@ -15,17 +14,11 @@ from aioprod.messages import (
 )
 from aioprod.testing import FakeCluster
 from aioprod.testing.fake.log import FakePartition
-from aioprod.testing.simulation import SimulatedLoop
 from tests.support.lab import Topic, connected_lab
 from tests.support.lab_groups import RawMember, open_group
+from tests.support.simulated import in_simulated_time
 
 NONE, WRONG, UNKNOWN = ErrorCode.NONE, ErrorCode.NOT_COORDINATOR, ErrorCode.UNKNOWN_MEMBER_ID
-
-
-def in_simulated_time(scene: Coroutine[None, None, None]) -> None:
-    """Play a scene whose sessions are short: no pause of this process is as long as one."""
-    with SimulatedLoop(1) as loop:
-        loop.run(scene)
 
 
 async def test_another_coordinator_knows_what_was_divided() -> None:
@@ -49,26 +42,24 @@ async def test_another_coordinator_knows_what_was_divided() -> None:
             assert (await moved[0].sync()).assignment == first.id.encode()
 
 
-def test_a_killed_coordinator_has_another_one_take_over() -> None:
-    async def scene() -> None:
-        async with FakeCluster(2) as cluster, connected_lab(cluster[1].address) as lab, open_group(lab) as group:
-            cluster.state.coordinators.clear()
-            home = cluster.state.coordinator(group.id)
-            assert home is not None
-            member = await group.member()
-            member.lab = await group.connect(cluster[home].address)
-            await group.settle(member, session_ms=200)
-            await cluster.kill(home)
-            # Nobody hears of it meanwhile, so that it is not the session that ends.
-            await asyncio.sleep(0.3)
-            member.lab = await group.connect(cluster[3 - home].address)
-            assert await member.heartbeat() == NONE
-            await cluster.restart(home)
-            assert await member.heartbeat() == WRONG
-            member.lab = await group.connect(cluster[home].address)
-            assert await member.heartbeat() == NONE
-
-    in_simulated_time(scene())
+@in_simulated_time
+async def test_a_killed_coordinator_has_another_one_take_over() -> None:
+    async with FakeCluster(2) as cluster, connected_lab(cluster[1].address) as lab, open_group(lab) as group:
+        cluster.state.coordinators.clear()
+        home = cluster.state.coordinator(group.id)
+        assert home is not None
+        member = await group.member()
+        member.lab = await group.connect(cluster[home].address)
+        await group.settle(member, session_ms=200)
+        await cluster.kill(home)
+        # Nobody hears of it meanwhile, so that it is not the session that ends.
+        await asyncio.sleep(0.3)
+        member.lab = await group.connect(cluster[3 - home].address)
+        assert await member.heartbeat() == NONE
+        await cluster.restart(home)
+        assert await member.heartbeat() == WRONG
+        member.lab = await group.connect(cluster[home].address)
+        assert await member.heartbeat() == NONE
 
 
 async def test_errors_on_demand() -> None:
@@ -90,16 +81,14 @@ async def test_errors_on_demand() -> None:
         assert await member.heartbeat() == UNKNOWN
 
 
-def test_a_new_group_waits_for_more_members() -> None:
-    async def scene() -> None:
-        async with FakeCluster() as cluster, connected_lab(cluster[1].address) as lab, open_group(lab) as group:
-            cluster.state.groups.settings.initial_delay_s = 0.2
-            first, second = await group.member(), await group.member()
-            joined = await asyncio.gather(first.enter(), second.enter())
-            assert [answer.generation_id for answer in joined] == [1, 1]
-            assert sorted(len(answer.members) for answer in joined) == [0, 2]
-
-    in_simulated_time(scene())
+@in_simulated_time
+async def test_a_new_group_waits_for_more_members() -> None:
+    async with FakeCluster() as cluster, connected_lab(cluster[1].address) as lab, open_group(lab) as group:
+        cluster.state.groups.settings.initial_delay_s = 0.2
+        first, second = await group.member(), await group.member()
+        joined = await asyncio.gather(first.enter(), second.enter())
+        assert [answer.generation_id for answer in joined] == [1, 1]
+        assert sorted(len(answer.members) for answer in joined) == [0, 2]
 
 
 async def test_a_group_that_is_full() -> None:
@@ -130,38 +119,34 @@ async def topic_of(cluster: FakeCluster, partitions: int = 4) -> Topic:
     return Topic(made.name, made.id)
 
 
-def test_sessions_of_consumers_end() -> None:
-    async def scene() -> None:
-        async with FakeCluster() as cluster, connected_lab(cluster[1].address) as lab, open_group(lab) as group:
-            cluster.state.groups.settings.session_timeout_s = 0.2
-            topic = await topic_of(cluster)
-            first, second = await group.consumer(), await group.consumer()
-            await first.join(topic)
-            await second.join(topic)
-            await second.given_at_last(0, 1, 2, 3)
-            assert (await first.beat()).error_code == UNKNOWN
-
-    in_simulated_time(scene())
+@in_simulated_time
+async def test_sessions_of_consumers_end() -> None:
+    async with FakeCluster() as cluster, connected_lab(cluster[1].address) as lab, open_group(lab) as group:
+        cluster.state.groups.settings.session_timeout_s = 0.2
+        topic = await topic_of(cluster)
+        first, second = await group.consumer(), await group.consumer()
+        await first.join(topic)
+        await second.join(topic)
+        await second.given_at_last(0, 1, 2, 3)
+        assert (await first.beat()).error_code == UNKNOWN
 
 
-def test_another_coordinator_knows_all_consumers() -> None:
-    async def scene() -> None:
-        async with FakeCluster(2) as cluster, connected_lab(cluster[1].address) as lab, open_group(lab) as group:
-            cluster.move_coordinator(group.id, 1)
-            topic = await topic_of(cluster)
-            first, second = await group.consumer(), await group.consumer()
-            await first.join(topic, rebalance_timeout_ms=200)
-            await second.join(topic)
-            await first.beat()
-            cluster.move_coordinator(group.id, 2)
-            assert (await first.beat()).error_code == WRONG
-            first.lab = second.lab = await group.connect(cluster[2].address)
-            assert (await first.beat()).error_code == NONE
-            # It still has to give something up in time.
-            await second.given_at_last(0, 1, 2, 3)
-            assert (await first.beat()).error_code == UNKNOWN
-
-    in_simulated_time(scene())
+@in_simulated_time
+async def test_another_coordinator_knows_all_consumers() -> None:
+    async with FakeCluster(2) as cluster, connected_lab(cluster[1].address) as lab, open_group(lab) as group:
+        cluster.move_coordinator(group.id, 1)
+        topic = await topic_of(cluster)
+        first, second = await group.consumer(), await group.consumer()
+        await first.join(topic, rebalance_timeout_ms=200)
+        await second.join(topic)
+        await first.beat()
+        cluster.move_coordinator(group.id, 2)
+        assert (await first.beat()).error_code == WRONG
+        first.lab = second.lab = await group.connect(cluster[2].address)
+        assert (await first.beat()).error_code == NONE
+        # It still has to give something up in time.
+        await second.given_at_last(0, 1, 2, 3)
+        assert (await first.beat()).error_code == UNKNOWN
 
 
 async def test_errors_on_demand_for_consumers() -> None:
