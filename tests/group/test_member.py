@@ -539,7 +539,7 @@ async def test_closing_does_not_wait_for_dead_brokers() -> None:
             await brokers.kill(1)
             started = asyncio.get_running_loop().time()
             await member.close(timeout=0.2)
-            assert asyncio.get_running_loop().time() - started < 5.0
+            assert asyncio.get_running_loop().time() - started < 20.0
 
 
 async def test_a_member_may_leave_while_it_joins() -> None:

@@ -151,31 +151,34 @@ async def test_a_block_that_is_cancelled_while_it_flushes_is_aborted(cluster: Fa
 
 
 @pytest.mark.parametrize("cancels", [True, False])
-async def test_a_commit_goes_on_once_the_coordinator_was_told(cluster: FakeCluster, cancels: bool) -> None:
-    async with transacting(cluster, max_block_ms=60_000 if cancels else 300) as producer:
-        await producer.begin_transaction()
-        await producer.send("t", b"kept", partition=0)
-        held = cluster.fault(EndTxnRequest, hold=True)
-        committing = asyncio.create_task(producer.commit_transaction())
-        await held.reached.wait()
-        if cancels:
-            committing.cancel()
-        await asyncio.wait([committing])
-        if not cancels:
-            assert isinstance(committing.exception(), RequestTimedOutError)
-        assert state_of(producer) is S.COMMITTING
-        for call in (producer.begin_transaction, producer.abort_transaction):
-            with pytest.raises(UsageError, match="goes on"):
-                await call()
-        held.release()
-        await until(lambda: state_of(producer) is S.COMMITTED)
-        with pytest.raises(UsageError, match="goes on"):
+@pytest.mark.parametrize("version", [2, 1])
+@in_simulated_time
+async def test_a_commit_goes_on_once_the_coordinator_was_told(version: int, cancels: bool) -> None:
+    async with transactional(3, version) as cluster:
+        async with transacting(cluster, max_block_ms=60_000 if cancels else 300) as producer:
             await producer.begin_transaction()
-        await producer.commit_transaction()
-        assert state_of(producer) is S.READY
-        async with producer.transaction():
-            await producer.send("t", b"kept too", partition=0)
-    assert await values(cluster) == [b"kept", b"kept too"]
+            await producer.send("t", b"kept", partition=0)
+            held = cluster.fault(EndTxnRequest, hold=True)
+            committing = asyncio.create_task(producer.commit_transaction())
+            await held.reached.wait()
+            if cancels:
+                committing.cancel()
+            await asyncio.wait([committing])
+            if not cancels:
+                assert isinstance(committing.exception(), RequestTimedOutError)
+            assert state_of(producer) is S.COMMITTING
+            for call in (producer.begin_transaction, producer.abort_transaction):
+                with pytest.raises(UsageError, match="goes on"):
+                    await call()
+            held.release()
+            await until(lambda: state_of(producer) is S.COMMITTED)
+            with pytest.raises(UsageError, match="goes on"):
+                await producer.begin_transaction()
+            await producer.commit_transaction()
+            assert state_of(producer) is S.READY
+            async with producer.transaction():
+                await producer.send("t", b"kept too", partition=0)
+        assert await values(cluster) == [b"kept", b"kept too"]
 
 
 async def test_an_abort_that_is_cancelled_goes_on(cluster: FakeCluster) -> None:

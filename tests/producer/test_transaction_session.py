@@ -196,7 +196,7 @@ async def test_a_transaction_that_hangs_is_told_of_with_the_tool_against_it() ->
         await session.begin()
         await session.send_offsets({PLACE: 5}, "marker")
         async with new_session(cluster, transactional_id="other") as other:
-            other._session.timeout_s = 0.5
+            other._session.timeout_s = 3.0
             with pytest.raises(RequestTimedOutError, match=r"source-0 was not settled in time") as caught:
                 await other.committed_offsets("marker", [PLACE])
             assert "kafka-transactions.sh find-hanging" in str(caught.value)
@@ -294,7 +294,7 @@ async def test_a_commit_without_an_answer_in_time_is_unknown(version: int, monke
     async with cluster_and_session(version) as (cluster, session):
         await session.begin()
         await session.send_offsets({PLACE: 5}, "marker")
-        session._session.timeout_s = 0.3
+        session._session.timeout_s = 3.0
         cluster.fault(EndTxnRequest, drop="after", times=None)
         with pytest.raises(TransactionUnknownError) as caught:
             await session.commit()
@@ -379,7 +379,7 @@ async def test_a_coordinator_that_cant_tell(monkeypatch: pytest.MonkeyPatch) -> 
         with pytest.raises(BrokerError, match="INVALID_PRODUCER_ID_MAPPING"):
             await session.abort()
         cluster.fault(DescribeTransactionsRequest, drop="before", times=None)
-        session._session.timeout_s = 0.5
+        session._session.timeout_s = 3.0
         cluster.fault(TxnOffsetCommitRequest, error=ErrorCode.INVALID_TXN_STATE)
         with pytest.raises(BrokerError, match="INVALID_TXN_STATE"):
             await session.send_offsets({PLACE: 5}, "marker")
