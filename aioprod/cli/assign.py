@@ -28,6 +28,7 @@ _EXAMPLES: Final = """examples:
   aioprod assign --topics orders=12,clicks=6 --members a,b,c --strategy sticky --json now.json
   aioprod assign --topics orders=12,clicks=6 --members a,b --strategy sticky --before now.json
   aioprod assign --topics orders=12,clicks=6 --members web=8:orders,audit:orders+clicks --strategy range
+  aioprod assign --topics orders=64 --members 5
 """
 
 
@@ -106,7 +107,8 @@ def _parser() -> Parser:
         action="extend",
         required=True,
         metavar="MEMBER,...",
-        help="the members: a reads all topics, a:orders+clicks reads these two, web=8 stands for web-0 to web-7",
+        help="the members: a,b,c are three that read all topics, and so are 3 and web=3 (web-0 to web-2); "
+        "a:orders+clicks reads these two",
     )
     parser.add_argument(
         "--strategy",
