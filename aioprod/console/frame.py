@@ -6,12 +6,13 @@ import io
 import os
 import sys
 from argparse import ArgumentParser
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from typing import NamedTuple, NoReturn
 
 from aioprod._legs import COMPILED
-from aioprod.errors import AioprodError
+from aioprod.errors import AioprodError, ConfigError, InvalidTopicError, UsageError
 
 __all__ = ["Command", "Parser", "run"]
 
@@ -29,6 +30,14 @@ class Parser(ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Say what is wrong, and exit."""
         self.exit(2, f"{self.prog}: {message.removesuffix('.')} ({self.prog} --help tells more).\n")
+
+    @contextmanager
+    def asked_wrongly(self) -> Iterator[None]:
+        """What is refused within is the fault of the arguments: it is told, with its hint, and the exit is with 2."""
+        try:
+            yield
+        except (ConfigError, InvalidTopicError, UsageError) as error:
+            self.exit(2, "".join(f"{line}\n" for line in (f"{self.prog}: {error.message}", error.hint) if line))
 
 
 def run(program: str, about: str, commands: Mapping[str, Command], arguments: Sequence[str], *, version: str) -> int:

@@ -378,7 +378,7 @@ def test_a_stream_can_t_be_loaded(spark: SparkSession, kafka: KafkaCluster) -> N
 
 
 def test_the_command_says_it_in_a_line(kafka: KafkaCluster, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    given = ["load", "--topic", "t", "--bootstrap-servers", kafka.bootstrap_servers, "--value", "v"]
+    given = ["load", "--topic", new_topic(kafka, 1), "--bootstrap-servers", kafka.bootstrap_servers, "--value", "v"]
     assert main([*given, "--from", f"parquet:{tmp_path / 'none'}"]) == 1
     assert capsys.readouterr().err.count("\n") <= 2
     with pytest.raises(SystemExit, match="2"):
