@@ -7,7 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 from aioprod.errors import ConfigError
 from aioprod.spark import inputs, worker
@@ -15,6 +17,7 @@ from aioprod.spark.__main__ import main
 from aioprod.spark.auditing import command as audit
 from aioprod.spark.folder import local_folder
 from aioprod.spark.inputs import check_source, local_path
+from aioprod.spark.known_columns import check_columns
 from aioprod.spark.loading import command as load
 from aioprod.spark.manifest import FILE, Manifest, Plan
 from aioprod.spark.once.marker import Policy
@@ -64,7 +67,7 @@ def ask(
 ) -> Callable[[Sequence[str]], str]:
     """Runs a job with arguments that it refuses, and returns what is said."""
     fake_cluster.create_topic("orders")
-    (tmp_path / "orders.json").write_text('{"v": "1"}\n')
+    (tmp_path / "orders.json").write_text('{"v": "1"}\n\n{"Customer": 7}\n')
 
     def asked(arguments: Sequence[str]) -> str:
         with pytest.raises(SystemExit) as ended:
@@ -86,6 +89,14 @@ LOAD = ("load", "--from", "json:orders.json", "--topic", "orders", "--value", "v
         (("--from", "orders.json"), "The input 'orders.json' is not understood.\nDid you mean json:orders.json?\n"),
         (("--from", "json:order.json"), "The input 'json:order.json' can't be read: there is no file and no folder"),
         (("--topic", "no-such-topic"), "Topic 'no-such-topic' does not exist.\n"),
+        (
+            ("--key", "customr"),
+            (
+                "The expression for key, customr, can't be used: the input 'json:orders.json' has no such column.\n"
+                "Did you mean Customer?\n"
+            ),
+        ),
+        (("--header", "of=it"), "The expression for header 'of', it, can't be used"),
         (("--rate", "fast"), "rate is 'fast'"),
         (("--chunks", "0"), "argument --chunks: '0' is no whole number from 1 on"),
         (("--tasks", "two"), "argument --tasks: 'two' is no whole number from 1 on"),
@@ -132,7 +143,14 @@ def test_a_run_id_that_was_used(ask: Callable[[Sequence[str]], str], fake_cluste
 
 
 def test_what_is_asked_rightly_starts_spark(ask: Callable[[Sequence[str]], str]) -> None:
-    for arguments in ((), ("--run-id", "july"), ("--manifest", "new"), ("--chunks", "3", "--tasks", "1")):
+    for arguments in (
+        (),
+        ("--key", "customer"),
+        ("--timestamp", "current_timestamp"),
+        ("--run-id", "july"),
+        ("--manifest", "new"),
+        ("--chunks", "3", "--tasks", "1"),
+    ):
         with pytest.raises(SparkStartsError):
             ask([*LOAD, *arguments])
 
@@ -159,6 +177,55 @@ def test_a_plan_of_no_input(source: str, said: str, capsys: pytest.CaptureFixtur
     with pytest.raises(SystemExit, match="2"):
         main(["plan", "--from", source, "--key", "k", "--counts", "4"])
     assert capsys.readouterr().err == f"python -m aioprod.spark plan: {said}"
+
+
+WRONG = {"key": "custmer", "value": "to_json(struct(*))"}
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("csv:a.csv", "id,customer\n1,2\n"),
+        ("csv:a.csv", '\ufeff"id","customer"\r\n1,2\r\n'),
+        ("json:a.json", '{"id": 1}\n{"customer": null}\n'),
+    ],
+)
+def test_a_name_that_is_no_column(name: str, content: str) -> None:
+    Path(name.partition(":")[2]).write_text(content, encoding="utf-8", newline="")
+    with pytest.raises(ConfigError, match="for key, custmer, can't be used") as caught:
+        check_columns(name, WRONG)
+    assert caught.value.hint == "Did you mean customer?"
+    check_columns(name, {"key": "CUSTOMER", "value": "custmer + 1", "timestamp": None})
+    with pytest.raises(ConfigError) as caught:
+        check_columns(name, {"key": "zzz"})
+    assert caught.value.hint == "It has id, customer."
+
+
+def test_a_name_that_is_no_column_of_parquet() -> None:
+    parquet.write_table(pa.table({"id": [1], "customer": ["a"]}), "a.parquet")
+    with pytest.raises(ConfigError, match="for key, custmer"):
+        check_columns("parquet:a.parquet", WRONG)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("csv:a.csv", "id,id\n1,2\n"),
+        ("csv:a.csv", "id,\n1,2\n"),
+        ("csv:a.csv", 'id,"a\nb"\n1,2\n'),
+        ("csv:a.csv", ""),
+        ("json:a.json", "[1]\n"),
+        ("json:a.json", "no json\n"),
+        ("json:a.json", ""),
+        ("parquet:a.parquet", "no parquet"),
+    ],
+)
+def test_columns_that_only_spark_can_tell(name: str, content: str) -> None:
+    Path(name.partition(":")[2]).write_text(content, encoding="utf-8", newline="")
+    check_columns(name, WRONG)
+    Path("folder").mkdir()
+    check_columns("json:folder", WRONG)
+    check_columns("table:orders", WRONG)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,8 @@ from aioprod.config._properties import parse_properties
 from aioprod.console.files import write
 from aioprod.console.frame import Parser
 from aioprod.errors import ConfigError
-from aioprod.spark.inputs import check_source, read_input, refused, session
+from aioprod.spark.inputs import read_input, refused, session
+from aioprod.spark.known_columns import check_columns
 from aioprod.spark.loading.beforehand import check
 from aioprod.spark.loading.job import load
 
@@ -34,7 +35,9 @@ def main(arguments: list[str]) -> int:
     given = parser.parse_args(arguments)
     with parser.asked_wrongly():
         options = settings_of(given)
-        check_source(given.source)
+        expressions = {"value": given.value, "key": given.key, "timestamp": given.timestamp}
+        expressions |= {"order_by": given.order_by, **{f"header {name!r}": text for name, text in given.header}}
+        check_columns(given.source, expressions)
         check(
             bootstrap_servers=given.bootstrap_servers,
             topic=given.topic,

@@ -10,7 +10,8 @@ from pathlib import Path
 from aioprod.console.files import write
 from aioprod.console.frame import Parser
 from aioprod.console.terminal import show
-from aioprod.spark.inputs import check_source, read_input, session
+from aioprod.spark.inputs import read_input, session
+from aioprod.spark.known_columns import check_columns
 from aioprod.spark.planning.job import checked, plan
 from aioprod.spark.planning.tables import summary
 
@@ -24,7 +25,7 @@ def main(arguments: Sequence[str]) -> int:
     # What can be told without Spark is told before it takes its seconds to start.
     with parser.asked_wrongly():
         checked(given.partitioners, given.counts, given.consumers)
-        check_source(given.source)
+        check_columns(given.source, {"key": given.key, "value": given.value})
     with session() as spark:
         report = plan(
             read_input(spark, given.source),
