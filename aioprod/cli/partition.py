@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from typing import Final
 
 from aioprod.cli.arguments import count_of
-from aioprod.config._classes import KNOWN_CLASSES
+from aioprod.config import KNOWN_CLASSES
 from aioprod.console.frame import Parser
 from aioprod.console.tables import key_text
 from aioprod.errors import ConfigError
