@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from aioprod._lazy import imported_on_use
 
 if TYPE_CHECKING:
+    from aioprod.producer.facade import Producer
     from aioprod.producer.handle import TransactionHandle
-    from aioprod.producer.producer import Producer
     from aioprod.producer.transaction_session import TransactionSession
 
 __all__ = ["Producer", "TransactionHandle", "TransactionSession"]
@@ -17,7 +17,7 @@ if not TYPE_CHECKING:
     __getattr__, __dir__ = imported_on_use(
         __name__,
         {
-            "Producer": "producer",
+            "Producer": "facade",
             "TransactionHandle": "handle",
             "TransactionSession": "transaction_session",
         },

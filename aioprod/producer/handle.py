@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from aioprod.config import ProducerConfig
 from aioprod.errors import ConfigError
+from aioprod.producer.facade import Producer
 from aioprod.producer.participation import FIRST_IMPLICIT, Participation
-from aioprod.producer.producer import Producer
 
 __all__ = ["TransactionHandle"]
 

@@ -252,7 +252,8 @@ class Producer(TransactionalCalls):
     async def drain(self) -> None:
         """Wait until half of `buffer.memory` is free; returns soon when it is. Lets the event loop run in any case.
 
-        Who awaits it between not too many `send_nowait()` or `submit()` never gets a BufferFullError.
+        If you await it every few hundred `send_nowait()` or `submit()` calls, before they fill that half, you never
+        see BufferFullError.
         """
         self._guard.check_running()
         await self._engine.room.drain()

@@ -1,5 +1,5 @@
-"""Kafka brokers, real and fake, and a faulty network, for tests: `KafkaCluster`, `FakeCluster`, `TcpProxy`; pytest
-fixtures in `plugin`.
+"""Kafka brokers, real and fake, a faulty network and a mock for tests: `KafkaCluster`, `FakeCluster`, `TcpProxy`,
+`producer_mock`; pytest fixtures in `plugin`.
 
 The names are loaded when they are used, since pytest imports this package for its plugin wherever aioprod is installed.
 """
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from aioprod.testing.cluster import KafkaCluster
     from aioprod.testing.errors import KafkaStartError, KafkaUnavailableError, ToolError
     from aioprod.testing.fake import FakeCluster
+    from aioprod.testing.mocks import producer_mock
     from aioprod.testing.proxy import Direction, TcpProxy
     from aioprod.testing.security import Security
 
@@ -28,6 +29,7 @@ __all__ = [
     "Security",
     "TcpProxy",
     "ToolError",
+    "producer_mock",
 ]
 
 if not TYPE_CHECKING:
@@ -43,5 +45,6 @@ if not TYPE_CHECKING:
             "Security": "security",
             "TcpProxy": "proxy",
             "ToolError": "errors",
+            "producer_mock": "mocks",
         },
     )
