@@ -62,7 +62,8 @@ async def start_offsets(
 ) -> dict[TopicPartition, int]:
     """Where to begin with partitions: what the group has committed, else EARLIEST or LATEST, for `Fetcher.add`.
 
-    Waits for transactions that may still change it (KIP-447), until `deadline` (monotonic seconds). Raises BrokerError
+    Waits for transactions that may still change it (KIP-447), until `deadline` (monotonic seconds); brokers before 2.5
+    can't tell of such, and producers refuse to commit the offsets of a member there. Raises BrokerError
     (OFFSET_OUT_OF_RANGE) for "none" if nothing was committed, RequestTimedOutError, AuthorizationError and what else
     `stable_offsets` raises.
     """

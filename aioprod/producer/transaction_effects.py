@@ -29,12 +29,14 @@ class Present:
     """What is to be remembered of a transaction.
 
     `implicit`: Produce and TxnOffsetCommit add to it by themselves. `is_known`: the coordinator was told of it, so
-    that it has to be ended; `is_doubtful`: it may have been, as an answer was lost.
+    that it has to be ended; `is_doubtful`: it may have been, as an answer was lost. `is_replaced`: what aborts it is
+    that another epoch is asked for, as a new producer would.
     """
 
     implicit: bool
     is_known: bool = False
     is_doubtful: bool = False
+    is_replaced: bool = False
 
 
 @dataclass(slots=True, kw_only=True)
