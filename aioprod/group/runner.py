@@ -37,7 +37,8 @@ class Hands(Protocol):
 class Runner:
     """Carries a `membership` out until it is over; `wake` whenever it was told something.
 
-    What a step raises ends the membership: the member leaves, then it comes out of `run`.
+    `topics` are those that the member reads. What a step raises ends the membership: the member leaves, then it comes
+    out of `run`.
     """
 
     def __init__(
@@ -49,7 +50,7 @@ class Runner:
         self._gate = gate
         self._hands = hands
         self._clock = session.clock
-        self._own: frozenset[str] = frozenset()
+        self.topics: frozenset[str] = frozenset()
         self._led: frozenset[str] = frozenset()
         self._news = asyncio.Event()
         self._beats = asyncio.Event()
@@ -69,10 +70,11 @@ class Runner:
         self._changed.clear()
         await _within(self._changed.wait(), timeout_s)
 
-    async def run(self, topics: frozenset[str]) -> None:
-        """Do all lanes until the member has left; raises why it can't go on."""
+    async def run(self, topics: frozenset[str], *others: Coroutine[Any, Any, None]) -> None:
+        """Do all lanes, and the `others` beside them, until the member has left; raises why it can't go on."""
         self.watch(topics)
-        lanes = [asyncio.create_task(lane) for lane in (self._steps(), self._heartbeats(), self._watch())]
+        own = (self._steps(), self._heartbeats(), self._watch())
+        lanes = [asyncio.create_task(lane) for lane in (*own, *others)]
         try:
             while not lanes[0].done():
                 await asyncio.wait([lane for lane in lanes if not lane.done()], return_when=asyncio.FIRST_COMPLETED)
@@ -201,7 +203,7 @@ class Runner:
 
     def watch(self, topics: frozenset[str]) -> None:
         """The topics that the member reads itself from now on."""
-        self._own = topics
+        self.topics = topics
         self.wake()
         self._session.notify()
 
@@ -224,7 +226,7 @@ class Runner:
 
     @property
     def _watched(self) -> frozenset[str]:
-        return self._own | self._led
+        return self.topics | self._led
 
     @property
     def _counts(self) -> dict[str, int]:

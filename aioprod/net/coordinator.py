@@ -56,13 +56,15 @@ class Coordinator:
 
     `key` is a transactional id or the name of a group, as `key_type` says. `node_id` is the broker that was the
     coordinator last, None while that is not known; `lost` counts the requests that were sent and got no answer: such a
-    one may still be on its way when the next try has been answered.
+    one may still be on its way when the next try has been answered. `trouble` is why it was not answered last, None
+    once it was.
     """
 
     def __init__(self, client: Client, key_type: KeyType, key: str) -> None:
         self.key = key
         self.node_id: int | None = None
         self.lost = 0
+        self.trouble: AioprodError | None = None
         self._client = client
         self._key_type = key_type
         self._finding = asyncio.Lock()
@@ -116,10 +118,12 @@ class Coordinator:
             else:
                 code = ErrorCode.of(error_of(response))
                 if code not in ELSEWHERE_OR_LATER or not isinstance(code, ErrorCode):
+                    self.trouble = None
                     return response
                 trouble = BrokerError(f"Broker {node_id} answered {code.name}.", code=code)
                 if code in _MOVED:
                     self._lost(node_id)
+            self.trouble = trouble
             await self.pause(tries, deadline)
             tries += 1
         last = "." if trouble is None else f": {trouble.message}"
