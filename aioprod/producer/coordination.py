@@ -11,6 +11,7 @@ from typing import Final, TypeAlias, TypeVar
 from aioprod._error_codes import ErrorCode
 from aioprod._rights import Right, authorization_error
 from aioprod.core.backoff import Backoff
+from aioprod.core.produce import FIRST_THAT_JOINS
 from aioprod.core.transaction_codes import FATAL_FOR_RECORDS, Meaning, Step, meaning_of
 from aioprod.errors import (
     AioprodError,
@@ -28,6 +29,7 @@ from aioprod.messages import (
     AddPartitionsToTxnResponse,
     EndTxnRequest,
     InitProducerIdRequest,
+    ProduceRequest,
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
 )
@@ -37,14 +39,20 @@ from aioprod.messages.txn_offset_commit import TxnOffsetCommitRequestPartition, 
 from aioprod.net.client import Client
 from aioprod.net.coordinator import Coordinator
 from aioprod.types import TopicPartition
-from aioprod.wire.schema import Request, Response
+from aioprod.wire.schema import AnyRequest, Request, Response
 
-__all__ = ["Coordination", "GroupMetadata", "Offsets", "ProducerIdentity", "Refused"]
+__all__ = ["Coordination", "GroupMetadata", "Offsets", "ProducerIdentity", "Refused", "transaction_version"]
 
 ResponseT = TypeVar("ResponseT", bound=Response)
 
 CLIENTS_MAX: Final = {AddPartitionsToTxnRequest: 3, TxnOffsetCommitRequest: 4, EndTxnRequest: 4}
 """The last versions below transaction.version 2: what comes after adds by itself, or raises the epoch (KIP-890)."""
+FIRST_IMPLICIT_REQUESTS: Final[Mapping[type[AnyRequest], int]] = {
+    ProduceRequest: FIRST_THAT_JOINS,
+    TxnOffsetCommitRequest: 5,
+    EndTxnRequest: 5,
+}
+"""What transaction.version 2 is made of."""
 FIRST_WITH_EPOCH: Final = 3
 """The InitProducerId version that raises the epoch of a living producer (KIP-360)."""
 FIRST_WITH_MEMBER: Final = 3
@@ -76,6 +84,17 @@ class GroupMetadata:
 
 Offsets: TypeAlias = Mapping[TopicPartition, int | tuple[int, str]]
 """The next offset to read of each partition, and what else its group is to keep of it, up to 4 KB."""
+
+
+def transaction_version(client: Client) -> int:
+    """The finalized level of the cluster's feature transaction.version, 0 where it has none.
+
+    It is 1 at most where the requests of level 2 are not offered, as behind a proxy that knows older versions only and
+    passes the features on.
+    """
+    level = client.feature("transaction.version")
+    offers = all(client.speaks(kind, at_least=version) for kind, version in FIRST_IMPLICIT_REQUESTS.items())
+    return level if offers else min(level, 1)
 
 
 class Refused(Exception):  # noqa: N818  # says what was answered, and never leaves the producer
