@@ -108,10 +108,11 @@ class Member(Started):
         coordinator = Coordinator(self._session.client, "group", self.group_id)
         self._membership = self._new_membership()
         self._holding = Holding(self._fetcher, coordinator, self._session, self._callbacks, self._auto_offset_reset)
-        self._runner = Runner(self._membership, coordinator, self._session, self._gate, self._holding)
         self._explainer = Explainer(
             self._membership, coordinator, self._holding, self._fetcher, self._session, self._reading
         )
+        watch = Watch(self.group_id, self._troubles, self._session.clock)
+        self._runner = Runner(self._membership, coordinator, self._session, self._gate, self._holding, watch)
         self._task = asyncio.create_task(self._run(self._runner), name=f"aioprod member of {self.group_id}")
 
     def _new_membership(self) -> Membership:
@@ -131,8 +132,7 @@ class Member(Started):
 
     async def _run(self, runner: Runner) -> None:
         try:
-            watch = Watch(self.group_id, self._troubles, self._session.clock)
-            await runner.run(self._topics, watch.run())
+            await runner.run(self._topics)
         except Exception as error:
             self._failure = error
         finally:
