@@ -13,6 +13,7 @@ from aioprod.core.batch import Batch
 from aioprod.core.division import set_apart, split
 from aioprod.core.lifecycle import go_on, land, requeue, settle
 from aioprod.core.produce import FIRST_WITH_TOPIC_IDS
+from aioprod.core.refusals import HINTS
 from aioprod.core.retry import AMBIGUOUS, Verdict, failure_family, judge
 from aioprod.core.states import IN_FLIGHT
 from aioprod.errors import (
@@ -219,7 +220,7 @@ class Outcomes:
                 message, hint="Raise the topic's max.message.bytes, or lower batch.size and the size of the records."
             )
         else:
-            batch.cause = BrokerError(message, code=code)
+            batch.cause = BrokerError(message, code=code, hint=HINTS.get(code))
         if (cause := self.transactional_cause(code, message.rstrip("."))) is not None:
             cause.__cause__ = batch.cause if denied is None else None
             batch.cause = cause

@@ -76,6 +76,16 @@ async def test_what_the_broker_said_is_in_the_message(brokers: FakeCluster) -> N
         assert "answered POLICY_VIOLATION for t-0: too purple." in str(await failed(producer))
 
 
+async def test_a_topic_of_an_old_format_says_what_to_do(brokers: FakeCluster) -> None:
+    brokers.create_topic("t")
+    async with running(brokers) as producer:
+        brokers.fault(ProduceRequest, error=ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT)
+        error = await failed(producer)
+    assert type(error) is RejectedError
+    assert "enable.idempotence=false" in (error.hint or "")
+    assert "message.format.version is 0.11 or later" in (error.hint or "")
+
+
 async def test_a_code_that_nobody_knows_yet_is_final(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     async with running(brokers) as producer:
