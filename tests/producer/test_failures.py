@@ -121,6 +121,17 @@ async def test_a_single_record_too_large_for_the_topic(brokers: FakeCluster) -> 
     assert "max.message.bytes" in (error.hint or "")
 
 
+@pytest.mark.parametrize(("size", "is_large"), [(60_000, True), (6_000, False)])
+async def test_a_large_request_on_which_brokers_hang_up(brokers: FakeCluster, size: int, is_large: bool) -> None:
+    brokers.create_topic("t")
+    async with running(brokers, retries=2) as producer:
+        brokers.fault(ProduceRequest, drop="before", times=None)
+        error = await failed(producer, b"x" * size)
+    assert type(error) is UnknownOutcomeError
+    assert (error.hint or "").startswith("They may be stored")
+    assert ("socket.request.max.bytes: this one had 60" in (error.hint or "")) == is_large
+
+
 @pytest.mark.parametrize(
     ("code", "family"),
     [
