@@ -226,7 +226,8 @@ class BrokerLink:
     async def hand_over(self, login: Login | None = None) -> None:
         """Have a connection with this log-in, or with another one, take over; the caller holds `session.changing`.
 
-        Raises BrokerConnectionError, AuthenticationError or ConfigError, and then the one that is in use stays.
+        Raises what a broker that is connected to may be lost for, ProtocolError included, and then the one that is in
+        use stays.
         """
         from aioprod.net.handover import Handover  # Few clients have credentials that change.
 

@@ -7,7 +7,7 @@ import logging
 import math
 from typing import TYPE_CHECKING, Final, Protocol
 
-from aioprod.errors import AioprodError, AuthenticationError, BrokerConnectionError, ConfigError
+from aioprod.errors import AioprodError
 from aioprod.net.connection import BrokerConnection
 from aioprod.net.surroundings import Surroundings
 
@@ -142,7 +142,7 @@ class Session:
                 if not login.is_of_same(connection.login) or connection.session_lifetime_s < _IN_PLACE_S:
                     await self._owner.hand_over(login)
                     return
-            except (AuthenticationError, BrokerConnectionError, ConfigError) as error:
+            except AioprodError as error:
                 self._not_renewed(connection, error)
                 return
             if self._is_in_use(connection):
