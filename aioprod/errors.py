@@ -29,6 +29,12 @@ AioprodError
     ├── NotSentError              it never left this process: safe to send again
     ├── UnknownOutcomeError       it was sent and the answer was lost: it may be stored
     └── RejectedError             a broker refused it: it will not be stored
+
+A record that fails as its producer is fenced ends with a DeliveryError of its family that is a ProducerFencedError too.
+
+Each says by `may_be_stored` whether what was to be written may be in the log. It is True of UnknownOutcomeError,
+TransactionUnknownError, FlushTimeoutError and UndeliveredRowsError, and of whatever comes out of a commit that a
+coordinator has heard of, or of a `send_many()` of which some records are on their way already.
 """
 
 from __future__ import annotations
@@ -91,7 +97,13 @@ class AioprodError(Exception):
     """The root of everything that aioprod raises on purpose.
 
     `message` says in one sentence what happened and to what; `hint` says what the user can do, or is None.
+
+    `may_be_stored` answers the one question that a handler has. False: nothing of what the call, or the record, was to
+    write is in the log or ever will be, as a reader with read_committed sees it, so that it may be sent again. True:
+    some of it is there, or nobody knows: sending it again may store it twice.
     """
+
+    may_be_stored: bool = False
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         super().__init__(message)
@@ -178,6 +190,8 @@ class MetadataTimeoutError(AioprodError, TimeoutError):
 class FlushTimeoutError(AioprodError, TimeoutError):
     """`flush(timeout)` ended while `remaining` records were still on their way; they go on."""
 
+    may_be_stored = True
+
     def __init__(self, message: str, *, remaining: int, hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
         self.remaining = remaining
@@ -211,7 +225,10 @@ class AuthorizationError(AioprodError):
 
 
 class ProducerFencedError(AioprodError):
-    """A newer producer with the same transactional id took over."""
+    """A newer producer with the same transactional id took over.
+
+    A record that fails for this reason ends with a `DeliveryError` of its family that is a ProducerFencedError, too.
+    """
 
 
 class TransactionAbortedError(AioprodError):
@@ -224,6 +241,8 @@ class TransactionUnknownError(AioprodError):
     `code` is what the coordinator answered last, None if it did not answer. `standing` is what it said when it was
     asked about the transaction afterwards (a `Standing`, None if that was not possible).
     """
+
+    may_be_stored = True
 
     def __init__(
         self, message: str, *, code: ErrorCode | int | None = None, standing: Any = None, hint: str | None = None
@@ -277,7 +296,9 @@ class BrokerError(AioprodError):
 
 
 class UndeliveredRowsError(AioprodError):
-    """Rows of a Spark job could not be delivered; the message names the first of them."""
+    """Rows of a Spark job could not be delivered; the message names the first of them. Others may be stored."""
+
+    may_be_stored = True
 
 
 class DeliveryError(AioprodError):
@@ -316,6 +337,20 @@ class NotSentError(DeliveryError):
 class UnknownOutcomeError(DeliveryError):
     """The record was sent and the answer was lost: it may be stored, sending it again may make a duplicate."""
 
+    may_be_stored = True
+
 
 class RejectedError(DeliveryError):
     """A broker refused the record: it is not stored and will not be."""
+
+
+class FencedNotSentError(NotSentError, ProducerFencedError):
+    """The record never left this process, as another producer took over the transactional id."""
+
+
+class FencedUnknownOutcomeError(UnknownOutcomeError, ProducerFencedError):
+    """The record may be stored, and another producer took over the transactional id, which aborts the transaction."""
+
+
+class FencedRejectedError(RejectedError, ProducerFencedError):
+    """A broker refused the record, as another producer took over the transactional id."""

@@ -151,9 +151,10 @@ _ALL = (
     Mutation(
         "a commit waits for no record",
         "aioprod.producer.transactions",
-        "                await self._effects.flush(self._max_block_s)\n            except BaseException:\n"
+        "                await self._effects.flush(self._max_block_s)\n            except BaseException as error:\n"
         "                if self.state is S.FLUSHING:",
-        "                pass\n            except BaseException:\n                if self.state is S.FLUSHING:",
+        "                pass\n            except BaseException as error:\n"
+        "                if self.state is S.FLUSHING:",
     ),
     Mutation(
         "the epoch that the end of a transaction brings is not taken",

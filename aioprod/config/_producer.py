@@ -171,7 +171,8 @@ class ProducerConfig(ClientConfig):
         ["fail", "follow"],
         importance=LOW,
         doc="What becomes of batches whose topic was deleted and created again: they fail, or follow to the new topic "
-        "of the name. In a transaction they always fail. Not a setting of Java's.",
+        "of the name, for which they wait as long as `delivery.timeout.ms` allows. In a transaction they always fail. "
+        "Not a setting of Java's.",
     )
     transactional_id: str | None = optional_text(
         importance=LOW,

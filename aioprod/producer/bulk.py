@@ -74,6 +74,12 @@ class Bulk:
         """The record at `index` of the call was not accepted."""
         self.failures.append((index, error))
 
+    def give_up(self, error: BaseException) -> None:
+        """The call ends with an error; nobody waits for what was accepted of it, which goes on."""
+        self.future.cancel()
+        if self._last_runs and isinstance(error, AioprodError):
+            error.may_be_stored = True
+
     def settle(self, place: TopicPartition, run: Run, offset: int, failure: Failure | None, first: int) -> None:
         """`run.count` records have their outcome: stored from `offset` on (-1: not known), or failed.
 

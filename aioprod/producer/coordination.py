@@ -323,16 +323,18 @@ class Coordination:
             attempt += 1
             try:
                 answer = await coordinator.request(message, deadline=deadline, error_of=code_of)
-            except RequestTimedOutError as error:
+            except RequestTimedOutError as late:
                 if not last:
                     raise
-                raise RequestTimedOutError(f"{last}, and was asked again until the time was over.") from error
+                raise RequestTimedOutError(f"{last}, and was asked again until the time was over.") from late
             code = ErrorCode.of(code_of(answer))
             meaning = meaning_of(step, code)
             if meaning is Meaning.DONE:
                 return answer
             if meaning not in (Meaning.WAIT, Meaning.AGAIN):
-                raise Refused(code, meaning, self._error(step, code, meaning, rights_of(answer)))
+                error = self._error(step, code, meaning, rights_of(answer))
+                error.may_be_stored = _is_open(step, code)
+                raise Refused(code, meaning, error)
             if meaning is Meaning.WAIT:
                 delay_s = min(delay_s, COMPLETION_BACKOFF.delay_s(attempt - 1, self._random))
             last = _said(step, code)
@@ -341,7 +343,7 @@ class Coordination:
     def _error(self, step: Step, code: ErrorCode | int, meaning: Meaning, rights: Iterable[Right]) -> AioprodError:
         """What the user is told."""
         said = _said(step, code)
-        if step is Step.COMMIT and code != ErrorCode.INVALID_TXN_STATE:
+        if _is_open(step, code):
             said += "; it may be committed or not"
         if meaning is Meaning.FENCED:
             return self.fenced(said)
@@ -372,6 +374,11 @@ class Coordination:
             f"was open for longer than transaction.timeout.ms={self._timeout_ms}.",
             hint="Close this producer. Make a new one if no other is meant to have this transactional.id.",
         )
+
+
+def _is_open(step: Step, code: ErrorCode | int) -> bool:
+    """Whether a transaction may be committed whose coordinator answers this: an earlier try may have done it."""
+    return step is Step.COMMIT and code != ErrorCode.INVALID_TXN_STATE
 
 
 def _said(step: Step, code: ErrorCode | int) -> str:

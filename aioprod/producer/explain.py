@@ -124,6 +124,7 @@ class Explainer:
         """What a partition for which something is held waits for."""
         reasons = [
             self.transaction(partition),
+            self._deleted(partition, now),
             self._leader(partition, now),
             self._on_the_way(partition, now),
             self._sequence(partition),
@@ -155,6 +156,11 @@ class Explainer:
         queue = batch.partition.queue
         link = None if queue is None else self._client.link(queue.node_id)
         return None if link is None or batch.attempts else link.last_error
+
+    def _deleted(self, partition: Partition, now: float) -> str | None:
+        """What the cluster says, when it says that it has no such topic any more."""
+        topic = partition.topic
+        return self.topic_unknown(topic, now) if self._client.metadata.unknown_attempts(topic.name) else None
 
     def _leader(self, partition: Partition, now: float) -> str | None:
         if partition.queue is not None:

@@ -5,12 +5,33 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from aioprod._error_codes import ErrorCode
-from aioprod.errors import DeliveryError
+from aioprod.errors import (
+    DeliveryError,
+    FencedNotSentError,
+    FencedRejectedError,
+    FencedUnknownOutcomeError,
+    NotSentError,
+    ProducerFencedError,
+    RejectedError,
+    UnknownOutcomeError,
+)
 from aioprod.records.cursor import EncodedRecord
 from aioprod.records.headers import decode_headers
 from aioprod.types import ProducerRecord
 
-__all__ = ["Failure", "rebuilt"]
+__all__ = ["Failure", "kind_of", "rebuilt"]
+
+
+_FENCED: dict[type[DeliveryError], type[DeliveryError]] = {
+    NotSentError: FencedNotSentError,
+    UnknownOutcomeError: FencedUnknownOutcomeError,
+    RejectedError: FencedRejectedError,
+}
+
+
+def kind_of(family: type[DeliveryError], cause: BaseException | None) -> type[DeliveryError]:
+    """The class of a failed record's error: its family; that of one that is fenced is a ProducerFencedError as well."""
+    return _FENCED[family] if isinstance(cause, ProducerFencedError) else family
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +57,7 @@ class Failure:
         if self.reasons is not None:
             reason = self.reasons.get(index, "others of its batch are to blame.")
             message += f" This record: {reason}"
-        error = self.family(
+        error = kind_of(self.family, self.cause)(
             message,
             topic=self.topic,
             partition=self.partition,

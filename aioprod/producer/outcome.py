@@ -8,6 +8,7 @@ from itertools import islice
 from aioprod._error_codes import ErrorCode
 from aioprod._rights import IDEMPOTENT_WRITE, Right, authorization_error
 from aioprod.cluster import Node
+from aioprod.cluster.refusals import deletion
 from aioprod.core.accumulator import Accumulator
 from aioprod.core.batch import Batch
 from aioprod.core.division import set_apart, split
@@ -338,6 +339,10 @@ class Outcomes:
         why = self.explainer.why_expired(batch, now)
         if batch.cause is None:
             batch.cause = self.explainer.trouble(batch)
+        deleted = deletion(self._accumulator.metadata, batch.partition.topic.name, now)
+        if deleted is not None:
+            why = f"{deleted.message} {why}"
+            deleted.__cause__, batch.cause = batch.cause, deleted
         self.fail(batch, now, f"delivery.timeout.ms={self._settings.delivery_timeout_ms} has passed. {why}")
 
     def fail(self, batch: Batch, now: float, why: str, reasons: dict[int, str] | None = None) -> None:

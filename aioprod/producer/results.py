@@ -22,7 +22,7 @@ from aioprod.errors import (
 )
 from aioprod.interceptors import Interceptors
 from aioprod.producer.completion import Completion
-from aioprod.producer.failure import Failure, rebuilt
+from aioprod.producer.failure import Failure, kind_of, rebuilt
 from aioprod.producer.futures import DeliveryFuture
 from aioprod.records.builder import EncodedRecord
 from aioprod.types import DeliveryReport, ErrorCallback, ProducerRecord, TopicPartition
@@ -130,7 +130,7 @@ class Delivery:
 
     def _refuse(self, record: ParkedRecord, message: str, cause: AioprodError) -> None:
         self.counts[NotSentError] += 1
-        error = NotSentError(
+        error = kind_of(NotSentError, cause)(
             message,
             topic=record.topic.name,
             partition=record.partition,

@@ -47,8 +47,8 @@ async def send_arrow(engine: Engine, data: object, topic: str | None) -> SendRes
                         chunk.release()
             call.bulk.close()
             await call.bulk.future
-        except BaseException:
-            call.bulk.future.cancel()
+        except BaseException as error:
+            call.bulk.give_up(error)
             raise
     finally:
         source.close()

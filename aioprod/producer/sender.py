@@ -21,6 +21,7 @@ from aioprod.errors import AioprodError
 from aioprod.net.client import Client, ClientListener
 from aioprod.net.pool import BrokerLink
 from aioprod.producer.compressor import Compressor
+from aioprod.producer.deleted_topics import DeletedTopics
 from aioprod.producer.dispatch import Dispatch
 from aioprod.producer.meters import Meters
 from aioprod.producer.outcome import FAILED_PER_TURN, Outcomes
@@ -53,6 +54,7 @@ class Sender(ClientListener):
     _topics: Topics
     _dispatch: Dispatch
     _watch: Watch
+    _deleted: DeletedTopics
 
     def __init__(
         self,
@@ -96,6 +98,7 @@ class Sender(ClientListener):
         accumulator.moved = lambda partition, old: journal.moved(partition, old, clock())
         if accumulator.sequences is not None:
             accumulator.sequences.bumped = lambda partition: journal.bumped(partition, clock())
+        self._deleted = DeletedTopics(accumulator, outcomes, topics)
         self._watch = Watch(accumulator, outcomes.explainer, self._clock())
         self._dispatch = Dispatch(
             self._settings,
@@ -190,6 +193,7 @@ class Sender(ClientListener):
         nexts = [
             self._client.poll(now),
             end_backoffs(accumulator, now),
+            self._deleted.give_up(now),
             self._topics.move_on(now),
             next_expiry(accumulator),
             self._watch.poll(now),
@@ -259,6 +263,8 @@ class Sender(ClientListener):
         if update.recreated:
             self._outcomes.recreated(update.recreated, now)
             self._delivery.schedule()
+        if self._settings.transactional or not self._settings.follows_recreated:
+            self._deleted.suspect(update.errors)
         self._on_metadata(update)
         self.wake()
 

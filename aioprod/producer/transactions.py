@@ -15,6 +15,7 @@ from aioprod.core.transactions import TRANSITIONS, TransactionEvent, Transaction
 from aioprod.errors import (
     AioprodError,
     AuthorizationError,
+    FlushTimeoutError,
     ProducerClosedError,
     RequestTimedOutError,
     TransactionAbortedError,
@@ -45,6 +46,12 @@ class End:
     task: asyncio.Task[None]
     error: AioprodError | None = None
     is_told: bool = False
+
+
+def _doubtful(error: AioprodError, end: End) -> AioprodError:
+    """The same error; of a commit that the coordinator may have heard of nobody knows what became of it."""
+    error.may_be_stored = end.call is E.COMMIT
+    return error
 
 
 class Transactions:
@@ -133,9 +140,12 @@ class Transactions:
             self._advance(E.COMMIT)
             try:
                 await self._effects.flush(self._max_block_s)
-            except BaseException:
+            except BaseException as error:
                 if self.state is S.FLUSHING:
                     self._advance(E.WITHDRAWN)
+                if isinstance(error, FlushTimeoutError):
+                    # The transaction is open: nothing of it is visible to anybody.
+                    error.may_be_stored = False
                 raise
             if self.state is not S.FLUSHING:
                 raise self.refusal(E.COMMIT) or UsageError("The producer was closed while it committed.")
@@ -200,11 +210,12 @@ class Transactions:
         assert end is not None
         done, _ = await asyncio.wait([end.task], timeout=self._max_block_s)
         if not done:
-            raise self._late(end.call)
+            raise _doubtful(self._late(end.call), end)
         if end.task.cancelled():
-            raise ProducerClosedError(f"The producer was closed before {end.call.value} had ended.")
+            raise _doubtful(ProducerClosedError(f"The producer was closed before {end.call.value} had ended."), end)
         if (bug := end.task.exception()) is not None:
-            raise AioprodError(f"{end.call.value} failed in a way that nobody expected: {bug!r}.") from bug
+            text = f"{end.call.value} failed in a way that nobody expected: {bug!r}."
+            raise _doubtful(AioprodError(text), end) from bug
         if end.error is not None:
             raise end.error.again()
 
@@ -257,7 +268,7 @@ class Transactions:
             self._refused(refused)
             self._end.error = self._own(refused, self._end.call)
         except AioprodError as error:
-            self._break(error)
+            self._break(_doubtful(error, self._end))
         return False
 
     async def _take(self, step: Step) -> ProducerIdentity:

@@ -122,8 +122,9 @@ async def test_a_commit_that_runs_out_of_time_before_the_coordinator_was_told(ve
             await producer.begin_transaction()
             held = cluster.fault(ProduceRequest, hold=True)
             producer.submit("t", b"kept", partition=0)
-            with pytest.raises(FlushTimeoutError):
+            with pytest.raises(FlushTimeoutError) as raised:
                 await producer.commit_transaction()
+            assert raised.value.may_be_stored is False, "the transaction is open"
             assert state_of(producer) is S.IN_TRANSACTION
             held.release()
             await producer.flush()
@@ -165,7 +166,9 @@ async def test_a_commit_goes_on_once_the_coordinator_was_told(version: int, canc
                 committing.cancel()
             await asyncio.wait([committing])
             if not cancels:
-                assert isinstance(committing.exception(), RequestTimedOutError)
+                error = committing.exception()
+                assert isinstance(error, RequestTimedOutError)
+                assert error.may_be_stored is True
             assert state_of(producer) is S.COMMITTING
             for call in (producer.begin_transaction, producer.abort_transaction):
                 with pytest.raises(UsageError, match="goes on"):
