@@ -215,7 +215,14 @@ class ProducerFencedError(AioprodError):
 
 
 class TransactionAbortedError(AioprodError):
-    """The transaction was aborted, so the record was not written."""
+    """The transaction was aborted, so the record was not written.
+
+    `on_purpose`: its user aborted it, or left its block with an exception; nothing had failed before.
+    """
+
+    def __init__(self, message: str, *, on_purpose: bool = False, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.on_purpose = on_purpose
 
 
 class TransactionUnknownError(AioprodError):

@@ -100,8 +100,8 @@ class Buffered(NamedTuple):
     bytes: int
 
 
-DeliveryCallback: TypeAlias = Callable[[RecordMetadata | None, "AioprodError | None"], object]
-"""Called once per record with (metadata, None) or (None, error)."""
+DeliveryCallback: TypeAlias = Callable[[RecordMetadata | None, "AioprodError | None"], None]
+"""Called once per record with (metadata, error), in this order: one of them is None. A plain function."""
 
-ErrorCallback: TypeAlias = Callable[["AioprodError", ProducerRecord], object]
-"""Called once for each failed record that nobody waits for."""
+ErrorCallback: TypeAlias = Callable[["AioprodError", ProducerRecord], None]
+"""Called with (error, record) once for each failed record that nobody waits for. A plain function."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import inspect
 from collections.abc import Awaitable
 from typing import Any, TypeAlias
 
@@ -13,7 +12,7 @@ from aioprod.records.headers import NO_HEADERS, encode_headers, header_list
 from aioprod.serializers import Serializer
 from aioprod.types import Headers, ProducerRecord, Timestamp
 
-__all__ = ["Preparation", "Prepared", "as_bytes", "callback", "partition_index", "seconds", "timestamp_ms"]
+__all__ = ["Preparation", "Prepared", "as_bytes", "partition_index", "seconds", "timestamp_ms"]
 
 
 Prepared: TypeAlias = tuple[str, bytes | None, bytes | None, bytes, int, int | None]
@@ -65,16 +64,6 @@ def seconds(call: str, timeout: object) -> float | None:
     if timeout is None or (isinstance(timeout, (int, float)) and not isinstance(timeout, bool) and timeout >= 0):
         return timeout
     raise UsageError(f"{call}(timeout={timeout!r}) is no time: give seconds from 0 on, or None.")
-
-
-def callback(name: str, given: Any) -> Any:
-    """A callback as the user gives it; raises UsageError for what can't be called, or would have to be awaited."""
-    if given is None or (callable(given) and not inspect.iscoroutinefunction(given)):
-        return given
-    raise UsageError(
-        f"{name} is {given!r}, which is no plain function: give a callable, or None.",
-        hint="Let it start a task for what has to be awaited.",
-    )
 
 
 class Preparation:

@@ -13,10 +13,11 @@ from aioprod.core.accumulator import Accumulator
 from aioprod.core.batch import Batch, ParkedRecord
 from aioprod.errors import AioprodError, BufferFullError, InvalidRecordError
 from aioprod.producer import native
+from aioprod.producer.callbacks import DeliveryCallbacks, error_callback
 from aioprod.producer.clock import Clock
 from aioprod.producer.futures import DeliveryFuture
 from aioprod.producer.guard import State
-from aioprod.producer.preparation import Prepared, as_bytes, callback, partition_index, seconds, timestamp_ms
+from aioprod.producer.preparation import Prepared, as_bytes, partition_index, seconds, timestamp_ms
 from aioprod.producer.send_many import send_many
 from aioprod.producer.transactional import TransactionalCalls
 from aioprod.records.headers import NO_HEADERS, encode_headers
@@ -63,8 +64,10 @@ class Producer(TransactionalCalls):
             "interceptor_classes": _several(interceptors) or None,
         }
         options |= {name: value for name, value in named.items() if value is not None}
-        super().__init__(ProducerConfig.given(config, bootstrap_servers, options), callback("on_error", on_error))
+        super().__init__(ProducerConfig.given(config, bootstrap_servers, options), error_callback(on_error))
         self._is_plain = self._engine.preparation.plain
+        self._callbacks = DeliveryCallbacks()
+        self._checked: Any = None
         # From start() on; nothing reads them before, as the guard refuses the call.
         self._clock: Clock
         self._accumulator: Accumulator
@@ -92,6 +95,7 @@ class Producer(TransactionalCalls):
         accepted since `start()`, and holds the errors of those that this call failed. Cancelling it fails the rest at
         once. A second call returns the same report.
         """
+        self._checked = None
         return await self._engine.close(seconds("close", timeout))
 
     async def reload_credentials(self) -> None:
@@ -197,14 +201,17 @@ class Producer(TransactionalCalls):
         timestamp: Timestamp | None = None,
         on_delivery: DeliveryCallback | None = None,
     ) -> None:
-        """Accept one record at once, and call `on_delivery(metadata, error)` with its outcome: one of them is None.
+        """Accept one record at once, and call `on_delivery(metadata, error)`, in this order, with its outcome.
 
-        Raises what `submit` raises. `await drain()` waits for room after BufferFullError.
+        One of the two is None. Raises what `submit` raises, and UsageError for an `on_delivery` that can't be called
+        so, would have to be awaited, or names its first argument as an error. `await drain()` waits for room after
+        BufferFullError.
         """
         self._guard.check()
         waiter: Any = on_delivery
-        if waiter is not None and not callable(waiter):
-            callback("on_delivery", waiter)
+        if waiter is not self._checked and waiter is not None:
+            self._callbacks.check(waiter)
+            self._checked = waiter
         if self._is_plain and type(topic) is str:
             self._take(topic, value, key, partition, headers, timestamp, waiter)
         else:

@@ -16,7 +16,9 @@ from aioprod.errors import InvalidRecordError, RejectedError, SerializationError
 from aioprod.producer.bulk import Bulk, chunks, per_record, same_headers
 from aioprod.producer.failure import Failure
 
-FAILURE = Failure(family=RejectedError, message="refused.", topic="t", partition=0)
+FAILURE = Failure(
+    family=RejectedError, event="1 record of t-0 was not delivered", why="refused.", topic="t", partition=0
+)
 
 
 def new_bulk() -> Bulk:
