@@ -72,7 +72,7 @@ def _origin(given: Any) -> tuple[tuple[object, ...], object]:
 def _check(given: Any, name: str, arguments: tuple[str, str]) -> None:
     if not callable(given) or _has_to_be_awaited(given):
         raise UsageError(
-            f"{name} is {given!r}, which is no plain function: give a callable, or None.",
+            f"{name} is {given!r:.100}, which is no plain function: give a callable, or None.",
             hint="Let it start a task for what has to be awaited.",
         )
     try:
@@ -81,7 +81,7 @@ def _check(given: Any, name: str, arguments: tuple[str, str]) -> None:
         return  # One in C that does not tell.
     except TypeError as error:
         raise UsageError(
-            f"{name} is {given!r}, which can't be called with two arguments: {error}.",
+            f"{name} is {given!r:.100}, which can't be called with two arguments: {error}.",
             hint=f"It is called as {name}({', '.join(arguments)}).",
         ) from error
 
@@ -107,7 +107,7 @@ def _check_order(given: Any) -> None:
     is_error = [name.strip("_").lower() in NAMES_OF_ERRORS for name in names]
     if is_error in ([True], [True, False]):
         raise UsageError(
-            f"on_delivery is {given!r}, whose first argument is named {names[0]!r}: it is called as "
+            f"on_delivery is {given!r:.100}, whose first argument is named {names[0]!r}: it is called as "
             "on_delivery(metadata, error), the error second.",
             hint="Change the order of its arguments; confluent-kafka's callbacks get the error first.",
         )

@@ -6,11 +6,12 @@ import datetime
 from collections.abc import Awaitable
 from typing import Any, TypeAlias
 
+from aioprod._shown import shown
 from aioprod.errors import AioprodError, InvalidRecordError, InvalidTopicError, SerializationError, UsageError
 from aioprod.interceptors import PARTITION_MAX, Interceptors
 from aioprod.records.headers import NO_HEADERS, encode_headers, header_list
 from aioprod.serializers import Serializer
-from aioprod.types import Headers, ProducerRecord, Timestamp
+from aioprod.types import NO_VALUE, Headers, ProducerRecord, Timestamp, no_value
 
 __all__ = ["Preparation", "Prepared", "as_bytes", "partition_index", "seconds", "timestamp_ms"]
 
@@ -21,9 +22,11 @@ timestamp in ms (None: the time at which it is accepted)."""
 
 
 def as_bytes(what: str, topic: str, data: Any) -> bytes:
-    """`data` as bytes; raises SerializationError when it is not bytes-like."""
+    """`data` as bytes; raises SerializationError when it is not bytes-like, UsageError when it was left out."""
     if isinstance(data, (bytes, bytearray, memoryview)):
         return bytes(data)
+    if data is NO_VALUE:
+        raise no_value(topic)
     raise SerializationError(
         f"The {what} of a record for topic {topic!r} is of type {type(data).__name__}, and no serializer is set.",
         hint=f"Give bytes, or set {what}_serializer.",
@@ -35,7 +38,9 @@ def partition_index(topic: str, partition: object) -> int:
     if partition is None:
         return -1
     if isinstance(partition, bool) or not isinstance(partition, int) or not 0 <= partition <= PARTITION_MAX:
-        raise InvalidRecordError(f"{partition!r} is no partition of topic {topic!r}: give an int from 0 on, or None.")
+        raise InvalidRecordError(
+            f"{shown(partition)} is no partition of topic {topic!r}: give an int from 0 on, or None."
+        )
     return partition
 
 
@@ -101,7 +106,7 @@ class Preparation:
     def tell_refused(self, topic: str, partition: int, error: AioprodError) -> None:
         """Let the interceptors hear of a record that was not accepted."""
         if self._interceptors:
-            self._interceptors.on_send_error(ProducerRecord(topic), partition, error)
+            self._interceptors.on_send_error(ProducerRecord(topic, None), partition, error)
 
     def intercept(self, record: ProducerRecord) -> ProducerRecord:
         """What the interceptors make of a record."""

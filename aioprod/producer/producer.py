@@ -22,6 +22,7 @@ from aioprod.producer.send_many import send_many
 from aioprod.producer.transactional import TransactionalCalls
 from aioprod.records.headers import NO_HEADERS, encode_headers
 from aioprod.types import (
+    NO_VALUE,
     Buffered,
     DeliveryCallback,
     DeliveryReport,
@@ -31,6 +32,7 @@ from aioprod.types import (
     RecordMetadata,
     SendResult,
     Timestamp,
+    no_value,
 )
 
 __all__ = ["Producer"]
@@ -123,7 +125,7 @@ class Producer(TransactionalCalls):
     async def send(
         self,
         topic: str | ProducerRecord,
-        value: Any = None,
+        value: Any = NO_VALUE,
         *,
         key: Any = None,
         partition: int | None = None,
@@ -132,9 +134,10 @@ class Producer(TransactionalCalls):
     ) -> RecordMetadata:
         """Send one record and wait until it is acknowledged.
 
-        Waits up to `max.block.ms` for memory and for the topic to be known. Cancelled before its batch is sent, the
-        record is taken back; after that it goes on, and its outcome goes to the interceptors, and to `on_error` if it
-        fails. Raises InvalidRecordError and its subclasses, BufferFullError, MetadataTimeoutError, AuthorizationError,
+        `value` has to be given; None is a tombstone. `topic` may be a `ProducerRecord`, which says all itself. Waits up
+        to `max.block.ms` for memory and for the topic to be known. Cancelled before its batch is sent, the record is
+        taken back; after that it goes on, and its outcome goes to the interceptors, and to `on_error` if it fails.
+        Raises InvalidRecordError and its subclasses, BufferFullError, MetadataTimeoutError, AuthorizationError,
         ProducerClosedError or UsageError while the record is not accepted, and a DeliveryError after that.
         """
         self._guard.check()
@@ -167,7 +170,7 @@ class Producer(TransactionalCalls):
     def submit(
         self,
         topic: str | ProducerRecord,
-        value: Any = None,
+        value: Any = NO_VALUE,
         *,
         key: Any = None,
         partition: int | None = None,
@@ -193,7 +196,7 @@ class Producer(TransactionalCalls):
     def send_nowait(
         self,
         topic: str | ProducerRecord,
-        value: Any = None,
+        value: Any = NO_VALUE,
         *,
         key: Any = None,
         partition: int | None = None,
@@ -234,8 +237,10 @@ class Producer(TransactionalCalls):
         """Send all `values`, waiting for room as needed, and wait until each has its outcome.
 
         `keys` has one per value; `headers` and `timestamps` are one for all or one per value. What concerns the call
-        raises (InvalidRecordError, MetadataTimeoutError, ...); faults of single records are in `failures` of the
-        result, with their index. A call that is cancelled stops; what it had accepted goes on.
+        raises (InvalidRecordError, MetadataTimeoutError, ...), and so does what all records are refused for, as a
+        SerializationError. Faults of single records are in `failures` of the result, with their index:
+        `result.raise_for_failures()` raises them, and a result whose failures nobody has read logs a warning when it
+        is dropped. A call that is cancelled stops; what it had accepted goes on.
         """
         self._guard.check()
         return await send_many(self._engine, topic, values, keys, partition, headers, timestamps)
@@ -247,7 +252,7 @@ class Producer(TransactionalCalls):
         columns are `value` and, if wanted, `key`, `topic` (unless `topic` is given for all rows), `partition`,
         `headers` and `timestamp`; strings and bytes go as they are, no serializer is asked. Raises
         InvalidRecordError for data without a value, with other columns or of other types; what concerns the call
-        raises as with `send_many`, and faults of single rows are in `failures` of the result, with their index.
+        or all its rows raises as with `send_many`, and faults of single rows are in `failures` of the result.
         """
         self._guard.check()
         from aioprod.producer.send_arrow import send_arrow  # With ctypes and all that knows Arrow's memory.
@@ -390,7 +395,9 @@ def _record(
     timestamp: Timestamp | None,
 ) -> ProducerRecord:
     if not isinstance(topic, ProducerRecord):
+        if value is NO_VALUE:
+            raise no_value(topic)
         return ProducerRecord(topic, value, key=key, partition=partition, headers=headers, timestamp=timestamp)
-    if any(given is not None for given in (value, key, partition, headers, timestamp)):
+    if value is not NO_VALUE or any(given is not None for given in (key, partition, headers, timestamp)):
         raise InvalidRecordError("A ProducerRecord says everything itself: give no value, key or options beside it.")
     return topic

@@ -26,6 +26,13 @@ def errors_of(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
     return [record for record in caplog.records if record.levelno >= logging.ERROR]
 
 
+class StoppedClock(ShiftedClock):
+    """Time passes when the test says so."""
+
+    def now_ns(self) -> int:
+        return int((1000.0 + self.offset_s) * 1e9)
+
+
 # --- what is refused
 
 
@@ -229,7 +236,7 @@ async def test_a_callback_that_raises_is_logged_once_and_counted_then(
     brokers: FakeCluster, caplog: pytest.LogCaptureFixture, code: ErrorCode
 ) -> None:
     brokers.create_topic("t")
-    clock = ShiftedClock()
+    clock = StoppedClock()
     async with running(brokers, clock=clock) as producer:
         await producer.partitions_for("t")
         brokers.fault(ProduceRequest, error=code)
@@ -258,7 +265,7 @@ async def test_each_kind_of_failure_of_a_callback_is_told(
     brokers: FakeCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     brokers.create_topic("t")
-    clock = ShiftedClock()
+    clock = StoppedClock()
     async with running(brokers, clock=clock, on_error=Failing()) as producer:
         await producer.partitions_for("t")
         given = Failing()
@@ -278,7 +285,7 @@ async def test_each_kind_of_failure_of_a_callback_is_told(
 
 async def test_few_tracebacks_are_logged_whatever_fails(brokers: FakeCluster, caplog: pytest.LogCaptureFixture) -> None:
     brokers.create_topic("t")
-    clock = ShiftedClock()
+    clock = StoppedClock()
     async with running(brokers, clock=clock) as producer:
         for number in range(LINES_MAX + 5):
 
@@ -297,7 +304,7 @@ async def test_a_coroutine_that_comes_back_is_closed_and_told_once(
 ) -> None:
     brokers.create_topic("t")
     given: Any = lambda *outcome: coroutine(*outcome)  # noqa: E731
-    clock = ShiftedClock()
+    clock = StoppedClock()
     async with running(brokers, clock=clock, on_error=given) as producer:
         await producer.partitions_for("t")
         brokers.fault(ProduceRequest, error=code)
