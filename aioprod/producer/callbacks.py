@@ -21,18 +21,21 @@ class DeliveryCallbacks:
     """Refuses a wrong `on_delivery` when it first comes; what was made at the same place in the code is looked at once.
 
     A bound method, a closure or a partial is often made for each record. So it is the code behind it that is
-    remembered, and the last one apart: a new bound method costs two comparisons.
+    remembered, with the arguments that a partial puts before; and the last one apart, which costs some comparisons.
     """
 
     def __init__(self) -> None:
         self._known: dict[tuple[object, ...], object] = {}
         self._last: object = None
+        self._before = 0
 
     def check(self, given: Any) -> None:
         """Raise UsageError unless `given` can be called with (metadata, error), in this order, and is no coroutine."""
-        kind = type(given)
-        code = given.__func__ if kind is MethodType else given.__code__ if kind is FunctionType else None
-        if code is not None and code is self._last:
+        is_bound = type(given) is partial and not given.keywords
+        function, before = (given.func, len(given.args)) if is_bound else (given, 0)
+        kind = type(function)
+        code = function.__func__ if kind is MethodType else function.__code__ if kind is FunctionType else None
+        if code is not None and code is self._last and before == self._before:
             return
         key, behind = _origin(given)
         if key not in self._known:
@@ -41,7 +44,7 @@ class DeliveryCallbacks:
             if len(self._known) >= KNOWN_MAX:
                 self._known.clear()
             self._known[key] = behind
-        self._last = code
+        self._last, self._before = code, before
 
 
 def error_callback(given: Any) -> Any:

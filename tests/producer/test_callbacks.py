@@ -184,6 +184,20 @@ def test_callbacks_that_are_made_for_each_record_are_looked_at_once(monkeypatch:
     assert len(looked_at) == 5, "two of the six are the same method"
 
 
+def test_a_callback_that_was_known_does_not_let_others_in() -> None:
+    known = DeliveryCallbacks()
+    for right, wrong in (
+        (DESK.hear, Desk.hear),
+        (DESK.hear, partial(DESK.hear, None)),
+        (partial(DESK.hear_of, 1), partial(DESK.hear_of, 1, metadata=None)),
+        (partial(DESK.hear_of, 1), DESK.hear_of),
+    ):
+        for _ in range(2):
+            known.check(right)
+            with pytest.raises(UsageError):
+                known.check(wrong)
+
+
 def test_few_callbacks_are_remembered_and_no_object_of_the_user() -> None:
     known = DeliveryCallbacks()
     for _ in range(2 * KNOWN_MAX):
