@@ -25,6 +25,7 @@ AioprodError
 ├── UnsupportedVersionError       the broker and aioprod share no version of a request
 ├── BrokerError                   a broker answered with an error code
 ├── UndeliveredRowsError          rows of a Spark job could not be delivered
+├── SendFailuresError             records of a send_many() or send_arrow() failed               (ExceptionGroup)
 └── DeliveryError                 an accepted record did not arrive; always one of the three:
     ├── NotSentError              it never left this process: safe to send again
     ├── UnknownOutcomeError       it was sent and the answer was lost: it may be stored
@@ -39,6 +40,7 @@ coordinator has heard of, or of a `send_many()` of which some records are on the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from copy import copy
 from typing import Any, Literal, Self, TypeAlias
 
@@ -66,6 +68,7 @@ __all__ = [
     "RecordTooLargeError",
     "RejectedError",
     "RequestTimedOutError",
+    "SendFailuresError",
     "SerializationError",
     "TlsError",
     "TransactionAbortedError",
@@ -232,7 +235,14 @@ class ProducerFencedError(AioprodError):
 
 
 class TransactionAbortedError(AioprodError):
-    """The transaction was aborted, so the record was not written."""
+    """The transaction was aborted, so the record was not written.
+
+    `on_purpose`: its user aborted it, or left its block with an exception; nothing had failed before.
+    """
+
+    def __init__(self, message: str, *, on_purpose: bool = False, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.on_purpose = on_purpose
 
 
 class TransactionUnknownError(AioprodError):
@@ -354,3 +364,59 @@ class FencedUnknownOutcomeError(UnknownOutcomeError, ProducerFencedError):
 
 class FencedRejectedError(RejectedError, ProducerFencedError):
     """A broker refused the record, as another producer took over the transactional id."""
+
+
+class SendFailuresError(AioprodError, ExceptionGroup[AioprodError]):
+    """Records of a bulk call failed; `exceptions` are the first hundred failures, `indexes` their places in the call.
+
+    `count` is how many failed in all. `may_be_stored` says that one of them may be, and of more than a hundred always,
+    as nobody knows of the others here: `SendResult.failures` has each one. `except*` and `split()` take it apart by the kinds of errors; a part counts what
+    it holds.
+    """
+
+    count: int
+    indexes: tuple[int, ...]
+
+    def __new__(
+        cls,
+        message: str,
+        exceptions: Sequence[AioprodError],
+        *,
+        count: int,
+        indexes: tuple[int, ...],
+        hint: str | None = None,
+    ) -> Self:
+        """The group, whose `message` and `exceptions` never change."""
+        return ExceptionGroup.__new__(cls, message, exceptions)
+
+    def __init__(
+        self,
+        message: str,
+        exceptions: Sequence[AioprodError],
+        *,
+        count: int,
+        indexes: tuple[int, ...],
+        hint: str | None = None,
+    ) -> None:
+        Exception.__init__(self, message, exceptions)
+        self.hint = hint
+        self.count = count
+        self.indexes = indexes
+        self.may_be_stored = count > len(self.exceptions) or any(error.may_be_stored for error in self.exceptions)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _regrouped, (type(self), self.message, self.exceptions, self.__dict__)
+
+    def derive(self, excs: Sequence[Any], /) -> Any:
+        """A part of the group."""
+        places = {id(error): index for error, index in zip(self.exceptions, self.indexes, strict=True)}
+        indexes = tuple(places[id(error)] for error in excs)
+        return SendFailuresError(self.message, excs, count=len(excs), indexes=indexes, hint=self.hint)
+
+
+def _regrouped(
+    kind: type[SendFailuresError], message: str, errors: tuple[AioprodError, ...], fields: dict[str, Any]
+) -> SendFailuresError:
+    error = kind(message, errors, count=fields["count"], indexes=fields["indexes"])
+    error.__dict__.update(fields)
+    return error

@@ -30,8 +30,8 @@ _ALL = (
     Mutation(
         "an outcome is told twice",
         "aioprod.producer.results",
-        "            waiter(metadata, None)\n",
-        "            waiter(metadata, None)\n            waiter(metadata, None)\n",
+        "            told = waiter(metadata, None)\n",
+        "            told = waiter(metadata, None)\n            told = waiter(metadata, None)\n",
     ),
     Mutation(
         "what expires on the wire was never sent",

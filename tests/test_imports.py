@@ -15,7 +15,7 @@ import aioprod
 ROOT = Path(aioprod.__file__).parents[1]
 
 PRODUCER = {
-    "": "_error_codes _lazy _legs _rights cluster config core errors interceptors messages metrics net producer "
+    "": "_error_codes _lazy _legs _rights _shown cluster config core errors interceptors messages metrics net producer "
     "record_metadata records routing serializers types wire",
     "cluster": "known metadata model names refusals",
     "config": "_addresses _base _classes _client _files _oidc _producer _properties _refused _security _setting",

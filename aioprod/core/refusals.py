@@ -28,7 +28,8 @@ def record_too_large(topic: str, bound: int, size_max: int, memory: int) -> Reco
             hint="Send smaller values, or raise max.request.size together with the topic's max.message.bytes.",
         )
     return RecordTooLargeError(
-        f"A record for topic {topic!r} takes up to {bound} bytes, more than buffer.memory={memory}."
+        f"A record for topic {topic!r} takes up to {bound} bytes, more than buffer.memory={memory}.",
+        hint="Send smaller values, or raise buffer.memory, which has room for all records that are not delivered yet.",
     )
 
 

@@ -36,10 +36,14 @@ def kind_of(family: type[DeliveryError], cause: BaseException | None) -> type[De
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """Why the records of a batch failed; each of them gets an exception of its own from it."""
+    """Why the records of a batch failed; each of them gets an exception of its own from it.
+
+    `event` says what happened to how many records of which partition, and `why` for what reason.
+    """
 
     family: type[DeliveryError]
-    message: str
+    event: str
+    why: str
     topic: str
     partition: int
     attempts: int = 0
@@ -50,6 +54,11 @@ class Failure:
     hint: str | None = None
     reasons: dict[int, str] | None = None
     """What the broker said of single records, by their index in the batch (KIP-467)."""
+
+    @property
+    def message(self) -> str:
+        """What happened, and why."""
+        return f"{self.event}: {self.why}"
 
     def error(self, index: int) -> DeliveryError:
         """The exception for the record at `index` of the batch."""

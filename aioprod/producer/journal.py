@@ -7,14 +7,11 @@ import logging
 from aioprod.core.batch import Batch
 from aioprod.core.partition import BrokerQueue, Partition
 from aioprod.producer.explain import counted, seconds_of
+from aioprod.producer.line_limit import LineLimit
 
-__all__ = ["LINES_MAX", "WINDOW_S", "Journal"]
+__all__ = ["Journal"]
 
 log = logging.getLogger("aioprod.producer")
-
-WINDOW_S = 10.0
-LINES_MAX = 10
-"""So many lines of a kind are logged as INFO within a window, in seconds; the others are DEBUG."""
 
 PAUSE_S = 60.0
 """After so long without it the cause of a retry is news again."""
@@ -24,10 +21,10 @@ PARTITIONS_MAX = 1000
 
 
 class Journal:
-    """Writes to the logger `aioprod.producer`, few lines whatever happens; `now` is in monotonic seconds."""
+    """Writes to the logger `aioprod.producer`; `now` is in monotonic seconds. What is over the limit is DEBUG."""
 
     def __init__(self) -> None:
-        self._windows: dict[str, tuple[float, int]] = {}
+        self.limit = LineLimit()
         # Of a partition: why a batch went again, how often in a row for this reason, and when last.
         self._causes: dict[tuple[str, int], tuple[str, int, float]] = {}
 
@@ -74,8 +71,8 @@ class Journal:
         if log.isEnabledFor(logging.INFO):
             self._say(
                 "epoch bumps",
-                f"{partition.topic.name}-{partition.index} goes on with sequence 0 in epoch {partition.epoch} of "
-                f"producer {partition.producer_id}, as a batch before was lost or refused",
+                f"{partition.topic.name}-{partition.index}: new producer epoch {partition.epoch} after a batch was "
+                "lost or refused (no duplicates, order kept)",
                 now,
             )
 
@@ -89,10 +86,7 @@ class Journal:
         self._say("deleted topics", f"Topic {topic!r} was deleted: {counted(count, 'batch')} for it can't be sent", now)
 
     def _say(self, kind: str, text: str, now: float) -> None:
-        since, count = self._windows.get(kind, (now, 0))
-        if now - since >= WINDOW_S:
-            if count > LINES_MAX:
-                log.info("%d more %s in %s are logged as DEBUG only", count - LINES_MAX, kind, seconds_of(now - since))
-            since, count = now, 0
-        self._windows[kind] = since, count + 1
-        log.log(logging.INFO if count < LINES_MAX else logging.DEBUG, "%s", text)
+        line = self.limit.take(kind, now)
+        if line.left_out:
+            log.info("%d more %s in %s are logged as DEBUG only", line.left_out, kind, seconds_of(line.window_s))
+        log.log(logging.INFO if line.is_told else logging.DEBUG, "%s", text)

@@ -29,7 +29,7 @@ from aioprod.errors import (
 )
 from aioprod.messages import ProduceResponse
 from aioprod.messages.produce import PartitionProduceResponse
-from aioprod.producer.explain import Explainer
+from aioprod.producer.explain import Explainer, counted
 from aioprod.producer.failure import Failure
 from aioprod.producer.journal import Journal
 from aioprod.producer.meters import Meters
@@ -354,14 +354,11 @@ class Outcomes:
             sequences.lose(batch, is_missing=family is not UnknownOutcomeError)
         settle(self._accumulator, batch, now)
         self._meters.failed(batch)
-        count = batch.records
-        message = (
-            f"{count} record{'s' if count != 1 else ''} of {partition.topic.name}-{partition.index} "
-            f"{'was' if count == 1 else 'were'} not delivered: {why}"
-        )
+        records, were = counted(batch.records, "record"), "was" if batch.records == 1 else "were"
         failure = Failure(
             family=family,
-            message=message,
+            event=f"{records} of {partition.topic.name}-{partition.index} {were} not delivered",
+            why=why,
             topic=partition.topic.name,
             partition=partition.index,
             attempts=batch.attempts,
@@ -374,7 +371,7 @@ class Outcomes:
         )
         self._delivery.fail(batch, failure)
         if self.on_failed_batch is not None:
-            self.on_failed_batch(batch, message)
+            self.on_failed_batch(batch, failure.message)
 
     def _give_up(self, batch: Batch, now: float) -> None:
         assert self.given_up is not None

@@ -146,7 +146,7 @@ class _Call:
 
     async def _take_one(self, columns: RecordColumns, row: int) -> None:
         interceptors = self._engine.interceptors
-        record = ProducerRecord("" if self._topic is None else self._topic)
+        record = ProducerRecord("" if self._topic is None else self._topic, None)
         try:
             self._read(columns, row, record)
             record = self._preparation.intercept(record)

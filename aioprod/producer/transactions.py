@@ -159,7 +159,7 @@ class Transactions:
         """Give up what is not sent, wait for what is on the wire, then abort; or wait for an abort that goes on."""
         if self.state is not S.ABORTING:
             self._advance(E.ABORT)
-            aborted = TransactionAbortedError("The transaction was aborted.")
+            aborted = TransactionAbortedError("The transaction was aborted.", on_purpose=self.error is None)
             aborted.__cause__ = self.error
             self._effects.give_up_unsent("the transaction was aborted.", aborted)
             self._go_on(E.ABORT, self._abort())

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final, NamedTuple
 
+from aioprod._shown import shown_record
 from aioprod.errors import CorruptRecordError, ProtocolError
 from aioprod.records import layout
 from aioprod.records.compression import Compression, decompress
@@ -51,6 +52,9 @@ class ParsedRecord(NamedTuple):
     key: bytes | None
     value: bytes | None
     headers: tuple[tuple[str, bytes | None], ...]
+
+    def __repr__(self) -> str:
+        return shown_record(self, self._fields)
 
 
 @dataclass(frozen=True, slots=True)

@@ -153,6 +153,41 @@ async def test_an_exception_comes_out_unchanged(cluster: FakeCluster) -> None:
     assert await values(cluster, "read_uncommitted") == [b"lost"]
 
 
+@pytest.mark.parametrize("topic", ["t", "unknown"])
+async def test_what_an_abort_on_purpose_gives_up_is_no_warning(
+    cluster: FakeCluster, caplog: pytest.LogCaptureFixture, topic: str
+) -> None:
+    caplog.set_level(logging.DEBUG, "aioprod.producer")
+    async with transacting(cluster, linger_ms=1_000_000, adaptive_linger=False) as producer:
+        await producer.partitions_for("t")
+        await producer.begin_transaction()
+        producer.send_nowait(topic, b"given up")
+        producer.submit(topic, b"dropped")
+        kept = producer.submit(topic, b"kept")
+        await producer.abort_transaction()
+        with pytest.raises(NotSentError) as caught:
+            await kept
+        assert isinstance(caught.value.__cause__, TransactionAbortedError)
+        assert caught.value.__cause__.on_purpose
+    told = [record for record in caplog.records if "never looked at" in record.message or "without" in record.message]
+    told += [record for record in caplog.records if "nobody waits for it" in record.message]
+    assert [record.levelno for record in told] == [logging.DEBUG] * 2
+
+
+async def test_what_a_failed_transaction_gives_up_is_a_warning(
+    cluster: FakeCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with transacting(cluster, linger_ms=1_000_000, adaptive_linger=False) as producer:
+        await producer.partitions_for("t")
+        await producer.begin_transaction()
+        cluster.fault(ProduceRequest, error=ErrorCode.INVALID_RECORD)
+        producer.send_nowait("t", b"refused")
+        await producer.flush()
+        await producer.abort_transaction()
+    (told,) = [record for record in caplog.records if "without on_delivery or future" in record.message]
+    assert told.levelno == logging.WARNING
+
+
 async def test_it_does_also_when_the_abort_fails(cluster: FakeCluster, caplog: pytest.LogCaptureFixture) -> None:
     async with transacting(cluster) as producer:
         cluster.fault(EndTxnRequest, error=ErrorCode.PRODUCER_FENCED)
