@@ -23,7 +23,7 @@ PRODUCER = {
     "partition pool produce refusals retry sequences states transactions",
     "messages": "api_versions init_producer_id metadata negotiation produce",
     "net": "addresses client connection dialing links pool refresh security sessions settings surroundings tasks "
-    "transport",
+    "transport waiting",
     "producer": "bulk clock completion compressor dispatch engine explain failure feeding futures guard identity "
     "journal meters native outcome preparation producer reporting results room send_many sender settings topics "
     "transactional watch",

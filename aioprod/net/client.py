@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 from collections.abc import Callable
 from random import Random
@@ -28,11 +29,14 @@ from aioprod.net.security import rotation_of, security_of
 from aioprod.net.settings import ClientSettings
 from aioprod.net.surroundings import Surroundings
 from aioprod.net.tasks import Supervisor
+from aioprod.net.waiting import told_if_slow
 from aioprod.wire.schema import AnyRequest, Request, Response
 
 __all__ = ["Client", "ClientListener", "more_telling"]
 
 ResponseT = TypeVar("ResponseT", bound=Response)
+
+_logger = logging.getLogger("aioprod.net")
 
 _LATE_S: Final = 0.0005
 """How late to wake: uvloop rounds delays to milliseconds, and who wakes early turns until something is really due."""
@@ -121,15 +125,17 @@ class Client:
         Raises MetadataTimeoutError with the reason for each address if that takes longer than `timeout_s`; without
         waiting ProtocolError if all of them are no Kafka brokers, AuthenticationError, TlsError or ConfigError if none
         of them accepts us, UnsupportedVersionError if they are too old, and UsageError if the client is closed
-        meanwhile. AuthenticationError too if it waits for the credentials until the time is over.
+        meanwhile. AuthenticationError too if it waits for the credentials until the time is over. The log is warned of
+        a start that takes more than a second, and of one that is cancelled, with the reason for each address.
         """
         self._refresh.bootstrap()
         scope = asyncio.timeout(timeout_s)
         try:
-            async with scope:
-                while self.metadata.last_success is None:
-                    self._check_start()
-                    await self._turn()
+            with told_if_slow(self._loop, lambda: f"Kafka is not reachable yet: {self.describe()}", timeout_s):
+                async with scope:
+                    while self.metadata.last_success is None:
+                        self._check_start()
+                        await self._turn()
         except TimeoutError:
             if not scope.expired():
                 raise
@@ -347,6 +353,8 @@ class Client:
     # -- events ------------------------------------------------------------------------------------------------------
 
     def link_ready(self, link: BrokerLink) -> None:
+        if link.connection is not None and _logger.isEnabledFor(logging.DEBUG):
+            _logger.debug("%s is connected and speaks %s", link.peer, link.connection.versions.in_words())
         if link.connection is not None and link.connection.versions.features_epoch >= self._features.features_epoch:
             self._features = link.connection.versions
         self._notify()
@@ -354,6 +362,7 @@ class Client:
             self._listener.link_ready(link)
 
     def link_lost(self, link: BrokerLink, error: AioprodError | None) -> None:
+        _logger.debug("The connection to %s %s", link.peer, "was closed" if error is None else f"is lost: {error}")
         if error is not None:
             self.metadata.request_update(self._clock())
         self._notify()
@@ -370,6 +379,13 @@ class Client:
             self._listener.link_writable(link)
 
     def _metadata_changed(self, update: MetadataUpdate) -> None:
+        cluster = self.metadata.cluster
+        _logger.debug(
+            "Cluster %s has %d brokers; it told anew of %d topics",
+            cluster.cluster_id,
+            len(cluster.nodes),
+            len(update.changed_topics),
+        )
         self._notify()
         self._listener.metadata_changed(update)
 

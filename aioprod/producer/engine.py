@@ -27,6 +27,7 @@ from aioprod.errors import (
 from aioprod.interceptors import Interceptors
 from aioprod.net.client import Client
 from aioprod.net.settings import ClientSettings
+from aioprod.net.waiting import told_if_slow
 from aioprod.producer.clock import Clock
 from aioprod.producer.explain import Explainer
 from aioprod.producer.failure import rebuilt
@@ -112,7 +113,7 @@ class Engine:
             self._sending = self.loop.create_task(self._sender.run(), name="aioprod sender")
             self._sending.add_done_callback(self._sender_ended)
             if self.transactions is not None:
-                await self.transactions.initialize(deadline - self.clock())
+                await self._initialize(self.transactions, deadline - self.clock())
             elif self._identity is not None:
                 await self._identity.start(deadline - self.clock())
         except BaseException:
@@ -122,6 +123,14 @@ class Engine:
         guard.check_not_closed()
         guard.enter(State.RUNNING)
         self._reporting.start(self.loop)
+
+    async def _initialize(self, transactions: Transactions, timeout_s: float) -> None:
+        def why() -> str:
+            name = self.config.transactional_id
+            return f"The coordinator of transactional.id {name!r} has not answered yet: {self.client.describe()}"
+
+        with told_if_slow(self.loop, why, timeout_s):
+            await transactions.initialize(timeout_s)
 
     def _build(self, loop: asyncio.AbstractEventLoop) -> None:
         config = self.config
