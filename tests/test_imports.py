@@ -24,9 +24,9 @@ PRODUCER = {
     "messages": "api_versions init_producer_id metadata negotiation produce",
     "net": "addresses client connection dialing links pool refresh security sessions settings surroundings tasks "
     "transport waiting",
-    "producer": "bulk clock completion compressor dispatch engine explain failure feeding futures guard identity "
-    "journal meters native outcome preparation producer reporting results room send_many sender settings topics "
-    "transactional watch",
+    "producer": "bulk clock closing completion compressor dispatch engine explain failure feeding futures guard "
+    "identity journal meters native outcome preparation producer reporting results room send_many sender settings "
+    "topics transactional watch",
     "records": "builder compression cursor fields headers layout memory",
     "routing": "hashes partitioners sticky",
     "serializers": "_adapter",

@@ -24,6 +24,7 @@ def told_meanwhile(
     loop: asyncio.AbstractEventLoop, tell: Callable[[], None], *, after_s: float, every_s: float = EVERY_S
 ) -> Iterator[None]:
     """Call `tell` when the block has taken `after_s` seconds, and again every `every_s` until it ends."""
+    timer: asyncio.TimerHandle
 
     def again() -> None:
         nonlocal timer

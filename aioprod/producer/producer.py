@@ -88,9 +88,10 @@ class Producer(TransactionalCalls):
     async def close(self, timeout: float | None = None) -> DeliveryReport:
         """Deliver what was accepted, for at most `timeout` seconds, fail the rest, and release everything.
 
-        None waits as long as the delivery timeouts of the records allow. The report counts what became of the records
-        accepted since `start()`, and holds the errors of those that this call failed. Cancelling it fails the rest at
-        once. A second call returns the same report.
+        None is `close.timeout.ms`; without that, and for `math.inf`, it waits as long as the delivery timeouts of the
+        records allow. The log says after half a second, and then every ten, what is waited for. The report counts what
+        became of the records accepted since `start()`, and holds the errors of those that this call failed. Cancelling
+        it fails the rest at once. A second call returns the same report.
         """
         return await self._engine.close(seconds("close", timeout))
 
