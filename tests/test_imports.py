@@ -25,8 +25,8 @@ PRODUCER = {
     "net": "addresses client connection dialing links pool refresh security sessions settings surroundings tasks "
     "transport waiting",
     "producer": "bulk clock closing completion compressor dispatch engine explain failure feeding futures guard "
-    "identity journal meters native outcome preparation producer reporting results room send_many sender settings "
-    "topics transactional watch",
+    "identity journal meters milestones native outages outcome preparation producer reporting results room send_many "
+    "sender settings topics transactional watch",
     "records": "builder compression cursor fields headers layout memory",
     "routing": "hashes partitioners sticky",
     "serializers": "_adapter",

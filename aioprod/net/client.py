@@ -309,6 +309,11 @@ class Client:
                 raise link.last_error.again()
             await self._change(look_again_at - now)
 
+    @property
+    def is_connected(self) -> bool:
+        """Whether any broker can be asked for something."""
+        return any(link.state is LinkState.READY for link in self._links)
+
     def now(self) -> float:
         """The time by the client's clock, in monotonic seconds."""
         return self._clock()
@@ -381,9 +386,9 @@ class Client:
     def _metadata_changed(self, update: MetadataUpdate) -> None:
         cluster = self.metadata.cluster
         _logger.debug(
-            "Cluster %s has %d brokers; it told anew of %d topics",
+            "Cluster %s told of itself: brokers %s, changed topics: %d",
             cluster.cluster_id,
-            len(cluster.nodes),
+            [node.id for node in cluster.nodes],
             len(update.changed_topics),
         )
         self._notify()

@@ -28,6 +28,7 @@ from aioprod.interceptors import Interceptors
 from aioprod.net.client import Client
 from aioprod.net.settings import ClientSettings
 from aioprod.net.waiting import told_if_slow, told_meanwhile
+from aioprod.producer import milestones
 from aioprod.producer.clock import Clock
 from aioprod.producer.closing import CLOSE_QUIET_S, CloseLimit, Ending, Remainder
 from aioprod.producer.explain import Explainer
@@ -95,6 +96,7 @@ class Engine:
         self._closing: asyncio.Task[DeliveryReport] | None = None
         self._cluster_told: Cluster | None = None
         self._hurry: asyncio.Future[None]
+        self._running_since = 0.0
 
     # --- start
 
@@ -123,6 +125,8 @@ class Engine:
             raise
         guard.check_not_closed()
         guard.enter(State.RUNNING)
+        self._running_since = self.clock()
+        log.info("%s", milestones.connected(self.config, self.client.metadata.cluster))
         self._reporting.start(self.loop)
 
     async def _initialize(self, transactions: Transactions, timeout_s: float) -> None:
@@ -343,6 +347,7 @@ class Engine:
         """Wait for the outcomes until `limit`, or until somebody is in a hurry; then give the rest up."""
         self.delivery.undelivered = []
         self._sender.hurry()
+        begun = self.clock()
         refusal = ProducerClosedError("The producer was closed before the record could be accepted.")
         self.room.close(refusal)
         ending = Ending("the producer was closed.", refusal)
@@ -358,7 +363,9 @@ class Engine:
                 await self._give_up_all()
             finally:
                 await self._tear_down()
-        return self.delivery.report()
+        report, now = self.delivery.report(), self.clock()
+        log.info("%s", milestones.closed(self.config, report, now - self._running_since, now - begun))
+        return report
 
     async def _outcomes_within(self, timeout: float | None, hurry: asyncio.Future[None]) -> bool:
         """Wait until everything has its outcome, or somebody is in a hurry; whether the time was over before."""

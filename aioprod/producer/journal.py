@@ -34,16 +34,19 @@ class Journal:
                 now,
             )
 
-    def retried(self, batch: Batch, delay_s: float, now: float) -> None:
-        """A batch goes again after a backoff."""
-        if log.isEnabledFor(logging.INFO):
+    def retried(self, batch: Batch, delay_s: float) -> None:
+        """A batch goes again after a backoff: told as DEBUG, as in an outage there are many."""
+        if log.isEnabledFor(logging.DEBUG):
             partition = batch.partition
             when = "at once" if delay_s <= 0.0 else f"in {seconds_of(delay_s)}"
-            self._say(
-                "retries",
-                f"A batch of {partition.topic.name}-{partition.index} with {counted(batch.records, 'record')} goes "
-                f"again {when}, as attempt {batch.attempts + 1}: {str(batch.cause).rstrip('.')}",
-                now,
+            log.debug(
+                "A batch of %s-%d with %s goes again %s, as attempt %d: %s",
+                partition.topic.name,
+                partition.index,
+                counted(batch.records, "record"),
+                when,
+                batch.attempts + 1,
+                str(batch.cause).rstrip("."),
             )
 
     def bumped(self, partition: Partition, now: float) -> None:

@@ -291,7 +291,7 @@ class Outcomes:
             delay_s = self.pause_to_join(batch.attempts - 1)
         elif batch.code == ErrorCode.CONCURRENT_TRANSACTIONS:
             delay_s *= COMPLETION_SHARE
-        self.journal.retried(batch, delay_s, now)
+        self.journal.retried(batch, delay_s)
         requeue(self._accumulator, batch, now, delay_s)
         self._wake()
 

@@ -23,6 +23,7 @@ from aioprod.net.pool import BrokerLink
 from aioprod.producer.compressor import Compressor
 from aioprod.producer.dispatch import Dispatch
 from aioprod.producer.meters import Meters
+from aioprod.producer.outages import Outages
 from aioprod.producer.outcome import FAILED_PER_TURN, Outcomes
 from aioprod.producer.results import Delivery
 from aioprod.producer.room import Room
@@ -52,6 +53,7 @@ class Sender(ClientListener):
     _outcomes: Outcomes
     _topics: Topics
     _dispatch: Dispatch
+    _outages: Outages
     _watch: Watch
 
     def __init__(
@@ -97,6 +99,7 @@ class Sender(ClientListener):
         if accumulator.sequences is not None:
             accumulator.sequences.bumped = lambda partition: journal.bumped(partition, clock())
         self._watch = Watch(accumulator, outcomes.explainer, self._clock())
+        self._outages = Outages(client, accumulator, self._clock)
         self._dispatch = Dispatch(
             self._settings,
             client=client,
@@ -229,11 +232,13 @@ class Sender(ClientListener):
     def link_ready(self, link: BrokerLink) -> None:
         """A broker can be sent to."""
         self._meters.connected(link.node.id)
+        self._outages.back(link)
         self._refill(link)
 
     def link_lost(self, link: BrokerLink, error: AioprodError | None) -> None:
         """A connection is gone and every request on it has been completed, or none could be made."""
         self._meters.disconnected(link.node.id)
+        self._outages.lost(link, error)
         self._delivery.run()
         self.wake()
 
