@@ -26,7 +26,7 @@ PRODUCER = {
     "transport waiting",
     "producer": "bulk clock closing completion compressor dispatch engine explain failure feeding futures guard "
     "identity journal meters milestones native outages outcome preparation producer reporting results room send_many "
-    "sender settings topics transactional watch",
+    "sender settings topics transactional unclosed watch",
     "records": "builder compression cursor fields headers layout memory",
     "routing": "hashes partitioners sticky",
     "serializers": "_adapter",

@@ -115,6 +115,7 @@ class Client:
         self._waiters: dict[asyncio.Future[None], None] = {}
         self._next_due = math.inf
         self._closed = False
+        self._running: asyncio.Task[None] | None = None
         self._failure: BaseException | None = None
 
     # -- life --------------------------------------------------------------------------------------------------------
@@ -179,7 +180,12 @@ class Client:
 
     def keep_running(self) -> None:
         """`run` in the background, for users without a loop of their own; if it fails, `failed` and all requests do."""
-        self._tasks.spawn(self.run(), name="aioprod client")
+        self._running = self._tasks.spawn(self.run(), name="aioprod client")
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether what `keep_running` began was told to end, as it is when the loop ends."""
+        return self._running is None or self._running.done() or self._running.cancelling() > 0
 
     async def _turn(self) -> None:
         """Poll once, then sleep until something is due or somebody wakes us."""

@@ -28,7 +28,7 @@ from aioprod.interceptors import Interceptors
 from aioprod.net.client import Client
 from aioprod.net.settings import ClientSettings
 from aioprod.net.waiting import told_if_slow, told_meanwhile
-from aioprod.producer import milestones
+from aioprod.producer import milestones, unclosed
 from aioprod.producer.clock import Clock
 from aioprod.producer.closing import CLOSE_QUIET_S, CloseLimit, Ending, Remainder
 from aioprod.producer.explain import Explainer
@@ -291,10 +291,22 @@ class Engine:
         self._ending = Ending(f"the producer has failed: {error!r}.", refusal, cause=error)
         self._give_up_in_turns()
 
+    def give_up_now(self, ending: Ending) -> None:
+        """Fail all that has no outcome before this returns, however long that takes: no other turn may come."""
+        self.room.close(self.guard.refusal())
+        self._ending = ending
+        while self._give_up_some():
+            self.delivery.run_all()
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether the sender was told to end, as it is when the loop ends."""
+        return self._sending is None or self._sending.done() or self._sending.cancelling() > 0
+
     def _sender_ended(self, task: asyncio.Task[None]) -> None:
         if task.cancelled():
-            if self.guard.state is State.RUNNING:
-                self.fail(UsageError("The sender was cancelled: its event loop ended before the producer was closed."))
+            if self.guard.state in (State.RUNNING, State.CLOSING):
+                unclosed.loop_ended(self)
         elif (error := task.exception()) is not None:
             self.fail(error)
 
@@ -315,8 +327,7 @@ class Engine:
             for _ in iter(self._give_up_some, False):
                 await asyncio.sleep(0)
         finally:
-            while self._give_up_some():
-                self.delivery.run_all()
+            self.give_up_now(self._ending)
 
     # --- close
 
@@ -330,18 +341,23 @@ class Engine:
             return DeliveryReport()
         if guard.loop is not asyncio.get_running_loop():
             raise guard.refusal()
-        if self._closing is None:
-            guard.enter(State.CLOSING)
-            self._hurry = self.loop.create_future()
-            limit = CloseLimit(timeout, self.config)
-            self._closing = self.loop.create_task(self._close(limit, self._hurry), name="aioprod close")
+        closing = self.begin_close(timeout)
         try:
-            return await asyncio.shield(self._closing)
+            return await asyncio.shield(closing)
         except asyncio.CancelledError:
             if not self._hurry.done():
                 self._hurry.set_result(None)
-            await asyncio.wait([self._closing])
+            await asyncio.wait([closing])
             raise
+
+    def begin_close(self, timeout: float | None) -> asyncio.Task[DeliveryReport]:
+        """Close in the background; a close that was begun before goes on as it is."""
+        if self._closing is None:
+            self.guard.enter(State.CLOSING)
+            self._hurry = self.loop.create_future()
+            limit = CloseLimit(timeout, self.config)
+            self._closing = self.loop.create_task(self._close(limit, self._hurry), name="aioprod close")
+        return self._closing
 
     async def _close(self, limit: CloseLimit, hurry: asyncio.Future[None]) -> DeliveryReport:
         """Wait for the outcomes until `limit`, or until somebody is in a hurry; then give the rest up."""

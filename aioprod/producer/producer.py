@@ -19,6 +19,7 @@ from aioprod.producer.guard import State
 from aioprod.producer.preparation import Prepared, as_bytes, callback, partition_index, seconds, timestamp_ms
 from aioprod.producer.send_many import send_many
 from aioprod.producer.transactional import TransactionalCalls
+from aioprod.producer.unclosed import dropped
 from aioprod.records.headers import NO_HEADERS, encode_headers
 from aioprod.types import (
     Buffered,
@@ -105,6 +106,12 @@ class Producer(TransactionalCalls):
         """
         self._guard.check_running()
         await self._engine.client.reload_credentials()
+
+    def __del__(self) -> None:
+        # Nothing that runs in the loop refers to the facade, so this is called when its users let go of it.
+        engine = getattr(self, "_engine", None)
+        if engine is not None:
+            dropped(engine, self)
 
     async def __aenter__(self) -> Self:
         await self.start()

@@ -75,8 +75,8 @@ def test_a_healthy_producer_logs_two_lines(log: Log) -> None:
         first,
     )
     assert re.fullmatch(
-        r"INFO Producer 'shop' is closed after 36\d\d\.\d s \(closing took \d+ ms\): 4000 records delivered, 0 not sent, "
-        r"0 unknown, 0 rejected",
+        r"INFO Producer 'shop' is closed after 36\d\d\.\d s \(closing took \d+ ms\): 4000 records delivered, "
+        r"0 not sent, 0 unknown, 0 rejected",
         last,
     )
 
