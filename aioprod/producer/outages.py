@@ -22,17 +22,28 @@ log = logging.getLogger("aioprod.producer")
 QUIET_S: Final = 10.0
 """How long a broker that comes and goes is not warned of again: then it is, if it is still away or lost once more."""
 
+LOOK_S_MIN: Final = 5.0
+LOOK_SHARE: Final = 0.25
+LOOK_S_MAX: Final = 300.0
+"""How often a broker is looked for that nobody needs, as others lead its partitions: after a quarter of the time for
+which it has been away."""
+
 LOOKED_AT: Final = 2000
 """Among how many of the oldest batches those for a broker are looked for: less than a millisecond's work."""
 
 
 @dataclass(slots=True)
 class Absence:
-    """A broker that is away, in monotonic seconds; `was_there`: it was connected before."""
+    """A broker that is away, in monotonic seconds; `was_there`: it was connected before.
+
+    It is looked for if it was `told` of; `is_missing`: the metadata did not name it then.
+    """
 
     since: float
     was_there: bool
     told: bool = False
+    is_missing: bool = False
+    look_at: float = math.inf
 
 
 class Outages:
@@ -63,6 +74,7 @@ class Outages:
         if now < self._quiet_until.get(node_id, -math.inf):
             return
         absence.told = True
+        absence.look_at = now + LOOK_S_MIN
         self._quiet_until[node_id] = now + QUIET_S
         log.warning(
             "%s %s, and %s %s for it: %s",
@@ -72,6 +84,30 @@ class Outages:
             "waits" if waiting == 1 else "wait",
             error.message.rstrip("."),
         )
+
+    def poll(self, now: float) -> float:
+        """Look for the brokers that are away, if it is time to; when to look again."""
+        for node_id, absence in self._away.items():
+            if now >= absence.look_at:
+                absence.look_at = now + min(LOOK_S_MAX, max(LOOK_S_MIN, LOOK_SHARE * (now - absence.since)))
+                absence.is_missing = not self._connect(node_id, now)
+                if absence.is_missing:
+                    self._client.metadata.request_update(now)
+        return min((absence.look_at for absence in self._away.values()), default=math.inf)
+
+    def named_anew(self) -> None:
+        """The metadata tells which brokers there are: connect to those that were missing."""
+        for node_id, absence in self._away.items():
+            if absence.is_missing:
+                absence.is_missing = not self._connect(node_id, self._clock())
+
+    def _connect(self, node_id: int, now: float) -> bool:
+        """Try to connect to a broker; False for one that the metadata does not name."""
+        link = self._client.link(node_id)
+        if link is None or link.retired:
+            return False
+        link.ensure(now)
+        return True
 
     def back(self, link: BrokerLink) -> None:
         """A broker is connected."""

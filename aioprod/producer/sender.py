@@ -191,6 +191,7 @@ class Sender(ClientListener):
         for batch in expired(accumulator, now, FAILED_PER_TURN):
             self._outcomes.expire(batch, now)
         nexts = [
+            self._outages.poll(now),
             self._client.poll(now),
             end_backoffs(accumulator, now),
             self._topics.move_on(now),
@@ -260,6 +261,7 @@ class Sender(ClientListener):
     def metadata_changed(self, update: MetadataUpdate) -> None:
         """Follow the leaders, and let parked records move on."""
         now = self._clock()
+        self._outages.named_anew()
         self._accumulator.update_topics(update.changed_topics, now)
         if update.recreated:
             self._outcomes.recreated(update.recreated, now)

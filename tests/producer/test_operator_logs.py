@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from aioprod import Producer
-from aioprod.messages import ProduceRequest
+from aioprod.messages import MetadataRequest, ProduceRequest
 from aioprod.producer.outages import QUIET_S
 from aioprod.testing import FakeCluster
 from aioprod.testing.simulation import SimulatedLoop, start
@@ -129,6 +129,49 @@ def test_a_broker_that_is_lost_and_comes_back_takes_two_lines(log: Log) -> None:
         rf"WARNING {where} is lost, and 50 records wait for it: \1 can't be reached \(.*refused\)", lost
     )
     assert re.fullmatch(rf"INFO {where} is back after 2\d\.\d s", back)
+
+
+def test_a_broker_whose_partitions_are_led_by_others_is_told_of_when_it_is_back(log: Log) -> None:
+    async def work(cluster: FakeCluster, producer: Producer) -> None:
+        cluster.create_topic("t", partitions=3)
+        for index in range(3):
+            await producer.send("t", b"v", partition=index)
+        held = cluster.fault(ProduceRequest, hold=True)
+        sending = asyncio.ensure_future(producer.send("t", b"v", partition=1))
+        await held.reached.wait()
+        await cluster.kill(2)
+        held.release()
+        await sending
+        await asyncio.sleep(20.0)
+        await cluster.restart(2)
+        await asyncio.sleep(60.0)
+
+    run(work, brokers=3)
+    lost, back = [line for line in log.between() if "is led by" not in line]
+    assert re.search(r"WARNING Broker 2 at \S+ is lost, and 1 record waits for it: ", lost)
+    assert re.search(r"INFO Broker 2 at \S+ is back after 2\d\.\d s", back)
+
+
+@pytest.mark.parametrize("is_named", [False, True])
+def test_a_broker_that_stays_away_is_looked_for_less_and_less(is_named: bool, log: Log) -> None:
+    async def work(cluster: FakeCluster, producer: Producer) -> None:
+        cluster.create_topic("t")
+        await producer.send("t", b"v", partition=0)
+        held = cluster.fault(ProduceRequest, hold=True)
+        sending = asyncio.ensure_future(producer.send("t", b"v", partition=0))
+        await held.reached.wait()
+        await cluster[1].kill(stay_in_metadata=is_named)
+        cluster.move_leader("t", 0, 2)
+        held.release()
+        await sending
+        before = len(cluster.seen_of(MetadataRequest))
+        await asyncio.sleep(7200.0)
+        asked.append(len(cluster.seen_of(MetadataRequest)) - before)
+
+    asked: list[int] = []
+    run(work, brokers=2)
+    assert 24 <= asked[0] <= 60, "after a quarter of the time, then each five minutes as in any case"
+    assert len([line for line in log.between() if line.startswith("WARNING Broker 1 at ")]) == 1
 
 
 def test_a_broker_that_is_lost_with_records_on_the_way(log: Log) -> None:
