@@ -62,14 +62,14 @@ async def start_without_kafka(servers: str = "localhost:1", seconds: float = 25.
 
 
 async def broker_lost(cluster: KafkaCluster, topic: str, seconds: float = 20.0) -> None:
-    """The first broker is killed while records are sent, and comes back after `seconds`."""
+    """The first broker is killed while records are sent, and comes back after `seconds`; as long again it is used."""
     async with Producer(cluster.bootstrap_servers, client_id="shop", close_timeout_ms=60_000) as producer:
         sending = asyncio.create_task(_send(producer, [topic], until=lambda: False))
         await asyncio.sleep(1.0)
         await cluster.kill(1)
         await asyncio.sleep(seconds)
         await cluster.restart(1)
-        await asyncio.sleep(2.0)
+        await asyncio.sleep(seconds)
         sending.cancel()
         await asyncio.wait([sending])
 
