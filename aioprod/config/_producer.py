@@ -20,6 +20,7 @@ from aioprod.config._setting import (
     instances,
     integer,
     optional_encoding,
+    optional_integer,
     optional_text,
 )
 from aioprod.errors import ConfigError
@@ -80,6 +81,11 @@ class ProducerConfig(ClientConfig):
         at_most=INT64_MAX,
         importance=MEDIUM,
         doc="How long `start()`, `send()` (for memory and metadata) and `partitions_for()` may wait.",
+    )
+    close_timeout_ms: int | None = optional_integer(
+        importance=MEDIUM,
+        doc="How long `close()` without a time, and the end of `async with`, may wait for outcomes before the rest is "
+        "given up. None: as long as `delivery.timeout.ms` allows. Not a setting of Java's.",
     )
     max_in_flight_requests_per_connection: int = integer(
         5,

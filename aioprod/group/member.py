@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import math
 import uuid
-from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, Self
 
 from aioprod.errors import AioprodError, BrokerError, ErrorCode, RequestTimedOutError, UsageError
@@ -15,8 +15,8 @@ from aioprod.group.classic import ClassicMembership
 from aioprod.group.consumer import ConsumerMembership
 from aioprod.group.explain import Explainer, Trouble
 from aioprod.group.fetcher import Fetcher
-from aioprod.group.gate import Gate
 from aioprod.group.holding import Callback, Callbacks, Holding
+from aioprod.group.outlet import Outlet
 from aioprod.group.runner import Runner
 from aioprod.group.settings import MemberConfig
 from aioprod.group.steps import GroupMetadata, Membership
@@ -71,8 +71,6 @@ class Member(Started):
         self._assignors = checked_assignors(assignors, self.config)
         self._session = Session(self.config, "member", metadata_max_idle_s=math.inf)
         self._reading = Session(self.config, "member", frame_size_max=answer_size_max(self.config))
-        self._gate = Gate(self._look_again)
-        self._callbacks = Callbacks(on_assigned, on_revoked, on_lost, self._failed)
         self._auto_offset_reset = auto_offset_reset
         self._fetcher = Fetcher(
             self._reading,
@@ -82,10 +80,10 @@ class Member(Started):
             key_deserializer=key_deserializer,
             value_deserializer=value_deserializer,
         )
-        self._errors: deque[Exception] = deque()
-        self._failure: BaseException | None = None
+        self._outlet = Outlet(self._fetcher)
+        self._gate = self._outlet.gate
+        self._callbacks = Callbacks(on_assigned, on_revoked, on_lost, self._outlet.failed)
         self._polled_at = -math.inf
-        self._is_closing = False
         self._membership: Membership | None = None
         self._holding: Holding | None = None
         self._runner: Runner | None = None
@@ -111,9 +109,11 @@ class Member(Started):
         self._explainer = Explainer(
             self._membership, coordinator, self._holding, self._fetcher, self._session, self._reading
         )
-        watch = Watch(self.group_id, self._troubles, self._session.clock)
+        watch = Watch(self.group_id, _troubles_of(self._explainer, self._gate), self._session.clock)
         self._runner = Runner(self._membership, coordinator, self._session, self._gate, self._holding, watch)
-        self._task = asyncio.create_task(self._run(self._runner), name=f"aioprod member of {self.group_id}")
+        self._task = asyncio.create_task(
+            self._outlet.run(self._runner, self._topics), name=f"aioprod member of {self.group_id}"
+        )
 
     def _new_membership(self) -> Membership:
         session, config, topics = self._session, self.config, self._topics
@@ -130,16 +130,6 @@ class Member(Started):
             session.clock(),
         )
 
-    async def _run(self, runner: Runner) -> None:
-        try:
-            await runner.run(self._topics)
-        except Exception as error:
-            self._failure = error
-        finally:
-            self._is_closing = True
-            self._gate.open()
-            self._look_again()
-
     async def close(self, timeout: float = 30.0) -> None:
         """Give all partitions up (`on_revoked`), leave the group, and end the iterator; a static member does not
         leave. Takes no longer than `timeout` seconds, after which the group hears by the session time-out that the
@@ -148,11 +138,11 @@ class Member(Started):
         self._session.check_loop()
         if self._gate.is_inside:
             raise UsageError("close() was called by a callback of this member.", hint="Call it from another task.")
-        self._is_closing = True
+        self._outlet.is_closing = True
         task, self._task = self._task, None
         if task is not None and self._membership is not None and self._runner is not None:
             self._gate.open()
-            self._look_again()
+            self._outlet.look_again()
             try:
                 # A member in the middle of a rebalance leaves after it, which commits go with; but not if that takes
                 # too long.
@@ -164,13 +154,16 @@ class Member(Started):
                 task.cancel()
                 await asyncio.wait([task])
                 await self._disconnect()
-        if self._errors:
-            raise self._errors.popleft()
+        if self._outlet.errors:
+            raise self._outlet.errors.popleft()
 
     async def _disconnect(self) -> None:
-        await self._fetcher.close()
-        await self._reading.close()
-        await self._session.close()
+        await _disconnected(self._fetcher, self._reading, self._session)
+
+    def __del__(self) -> None:
+        task = getattr(self, "_task", None)
+        if task is not None:
+            self._session.dropped(self, partial(_ended, task, self._fetcher, self._reading, self._session))
 
     # --- reading
 
@@ -205,7 +198,7 @@ class Member(Started):
             while True:
                 if gate.is_taken:
                     await gate.free()
-                if self._errors or self._is_closing:
+                if self._outlet.errors or self._outlet.is_closing:
                     self._end()
                 record = await self._fetcher.next()
                 if record is not None:
@@ -233,21 +226,13 @@ class Member(Started):
             self._runner.wake()
 
     def _end(self) -> None:
-        if self._errors:
-            raise self._errors.popleft()
-        if isinstance(self._failure, AioprodError):
-            raise self._failure.again() from self._failure.__cause__
-        if self._failure is not None:
-            raise AioprodError(f"The member has failed: {self._failure!r}.") from self._failure
+        if self._outlet.errors:
+            raise self._outlet.errors.popleft()
+        if isinstance(self._outlet.failure, AioprodError):
+            raise self._outlet.failure.again() from self._outlet.failure.__cause__
+        if self._outlet.failure is not None:
+            raise AioprodError(f"The member has failed: {self._outlet.failure!r}.") from self._outlet.failure
         raise StopAsyncIteration
-
-    def _failed(self, error: Exception) -> None:
-        self._errors.append(error)
-        self._look_again()
-
-    def _look_again(self) -> None:
-        if self._gate.is_waiting:
-            self._fetcher.interrupt()
 
     # --- what it has
 
@@ -258,16 +243,11 @@ class Member(Started):
         """
         if self._explainer is None or self._runner is None:
             return f"The member of group {self.group_id!r} is not started."
-        if self._failure is not None:
-            return f"The member of group {self.group_id!r} has failed: {self._failure}"
+        if self._outlet.failure is not None:
+            return f"The member of group {self.group_id!r} has failed: {self._outlet.failure}"
         if self._task is None:
             return f"The member of group {self.group_id!r} is closed."
         return self._explainer.explain(self._runner.topics, is_waited_for=self._gate.is_waiting)
-
-    def _troubles(self) -> list[Trouble]:
-        assert self._explainer is not None
-        assert self._runner is not None
-        return self._explainer.troubles(self._runner.topics, is_waited_for=self._gate.is_waiting)
 
     @property
     def assignment(self) -> frozenset[TopicPartition]:
@@ -319,7 +299,7 @@ class Member(Started):
             raise RequestTimedOutError(
                 f"Group {self.group_id!r} did not finish to divide its partitions anew in time to commit."
             )
-        if self._failure is not None:
+        if self._outlet.failure is not None:
             self._end()
         await runner.settled(left_s)
 
@@ -359,3 +339,21 @@ class Member(Started):
             raise UsageError("This member is not started: use `async with`, or await start() first.")
         _ = self._session.client
         return self._holding, self._membership, self._runner
+
+
+async def _disconnected(fetcher: Fetcher, *sessions: Session) -> None:
+    await fetcher.close()
+    for session in sessions:
+        await session.close()
+
+
+async def _ended(task: asyncio.Task[None], fetcher: Fetcher, *sessions: Session) -> None:
+    """End a member that nobody closed: the group hears by the session time-out that it is gone."""
+    task.cancel()
+    await asyncio.wait([task])
+    await _disconnected(fetcher, *sessions)
+
+
+def _troubles_of(explainer: Explainer, gate: Gate) -> Callable[[frozenset[str]], list[Trouble]]:
+    """What to ask for the troubles of a running member; it refers to the member's parts only, see `Outlet`."""
+    return lambda topics: explainer.troubles(topics, is_waited_for=gate.is_waiting)

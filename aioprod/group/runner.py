@@ -81,7 +81,7 @@ class Runner:
     async def run(self, topics: frozenset[str]) -> None:
         """Do all lanes until the member has left; raises why it can't go on."""
         self.watch(topics)
-        work = (self._steps(), self._heartbeats(), self._watch(), self._standstill.run())
+        work = (self._steps(), self._heartbeats(), self._watch(), self._standstill.run(lambda: self.topics))
         lanes = [asyncio.create_task(lane) for lane in work]
         try:
             while not lanes[0].done():

@@ -30,23 +30,28 @@ class _Noted:
 
 
 class Watch:
-    """Looks at the `troubles` of a member of a group once in a while; one that is seen twice has lasted so long."""
+    """Looks at the `troubles` of a member of a group once in a while; one that is seen twice has lasted so long.
 
-    def __init__(self, group_id: str, troubles: Callable[[], Iterable[Trouble]], clock: Callable[[], float]) -> None:
+    `troubles` is asked for those of a member that reads these topics.
+    """
+
+    def __init__(
+        self, group_id: str, troubles: Callable[[frozenset[str]], Iterable[Trouble]], clock: Callable[[], float]
+    ) -> None:
         self._group_id = group_id
         self._troubles = troubles
         self._clock = clock
         self._noted: dict[str, _Noted] = {}
 
-    async def run(self) -> None:
-        """Look for as long as the member lives."""
+    async def run(self, topics: Callable[[], frozenset[str]]) -> None:
+        """Look for as long as the member lives, which reads these `topics` just then."""
         while True:
-            self.look(self._clock())
+            self.look(topics(), self._clock())
             await asyncio.sleep(LOOK_S)
 
-    def look(self, now: float) -> None:
+    def look(self, topics: frozenset[str], now: float) -> None:
         """Warn of what lasts for longer than it may, and tell what of that is over."""
-        troubles = {trouble.about: trouble for trouble in self._troubles()}
+        troubles = {trouble.about: trouble for trouble in self._troubles(topics)}
         for about in self._noted.keys() - troubles.keys():
             noted = self._noted.pop(about)
             if noted.told_at > -math.inf:

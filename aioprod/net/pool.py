@@ -44,7 +44,7 @@ _REFUSALS: Final = (ProtocolError, *_TO_MEND)
 _MISMATCHES: Final = 3
 """After so many failures in a row like those of a listener for another protocol it is one."""
 
-_logger = logging.getLogger("aioprod")
+_logger = logging.getLogger("aioprod.net")
 
 # Asked for with each request: an enumeration takes a microsecond to find its member before Python 3.12.
 _READY: Final = LinkState.READY
@@ -266,6 +266,7 @@ class BrokerLink:
             self._wanted = False
             self.state = LinkState.CONNECTING
             self.connecting_since = now
+            _logger.debug("Connecting to %s, attempt %d", self.peer, self.attempts + 1)
             self._attempt = self._around.tasks.spawn(self._connect(), name=f"connect to {self.peer}")
             self._attempt.add_done_callback(self._attempt_ended)
         return math.inf

@@ -24,7 +24,7 @@ _IN_PLACE_S: Final = 1.25
 """Brokers refuse to renew a log-in within a second of the last one: of so short a session a second connection takes
 over."""
 
-_logger = logging.getLogger("aioprod")
+_logger = logging.getLogger("aioprod.net")
 
 
 class SessionOwner(Protocol):

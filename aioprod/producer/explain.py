@@ -99,10 +99,11 @@ class Explainer:
         """Why the partitions of a topic are not known."""
         metadata = self._client.metadata
         times = metadata.attempts(topic.name)
-        asked = f"The cluster was asked for topic {topic.name!r} {counted(times, 'time')}"
         since = metadata.unknown_since(topic.name)
-        if since is not None:
-            asked += f" within {seconds_of(now - since)}"
+        within = "" if since is None else f" within {seconds_of(now - since)}"
+        if not times:
+            return f"No broker could be asked for topic {topic.name!r}{within}: {self._client.describe()}."
+        asked = f"The cluster was asked for topic {topic.name!r} {counted(times, 'time')}{within}"
         code = metadata.topic_error(topic.name)
         if code is not None:
             return f"{asked}; the last answer was {ErrorCode.said(code)}."

@@ -40,8 +40,8 @@ class Journal:
             )
 
     def retried(self, batch: Batch, delay_s: float, now: float) -> None:
-        """A batch goes again after a backoff; the same cause is told the 1st, 2nd, 4th, 8th ... time in a row."""
-        if log.isEnabledFor(logging.INFO):
+        """A batch goes again after a backoff; the same cause is told as DEBUG the 1st, 2nd, 4th, 8th ... time in a row."""
+        if log.isEnabledFor(logging.DEBUG):
             partition = batch.partition
             when = "at once" if delay_s <= 0.0 else f"in {seconds_of(delay_s)}"
             why = str(batch.cause).rstrip(".")
@@ -51,8 +51,6 @@ class Journal:
             )
             times = self._times_in_a_row(partition, why, now)
             if times & (times - 1) == 0:
-                self._say("retries", text, now)
-            else:
                 log.debug("%s", text)
 
     def _times_in_a_row(self, partition: Partition, why: str, now: float) -> int:

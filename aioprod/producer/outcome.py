@@ -29,6 +29,7 @@ from aioprod.errors import (
 )
 from aioprod.messages import ProduceResponse
 from aioprod.messages.produce import PartitionProduceResponse
+from aioprod.producer.closing import Ending
 from aioprod.producer.explain import Explainer, counted
 from aioprod.producer.failure import Failure
 from aioprod.producer.journal import Journal
@@ -387,10 +388,10 @@ class Outcomes:
             self._give_up(batch, now)
         return len(batches) == FAILED_PER_TURN
 
-    def fail_some(self, now: float, why: str, cause: BaseException | None) -> bool:
+    def fail_some(self, now: float, ending: Ending) -> bool:
         """Give up a turn's worth of what has no outcome yet, as the producer ends; whether there is more."""
         for batch in list(islice(self._accumulator.incomplete, FAILED_PER_TURN)):
-            if cause is not None:
-                batch.cause = cause
-            self.fail(batch, now, why)
+            if ending.cause is not None:
+                batch.cause = ending.cause
+            self.fail(batch, now, ending.of_batch(batch))
         return bool(self._accumulator.incomplete)

@@ -20,6 +20,7 @@ from aioprod.producer.guard import State
 from aioprod.producer.preparation import Prepared, as_bytes, partition_index, seconds, timestamp_ms
 from aioprod.producer.send_many import send_many
 from aioprod.producer.transactional import TransactionalCalls
+from aioprod.producer.unclosed import dropped
 from aioprod.records.headers import NO_HEADERS, encode_headers
 from aioprod.types import (
     NO_VALUE,
@@ -93,9 +94,10 @@ class Producer(TransactionalCalls):
     async def close(self, timeout: float | None = None) -> DeliveryReport:
         """Deliver what was accepted, for at most `timeout` seconds, fail the rest, and release everything.
 
-        None waits as long as the delivery timeouts of the records allow. The report counts what became of the records
-        accepted since `start()`, and holds the errors of those that this call failed. Cancelling it fails the rest at
-        once. A second call returns the same report.
+        None is `close.timeout.ms`; without that, and for `math.inf`, it waits as long as the delivery timeouts of the
+        records allow. The log says after half a second, and then every ten, what is waited for. The report counts what
+        became of the records accepted since `start()`, and holds the errors of those that this call failed. Cancelling
+        it fails the rest at once. A second call returns the same report.
         """
         self._checked = None
         return await self._engine.close(seconds("close", timeout))
@@ -110,6 +112,12 @@ class Producer(TransactionalCalls):
         """
         self._guard.check_running()
         await self._engine.client.reload_credentials()
+
+    def __del__(self) -> None:
+        # Nothing that runs in the loop refers to the facade, so this is called when its users let go of it.
+        engine = getattr(self, "_engine", None)
+        if engine is not None:
+            dropped(engine, self)
 
     async def __aenter__(self) -> Self:
         await self.start()

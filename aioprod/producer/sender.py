@@ -24,6 +24,7 @@ from aioprod.producer.compressor import Compressor
 from aioprod.producer.deleted_topics import DeletedTopics
 from aioprod.producer.dispatch import Dispatch
 from aioprod.producer.meters import Meters
+from aioprod.producer.outages import Outages
 from aioprod.producer.outcome import FAILED_PER_TURN, Outcomes
 from aioprod.producer.results import Delivery
 from aioprod.producer.room import Room
@@ -53,6 +54,7 @@ class Sender(ClientListener):
     _outcomes: Outcomes
     _topics: Topics
     _dispatch: Dispatch
+    _outages: Outages
     _watch: Watch
     _deleted: DeletedTopics
 
@@ -100,6 +102,7 @@ class Sender(ClientListener):
             accumulator.sequences.bumped = lambda partition: journal.bumped(partition, clock())
         self._deleted = DeletedTopics(accumulator, outcomes, topics)
         self._watch = Watch(accumulator, outcomes.explainer, self._clock())
+        self._outages = Outages(client, accumulator, self._clock)
         self._dispatch = Dispatch(
             self._settings,
             client=client,
@@ -191,6 +194,7 @@ class Sender(ClientListener):
         for batch in expired(accumulator, now, FAILED_PER_TURN):
             self._outcomes.expire(batch, now)
         nexts = [
+            self._outages.poll(now),
             self._client.poll(now),
             end_backoffs(accumulator, now),
             self._deleted.give_up(now),
@@ -233,11 +237,13 @@ class Sender(ClientListener):
     def link_ready(self, link: BrokerLink) -> None:
         """A broker can be sent to."""
         self._meters.connected(link.node.id)
+        self._outages.back(link)
         self._refill(link)
 
     def link_lost(self, link: BrokerLink, error: AioprodError | None) -> None:
         """A connection is gone and every request on it has been completed, or none could be made."""
         self._meters.disconnected(link.node.id)
+        self._outages.lost(link, error)
         self._delivery.run()
         self.wake()
 
@@ -259,6 +265,7 @@ class Sender(ClientListener):
     def metadata_changed(self, update: MetadataUpdate) -> None:
         """Follow the leaders, and let parked records move on."""
         now = self._clock()
+        self._outages.named_anew()
         self._accumulator.update_topics(update.changed_topics, now)
         if update.recreated:
             self._outcomes.recreated(update.recreated, now)

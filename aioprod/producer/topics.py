@@ -179,11 +179,11 @@ class Topics:
         self.changed()
         return len(evicted)
 
-    def refuse_some(self, error: AioprodError) -> bool:
+    def refuse_some(self, error_of: Callable[[Topic], AioprodError]) -> bool:
         """Refuse a turn's worth of what is parked, as the producer closes; whether there is more."""
         turn = TURN_REFUSALS
         for topic in list(self._accumulator.parked_topics.values()):
-            turn -= self.refuse(topic, error, turn)
+            turn -= self.refuse(topic, error_of(topic), turn)
             if turn <= 0:
                 return True
         self.changed()

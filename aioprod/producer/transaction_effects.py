@@ -101,7 +101,8 @@ class Effects:
         """A turn's worth of it."""
         if self.outcomes.given_up is None:
             return
-        are_parked = self.topics.refuse_some(self.outcomes.given_up[1])
+        _, cause = self.outcomes.given_up
+        are_parked = self.topics.refuse_some(lambda _topic: cause)
         if self.outcomes.fail_unsent(self.now()) or are_parked:
             self.loop.call_soon(self._give_up_some)
         self.delivery.run()

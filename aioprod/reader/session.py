@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
+import os
 import time
-from collections.abc import Callable, Iterable
+import warnings
+from collections.abc import Awaitable, Callable, Iterable
 from random import Random
 from types import TracebackType
 from typing import Any, Self
@@ -52,6 +55,8 @@ class Session(ClientListener):
         # In order of arrival, which is the order in which they are woken.
         self._waiters: dict[asyncio.Future[None], None] = {}
         self._failure: BaseException | None = None
+        self._process = 0
+        self._ending: asyncio.Task[None] | None = None
 
     # --- life
 
@@ -72,6 +77,7 @@ class Session(ClientListener):
             raise
         client.keep_running()
         self._client = client
+        self._process = os.getpid()
 
     async def close(self) -> None:
         """Close all connections and end all tasks; a second call does nothing."""
@@ -79,6 +85,22 @@ class Session(ClientListener):
         self.notify()
         if client is not None:
             await client.close()
+
+    def dropped(self, user: object, end: Callable[[], Awaitable[None]] | None = None) -> None:
+        """Nobody refers to `user` any more: warn if it was not closed, and `end` it, by default by closing this.
+
+        Nothing that runs in the loop may refer to `user`. May be called in any thread.
+        """
+        if self._client is None or self._loop is None or os.getpid() != self._process:
+            return
+        with contextlib.suppress(RuntimeError):  # The loop has ended, and with it all that ran there.
+            self._loop.call_soon_threadsafe(self._end, end or self.close)
+        text = f"Unclosed {self._name}: use `async with`, or await its close()."
+        warnings.warn(text, ResourceWarning, stacklevel=2, source=user)
+
+    def _end(self, end: Callable[[], Awaitable[None]]) -> None:
+        if self._client is not None and not self._client.is_ending:
+            self._ending = asyncio.ensure_future(end())
 
     async def reload_credentials(self) -> None:
         """Take up new certificates, passwords and tokens; raises what `Client.reload_credentials` raises."""
@@ -245,6 +267,11 @@ class SessionUser(Started):
     async def close(self) -> None:
         """Close all connections."""
         await self._session.close()
+
+    def __del__(self) -> None:
+        session = getattr(self, "_session", None)
+        if session is not None:
+            session.dropped(self)
 
     async def reload_credentials(self) -> None:
         """Read certificates and passwords anew, fetch another token, and have new connections take over.

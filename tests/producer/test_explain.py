@@ -93,6 +93,18 @@ async def test_the_topic_is_not_known_and_no_answer_comes(brokers: FakeCluster) 
             await future
 
 
+async def test_no_broker_can_be_asked_for_the_topic(brokers: FakeCluster) -> None:
+    async with running(brokers, close_s=0) as producer:
+        await brokers[1].kill(stay_in_metadata=True)
+        link = producer._engine.client.link(1)
+        assert link is not None
+        await until(lambda: link.last_error is not None)
+        future = producer.submit("t", b"v")
+        await turns()
+        check(producer.explain("t", 0), "No broker could be asked for topic 't' within ", ": Broker 1 at 127.0.0.1:")
+        future.cancel()
+
+
 async def test_the_brokers_say_that_the_topic_does_not_exist(brokers: FakeCluster) -> None:
     brokers.state.auto_create = False
     async with running(brokers, retry_backoff_ms=300, retry_backoff_max_ms=300) as producer:
