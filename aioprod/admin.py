@@ -73,7 +73,7 @@ class Admin(SessionUser):
         self,
         bootstrap_servers: str | Iterable[str] | None = None,
         *,
-        config: SessionConfig | None = None,
+        config: SessionConfig | Mapping[str, Any] | None = None,
         **options: Any,
     ) -> None:
         self.config = SessionConfig.given(config, bootstrap_servers, options)

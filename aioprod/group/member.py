@@ -57,7 +57,7 @@ class Member(Started):
         on_assigned: Callback = None,
         on_revoked: Callback = None,
         on_lost: Callback = None,
-        config: MemberConfig | None = None,
+        config: MemberConfig | Mapping[str, Any] | None = None,
         isolation: str = "read_uncommitted",
         key_deserializer: Any = None,
         value_deserializer: Any = None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable, Callable, Iterable
+from collections.abc import AsyncIterable, Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Self
 
@@ -39,16 +39,16 @@ class Producer(TransactionalCalls):
     """Sends records to Kafka from one event loop; use it as `async with Producer("host:9092") as producer`.
 
     `options` are fields of `ProducerConfig` (Java's names in snake_case, `linger_ms=5`); they win over those of
-    `config`. Serializers, partitioner and interceptors may be objects, classes or names. `on_error(error, record)` is
-    called for each failed record that nobody waits for; by default a warning is logged for each failed batch.
-    Raises ConfigError. Touches no network before `start()`.
+    `config`, which may also be a dict with Java's names. Serializers, partitioner and interceptors may be objects,
+    classes or names. `on_error(error, record)` is called for each failed record that nobody waits for; by default a
+    warning is logged for each failed batch. Raises ConfigError. Touches no network before `start()`.
     """
 
     def __init__(
         self,
         bootstrap_servers: str | Iterable[str] | None = None,
         *,
-        config: ProducerConfig | None = None,
+        config: ProducerConfig | Mapping[str, Any] | None = None,
         key_serializer: Any = None,
         value_serializer: Any = None,
         partitioner: Any = None,
