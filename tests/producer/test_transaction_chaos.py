@@ -96,3 +96,4 @@ async def test_exactly_what_was_committed_is_there(cluster: FakeCluster, seed: i
             if await ended(producer, cluster, chance, sent):
                 kept += sent
     assert sorted(value or b"" for value in await values(cluster)) == sorted(kept)
+    cluster.end_faults()
