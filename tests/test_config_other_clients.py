@@ -17,6 +17,7 @@ from aioprod.config._other_clients import OTHER_NAMES
 from aioprod.config._page import reference_page
 from aioprod.errors import ConfigError
 from aioprod.group import Member, MemberConfig
+from aioprod.producer import TransactionSessionConfig
 from aioprod.reader import Reader, ReaderConfig, read
 from aioprod.reader.settings import SessionConfig
 
@@ -110,7 +111,7 @@ def test_the_page_shows_those_of_the_producer() -> None:
     assert "\n| `message.timeout.ms` | `delivery.timeout.ms` |\n" in reference_page()
 
 
-@pytest.mark.parametrize("cls", CLASSES.values())
+@pytest.mark.parametrize("cls", [*CLASSES.values(), TransactionSessionConfig])
 def test_the_page_that_is_named_for_an_unknown_setting_shows_those_of_the_class(cls: Any) -> None:
     with pytest.raises(ConfigError) as caught:
         cls.from_options(xyzzy=1)

@@ -15,7 +15,7 @@ import aioprod
 ROOT = Path(aioprod.__file__).parents[1]
 
 PRODUCER = {
-    "": "_error_codes _lazy _legs _rights cluster config core errors interceptors messages metrics net producer "
+    "": "_error_codes _lazy _legs _live _rights cluster config core errors interceptors messages metrics net producer "
     "record_metadata records routing serializers types wire",
     "cluster": "known metadata model names refusals",
     "config": "_addresses _base _classes _client _files _oidc _producer _properties _refused _security _setting",
@@ -25,8 +25,8 @@ PRODUCER = {
     "net": "addresses client connection dialing links pool refresh security sessions settings surroundings tasks "
     "transport",
     "producer": "bulk clock completion compressor dispatch engine explain failure feeding futures guard identity "
-    "journal meters native outcome preparation producer reporting results room send_many sender settings topics "
-    "transactional watch",
+    "journal lacking meters native outcome preparation producer reporting results room send_many sender settings "
+    "topics transactional watch",
     "records": "builder compression cursor fields headers layout memory",
     "routing": "hashes partitioners sticky",
     "serializers": "_adapter",

@@ -38,7 +38,7 @@ OTHER_NAMES: Final[Mapping[Role, Mapping[str, str]]] = {
         "api.version.auto.timeout.ms": _VERSIONS,
         "broker.version.fallback": _VERSIONS,
         "loop": "Leave it out: a client belongs to the event loop in which it is started.",
-        "error.cb": "Leave it out: calls raise what makes them fail, and the rest goes to logging.getLogger('aioprod').",
+        "error.cb": "Leave it out: calls raise what makes them fail, the rest goes to logging.getLogger('aioprod').",
         "log.cb": _LOGS,
         "logger": _LOGS,
         "log.level": _LOGS,

@@ -53,7 +53,7 @@ _CLASSES = """\
 Serializers, partitioners, interceptors and reporters are given as an object, a class, or a name:
 `"package.module:Class"`, `"package.module.Class"`, or one of those below. A class is created without arguments. An
 object that has the method gets `configure(config)`, a serializer `configure(config, is_key=…)`, and `close()` when the
-producer closes.
+producer closes. A serializer and a partitioner may also be a plain function.
 """
 
 

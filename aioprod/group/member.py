@@ -16,6 +16,7 @@ from aioprod.group.consumer import ConsumerMembership
 from aioprod.group.fetcher import Fetcher
 from aioprod.group.gate import Gate
 from aioprod.group.holding import Callback, Callbacks, Holding
+from aioprod.group.lacking import MemberLacks
 from aioprod.group.runner import Runner
 from aioprod.group.settings import MemberConfig
 from aioprod.group.steps import GroupMetadata, Membership
@@ -30,7 +31,7 @@ _POLL_NOTED_S: Final = 0.1
 """How often a user who takes one record after the other is noted to be at hand: a clock costs less than a turn."""
 
 
-class Member(Started):
+class Member(Started, MemberLacks):
     """Joins a consumer group and reads the partitions that it is given; use it as `async with Member(...) as member`.
 
         async for record in member:
@@ -88,6 +89,11 @@ class Member(Started):
         self._holding: Holding | None = None
         self._runner: Runner | None = None
         self._task: asyncio.Task[None] | None = None
+
+    def __repr__(self) -> str:
+        owned = len(self.assignment)
+        what = f", {owned} {'partition' if owned == 1 else 'partitions'}"
+        return self._session.described(f"Member of group {self.group_id!r}", what)
 
     # --- life
 
