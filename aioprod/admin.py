@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 from uuid import UUID
 
+from aioprod._live import Live, lacking
 from aioprod._rights import Right
 from aioprod.cluster import PartitionInfo
 from aioprod.errors import (
@@ -62,6 +63,38 @@ class _Aim(NamedTuple):
     instead: str | None = None
 
 
+_CLOSE: Final = "call `await admin.close()`."
+_OTHER_TOOL: Final = "there is no such thing here: use Kafka's own tools."
+_GROUPS: Final = "there is no such thing here: use kafka-consumer-groups.sh."
+
+INSTEAD: Final = {
+    "create_topics": "call `await admin.create_topic(name, partitions=..., replication_factor=...)` for each.",
+    "delete_topics": "call `await admin.delete_topic(name)` for each.",
+    "list_topics": "call `await admin.topics()`, or partition_counts().",
+    "describe_topics": "call `await admin.partitions(topic)`.",
+    "describe_cluster": "admin.cluster_id is its id, and `await admin.partitions(topic)` names the brokers of a topic.",
+    "list_offsets": "call `await admin.offsets(topic, at)`, with at='earliest', 'latest' or a time.",
+    "create_partitions": _OTHER_TOOL,
+    "describe_configs": _OTHER_TOOL,
+    "alter_configs": _OTHER_TOOL,
+    "incremental_alter_configs": _OTHER_TOOL,
+    "delete_records": _OTHER_TOOL,
+    "list_consumer_groups": _GROUPS,
+    "describe_consumer_groups": _GROUPS,
+    "delete_consumer_groups": _GROUPS,
+    "list_consumer_group_offsets": _GROUPS,
+    "stop": _CLOSE,
+    "aclose": _CLOSE,
+    "poll": "leave it out: each call waits for its answer.",
+}
+"""Calls of other clients' administrators that `Admin` lacks -> what to do in their place."""
+
+if TYPE_CHECKING:
+    _AdminLacks = Live
+else:
+    _AdminLacks = lacking(INSTEAD)
+
+
 class DeleteByName(DeleteTopicsRequest):
     """A DeleteTopics request in the versions that only know names, which all brokers speak (KIP-516)."""
 
@@ -70,7 +103,7 @@ class DeleteByName(DeleteTopicsRequest):
     VERSIONS = (1, 5)
 
 
-class Admin(SessionUser):
+class Admin(SessionUser, _AdminLacks):
     """Looks after topics from one event loop; use it as `async with Admin("host:9092") as admin`.
 
     `options` are fields of `SessionConfig` (Java's names in snake_case); they win over those of `config`. Raises
@@ -83,7 +116,7 @@ class Admin(SessionUser):
         self,
         bootstrap_servers: str | Iterable[str] | None = None,
         *,
-        config: SessionConfig | None = None,
+        config: SessionConfig | Mapping[str, Any] | None = None,
         **options: Any,
     ) -> None:
         self.config = SessionConfig.given(config, bootstrap_servers, options)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, Self
 
@@ -15,7 +15,9 @@ from aioprod.group.classic import ClassicMembership
 from aioprod.group.consumer import ConsumerMembership
 from aioprod.group.explain import Explainer, Trouble
 from aioprod.group.fetcher import Fetcher
+from aioprod.group.gate import Gate
 from aioprod.group.holding import Callback, Callbacks, Holding
+from aioprod.group.lacking import MemberLacks
 from aioprod.group.outlet import Outlet
 from aioprod.group.runner import Runner
 from aioprod.group.settings import MemberConfig
@@ -32,7 +34,7 @@ _POLL_NOTED_S: Final = 0.1
 """How often a user who takes one record after the other is noted to be at hand: a clock costs less than a turn."""
 
 
-class Member(Started):
+class Member(Started, MemberLacks):
     """Joins a consumer group and reads the partitions that it is given; use it as `async with Member(...) as member`.
 
         async for record in member:
@@ -59,7 +61,7 @@ class Member(Started):
         on_assigned: Callback = None,
         on_revoked: Callback = None,
         on_lost: Callback = None,
-        config: MemberConfig | None = None,
+        config: MemberConfig | Mapping[str, Any] | None = None,
         isolation: str = "read_uncommitted",
         key_deserializer: Any = None,
         value_deserializer: Any = None,
@@ -89,6 +91,11 @@ class Member(Started):
         self._runner: Runner | None = None
         self._explainer: Explainer | None = None
         self._task: asyncio.Task[None] | None = None
+
+    def __repr__(self) -> str:
+        owned = len(self.assignment)
+        what = f", {owned} {'partition' if owned == 1 else 'partitions'}"
+        return self._session.described(f"Member of group {self.group_id!r}", what)
 
     # --- life
 

@@ -9,9 +9,10 @@ from aioprod._lazy import imported_on_use
 if TYPE_CHECKING:
     from aioprod.producer.facade import Producer
     from aioprod.producer.handle import TransactionHandle
+    from aioprod.producer.session_settings import TransactionSessionConfig
     from aioprod.producer.transaction_session import TransactionSession
 
-__all__ = ["Producer", "TransactionHandle", "TransactionSession"]
+__all__ = ["Producer", "TransactionHandle", "TransactionSession", "TransactionSessionConfig"]
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = imported_on_use(
@@ -20,5 +21,6 @@ if not TYPE_CHECKING:
             "Producer": "facade",
             "TransactionHandle": "handle",
             "TransactionSession": "transaction_session",
+            "TransactionSessionConfig": "session_settings",
         },
     )

@@ -7,10 +7,10 @@ import logging
 from collections.abc import Callable
 from functools import partial
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from aioprod.cluster import Cluster, MetadataUpdate, PartitionInfo
-from aioprod.config import ProducerConfig, close_instance, instantiate
+from aioprod.config import ProducerConfig, close_instance
 from aioprod.core.accumulator import Accumulator
 from aioprod.core.batch import Batch, FlushBarrier, ParkedRecord
 from aioprod.core.budget import RoomRequest
@@ -80,7 +80,7 @@ class Engine:
         serializers = make_serializer(config, is_key=True), make_serializer(config, is_key=False)
         self.preparation = Preparation(self.interceptors, *serializers)
         given = config.partitioner_class
-        self._partitioner = None if given is None else instantiate(given, "partitioner", config)
+        self._partitioner = None if given is None else _partitioner(given, config)
         self.meters = Meters()
         self._reporting = Reporting(config, self.metrics_snapshot)
         self.max_block_s = config.max_block_ms / 1000
@@ -103,8 +103,7 @@ class Engine:
     async def start(self) -> None:
         """Build the parts in the running loop and connect; what was begun is undone when that fails."""
         guard = self.guard
-        if guard.state is not State.NEW:
-            raise UsageError(f"This producer was started before and is {guard.state.value}: make a new one.")
+        guard.check_new()
         guard.enter(State.STARTING)
         guard.belong_to(asyncio.get_running_loop())
         crc.load()
@@ -439,3 +438,9 @@ class Engine:
     def metrics_snapshot(self) -> dict[str, float]:
         """All metrics by name."""
         return self.meters.metrics.snapshot()
+
+
+def _partitioner(given: Any, config: ProducerConfig) -> Any:
+    from aioprod.routing.given import partitioner_of  # Few producers have one of their own.
+
+    return partitioner_of(given, config)

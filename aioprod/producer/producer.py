@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable, Callable, Iterable
+from collections.abc import AsyncIterable, Callable, Iterable, Mapping
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
+from aioprod._live import described
 from aioprod.cluster import Cluster, PartitionInfo
 from aioprod.config import ProducerConfig
 from aioprod.core.accumulator import Accumulator
@@ -17,6 +18,7 @@ from aioprod.producer.callbacks import DeliveryCallbacks, error_callback
 from aioprod.producer.clock import Clock
 from aioprod.producer.futures import DeliveryFuture
 from aioprod.producer.guard import State
+from aioprod.producer.lacking import ProducerLacks
 from aioprod.producer.preparation import Prepared, as_bytes, partition_index, seconds, timestamp_ms
 from aioprod.producer.send_many import send_many
 from aioprod.producer.transactional import TransactionalCalls
@@ -39,20 +41,20 @@ from aioprod.types import (
 __all__ = ["Producer"]
 
 
-class Producer(TransactionalCalls):
+class Producer(TransactionalCalls, ProducerLacks):
     """Sends records to Kafka from one event loop; use it as `async with Producer("host:9092") as producer`.
 
     `options` are fields of `ProducerConfig` (Java's names in snake_case, `linger_ms=5`); they win over those of
-    `config`. Serializers, partitioner and interceptors may be objects, classes or names. `on_error(error, record)` is
-    called for each failed record that nobody waits for; by default a warning is logged for each failed batch.
-    Raises ConfigError. Touches no network before `start()`.
+    `config`, which may also be a dict with Java's names. Serializers, partitioner and interceptors may be objects,
+    classes or names. `on_error(error, record)` is called for each failed record that nobody waits for; by default a
+    warning is logged for each failed batch. Raises ConfigError. Touches no network before `start()`.
     """
 
     def __init__(
         self,
         bootstrap_servers: str | Iterable[str] | None = None,
         *,
-        config: ProducerConfig | None = None,
+        config: ProducerConfig | Mapping[str, Any] | None = None,
         key_serializer: Any = None,
         value_serializer: Any = None,
         partitioner: Any = None,
@@ -76,6 +78,20 @@ class Producer(TransactionalCalls):
         self._accumulator: Accumulator
         self._create_future: Callable[[], asyncio.Future[RecordMetadata]]
         self._in_loop: dict[str, asyncio.AbstractEventLoop]
+
+    def __repr__(self) -> str:
+        held = self.buffered
+        waiting = f", {held.records} records ({held.bytes} B) waiting" if held.records else ""
+        what = f"{self._guard.said}{waiting}".replace(" 1 records", " 1 record")
+        return described("Producer", self.config.client_id, self.config.bootstrap_servers, what)
+
+    if not TYPE_CHECKING:
+
+        def __len__(self):
+            raise TypeError("Producer has no len(): producer.buffered has how many records wait for their outcome.")
+
+        def __bool__(self):
+            return True  # Else `if producer:` would ask for its length.
 
     # --- life
 

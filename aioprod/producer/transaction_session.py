@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from random import Random
 from typing import Any, NoReturn
 
@@ -68,7 +68,7 @@ class TransactionSession(SessionUser):
         self,
         bootstrap_servers: str | Iterable[str] | None = None,
         *,
-        config: TransactionSessionConfig | None = None,
+        config: TransactionSessionConfig | Mapping[str, Any] | None = None,
         **options: Any,
     ) -> None:
         made = TransactionSessionConfig.given(config, bootstrap_servers, options)

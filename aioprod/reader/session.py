@@ -13,6 +13,7 @@ from random import Random
 from types import TracebackType
 from typing import Any, Self
 
+from aioprod._live import Live, described, running_loop
 from aioprod._rights import Right, authorization_error
 from aioprod.cluster import Metadata, MetadataUpdate, PartitionInfo
 from aioprod.cluster.names import topic_name_error
@@ -66,9 +67,15 @@ class Session(ClientListener):
         Raises MetadataTimeoutError when no bootstrap server answers within `default.api.timeout.ms`, ProtocolError or
         UnsupportedVersionError when those that answer can't be used, UsageError when it was started before.
         """
+        loop = running_loop()
+        if self._client is not None and not loop.is_closed() and loop is self._loop:
+            raise UsageError(
+                f"This {self._name} is running already: use it as it is.",
+                hint="`async with` starts it, so call start() or write `async with`, not both.",
+            )
         if self._loop is not None:
             raise UsageError(f"This {self._name} was started before: make a new one.")
-        self._loop = asyncio.get_running_loop()
+        self._loop = loop
         client = Client(self._settings, loop=self._loop, clock=self.clock, random=self._random, listener=self)
         try:
             await client.start(self.timeout_s)
@@ -114,6 +121,13 @@ class Session(ClientListener):
             raise UsageError(f"This {self._name} is {state}.")
         self.check_loop()
         return self._client
+
+    def described(self, kind: str, what: str = "") -> str:
+        """The `repr` of its user, whose state ends with `what` while it runs."""
+        state = "not started" if self._loop is None else "closed"
+        if self._client is not None:
+            state = f"running{what}" if self._failure is None else "failed"
+        return described(kind, self.config.client_id, self.config.bootstrap_servers, state)
 
     def check_loop(self) -> None:
         """Raise UsageError in another event loop than the one in which it was started."""
@@ -234,7 +248,7 @@ class Session(ClientListener):
         await self.change(left_s)
 
 
-class Started:
+class Started(Live):
     """An async context manager that starts, and closes in the end."""
 
     async def start(self) -> None:
@@ -259,6 +273,9 @@ class SessionUser(Started):
     """Whoever asks a cluster through a `Session`, which lives as long."""
 
     _session: Session
+
+    def __repr__(self) -> str:
+        return self._session.described(type(self).__name__)
 
     async def start(self) -> None:
         """Connect to the cluster; raises what `Session.start` raises."""

@@ -13,7 +13,13 @@ from aioprod._lazy import imported_on_use
 if TYPE_CHECKING:
     from aioprod.testing.acls import Acl
     from aioprod.testing.cluster import KafkaCluster
-    from aioprod.testing.errors import KafkaStartError, KafkaUnavailableError, ToolError
+    from aioprod.testing.errors import (
+        KafkaStartError,
+        KafkaUnavailableError,
+        ToolError,
+        UnusedFaultError,
+        UnusedFaultWarning,
+    )
     from aioprod.testing.fake import FakeCluster
     from aioprod.testing.mocks import producer_mock
     from aioprod.testing.proxy import Direction, TcpProxy
@@ -29,6 +35,8 @@ __all__ = [
     "Security",
     "TcpProxy",
     "ToolError",
+    "UnusedFaultError",
+    "UnusedFaultWarning",
     "producer_mock",
 ]
 
@@ -45,6 +53,8 @@ if not TYPE_CHECKING:
             "Security": "security",
             "TcpProxy": "proxy",
             "ToolError": "errors",
+            "UnusedFaultError": "errors",
+            "UnusedFaultWarning": "errors",
             "producer_mock": "mocks",
         },
     )

@@ -614,7 +614,7 @@ async def test_it_has_to_be_started() -> None:
     [
         ({"group_id": ""}, "give the group a name"),
         ({"group_id": "\ud800"}, "give the group a name"),
-        ({"config": 5}, "give a MemberConfig"),
+        ({"config": 5}, "give a dict of settings, or a MemberConfig"),
         ({"on_assigned": 5}, "on_assigned is 5"),
         ({"topics": []}, "topics is empty"),
         ({"topics": None}, "topics is None: give the name of a topic"),

@@ -215,18 +215,18 @@ async def test_who_has_failed_says_why() -> None:
 
 def test_what_lasts_is_told_of_once_in_a_while_and_what_passes_is_not(log: Callable[[], Log]) -> None:
     troubles: list[Trouble] = []
-    watch = Watch("g", lambda: troubles, lambda: 0.0)
-    watch.look(0.0)
+    watch = Watch("g", lambda topics: troubles, lambda: 0.0)
+    watch.look(frozenset({"t"}), 0.0)
     troubles[:] = [Trouble("a", "A."), Trouble("b", "B.", 30.0)]
-    watch.look(5.0)
+    watch.look(frozenset({"t"}), 5.0)
     troubles[:] = [Trouble("b", "B.", 30.0)]
-    watch.look(10.0)
+    watch.look(frozenset({"t"}), 10.0)
     assert log() == []
     troubles[:] = [Trouble("a", "A again."), Trouble("b", "B.", 30.0)]
     for at in range(15, 80, 5):
-        watch.look(float(at))
+        watch.look(frozenset({"t"}), float(at))
     troubles.clear()
-    watch.look(80.0)
+    watch.look(frozenset({"t"}), 80.0)
     assert sorted(log()) == [
         ("INFO", "Member of group 'g' waits for a no more, after 65 s"),
         ("INFO", "Member of group 'g' waits for b no more, after 75 s"),

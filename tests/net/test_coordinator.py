@@ -42,7 +42,7 @@ class Coordinators:
     def node_id(self, node_id: int | None) -> None:
         self._node_id = node_id
         for key in ("orders", "readers"):
-            self._cluster.move_coordinator(key, NOWHERE if node_id is None else node_id)
+            self._cluster.state.coordinators[key] = NOWHERE if node_id is None else node_id
 
     @property
     def found(self) -> list[tuple[int, str]]:

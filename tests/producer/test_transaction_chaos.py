@@ -97,6 +97,7 @@ async def test_exactly_what_was_committed_is_there(cluster: FakeCluster, seed: i
             if await ended(producer, cluster, chance, sent):
                 kept += sent
     assert sorted(value or b"" for value in await values(cluster)) == sorted(kept)
+    cluster.end_faults()
 
 
 @pytest.mark.parametrize("seed", range(25))
@@ -114,3 +115,4 @@ async def test_it_is_with_old_coordinators_as_well(old: FakeCluster, seed: int) 
                     if await ended(producer, old, chance, sent):
                         kept += sent
     assert sorted(value or b"" for value in await values(old)) == sorted(kept)
+    old.end_faults()

@@ -69,6 +69,7 @@ async def test_what_passes_is_waited_for(cluster: FakeCluster, code: ErrorCode) 
         await producer.commit_transaction()
     assert await values(cluster) == [b"kept"]
     await until(lambda: cluster.committed_offset("g", TopicPartition("t", 0)) == 4)
+    cluster.end_faults()  # Not each version takes all steps.
 
 
 @pytest.mark.parametrize("drop", ["before", "after"])
@@ -83,6 +84,7 @@ async def test_lost_answers_are_asked_for_again(cluster: FakeCluster, drop: Any)
             await producer.commit_transaction()
     assert await values(cluster) == [b"0", b"1", b"2"]
     await until(lambda: cluster.committed_offset("g", TopicPartition("t", 0)) == 2)
+    cluster.end_faults()  # Not each version takes all steps.
 
 
 async def test_the_coordinator_moves(cluster: FakeCluster) -> None:
@@ -260,6 +262,7 @@ async def test_answers_that_make_no_sense_are_lost_ones(cluster: FakeCluster) ->
         await producer.send_offsets_to_transaction(GROUP, "g")
         await producer.commit_transaction()
     assert await values(cluster) == [b"kept"]
+    cluster.end_faults()  # Not each version takes all steps.
 
 
 async def test_a_commit_that_can_only_be_aborted(cluster: FakeCluster) -> None:

@@ -106,7 +106,7 @@ async def test_a_topic_that_is_replaced_or_deleted() -> None:
         fill(brokers.create_topic(TOPIC).partitions[0], 5)
         records = reader.read(TOPIC)
         await anext(records)
-        fill(brokers.create_topic(TOPIC).partitions[0], 5)
+        fill(brokers.recreate_topic(TOPIC).partitions[0], 5)
         with pytest.raises(BrokerError, match="deleted and created again"):
             await collect(records)
         records = reader.read(TOPIC)

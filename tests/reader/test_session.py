@@ -29,7 +29,7 @@ async def test_it_lives_once() -> None:
         with pytest.raises(UsageError, match="This reader is not started"):
             _ = session.client
         await session.start()
-        with pytest.raises(UsageError, match="started before"):
+        with pytest.raises(UsageError, match="is running already"):
             await session.start()
         await session.close()
         await session.close()
