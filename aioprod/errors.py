@@ -369,9 +369,9 @@ class FencedRejectedError(RejectedError, ProducerFencedError):
 class SendFailuresError(AioprodError, ExceptionGroup[AioprodError]):
     """Records of a bulk call failed; `exceptions` are the first hundred failures, `indexes` their places in the call.
 
-    `count` is how many failed in all. `may_be_stored` says that one of them may be, and of more than a hundred always,
-    as nobody knows of the others here: `SendResult.failures` has each one. `except*` and `split()` take it apart by the kinds of errors; a part counts what
-    it holds.
+    `count` is how many failed in all. `may_be_stored` is True where it is of one of them, and where there are more than
+    a hundred, as nobody knows it of the others here. `except*` and `split()` take the group apart by the kinds of
+    errors; a part counts what it holds.
     """
 
     count: int
@@ -402,7 +402,7 @@ class SendFailuresError(AioprodError, ExceptionGroup[AioprodError]):
         self.hint = hint
         self.count = count
         self.indexes = indexes
-        self.may_be_stored = count > len(self.exceptions) or any(error.may_be_stored for error in self.exceptions)
+        self.may_be_stored = count > len(exceptions) or any(error.may_be_stored for error in exceptions)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _regrouped, (type(self), self.message, self.exceptions, self.__dict__)

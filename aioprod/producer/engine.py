@@ -22,7 +22,6 @@ from aioprod.errors import (
     DeliveryError,
     FlushTimeoutError,
     ProducerClosedError,
-    UsageError,
 )
 from aioprod.interceptors import Interceptors
 from aioprod.net.client import Client

@@ -40,7 +40,7 @@ class Journal:
             )
 
     def retried(self, batch: Batch, delay_s: float, now: float) -> None:
-        """A batch goes again after a backoff; the same cause is told as DEBUG the 1st, 2nd, 4th, 8th ... time in a row."""
+        """A batch goes again after a backoff; the same cause is told the 1st, 2nd, 4th, 8th ... time in a row."""
         if log.isEnabledFor(logging.DEBUG):
             partition = batch.partition
             when = "at once" if delay_s <= 0.0 else f"in {seconds_of(delay_s)}"

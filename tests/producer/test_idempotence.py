@@ -111,7 +111,9 @@ async def test_the_start_is_over_after_max_block_ms_with_the_last_reason() -> No
     async with FakeCluster(1) as brokers:
         brokers.fault(InitProducerIdRequest, error=ErrorCode.COORDINATOR_NOT_AVAILABLE, times=None)
         producer = new_producer(brokers.bootstrap, max_block_ms=200)
-        with pytest.raises(MetadataTimeoutError, match=r"within 0\.\d+ s.*COORDINATOR_NOT_AVAILABLE.*Now: Broker 1 at .* is "):
+        with pytest.raises(
+            MetadataTimeoutError, match=r"within 0\.\d+ s.*COORDINATOR_NOT_AVAILABLE.*Now: Broker 1 at .* is "
+        ):
             await begin(producer)
 
 
