@@ -253,7 +253,8 @@ async def test_a_callback_that_raises_is_logged_once_and_counted_then(
     clock = StoppedClock()
     async with running(brokers, clock=clock) as producer:
         await producer.partitions_for("t")
-        brokers.fault(ProduceRequest, error=code)
+        if code:
+            brokers.fault(ProduceRequest, error=code)
         for _ in range(100):
             producer.send_nowait("t", b"v", on_delivery=failing)
         await producer.flush()
@@ -321,7 +322,8 @@ async def test_a_coroutine_that_comes_back_is_closed_and_told_once(
     clock = StoppedClock()
     async with running(brokers, clock=clock, on_error=given) as producer:
         await producer.partitions_for("t")
-        brokers.fault(ProduceRequest, error=code)
+        if code:
+            brokers.fault(ProduceRequest, error=code)
         for _ in range(5):
             producer.send_nowait("t", b"v", on_delivery=given)
         if code != ErrorCode.NONE:

@@ -99,7 +99,9 @@ def test_the_end_of_a_block_is_limited_by_the_setting(caplog: pytest.LogCaptureF
 
     with SimulatedLoop() as loop:
         assert loop.run(main()) < 0.5, "in made-up time"
-    assert "10 records of t-0 were not delivered: the producer was closed." in caplog.text
+    assert (
+        "10 records of t-0 were not delivered, without on_delivery or future: the producer was closed." in caplog.text
+    )
 
 
 def test_without_the_setting_the_deadlines_of_the_records_count(caplog: pytest.LogCaptureFixture) -> None:

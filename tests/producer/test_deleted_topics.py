@@ -277,7 +277,7 @@ def test_records_that_follow_say_in_the_end_that_there_is_no_topic() -> None:
 
 
 def test_the_log_has_a_few_lines_of_it(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "aioprod.producer")
+    caplog.set_level(logging.DEBUG, "aioprod.producer")
 
     async def scene(stage: Stage) -> None:
         stage.brokers.delete_topic("t")
