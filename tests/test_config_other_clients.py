@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -140,6 +141,7 @@ def test_settings_may_come_as_a_dict_and_keywords_win(client: Any) -> None:
 
 async def test_reading_takes_settings_as_a_dict() -> None:
     records = one_read(config={"bootstrap.servers": "a:1"})
+    assert inspect.isasyncgen(records)
     await records.aclose()
 
 

@@ -71,6 +71,7 @@ async def test_the_name_of_a_group_alone_will_do(old: FakeCluster) -> None:
     async with transacting(old) as producer, producer.transaction():
         await producer.send_offsets_to_transaction({TP: 4}, "g")
     await until(lambda: old.committed_offset("g", TP) == 4)
+    assert old.seen_of(TxnOffsetCommitRequest)
 
 
 async def test_the_broker_that_is_asked_decides_whether_a_member_is_checked(old: FakeCluster) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import warnings
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -138,14 +139,17 @@ async def test_a_producer_may_be_dropped_in_another_thread(brokers: FakeCluster)
 
 
 async def test_one_that_was_closed_or_never_started_does_not_warn(brokers: FakeCluster) -> None:
-    for begins in (True, False):
-        for make in (new_producer, *OTHERS.values()):
-            one = make(brokers.bootstrap)
-            if begins:
-                await one.start()
-                await one.close()
-            del one
-    gc.collect()
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        for begins in (True, False):
+            for make in (new_producer, *OTHERS.values()):
+                one = make(brokers.bootstrap)
+                if begins:
+                    await one.start()
+                    await one.close()
+                del one
+        gc.collect()
+    assert [str(one.message) for one in told if "Unclosed" in str(one.message)] == []
 
 
 @pytest.mark.parametrize("name", OTHERS)

@@ -203,12 +203,14 @@ async def test_what_has_hit_or_was_ended_is_not_told() -> None:
         brokers.fault(ProduceRequest, silent=True, node=1)
         await one_record(brokers, lab)
         brokers.end_faults()
+        assert brokers.unused_faults == []
         await lab.ask(MetadataRequest(topics=()), 12)
 
 
 async def test_a_test_that_fails_is_not_told_of_faults_as_well() -> None:
     brokers = await FakeCluster(strict=True).__aenter__()
-    brokers.fault(ProduceRequest, drop="after")
+    fault = brokers.fault(ProduceRequest, drop="after")
+    assert brokers.unused_faults == [fault]
     await brokers.__aexit__(ZeroDivisionError, ZeroDivisionError(), None)
 
 
