@@ -18,7 +18,7 @@ unexport PYTHONDONTWRITEBYTECODE
 ifndef LANES
 .NOTPARALLEL:
 endif
-.PHONY: help compiled demo demo-spark test test-unit test-integration test-long test-frozen transactions lint bench bench-check bench-import bench-assignors bench-spark spark-faults fuzz simulate mutations chaos groups spark-load-killed clean
+.PHONY: help compiled demo demo-spark test test-unit test-integration test-long test-frozen transactions lint bench bench-check bench-import bench-assignors bench-spark spark-faults fuzz simulate mutations chaos groups operator-logs spark-load-killed clean
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -103,7 +103,7 @@ COVERED = $(BIN)/coverage run --data-file=.coverage.$(1) -m pytest --durations=2
 TWINS := $(addprefix tests/,arrow core fuzz messages net producer records routing wire test_metrics.py test_types.py)
 # Most of what they do is to wait for brokers that are killed, frozen or being elected.
 FAULTS_TESTS := $(addprefix integration/,chaos group test_cluster.py test_faults.py test_key_order.py test_limits.py \
-    test_reader.py test_transactions_acceptance.py)
+    test_operator_logs.py test_reader.py test_transactions_acceptance.py)
 PACKAGING_TESTS := integration/test_packaging.py
 
 .PHONY: lane-units lane-interpreted lane-brokers lane-faults lane-spark lane-packaging coverage
@@ -194,6 +194,9 @@ chaos: $(READY) $(COMPILED) ## three real brokers under faults: MINUTES=3 MODE=n
 
 groups: $(READY) $(COMPILED) ## one group of aioprod, Java and confluent-kafka, members join, leave and crash: EVENTS=50 STRATEGY=range|... KAFKA=4.3.0 SEED=1 WRITE=1
 	@$(BIN)/python -m integration.group $(GROUPS) $(if $(WRITE),--write)
+
+operator-logs: $(READY) $(COMPILED) ## what a producer logs on three real brokers: no Kafka, one lost, a topic deleted, MINUTES=10 of healthy load
+	@$(if $(MINUTES),MINUTES=$(MINUTES)) $(BIN)/python -m integration.operator_logs
 
 clean: ## remove what these targets made here; fetched jars stay in the user's cache folder
 	rm -rf .venv build dist *.egg-info .coverage .fuzz .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

@@ -9,12 +9,16 @@ from aioprod._legs import COMPILED  # isort: skip
 
 from aioprod import errors
 from aioprod._lazy import imported_on_use
+from aioprod.errors import AioprodError
 
 if TYPE_CHECKING:
+    from aioprod.admin import Admin
     from aioprod.cluster import PartitionInfo
     from aioprod.config import ProducerConfig
+    from aioprod.group import Member
     from aioprod.oauth_token import OAuthToken
     from aioprod.producer import Producer, TransactionHandle, TransactionSession
+    from aioprod.reader import read
     from aioprod.types import (
         DeliveryReport,
         Headers,
@@ -27,8 +31,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "COMPILED",
+    "Admin",
+    "AioprodError",
     "DeliveryReport",
     "Headers",
+    "Member",
     "OAuthToken",
     "OffsetAndMetadata",
     "PartitionInfo",
@@ -41,6 +48,7 @@ __all__ = [
     "TransactionHandle",
     "TransactionSession",
     "errors",
+    "read",
 ]
 
 __version__ = "0.1.0"
@@ -49,8 +57,10 @@ if not TYPE_CHECKING:
     __getattr__, __dir__ = imported_on_use(
         __name__,
         {
+            "Admin": "admin",
             "DeliveryReport": "types",
             "Headers": "types",
+            "Member": "group",
             "OAuthToken": "oauth_token",
             "OffsetAndMetadata": "types",
             "PartitionInfo": "cluster",
@@ -62,5 +72,6 @@ if not TYPE_CHECKING:
             "TopicPartition": "types",
             "TransactionHandle": "producer",
             "TransactionSession": "producer",
+            "read": "reader",
         },
     )

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import UUID
 
+from aioprod._live import Live, lacking
 from aioprod._rights import Right
 from aioprod.cluster import Node, PartitionInfo
 from aioprod.errors import (
@@ -56,6 +57,34 @@ class ClusterDescription(NamedTuple):
     nodes: tuple[Node, ...]
 
 
+_CLOSE: Final = "call `await admin.close()`."
+_OTHER_TOOL: Final = "there is no such thing here: use Kafka's own tools."
+_GROUPS: Final = "there is no such thing here: use kafka-consumer-groups.sh."
+
+INSTEAD: Final = {
+    "list_topics": "call `await admin.topics()`, or partition_counts().",
+    "describe_topics": "call `await admin.partitions(topic)`.",
+    "list_offsets": "call `await admin.offsets(topic, at)`, with at='earliest', 'latest' or a time.",
+    "describe_configs": _OTHER_TOOL,
+    "alter_configs": _OTHER_TOOL,
+    "incremental_alter_configs": _OTHER_TOOL,
+    "delete_records": _OTHER_TOOL,
+    "list_consumer_groups": "call `await admin.groups()`.",
+    "describe_consumer_groups": "call `await admin.groups()`, and group_lag(group_id) for where one has got to.",
+    "delete_consumer_groups": _GROUPS,
+    "list_consumer_group_offsets": "call `await admin.group_offsets(group_id)`.",
+    "stop": _CLOSE,
+    "aclose": _CLOSE,
+    "poll": "leave it out: each call waits for its answer.",
+}
+"""Calls of other clients' administrators that `Admin` lacks -> what to do in their place."""
+
+if TYPE_CHECKING:
+    _AdminLacks = Live
+else:
+    _AdminLacks = lacking(INSTEAD)
+
+
 class DeleteByName(DeleteTopicsRequest):
     """A DeleteTopics request in the versions that only know names, which all brokers speak (KIP-516)."""
 
@@ -64,7 +93,7 @@ class DeleteByName(DeleteTopicsRequest):
     VERSIONS = (1, 5)
 
 
-class Admin(SessionUser):
+class Admin(SessionUser, _AdminLacks):
     """Looks after topics from one event loop; use it as `async with Admin("host:9092") as admin`.
 
     `options` are fields of `SessionConfig` (Java's names in snake_case); they win over those of `config`. Raises
@@ -77,7 +106,7 @@ class Admin(SessionUser):
         self,
         bootstrap_servers: str | Iterable[str] | None = None,
         *,
-        config: SessionConfig | None = None,
+        config: SessionConfig | Mapping[str, Any] | None = None,
         **options: Any,
     ) -> None:
         self.config = SessionConfig.given(config, bootstrap_servers, options)

@@ -27,15 +27,22 @@ AioprodError
 │   └── TopicExistsError          a topic of that name exists already
 ├── TopicFailuresError            some topics of a call could not be created, deleted or extended
 ├── UndeliveredRowsError          rows of a Spark job could not be delivered
+├── SendFailuresError             records of a send_many() or send_arrow() failed               (ExceptionGroup)
 └── DeliveryError                 an accepted record did not arrive; always one of the three:
     ├── NotSentError              it never left this process: safe to send again
     ├── UnknownOutcomeError       it was sent and the answer was lost: it may be stored
     └── RejectedError             a broker refused it: it will not be stored
+
+A record that fails as its producer is fenced ends with a DeliveryError of its family that is a ProducerFencedError too.
+
+Each says by `may_be_stored` whether what was to be written may be in the log. It is True of UnknownOutcomeError,
+TransactionUnknownError, FlushTimeoutError and UndeliveredRowsError, and of whatever comes out of a commit that a
+coordinator has heard of, or of a `send_many()` of which some records are on their way already.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import copy
 from typing import Any, Literal, Self, TypeAlias
 
@@ -63,6 +70,7 @@ __all__ = [
     "RecordTooLargeError",
     "RejectedError",
     "RequestTimedOutError",
+    "SendFailuresError",
     "SerializationError",
     "TlsError",
     "TopicExistsError",
@@ -96,7 +104,13 @@ class AioprodError(Exception):
     """The root of everything that aioprod raises on purpose.
 
     `message` says in one sentence what happened and to what; `hint` says what the user can do, or is None.
+
+    `may_be_stored` answers the one question that a handler has. False: nothing of what the call, or the record, was to
+    write is in the log or ever will be, as a reader with read_committed sees it, so that it may be sent again. True:
+    some of it is there, or nobody knows: sending it again may store it twice.
     """
+
+    may_be_stored: bool = False
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         super().__init__(message)
@@ -183,6 +197,8 @@ class MetadataTimeoutError(AioprodError, TimeoutError):
 class FlushTimeoutError(AioprodError, TimeoutError):
     """`flush(timeout)` ended while `remaining` records were still on their way; they go on."""
 
+    may_be_stored = True
+
     def __init__(self, message: str, *, remaining: int, hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
         self.remaining = remaining
@@ -216,11 +232,21 @@ class AuthorizationError(AioprodError):
 
 
 class ProducerFencedError(AioprodError):
-    """A newer producer with the same transactional id took over."""
+    """A newer producer with the same transactional id took over.
+
+    A record that fails for this reason ends with a `DeliveryError` of its family that is a ProducerFencedError, too.
+    """
 
 
 class TransactionAbortedError(AioprodError):
-    """The transaction was aborted, so the record was not written."""
+    """The transaction was aborted, so the record was not written.
+
+    `on_purpose`: its user aborted it, or left its block with an exception; nothing had failed before.
+    """
+
+    def __init__(self, message: str, *, on_purpose: bool = False, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.on_purpose = on_purpose
 
 
 class TransactionUnknownError(AioprodError):
@@ -229,6 +255,8 @@ class TransactionUnknownError(AioprodError):
     `code` is what the coordinator answered last, None if it did not answer. `standing` is what it said when it was
     asked about the transaction afterwards (a `Standing`, None if that was not possible).
     """
+
+    may_be_stored = True
 
     def __init__(
         self, message: str, *, code: ErrorCode | int | None = None, standing: Any = None, hint: str | None = None
@@ -297,7 +325,9 @@ class TopicFailuresError(AioprodError):
 
 
 class UndeliveredRowsError(AioprodError):
-    """Rows of a Spark job could not be delivered; the message names the first of them."""
+    """Rows of a Spark job could not be delivered; the message names the first of them. Others may be stored."""
+
+    may_be_stored = True
 
 
 class DeliveryError(AioprodError):
@@ -336,6 +366,76 @@ class NotSentError(DeliveryError):
 class UnknownOutcomeError(DeliveryError):
     """The record was sent and the answer was lost: it may be stored, sending it again may make a duplicate."""
 
+    may_be_stored = True
+
 
 class RejectedError(DeliveryError):
     """A broker refused the record: it is not stored and will not be."""
+
+
+class FencedNotSentError(NotSentError, ProducerFencedError):
+    """The record never left this process, as another producer took over the transactional id."""
+
+
+class FencedUnknownOutcomeError(UnknownOutcomeError, ProducerFencedError):
+    """The record may be stored, and another producer took over the transactional id, which aborts the transaction."""
+
+
+class FencedRejectedError(RejectedError, ProducerFencedError):
+    """A broker refused the record, as another producer took over the transactional id."""
+
+
+class SendFailuresError(AioprodError, ExceptionGroup[AioprodError]):
+    """Records of a bulk call failed; `exceptions` are the first hundred failures, `indexes` their places in the call.
+
+    `count` is how many failed in all. `may_be_stored` is True where it is of one of them, and where there are more than
+    a hundred, as nobody knows it of the others here. `except*` and `split()` take the group apart by the kinds of
+    errors; a part counts what it holds.
+    """
+
+    count: int
+    indexes: tuple[int, ...]
+
+    def __new__(
+        cls,
+        message: str,
+        exceptions: Sequence[AioprodError],
+        *,
+        count: int,
+        indexes: tuple[int, ...],
+        hint: str | None = None,
+    ) -> Self:
+        """The group, whose `message` and `exceptions` never change."""
+        return ExceptionGroup.__new__(cls, message, exceptions)
+
+    def __init__(
+        self,
+        message: str,
+        exceptions: Sequence[AioprodError],
+        *,
+        count: int,
+        indexes: tuple[int, ...],
+        hint: str | None = None,
+    ) -> None:
+        Exception.__init__(self, message, exceptions)
+        self.hint = hint
+        self.count = count
+        self.indexes = indexes
+        self.may_be_stored = count > len(exceptions) or any(error.may_be_stored for error in exceptions)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _regrouped, (type(self), self.message, self.exceptions, self.__dict__)
+
+    def derive(self, excs: Sequence[Any], /) -> Any:
+        """A part of the group."""
+        places = {id(error): index for error, index in zip(self.exceptions, self.indexes, strict=True)}
+        indexes = tuple(places[id(error)] for error in excs)
+        return SendFailuresError(self.message, excs, count=len(excs), indexes=indexes, hint=self.hint)
+
+
+def _regrouped(
+    kind: type[SendFailuresError], message: str, errors: tuple[AioprodError, ...], fields: dict[str, Any]
+) -> SendFailuresError:
+    error = kind(message, errors, count=fields["count"], indexes=fields["indexes"])
+    error.__dict__.update(fields)
+    return error

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import datetime
+import logging
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeAlias
 
+from aioprod._shown import shown_record
+from aioprod.errors import AioprodError, DeliveryError, SendFailuresError, UsageError
 from aioprod.record_metadata import RecordMetadata
 
-if TYPE_CHECKING:
-    from aioprod.errors import AioprodError, DeliveryError
-
 __all__ = [
+    "NO_VALUE",
     "Buffered",
     "ConsumedRecord",
     "DeliveryCallback",
@@ -25,7 +27,16 @@ __all__ = [
     "SendResult",
     "Timestamp",
     "TopicPartition",
+    "no_value",
 ]
+
+log = logging.getLogger("aioprod.producer")
+
+RAISED_MAX = 100
+"""Failures that one error holds: all of a million are of no use to anybody who reads it."""
+
+FAILURES_SHOWN = 3
+"""Failures that a repr shows."""
 
 Headers: TypeAlias = Sequence[tuple[str, bytes | None]]
 """Record headers in wire order: (name, value or None). A name may repeat."""
@@ -48,21 +59,53 @@ class OffsetAndMetadata(NamedTuple):
     metadata: str = ""
 
 
-@dataclass(slots=True)
+class _NoValue:
+    """What stands for a value that was left out: None is a value, too."""
+
+    def __repr__(self) -> str:
+        return "<left out>"
+
+
+NO_VALUE: Final[Any] = _NoValue()
+
+
+def no_value(topic: object = None) -> UsageError:
+    """A record was given no value, for a topic if that is known."""
+    return UsageError(
+        f"A record{'' if topic is None else f' for topic {topic!r}'} was given no value.",
+        hint="Give value=None if it is to be a tombstone, which deletes its key from a compacted topic.",
+    )
+
+
+def _refuse_without_value() -> Any:
+    raise no_value()
+
+
+@dataclass(slots=True, repr=False)
 class ProducerRecord:
-    """One record to send, before serialization. `partition=None` lets the partitioner choose."""
+    """One record to send, before serialization. `partition=None` lets the partitioner choose.
+
+    Its value has to be given: None is a tombstone. Raises UsageError where it is left out. A repr shows the sizes and
+    beginnings of key and value, and the names of headers.
+    """
 
     topic: str
-    value: Any = None
+    if TYPE_CHECKING:
+        value: Any
+    else:  # It is asked for a default only where no value is given.
+        value: Any = field(default_factory=_refuse_without_value)
     key: Any = field(default=None, kw_only=True)
     partition: int | None = field(default=None, kw_only=True)
     headers: Headers | None = field(default=None, kw_only=True)
     timestamp: Timestamp | None = field(default=None, kw_only=True)
 
+    def __repr__(self) -> str:
+        return shown_record(self, ("topic", "value", "key", "partition", "headers", "timestamp"))
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, slots=True, repr=False)
 class ConsumedRecord:
-    """One record as it was read back from a partition."""
+    """One record as it was read back from a partition; a repr shows of it what that of a `ProducerRecord` does."""
 
     topic: str
     partition: int
@@ -72,14 +115,85 @@ class ConsumedRecord:
     headers: Headers
     timestamp: int
 
+    def __repr__(self) -> str:
+        return shown_record(self, ("topic", "partition", "offset", "key", "value", "headers", "timestamp"))
 
-@dataclass(frozen=True, slots=True)
+
 class SendResult:
-    """What became of one bulk call: `offsets` as ranges per partition, `failures` as (index in the call, error)."""
+    """What became of one bulk call: `count` records, `offsets` as ranges per partition, `failures` as (index, error).
 
-    count: int
-    offsets: dict[TopicPartition, tuple[range, ...]]
-    failures: tuple[tuple[int, AioprodError], ...] = ()
+    A result with failures that nobody has read logs one warning when it is dropped. They are read by whoever looks at
+    `failures`, calls `raise_for_failures()`, compares the result, shows it (`repr`), or copies or pickles it.
+    """
+
+    __match_args__ = ("count", "offsets", "failures")
+    __slots__ = ("_failures", "_is_unread", "count", "offsets")
+
+    def __init__(
+        self,
+        count: int,
+        offsets: dict[TopicPartition, tuple[range, ...]],
+        failures: tuple[tuple[int, AioprodError], ...] = (),
+    ) -> None:
+        self.count = count
+        self.offsets = offsets
+        self._failures = failures
+        self._is_unread = bool(failures)
+
+    @property
+    def failures(self) -> tuple[tuple[int, AioprodError], ...]:
+        """The records that were not accepted or not delivered, by their index in the call, and why."""
+        self._is_unread = False
+        return self._failures
+
+    def raise_for_failures(self) -> Self:
+        """Raise SendFailuresError if any record failed; else return the result itself.
+
+        The error is an ExceptionGroup of the first hundred failures; its `count` tells of how many in all.
+        """
+        if not self.failures:
+            return self
+        count, first = len(self.failures), self.failures[0]
+        held = self.failures[:RAISED_MAX]
+        raise SendFailuresError(
+            f"{_failed(count, self.count)}, the first at index {first[0]}: {first[1].message}",
+            [error for _, error in held],
+            count=count,
+            indexes=tuple(index for index, _ in held),
+            hint=first[1].hint,
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return self._values() == other._values() if isinstance(other, SendResult) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]  # offsets are a dict
+
+    def __reduce__(self) -> tuple[type[SendResult], tuple[Any, ...]]:
+        return SendResult, self._values()
+
+    def __repr__(self) -> str:
+        more = f", and {len(self.failures) - FAILURES_SHOWN} more" if len(self.failures) > FAILURES_SHOWN else ""
+        failures = ", ".join(map(repr, self.failures[:FAILURES_SHOWN]))
+        return f"SendResult(count={self.count}, offsets={self.offsets}, failures=({failures}{more}))"
+
+    def _values(self) -> tuple[Any, ...]:
+        return self.count, self.offsets, self.failures
+
+    def __del__(self) -> None:
+        if not getattr(self, "_is_unread", False) or sys.is_finalizing():
+            return
+        (index, first), failed = self._failures[0], _failed(len(self._failures), self.count)
+        log.warning(
+            "%s, and nobody looked at the failures of the SendResult, the first at index %d: %s "
+            "(`raise_for_failures()` raises them)",
+            failed,
+            index,
+            first,
+        )
+
+
+def _failed(count: int, of: int) -> str:
+    return f"{count} of {of} record{'' if of == 1 else 's'} {'was' if count == 1 else 'were'} not sent or not delivered"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +214,8 @@ class Buffered(NamedTuple):
     bytes: int
 
 
-DeliveryCallback: TypeAlias = Callable[[RecordMetadata | None, "AioprodError | None"], object]
-"""Called once per record with (metadata, None) or (None, error)."""
+DeliveryCallback: TypeAlias = Callable[[RecordMetadata | None, AioprodError | None], None]
+"""Called once per record with (metadata, error), in this order: one of them is None. A plain function."""
 
-ErrorCallback: TypeAlias = Callable[["AioprodError", ProducerRecord], object]
-"""Called once for each failed record that nobody waits for."""
+ErrorCallback: TypeAlias = Callable[[AioprodError, ProducerRecord], None]
+"""Called with (error, record) once for each failed record that nobody waits for. A plain function."""

@@ -8,52 +8,95 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter
 
 from benchmarks.rows import ROWS, Check, Row
-from benchmarks.verdicts import outcome, runs_of
+from benchmarks.verdicts import Runs, medians, outcome, runs_of
 
 __all__ = ["plot"]
 
-OURS = "#2f6f9f"
-THEIRS = "#c9c9c9"
-BAR = 0.38
+OURS = "#2f5d8a"
+THEIRS = {"aiokafka": ("#c8762b", "s"), "confluent-kafka": ("#4d7c57", "D")}
+"""Colour and marker of each client beside us."""
+LESS, MORE = "#b8c2cc", "#b04a4a"
+"""Of the line between the two: we took less, we took more."""
 
 
 def plot(results: Mapping[str, Any], path: Path) -> None:
-    """Draw one panel per broker, and write it as a PNG."""
+    """Draw one panel per broker, and write it as a PNG.
+
+    Each row is two points on a logarithmic axis, so that equal distances are equal ratios, whatever the time.
+    """
     rows = [(row, check) for row in ROWS.values() for check in row.checks if _is_drawn(check)]
-    figure = Figure(figsize=(11, 0.42 * len(rows) + 1.4), layout="constrained")
+    figure = Figure(figsize=(12, 0.42 * len(rows) + 1.8), layout="constrained")
     panels = figure.subplots(1, len(results["brokers"]), sharey=True, squeeze=False)[0]
     for axes, (broker, title) in zip(panels, results["brokers"].items(), strict=True):
         _draw(axes, results, broker, rows)
         axes.set_title(title, fontsize=10)
-    panels[0].set_yticks(range(len(rows)), [row.title.replace("`", "") for row, _ in rows], fontsize=8)
-    panels[0].invert_yaxis()
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper left", ncols=2, fontsize=8)
-    figure.savefig(path, dpi=110)
+    panels[0].set_yticks(range(len(rows)), [_name(row) for row, _ in rows], fontsize=8)
+    panels[0].set_ylim(len(rows) - 0.4, -0.6)
+    figure.suptitle("CPU time per record: how many times less aioprod takes than the other client", fontsize=11)
+    is_more = any(line.get_color() == MORE for axes in panels for line in axes.get_lines())
+    figure.legend(handles=_legend(is_more), loc="outside lower center", ncols=5, fontsize=8, frameon=False)
+    figure.savefig(path, dpi=110, pad_inches=0.1, bbox_inches="tight")
 
 
 def _is_drawn(check: Check) -> bool:
     return check.metric == "cpu_us" and check.kind == "times"
 
 
+def _name(row: Row) -> str:
+    return row.title.replace("`", "")
+
+
+def _client(check: Check, runs: Mapping[str, Runs]) -> str:
+    """Whose time the other one is: that of the best."""
+    best = min(check.against, key=lambda label: medians(runs[label])[check.metric])
+    return best.split(" ")[0]
+
+
+def _legend(is_more: bool) -> list[Line2D]:
+    points = {"aioprod": (OURS, "o"), **THEIRS}
+    lines = {"aioprod takes less": LESS} | ({"aioprod takes more": MORE} if is_more else {})
+    return [
+        *(
+            Line2D([], [], color=color, marker=marker, linestyle="none", label=name)
+            for name, (color, marker) in points.items()
+        ),
+        *(Line2D([], [], color=color, linewidth=3, label=name) for name, color in lines.items()),
+    ]
+
+
 def _draw(axes: Axes, results: Mapping[str, Any], broker: str, rows: list[tuple[Row, Check]]) -> None:
-    found = [outcome(check, runs_of(results, broker, row.name)) for row, check in rows]
-    shown = [(place, one) for place, one in enumerate(found) if one is not None and one.theirs is not None]
-    places = [place for place, _ in shown]
-    axes.barh([p - BAR / 2 for p in places], [one.ours for _, one in shown], BAR, color=OURS, label="aioprod")
-    theirs = [one.theirs or 0.0 for _, one in shown]
-    axes.barh([p + BAR / 2 for p in places], theirs, BAR, color=THEIRS, label="the other client")
-    for place, one in shown:
-        axes.annotate(
-            f"{one.value:.1f}x",
-            (max(one.ours, one.theirs or 0.0), place),
-            xytext=(3, 0),
-            textcoords="offset points",
-            va="center",
-            fontsize=8,
-        )
+    for place, (row, check) in enumerate(rows):
+        runs = runs_of(results, broker, row.name)
+        found = outcome(check, runs)
+        if found is not None and found.theirs is not None:
+            _pair(axes, place, _client(check, runs), found.ours, found.theirs)
     axes.set_xscale("log")
-    axes.margins(x=0.15, y=0.01)
-    axes.set_xlabel("CPU us per record (user + system, less is better)", fontsize=8)
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.margins(x=0.12)
+    axes.grid(axis="x", color="#e3e7ec")
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.set_xlabel("microseconds per record, user and system (logarithmic; less is better)", fontsize=8)
     axes.tick_params(axis="x", labelsize=8)
+
+
+def _pair(axes: Axes, place: int, client: str, ours: float, theirs: float) -> None:
+    color, marker = THEIRS[client]
+    is_less = ours <= theirs
+    axes.plot([ours, theirs], [place, place], color=LESS if is_less else MORE, linewidth=3, zorder=1)
+    axes.plot(theirs, place, marker, color=color, markersize=7)
+    axes.plot(ours, place, "o", color=OURS, markersize=8)
+    axes.annotate(
+        f"{theirs / ours:.1f}x" if is_less else f"{theirs / ours:.2f}x",
+        (max(ours, theirs), place),
+        xytext=(8, 0),
+        textcoords="offset points",
+        va="center",
+        fontsize=8,
+        color="#1d2530" if is_less else MORE,
+        fontweight="normal" if is_less else "bold",
+    )

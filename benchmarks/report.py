@@ -98,8 +98,8 @@ def _cell(check: Check, found: Outcome | None) -> str:
 def all_numbers(results: Mapping[str, Any]) -> list[str]:
     """Lines of Markdown: the targets, and every contender of every row, with its settings."""
     legend = (
-        "Each cell: aioprod / the other, the ratio of the medians, in brackets that of each side's lowest run, whether "
-        "the target is reached."
+        "Each cell: aioprod / other client, then how many times less aioprod needs (by medians; in brackets, by each "
+        "one's best run), then whether our own target was met."
     )
     lines = [
         "# Benchmark results",

@@ -1,7 +1,7 @@
 """A web service that answers when Kafka has the record: one producer per process, one `await send()` per request.
 
-The producer starts and closes with the application. The three families of delivery errors become three answers that
-tell the caller what it may do. When the caller hangs up and the handler is cancelled, a record that was not sent yet is
+The producer starts and closes with the application. Whatever goes wrong is one of two things for the caller: the order
+is not stored, or it may be. When the caller hangs up and the handler is cancelled, a record that was not sent yet is
 taken back.
 
     uvicorn --factory examples.asgi_service:make_app         with any ASGI server; KAFKA=host:port[,...]
@@ -23,7 +23,7 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from aioprod import Producer
-from aioprod.errors import AioprodError, BufferFullError, NotSentError, RejectedError, UnknownOutcomeError
+from aioprod.errors import AioprodError
 
 TOPIC = "orders"
 
@@ -33,12 +33,10 @@ async def create_order(request: Request) -> JSONResponse:
     producer: Producer = request.app.state.producer
     try:
         stored = await producer.send(TOPIC, await request.body(), key=request.path_params["customer"].encode())
-    except (NotSentError, BufferFullError) as error:
-        return failed(error, 503, "It was not sent: try again.")
-    except UnknownOutcomeError as error:
-        return failed(error, 504, "It may be stored: look before you try again.")
-    except RejectedError as error:
-        return failed(error, 502, "It is not stored, and trying again will not help.")
+    except AioprodError as error:
+        if error.may_be_stored:
+            return failed(error, 504, "It may be stored: look before you try again.")
+        return failed(error, 503, "It is not stored: you may try again.")
     return JSONResponse({"partition": stored.partition, "offset": stored.offset}, status_code=201)
 
 
@@ -53,11 +51,12 @@ def make_app(bootstrap_servers: str | None = None) -> Starlette:
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         servers = bootstrap_servers or os.environ.get("KAFKA", "localhost:9092")
-        producer = Producer(servers, request_timeout_ms=3_000, delivery_timeout_ms=10_000)
+        # An orchestrator gives a pod 30 s to end, from SIGTERM on: the last requests, then the producer.
+        producer = Producer(servers, request_timeout_ms=3_000, delivery_timeout_ms=10_000, close_timeout_ms=8_000)
         await producer.start()
         app.state.producer = producer
         yield
-        report = await producer.close(timeout=5)
+        report = await producer.close()
         for error in report.undelivered:
             print(f"lost at shutdown: {error}")
 

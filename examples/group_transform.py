@@ -56,7 +56,8 @@ async def main(bootstrap_servers: str) -> None:
         await admin.create_topic(source, partitions=4)
         await admin.create_topic(target, partitions=1)
     async with Producer(bootstrap_servers) as producer:
-        await producer.send_many(source, (b"word %d" % number for number in range(WORDS)))
+        sent = await producer.send_many(source, (b"word %d" % number for number in range(WORDS)))
+        sent.raise_for_failures()
     tasks = [asyncio.create_task(transform(bootstrap_servers, source, target, "one"))]
     written: list[bytes] = []
     while len(written) < WORDS:

@@ -66,11 +66,11 @@ async def main(bootstrap_servers: str) -> None:
     tasks = [asyncio.create_task(worker.work()) for worker in (one, two)]
     jobs = [b"job %d" % number for number in range(JOBS)]
     async with Producer(bootstrap_servers) as producer:
-        await producer.send_many(TOPIC, jobs[: JOBS // 2])
+        (await producer.send_many(TOPIC, jobs[: JOBS // 2])).raise_for_failures()
         await one.has_share.wait()
         await two.has_share.wait()
         await two.member.close()
-        await producer.send_many(TOPIC, jobs[JOBS // 2 :])
+        (await producer.send_many(TOPIC, jobs[JOBS // 2 :])).raise_for_failures()
     await asyncio.gather(*tasks)
     print(f"all of {len(done):,} jobs are done")
 

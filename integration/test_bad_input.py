@@ -144,8 +144,8 @@ BAD_TOPICS: list[tuple[Any, type[AioprodError], str]] = [
 
 @pytest.mark.parametrize("way", ["send", "submit", "send_nowait", "ProducerRecord"])
 async def test_records(kafka_cluster: KafkaCluster, kafka_topic: str, way: str) -> None:
-    cases = [((kafka_topic, options), kind, told) for options, kind, told in BAD_RECORDS]
-    cases += [((topic, {}), kind, told) for topic, kind, told in BAD_TOPICS]
+    cases = [((kafka_topic, {"value": None} | options), kind, told) for options, kind, told in BAD_RECORDS]
+    cases += [((topic, {"value": None}), kind, told) for topic, kind, told in BAD_TOPICS]
     good: list[asyncio.Future[Any]] = []
     async with Producer(kafka_cluster.bootstrap_servers) as producer:
         await producer.partitions_for(kafka_topic)

@@ -38,7 +38,7 @@ async def test_send_returns_where_the_record_is(kafka_cluster: KafkaCluster, kaf
     before = int(time.time() * 1000)
     async with Producer(kafka_cluster.bootstrap_servers) as producer:
         first = await producer.send(kafka_topic, b"value", key=b"key", headers=[("a", b"1"), ("b", None)])
-        second = await producer.send(kafka_topic, timestamp=NOON)
+        second = await producer.send(kafka_topic, None, timestamp=NOON)
     assert before <= first.timestamp <= int(time.time() * 1000)
     assert first == RecordMetadata(kafka_topic, 0, 0, first.timestamp, 3, 5)
     assert second == RecordMetadata(kafka_topic, 0, 1, NOON_MS, -1, -1)

@@ -13,6 +13,7 @@ from aioprod import Producer, ProducerRecord
 from aioprod.cluster import Cluster
 from aioprod.errors import (
     AioprodError,
+    DeliveryError,
     ErrorCode,
     InvalidRecordError,
     NotSentError,
@@ -95,16 +96,66 @@ async def test_an_unknown_topic_fails_fast_and_delays_nobody(
     assert (report.delivered, report.not_sent) == (sent, int(way == "submit"))
 
 
+async def test_that_a_topic_does_not_exist_is_remembered(proxied_cluster: KafkaCluster, unused_topic: str) -> None:
+    async with Producer(proxied_cluster.bootstrap_servers) as producer:
+        with pytest.raises(UnknownTopicError):
+            await producer.send(unused_topic, b"too early")
+        started = time.perf_counter()
+        for _ in range(20):
+            with pytest.raises(UnknownTopicError):
+                await producer.send(unused_topic, b"still too early")
+        # Asking anew would take 50 s.
+        assert time.perf_counter() - started < 20
+
+
+async def sent_in_the_end(producer: Producer, topic: str, value: bytes) -> int:
+    """Its offset, once the topic is found."""
+    async with asyncio.timeout(30):
+        while True:
+            try:
+                return (await producer.send(topic, value)).offset
+            except UnknownTopicError:
+                await asyncio.sleep(0.1)
+
+
 async def test_a_topic_that_is_created_later_is_found(proxied_cluster: KafkaCluster, unused_topic: str) -> None:
     async with Producer(proxied_cluster.bootstrap_servers) as producer:
         with pytest.raises(UnknownTopicError):
             await producer.send(unused_topic, b"too early")
-        sending = asyncio.create_task(producer.send(unused_topic, b"first"))
-        await asyncio.sleep(0.3)
         await proxied_cluster.create_topic(unused_topic)
-        assert (await sending).offset == 0
+        assert await sent_in_the_end(producer, unused_topic, b"first") == 0
         assert (await producer.send(unused_topic, b"second")).offset == 1
     assert [record.value for record in await stored(proxied_cluster, unused_topic)] == [b"first", b"second"]
+
+
+async def test_a_topic_that_is_deleted_fails_its_records_soon_and_delays_nobody(
+    proxied_cluster: KafkaCluster, make_topic: MakeTopic, unused_topic: str, figures: Figures
+) -> None:
+    known = await make_topic(proxied_cluster)
+    async with Producer(proxied_cluster.bootstrap_servers) as producer:
+        await proxied_cluster.create_topic(unused_topic)
+        assert (await producer.send(unused_topic, b"stored")).offset == 0
+        await proxied_cluster.delete_topic(unused_topic)
+        started = time.perf_counter()
+        failing = asyncio.create_task(producer.send(unused_topic, b"lost"))
+        sent = 0
+        while not failing.done():
+            await producer.send(known, b"%d" % sent)
+            sent += 1
+            await asyncio.sleep(0.02)
+        elapsed_s = time.perf_counter() - started
+        error = failing.exception()
+        assert isinstance(error, DeliveryError)
+        assert isinstance(error.__cause__, UnknownTopicError)
+        assert f"topic {unused_topic!r} was deleted" in str(error)
+        with pytest.raises(UnknownTopicError):
+            await producer.send(unused_topic, b"lost")
+        await proxied_cluster.create_topic(unused_topic)
+        assert await sent_in_the_end(producer, unused_topic, b"new") == 0
+    figures.add("s until send() says that a topic was deleted", f"{elapsed_s:.1f}")
+    # The record's own time is 120 s.
+    assert elapsed_s < 30
+    assert len(await stored(proxied_cluster, known)) == sent
 
 
 async def test_a_topic_that_is_deleted_and_created_again(proxied_cluster: KafkaCluster, unused_topic: str) -> None:

@@ -82,7 +82,7 @@ def _outcome(plan: Plan, entry: Entry, log: Log, stored: Counter[int]) -> Iterab
     if len(entry.reported) > 1 or (entry.reported and expects_told):
         yield f"on_error was called {len(entry.reported)} times for it, and it was told {entry.told} times."
     error = entry.final_error
-    if error is not None and type(error) not in (NotSentError, UnknownOutcomeError, RejectedError):
+    if entry.outcome == "none":
         yield f"it ended with {error!r}, which is none of the three outcomes."
     if isinstance(error, (NotSentError, RejectedError)) and stored[entry.number]:
         yield f"it is in the log, and was said not to be: {error!r}."
@@ -214,15 +214,15 @@ def _order(plan: Plan, ledger: Ledger, log: Log) -> Iterable[str]:
 def _counts(plan: Plan, ledger: Ledger, report: DeliveryReport, stored: Counter[int]) -> Iterable[str]:
     """The report of the close against what was told: exact where no sender was cancelled."""
     sure = [e for e in ledger.entries if e.refused is None and not e.abandoned]
-    errors = Counter(type(entry.final_error) for entry in sure)
+    outcomes = Counter(entry.outcome for entry in sure)
     unheard = sum(entry.style == "forget" for entry in sure) if not plan.heard else 0
     abandoned = [e for e in ledger.entries if e.abandoned or (e.refused is not None and e.maybe_accepted)]
     told = Counter(
         {
-            "delivered": errors[type(None)] - unheard,
-            "not_sent": errors[NotSentError],
-            "unknown": errors[UnknownOutcomeError],
-            "rejected": errors[RejectedError],
+            "delivered": outcomes["delivered"] - unheard,
+            "not_sent": outcomes["NotSentError"],
+            "unknown": outcomes["UnknownOutcomeError"],
+            "rejected": outcomes["RejectedError"],
         }
     )
     slack = unheard + len(abandoned)

@@ -107,7 +107,7 @@ class Gremlin:
     async def stop(self) -> None:
         """Mend everything: no fault is left, every broker runs, every partition has a leader."""
         for fault in self._ordered:
-            fault.times = fault.hits
+            fault.end()
             fault.release()
         for task in self._mending:
             await asyncio.wait([task])
@@ -211,7 +211,7 @@ class Gremlin:
                 {"drop": "before"},
                 {"drop": "after"},
                 {"silent": True},
-                {"delay_s": self._delay_s()},
+                {"delay_s": self._delay_s() or 0.001},
                 {"error": ErrorCode.LEADER_NOT_AVAILABLE},
                 {"error": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION},
             ]

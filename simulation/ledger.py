@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from aioprod import ProducerRecord, RecordMetadata
-from aioprod.errors import AioprodError, DeliveryError
+from aioprod.errors import AioprodError, DeliveryError, NotSentError, RejectedError, UnknownOutcomeError
 from aioprod.records.parser import ParsedRecord
 
 __all__ = ["Entry", "Ledger", "Log", "Transaction", "number_in", "numbers_of"]
@@ -49,6 +49,15 @@ class Entry:
     def final_error(self) -> BaseException | None:
         """The error that it ended with, whoever was told."""
         return self.error or (self.reported[0] if self.reported else None)
+
+    @property
+    def outcome(self) -> str:
+        """The name of the one family of its error, "delivered" without one, "none" of an error that has no family."""
+        error = self.final_error
+        if error is None:
+            return "delivered"
+        families = [kind for kind in (NotSentError, UnknownOutcomeError, RejectedError) if isinstance(error, kind)]
+        return families[0].__name__ if len(families) == 1 else "none"
 
 
 @dataclass(slots=True)

@@ -30,8 +30,8 @@ _ALL = (
     Mutation(
         "an outcome is told twice",
         "aioprod.producer.results",
-        "            waiter(metadata, None)\n",
-        "            waiter(metadata, None)\n            waiter(metadata, None)\n",
+        "            told = waiter(metadata, None)\n",
+        "            told = waiter(metadata, None)\n            told = waiter(metadata, None)\n",
     ),
     Mutation(
         "what expires on the wire was never sent",
@@ -151,9 +151,10 @@ _ALL = (
     Mutation(
         "a commit waits for no record",
         "aioprod.producer.transactions",
-        "                await self._effects.flush(self._max_block_s)\n            except BaseException:\n"
+        "                await self._effects.flush(self._max_block_s)\n            except BaseException as error:\n"
         "                if self.state is S.FLUSHING:",
-        "                pass\n            except BaseException:\n                if self.state is S.FLUSHING:",
+        "                pass\n            except BaseException as error:\n"
+        "                if self.state is S.FLUSHING:",
     ),
     Mutation(
         "the epoch that the end of a transaction brings is not taken",

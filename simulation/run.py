@@ -38,6 +38,8 @@ ROUNDS_MAX = 8
 """After the faults, so many times a record may still fail before its partition counts as stuck."""
 CALM_S = 60.0
 """Long enough that nothing that was sent before can still arrive."""
+FOUND_S = 2.0
+"""A topic that did not exist and does now is found within this time: what was said of it is remembered till then."""
 CLOSE_LATE_S = 0.5
 MARKER_DELAY_S = 0.001
 """As with real brokers the transaction before is not quite over when the next one begins."""
@@ -229,6 +231,8 @@ class Run:
         waiting = [(topic, index) for topic, count in self.plan.topics.items() for index in range(count)]
         entries: list[Entry] = []
         for number in range(rounds + 1):
+            if number:
+                await asyncio.sleep(FOUND_S)
             failed = [entry.final_error for entry in entries if entry.metadata is None]
             if number == rounds and not all(isinstance(error, UnknownOutcomeError) for error in failed):
                 break
@@ -279,8 +283,7 @@ class Run:
             problems.append(f"The fake broker: {cluster.errors}")
         problems += check(self.plan, self.ledger, self._evidence(producer, gremlin))
         for entry in self.ledger.entries:
-            error = entry.final_error
-            self.result.outcomes["delivered" if error is None else type(error).__name__] += 1
+            self.result.outcomes[entry.outcome] += 1
 
     def _evidence(self, producer: Producer, gremlin: Gremlin) -> Evidence:
         bumps = self._bumps(producer) if self.bumps is None else self.bumps

@@ -20,6 +20,7 @@ from aioprod.errors import (
     ProtocolError,
     RequestTimedOutError,
     UnknownTopicError,
+    UnsupportedVersionError,
     UsageError,
 )
 from aioprod.messages import CreateTopicsRequest, CreateTopicsResponse, DeleteTopicsRequest, MetadataRequest
@@ -47,6 +48,21 @@ def refusing(code: ErrorCode | int, said: str | None = None) -> Callable[[Create
 
 
 # --- topics
+
+
+@pytest.mark.parametrize("given", [{}, {"partitions": 3}, {"replication_factor": 1}])
+async def test_brokers_before_2_4_choose_no_numbers(given: dict[str, Any]) -> None:
+    async with FakeCluster() as brokers, new_admin(brokers) as admin:
+        brokers[1].versions[CreateTopicsRequest] = (2, 3)
+        await brokers.restart(1)
+        with pytest.raises(
+            UnsupportedVersionError, match="'orders' could not be created: the broker chooses"
+        ) as caught:
+            await admin.create_topic(TOPIC, **given)
+        assert "brokers from 2.4 on" in (caught.value.hint or "")
+        assert not brokers.seen_of(CreateTopicsRequest)
+        await admin.create_topic(TOPIC, partitions=3, replication_factor=1)
+        assert await admin.topics() == [TOPIC]
 
 
 async def test_the_life_of_a_topic() -> None:
@@ -88,7 +104,7 @@ async def test_a_new_topic_is_waited_for() -> None:
         await admin.create_topic(TOPIC)
         brokers.fault(MetadataRequest, times=None, error=ErrorCode.LEADER_NOT_AVAILABLE)
         with pytest.raises(MetadataTimeoutError, match="No broker could name the leaders of topic 'another'"):
-            await admin.create_topic("another", timeout_s=0.3)
+            await admin.create_topic("another", timeout_s=2.0)
         assert "another" in brokers.state.topics
 
 
@@ -207,8 +223,7 @@ async def test_the_controller_is_asked_where_brokers_do_not_forward() -> None:
     async with FakeCluster(3) as brokers:
         host, port = brokers[2].address
         async with Admin(f"{host}:{port}", **FAST) as admin:
-            for node in (2, 3):
-                brokers.fault(CreateTopicsRequest, node=node, times=None, edit=refusing(ErrorCode.NOT_CONTROLLER))
+            brokers.fault(CreateTopicsRequest, node=2, times=None, edit=refusing(ErrorCode.NOT_CONTROLLER))
             # These brokers refuse after they have done it, which is no matter here.
             with pytest.raises(BrokerError, match="already exists") as failure:
                 await admin.create_topic(TOPIC)

@@ -6,6 +6,7 @@ import functools
 import inspect
 import pickle
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -143,7 +144,10 @@ def test_integers_may_come_from_other_types() -> None:
             {"compression_type": "brotli"},
             "compression.type must be one of none, gzip, snappy, lz4, zstd, not 'brotli'.",
         ),
-        ({"compression_type": None}, "compression.type must be one of none, gzip, snappy, lz4, zstd, not None."),
+        (
+            {"metadata_recovery_strategy": None},
+            "metadata.recovery.strategy must be one of none, rebootstrap, not None.",
+        ),
         ({"acks": 2}, "acks must be one of all, -1, 0, 1, not 2."),
         ({"acks": "most"}, "acks must be one of all, -1, 0, 1, not 'most'."),
         ({"client_id": 5}, "client.id must be a string, not 5."),
@@ -216,8 +220,42 @@ def test_delivery_timeout_covers_linger_and_one_request() -> None:
     assert make(linger_ms=100_000).delivery_timeout_ms == 130_000
     assert make(linger_ms=2**40).delivery_timeout_ms == 2**31 - 1
     assert make(delivery_timeout_ms=30_005).delivery_timeout_ms == 30_005
-    sentence = refusal(delivery_timeout_ms=30_004)
-    assert "delivery.timeout.ms=30004 is less than linger.ms + request.timeout.ms, which is 5 + 30000." in sentence
+
+
+@pytest.mark.parametrize(
+    ("given", "linger_ms", "request_timeout_ms"),
+    [
+        ({"delivery_timeout_ms": 30_004}, 5, 29_999),
+        ({"delivery_timeout_ms": 1000}, 5, 995),
+        ({"delivery_timeout_ms": 1000, "linger_ms": 600}, 600, 400),
+        ({"delivery_timeout_ms": 1000, "request_timeout_ms": 1000}, 0, 1000),
+        ({"delivery_timeout_ms": 3}, 2, 1),
+        ({"delivery_timeout_ms": 1}, 0, 1),
+    ],
+)
+def test_a_low_delivery_timeout_lowers_the_defaults_that_have_to_fit(
+    given: dict[str, int], linger_ms: int, request_timeout_ms: int
+) -> None:
+    config = make(**given)
+    assert (config.linger_ms, config.request_timeout_ms) == (linger_ms, request_timeout_ms)
+    assert config.delivery_timeout_ms == given["delivery_timeout_ms"]
+
+
+@pytest.mark.parametrize(
+    ("given", "sum_of"),
+    [
+        ({"delivery_timeout_ms": 1000, "linger_ms": 5, "request_timeout_ms": 1000}, "5 + 1000"),
+        ({"delivery_timeout_ms": 1000, "request_timeout_ms": 1001}, "0 + 1001"),
+        ({"delivery_timeout_ms": 1000, "linger_ms": 1000}, "1000 + 1"),
+    ],
+)
+def test_given_timeouts_that_do_not_fit_contradict(given: dict[str, int], sum_of: str) -> None:
+    sentence = f"is less than linger.ms + request.timeout.ms, which is at least {sum_of}."
+    assert sentence in refusal(**given)
+
+
+def test_no_compression_may_be_none() -> None:
+    assert make(compression_type=None).compression_type == "none"
 
 
 def test_backoff_limits() -> None:
@@ -250,10 +288,10 @@ def test_java_names_and_ours() -> None:
     ("name", "hint"),
     [
         ("linger.sm", "Did you mean 'linger.ms'?"),
-        ("max_in_flight_requests", "Did you mean 'max_in_flight_requests_per_connection'?"),
+        ("max_in_flight_requests_per_conection", "Did you mean 'max_in_flight_requests_per_connection'?"),
         ("bootstrap.server", "Did you mean 'bootstrap.servers'?"),
         ("partitoner", "Did you mean 'partitioner'?"),
-        ("xyzzy", "docs/configuration.md lists them all."),
+        ("xyzzy", "`python -m aioprod.config --of aioprod.config:ProducerConfig` lists those that there are."),
     ],
 )
 def test_an_unknown_name_suggests_the_nearest(name: str, hint: str) -> None:
@@ -392,6 +430,8 @@ def test_a_missing_properties_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("client", [Producer, Reader, Admin])
 def test_a_config_of_another_kind_is_named_without_its_values(client: Any) -> None:
-    with pytest.raises(ConfigError, match=r"config is a dict: give a \w+Config\.") as caught:
-        client(config={"sasl.jaas.config": "a secret"})
+    with pytest.raises(
+        ConfigError, match=r"config is a SimpleNamespace: give a dict of settings, or a \w+Config\."
+    ) as caught:
+        client(config=SimpleNamespace(password="a secret"))
     assert "secret" not in str(caught.value)

@@ -50,6 +50,23 @@ def test_copies_and_pickles_say_the_same(error: AioprodError) -> None:
         assert copied.args == error.args
 
 
+def test_whether_it_may_be_stored_is_said_by_every_error() -> None:
+    kinds = {name: getattr(errors, name) for name in errors.__all__ if name != "ErrorCode"}
+    assert {name for name, kind in kinds.items() if kind.may_be_stored} == {
+        "FlushTimeoutError",
+        "TransactionUnknownError",
+        "UndeliveredRowsError",
+        "UnknownOutcomeError",
+    }
+    assert all(kind.may_be_stored in (True, False) for kind in kinds.values())
+    commit = BrokerError("Refused.", code=ErrorCode.UNKNOWN_SERVER_ERROR)
+    assert commit.may_be_stored is False
+    commit.may_be_stored = True
+    for copied in (commit.again(), pickle.loads(pickle.dumps(commit))):
+        assert copied.may_be_stored is True
+    assert BrokerError("Another.", code=1).may_be_stored is False
+
+
 def test_every_error_of_the_module_is_one_of_ours() -> None:
     named = [getattr(errors, name) for name in errors.__all__ if name != "ErrorCode"]
     assert all(issubclass(kind, AioprodError) for kind in named)

@@ -15,18 +15,19 @@ import aioprod
 ROOT = Path(aioprod.__file__).parents[1]
 
 PRODUCER = {
-    "": "_error_codes _lazy _legs _rights cluster config core errors interceptors messages metrics net producer "
-    "record_metadata records routing serializers types wire",
+    "": "_error_codes _lazy _legs _live _rights _shown cluster config core errors interceptors "
+    "messages metrics net producer record_metadata records routing serializers types wire",
     "cluster": "known metadata model names refusals",
     "config": "_addresses _base _classes _client _files _oidc _producer _properties _refused _security _setting",
     "core": "accumulator answer backoff batch budget choice connection division drain lifecycle many parking "
     "partition pool produce refusals retry sequences states transactions",
     "messages": "api_versions init_producer_id metadata negotiation produce",
     "net": "addresses client connection dialing links pool refresh security sessions settings surroundings tasks "
-    "transport",
-    "producer": "bulk clock completion compressor dispatch engine explain failure feeding futures guard identity "
-    "journal meters native outcome preparation producer reporting results room send_many sender settings topics "
-    "transactional watch",
+    "transport waiting",
+    "producer": "bulk callback_faults callbacks clock closing completion compressor deleted_topics dispatch engine "
+    "explain facade failure feeding futures guard identity journal lacking line_limit meters milestones "
+    "native outages outcome preparation producer reporting results room send_many sender settings topics "
+    "transactional unclosed watch",
     "records": "builder compression cursor fields headers layout memory",
     "routing": "hashes partitioners sticky",
     "serializers": "_adapter",

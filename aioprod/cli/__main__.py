@@ -1,4 +1,4 @@
-"""`aioprod`, the same as `python -m aioprod.cli`."""
+"""`aioprod`, the same as `python -m aioprod`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
+from aioprod import __version__
 from aioprod.console.frame import Command, run
 
 __all__ = ["main"]
@@ -19,7 +20,8 @@ _COMMANDS: Final = {
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns 0 when it went well, 1 when it failed, 2 when it was asked wrongly."""
     given = sys.argv[1:] if arguments is None else arguments
-    return run("aioprod", "Kafka partitions and consumer groups, on paper: no broker is asked.", _COMMANDS, given)
+    about = "Kafka partitions and consumer groups, on paper: no broker is asked."
+    return run("aioprod", about, _COMMANDS, given, version=__version__)
 
 
 if __name__ == "__main__":

@@ -52,14 +52,22 @@ def unique(topics: Sequence[tuple[str, int]]) -> dict[str, int]:
 
 
 def members_of(text: str) -> list[Members]:
-    """`a,b:orders,web=8:orders+clicks`: members, those that are told by their topics, and web-0 to web-7."""
+    """`a,b:orders,web=8:orders+clicks`: members, those that are told by their topics, and web-0 to web-7.
+
+    A number on its own, as in `3` or `3:orders`, says how many: member-0 to member-2.
+    """
     members = []
-    for word in _words(text):
+    words = list(_words(text))
+    for word in words:
         name, limited, reads = word.partition(":")
         name, many, count = name.partition("=")
         topics = [topic for topic in reads.split("+") if topic] if limited else None
+        if len(words) == 1 and name.isdecimal() and not many:
+            name, many, count = "member", "=", name
         if not name or topics == []:
-            raise ArgumentTypeError(f"{word!r} is no member: write it as a, as a:orders+clicks or, for eight, as web=8")
+            raise ArgumentTypeError(
+                f"{word!r} is no member: write it as a, as a:orders+clicks or, for eight, as 8 or web=8"
+            )
         members.append(Members(_numbered(name, count_of(count)) if many else [name], topics))
     return members
 

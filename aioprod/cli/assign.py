@@ -28,6 +28,7 @@ _EXAMPLES: Final = """examples:
   aioprod assign --topics orders=12,clicks=6 --members a,b,c --strategy sticky --json now.json
   aioprod assign --topics orders=12,clicks=6 --members a,b --strategy sticky --before now.json
   aioprod assign --topics orders=12,clicks=6 --members web=8:orders,audit:orders+clicks --strategy range
+  aioprod assign --topics orders=64 --members 5
 """
 
 
@@ -52,7 +53,8 @@ def main(arguments: Sequence[str]) -> int:
             write(given.json, written(given.strategy, after, sizes), "The assignment")
     if given.picture is not None:
         with _blaming(parser, "--picture"):
-            write(given.picture, picture_of(found, given.picture.suffix[1:]), "The picture")
+            drawn = picture_of(found, given.picture.suffix[1:], _title(given.strategy, found))
+            write(given.picture, drawn, "The picture")
     if given.json != "-":
         show(_parts(given, topics, rounds, found), sys.stdout)
     return 0
@@ -61,9 +63,8 @@ def main(arguments: Sequence[str]) -> int:
 def _parts(
     given: Any, topics: Mapping[str, int], rounds: Sequence[Assigned], found: Balance | Comparison
 ) -> Iterator[Part]:
-    counts = (("partition", sum(topics.values())), ("topic", len(topics)), ("member", len(rounds[-1])))
-    partitions, of_topics, to_members = (f"{count:,} {what}{'' if count == 1 else 's'}" for what, count in counts)
-    yield f"{given.strategy}: {partitions} of {of_topics}, {to_members}."
+    partitions, members = _counted(sum(topics.values()), "partition"), _counted(len(rounds[-1]), "member")
+    yield f"{given.strategy}: {partitions} of {_counted(len(topics), 'topic')}, {members}."
     if len(rounds) > 1:
         taken = partition_count(rounds[-1]) - partition_count(rounds[0])
         yield (
@@ -74,6 +75,20 @@ def _parts(
     yield from balance_parts(found, rows_max) if isinstance(found, Balance) else comparison_parts(found, rows_max)
     files = (("assignment", given.json), ("picture", given.picture))
     yield from (f"The {what} is in {path}." for what, path in files if path is not None)
+
+
+def _title(strategy: str, found: Balance | Comparison) -> str:
+    if isinstance(found, Balance):
+        return f"{strategy}: {_counted(len(found.sizes), 'partition')}, {_counted(len(found.owned), 'member')}"
+    whole = len(found.moved) + found.kept
+    return (
+        f"{strategy}: {len(found.moved):,} of {_counted(whole, 'partition')} moved, "
+        f"{_counted(len(found.before.owned), 'member')} before and {len(found.after.owned):,} after"
+    )
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 @contextmanager
@@ -106,7 +121,8 @@ def _parser() -> Parser:
         action="extend",
         required=True,
         metavar="MEMBER,...",
-        help="the members: a reads all topics, a:orders+clicks reads these two, web=8 stands for web-0 to web-7",
+        help="the members: a,b,c are three that read all topics, and so are 3 and web=3 (web-0 to web-2); "
+        "a:orders+clicks reads these two",
     )
     parser.add_argument(
         "--strategy",

@@ -5,13 +5,15 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentTypeError
 from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
 from typing import Final
 
 from aioprod.cli.arguments import count_of
+from aioprod.config import KNOWN_CLASSES
 from aioprod.console.frame import Parser
 from aioprod.console.tables import key_text
 from aioprod.errors import ConfigError
-from aioprod.routing.columns import Rule, rule_of
+from aioprod.routing.columns import HASH_PARTITIONERS, Rule, rule_of
 from aioprod.routing.hashes import HASHES
 
 __all__ = ["main"]
@@ -77,6 +79,11 @@ def _read(text: bytes, is_hex: bool) -> bytes:
 
 
 def _partitioner(text: str) -> str:
+    is_word = "." not in text and ":" not in text
+    if is_word and text not in KNOWN_CLASSES["partitioner"]:
+        near = get_close_matches(text, HASH_PARTITIONERS, n=1)
+        choices = f"did you mean {near[0]}?" if near else f"take one of {', '.join(HASH_PARTITIONERS)}"
+        raise ArgumentTypeError(f"{text!r} is no partitioner: {choices}")
     try:
         rule_of(text)
     except ConfigError as error:

@@ -25,7 +25,8 @@ _PIECES_MAX: Final = 600
 _NAME_MAX: Final = 24
 _OTHERS: Final = len(COLORS) - 1
 _MOVED: Final = "//////"
-_BEFORE_ALPHA: Final = 0.45
+_BEFORE_ALPHA: Final = 0.4
+_DARK: Final = "#1d2530"
 
 
 class _Piece(NamedTuple):
@@ -36,19 +37,26 @@ class _Piece(NamedTuple):
     label: str
 
 
-def picture_of(found: Balance | Comparison, kind: str) -> bytes:
+def picture_of(found: Balance | Comparison, kind: str, title: str) -> bytes:
     """A picture of an assignment, or of two, as a file of this kind; needs matplotlib."""
     after = found if isinstance(found, Balance) else found.after
     shown = {"": after} if isinstance(found, Balance) else {"before": found.before, "after": after}
     members = list(dict.fromkeys(member for balance in reversed(shown.values()) for member in balance.owned))
     if len(members) > _MEMBERS_MAX:
-        return picture(partial(_curves, shown), height_in=3.6, kind=kind)
+        return picture(partial(_curves, shown, title), height_in=4.0, kind=kind)
     new = {} if isinstance(found, Balance) else {move.partition for move in found.moved} | found.new.keys()
-    height_in = 1.2 + 0.24 * len(members) * len(shown)
-    return picture(partial(_bars, shown, members, frozenset(new)), height_in=height_in, kind=kind)
+    height_in = 1.6 + 0.26 * len(members) * len(shown)
+    return picture(partial(_bars, shown, members, frozenset(new), title), height_in=height_in, kind=kind)
 
 
-def _curves(shown: Mapping[str, Balance], axes: Axes) -> None:
+def _head(axes: Axes, title: str) -> None:
+    """The title, above the legend, which stands above the axes so that it covers nothing."""
+    axes.figure.suptitle(plain(title), x=0.01, ha="left", fontsize=10, color=_DARK)
+
+
+def _curves(shown: Mapping[str, Balance], title: str, axes: Axes) -> None:
+    from matplotlib.ticker import MaxNLocator
+
     for index, (name, balance) in enumerate(shown.items()):
         loads = sorted(balance.loads.values(), reverse=True)
         said = f"{name}: " if name else ""
@@ -57,16 +65,24 @@ def _curves(shown: Mapping[str, Balance], axes: Axes) -> None:
             loads,
             where="mid",
             color=COLORS[len(shown) - 1 - index],
+            linestyle="-" if index == len(shown) - 1 else "--",
             label=f"{said}{len(loads):,} members, largest/mean {balance.skew:.2f}",
         )
     axes.set_xlabel("members, from the busiest to the idlest")
     axes.set_ylabel(_measure(shown))
-    axes.set_ylim(bottom=0)
-    axes.legend()
+    axes.yaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10], integer=not _is_weighted(shown)))
+    # A line on the frame would be cut in half.
+    axes.set_ylim(0, 1.08 * max(balance.largest for balance in shown.values()) or 1)
+    axes.legend(ncols=2, loc="lower left", bbox_to_anchor=(0, 1))
+    _head(axes, title)
 
 
-def _bars(shown: Mapping[str, Balance], members: list[str], new: frozenset[TopicPartition], axes: Axes) -> None:
+def _bars(
+    shown: Mapping[str, Balance], members: list[str], new: frozenset[TopicPartition], title: str, axes: Axes
+) -> None:
+    from matplotlib.legend_handler import HandlerTuple
     from matplotlib.patches import Patch
+    from matplotlib.ticker import MaxNLocator
 
     colors = _colors(shown)
     labelled = max(balance.largest for balance in shown.values()) / 40
@@ -78,18 +94,34 @@ def _bars(shown: Mapping[str, Balance], members: list[str], new: frozenset[Topic
             for piece in _pieces(balance, member, colors, new if is_last else frozenset()):
                 _draw(piece, place, height, 1.0 if is_last else _BEFORE_ALPHA, axes)
                 if piece.width > labelled:
-                    _label(piece, place, axes)
+                    _label(piece, place, "white" if is_last else _DARK, axes)
     axes.set_yticks(range(len(members)), [plain(_cut(member)) for member in members])
     axes.invert_yaxis()
     axes.margins(y=0.01)
     axes.grid(visible=False)
     axes.set_xlabel(_measure(shown))
-    legend = [Patch(color=COLORS[color], label=label) for label, color in _legend(colors)]
+    axes.xaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10], integer=not _is_weighted(shown)))
+    used = list(dict.fromkeys(colors.values()))
+    legend: dict[str, Patch | tuple[Patch, ...]] = {
+        label: Patch(color=COLORS[color]) for label, color in _legend(colors)
+    }
+    # In the colours of the bars, so that they are found again.
     if len(shown) > 1:
-        legend.append(Patch(facecolor="#5c6672", alpha=_BEFORE_ALPHA, label="upper bar: before"))
+        legend["upper, paler bar: before"] = tuple(Patch(color=COLORS[color], alpha=_BEFORE_ALPHA) for color in used)
     if new:
-        legend.append(Patch(facecolor="#5c6672", edgecolor="white", hatch=_MOVED, label="new to the member"))
-    axes.legend(handles=legend, ncols=4, loc="lower left", bbox_to_anchor=(0, 1))
+        legend["hatched: new to the member"] = tuple(
+            Patch(facecolor=COLORS[color], edgecolor="white", hatch=_MOVED)
+            for color in sorted({colors[tp.topic] for tp in new})
+        )
+    axes.legend(
+        legend.values(),
+        legend.keys(),
+        ncols=4,
+        loc="lower left",
+        bbox_to_anchor=(0, 1),
+        handler_map={tuple: HandlerTuple(ndivide=None, pad=0)},
+    )
+    _head(axes, title)
 
 
 def _draw(piece: _Piece, place: float, height: float, alpha: float, axes: Axes) -> None:
@@ -106,11 +138,11 @@ def _draw(piece: _Piece, place: float, height: float, alpha: float, axes: Axes) 
     )
 
 
-def _label(piece: _Piece, place: float, axes: Axes) -> None:
+def _label(piece: _Piece, place: float, color: str, axes: Axes) -> None:
     middle = piece.left + piece.width / 2
-    label = axes.text(middle, place, piece.label, ha="center", va="center", color="white", fontsize=6)
+    label = axes.text(middle, place, piece.label, ha="center", va="center_baseline", color=color, fontsize=7)
     if piece.is_moved:
-        label.set_bbox({"facecolor": COLORS[piece.color], "edgecolor": "none", "pad": 0.8})
+        label.set_bbox({"facecolor": COLORS[piece.color], "edgecolor": "none", "pad": 1.5})
 
 
 def _pieces(
@@ -148,8 +180,11 @@ def _legend(colors: Mapping[str, int]) -> Iterator[tuple[str, int]]:
 
 
 def _measure(shown: Mapping[str, Balance]) -> str:
-    is_weighted = any(balance.is_weighted for balance in shown.values())
-    return "load of a member" if is_weighted else "partitions of a member"
+    return "load of a member" if _is_weighted(shown) else "partitions of a member"
+
+
+def _is_weighted(shown: Mapping[str, Balance]) -> bool:
+    return any(balance.is_weighted for balance in shown.values())
 
 
 def _cut(name: str) -> str:

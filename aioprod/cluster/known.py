@@ -100,7 +100,8 @@ class KnownTopic:
     """A topic that somebody wants, and what the brokers said of it. Times are monotonic seconds.
 
     It is asked for at `ask_at`. `is_settled`: the last answer leaves nothing to ask; `unsettled` counts the answers in
-    a row that did. `unknown_since` is None while the last answer told its partitions.
+    a row that did. `unknown_since` is None while the last answer told its partitions. `told_at` is the time of the last
+    answer, whatever it said.
     """
 
     last_used: float
@@ -110,6 +111,7 @@ class KnownTopic:
     unsettled: int = 0
     unknown_attempts: int = 0
     attempts: int = 0
+    told_at: float = -math.inf
     error: ErrorCode | int = ErrorCode.NONE
     topic_id: UUID | None = None
     is_internal: bool = False
@@ -124,6 +126,7 @@ class KnownTopic:
 
     def take(self, answer: MetadataResponseTopic, table: NodeTable, *, epochs: bool, now: float) -> bool:
         """Take over an answer; whether the topic was created again. `epochs`: its leader epochs can be trusted."""
+        self.told_at = now
         self.error = ErrorCode.of(answer.error_code)
         was_gone = self.unknown_attempts > 0
         self.unknown_attempts = self.unknown_attempts + 1 if self.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION else 0

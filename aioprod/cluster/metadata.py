@@ -119,6 +119,11 @@ class Metadata:
         known = self._topics.get(topic)
         return 0 if known is None else known.unknown_attempts
 
+    def told_at(self, topic: str) -> float:
+        """When the last answer spoke of a wanted topic, minus infinity if none did."""
+        known = self._topics.get(topic)
+        return -math.inf if known is None else known.told_at
+
     def attempts(self, topic: str) -> int:
         """How often a wanted topic was asked for since its partitions were told last."""
         known = self._topics.get(topic)
@@ -150,6 +155,14 @@ class Metadata:
         if self._topics.pop(topic, None) is not None:
             self._pending.discard(topic)
             self._is_ask_at_stale = True
+            self._dirty.add(topic)
+
+    def lose_topic(self, topic: str) -> None:
+        """The topic was deleted: it has no partitions any more, but is asked for until it is forgotten."""
+        known = self._topics.get(topic)
+        if known is not None:
+            known.partitions = {}
+            known.topic_id = None
             self._dirty.add(topic)
 
     def request_update(self, now: float, topic: str | None = None) -> None:

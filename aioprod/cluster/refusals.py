@@ -8,13 +8,16 @@ from aioprod._rights import Right, authorization_error
 from aioprod.cluster.metadata import Metadata
 from aioprod.errors import AioprodError, ErrorCode, InvalidTopicError, UnknownTopicError
 
-__all__ = ["UNKNOWN_ATTEMPTS", "UNKNOWN_S", "topic_refusal"]
+__all__ = ["FRESH_S", "UNKNOWN_ATTEMPTS", "UNKNOWN_S", "deletion", "topic_refusal"]
 
 UNKNOWN_ATTEMPTS: Final = 4
 """A topic does not exist when this many answers in a row say so: of a new one not every broker knows at once."""
 
 UNKNOWN_S: Final = 2.0
 """Where brokers may create the topic those answers have to span this time: they go on until it has a leader."""
+
+FRESH_S: Final = 5.0
+"""An answer that is older does not speak for the cluster any more: a topic that did not exist may do so by now."""
 
 _CREATED: Final = "If there is no such topic, it has to be created first."
 _CREATED_BY_WRITER: Final = "If there is no such topic, create it, or allow CREATE on it where brokers create topics."
@@ -41,10 +44,34 @@ def topic_refusal(metadata: Metadata, topic: str, now: float, *, to_write: bool)
         return None
     if not to_write:
         return UnknownTopicError(f"Topic {topic!r} does not exist.", hint="Check its name, or create it.")
-    since = metadata.unknown_since(topic)
-    if since is None or now - since < UNKNOWN_S:
+    if not _is_absent(metadata, topic, now):
         return None
-    return UnknownTopicError(
+    return deletion(metadata, topic, now) or UnknownTopicError(
         f"Topic {topic!r} does not exist, and the cluster does not create it.",
         hint="Check its name, create it, or set auto.create.topics.enable=true on the brokers.",
+    )
+
+
+def deletion(metadata: Metadata, topic: str, now: float) -> UnknownTopicError | None:
+    """The error for records of a topic whose partitions were known and that no broker knows any more, else None.
+
+    As with a new topic several answers in a row have to say so, over some time: a broker may be late.
+    """
+    since = metadata.unknown_since(topic)
+    if since is None or not _is_absent(metadata, topic, now) or not metadata.cluster.partition_count(topic):
+        return None
+    return UnknownTopicError(
+        f"Topic {topic!r} was deleted: no broker that was asked has known it for {now - since:.1f} s.",
+        hint="Create it again, or send to another topic.",
+    )
+
+
+def _is_absent(metadata: Metadata, topic: str, now: float) -> bool:
+    """Whether the brokers say often enough, for long enough and till now that a topic does not exist."""
+    since = metadata.unknown_since(topic)
+    return (
+        since is not None
+        and metadata.unknown_attempts(topic) >= UNKNOWN_ATTEMPTS
+        and now - since >= UNKNOWN_S
+        and now - metadata.told_at(topic) <= FRESH_S
     )

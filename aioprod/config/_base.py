@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from os import PathLike
     from typing import Self
 
+    from aioprod.config._other_clients import Role
+
 _logger = logging.getLogger("aioprod")
 
 
@@ -31,6 +33,8 @@ class Settings:
 
     _ours: ClassVar[tuple[str, ...]] = ()
     """Of whose settings this class has all that it can: others of them are mistakes, not settings of another client."""
+    _role: ClassVar[Role] = "any client"
+    """Whose names of other clients are understood, to say what to set in their place."""
 
     explicit: frozenset[str] = field(init=False, compare=False, default=frozenset())
 
@@ -69,13 +73,23 @@ class Settings:
         return cls(**cls._by_attribute(options, as_keywords=True))
 
     @classmethod
-    def given(cls, config: Self | None, bootstrap_servers: Any, options: Mapping[str, Any]) -> Self:
-        """What a client's constructor was given: servers and options win over those of `config`; raises ConfigError."""
+    def given(cls, config: Self | Mapping[str, Any] | None, bootstrap_servers: Any, options: Mapping[str, Any]) -> Self:
+        """What a client's constructor was given: servers and options win over those of `config`, an object of this
+        class or what `from_dict` takes. Raises ConfigError."""
+        if isinstance(bootstrap_servers, Mapping | Settings):
+            raise ConfigError(
+                f"The servers are given as a {type(bootstrap_servers).__name__}: settings are no servers.",
+                hint="Give it as config=, such as config={'bootstrap.servers': 'localhost:9092', ...}.",
+            )
         said = {**options} if bootstrap_servers is None else {**options, "bootstrap_servers": bootstrap_servers}
         if config is None:
             return cls.from_options(**said)
+        if isinstance(config, Mapping):
+            return cls(**cls._by_attribute(config) | cls._by_attribute(said, as_keywords=True))
         if not isinstance(config, cls):
-            raise ConfigError(f"config is a {type(config).__name__}: give a {cls.__name__}.")
+            raise ConfigError(
+                f"config is a {type(config).__name__}: give a dict of settings, or a {cls.__name__}.",
+            )
         return config.replace(**said)
 
     @classmethod
@@ -121,7 +135,7 @@ class Settings:
         spellings: dict[str, str] = {}
         names = _names(cls)
         for spelling, value in mapping.items():
-            name = _attribute(names, spelling, value, as_keywords)
+            name = _attribute(cls, names, spelling, value, as_keywords)
             if name is None:
                 continue
             if name in given:
@@ -144,11 +158,10 @@ def _names(cls: type[Settings]) -> Mapping[str, str]:
     return MappingProxyType({name: name for name in table} | aliases)
 
 
-def _attribute(names: Mapping[str, str], spelling: str, value: object, is_keyword: bool) -> str | None:
-    """Return the attribute that `spelling` means, or None for a refused setting whose value says "not set".
-
-    Of an unknown name the nearest known one is suggested, in the spelling that the caller uses.
-    """
+def _attribute(
+    cls: type[Settings], names: Mapping[str, str], spelling: str, value: object, is_keyword: bool
+) -> str | None:
+    """Return the attribute that `spelling` means, or None for a refused setting whose value says "not set"."""
     if not isinstance(spelling, str):
         raise ConfigError(f"The name of a setting must be a string, not {spelling!r}.")
     wanted = spelling.replace(".", "_")
@@ -156,13 +169,33 @@ def _attribute(names: Mapping[str, str], spelling: str, value: object, is_keywor
         return names[wanted]
     reason = refusal(dotted(spelling))
     if reason is None:
-        import difflib  # For what goes wrong: imported then.
-
-        near = difflib.get_close_matches(wanted, names, n=1)
         is_ours = "_" in spelling or (is_keyword and "." not in spelling)
-        suggested = [name if is_ours else dotted(name) for name in near]
-        hint = f"Did you mean {suggested[0]!r}?" if suggested else "docs/configuration.md lists them all."
-        raise ConfigError(f"{spelling!r} is not a setting.", hint=hint)
+        raise ConfigError(f"{spelling!r} is not a setting.", hint=_instead(cls, names, wanted, is_ours))
     if value is not None:
         raise ConfigError(f"{dotted(spelling)} can't be set: {reason}")
     return None
+
+
+def _instead(cls: type[Settings], names: Mapping[str, str], wanted: str, is_ours: bool) -> str:
+    """What to set in place of an unknown name: what another client means by it, or the nearest known one.
+
+    In the spelling that the caller uses.
+    """
+    # For what goes wrong: imported then.
+    import difflib
+
+    from aioprod.config._elsewhere import owner_of
+    from aioprod.config._other_clients import advice
+
+    known = advice(dotted(wanted), cls._role)
+    if known is not None and " " in known:
+        return known
+    near = difflib.get_close_matches(wanted, names, n=1) if known is None else [known.replace(".", "_")]
+    if near:
+        suggested = near[0] if is_ours else dotted(near[0])
+        return f"Did you mean {suggested!r}?" if known is None else f"Here it is {suggested!r}."
+    owner = owner_of(dotted(wanted), cls._ours)
+    # Where users import it from: `aioprod.config._producer` is aioprod.config, `aioprod.group.settings` aioprod.group.
+    package = cls.__module__.rpartition(".")[0]
+    listed = f"`python -m aioprod.config --of {package}:{cls.__name__}` lists those that there are."
+    return listed if owner is None else f"It is a setting of {owner}; {listed}"

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from aioprod.config._base import settings_of
 from aioprod.config._classes import KNOWN_CLASSES
 from aioprod.config._client import ClientConfig
+from aioprod.config._other_clients import OTHER_NAMES, Role
 from aioprod.config._producer import ProducerConfig
 from aioprod.config._refused import REFUSED_SETTINGS
 from aioprod.config._setting import Setting, dotted
@@ -19,7 +20,7 @@ Settings have the names, defaults and ranges of Java's producer. They are given 
 
 ```python
 Producer("localhost:9092", linger_ms=20, compression_type="zstd")
-Producer(config=ProducerConfig.from_dict({"bootstrap.servers": "localhost:9092", "linger.ms": 20}))
+Producer(config={"bootstrap.servers": "localhost:9092", "linger.ms": 20})
 Producer(config=ProducerConfig.from_properties("producer.properties"))
 ```
 
@@ -37,7 +38,8 @@ _RULES = """\
 A setting that was left at its default gives way to one that was given; two given ones that contradict each other raise
 `ConfigError`.
 
-- `delivery.timeout.ms` is at least `linger.ms` + `request.timeout.ms`: its default is raised as needed.
+- `delivery.timeout.ms` is at least `linger.ms` + `request.timeout.ms`: its default is raised as needed, and a lower one
+  that was given lowers the defaults of these two. (Java raises an error there.)
 - `enable.idempotence` needs `acks=all` and `retries` of at least 1: its default gives way to other values of these. It
   needs `max.in.flight.requests.per.connection` of at most 5, also when it was not given, as in Java since 4.0.
 - `reconnect.backoff.ms` given alone sets `reconnect.backoff.max.ms` to the same value.
@@ -51,7 +53,15 @@ _CLASSES = """\
 Serializers, partitioners, interceptors and reporters are given as an object, a class, or a name:
 `"package.module:Class"`, `"package.module.Class"`, or one of those below. A class is created without arguments. An
 object that has the method gets `configure(config)`, a serializer `configure(config, is_key=…)`, and `close()` when the
-producer closes.
+producer closes. A serializer and a partitioner may also be a plain function.
+"""
+
+
+_OTHERS = """\
+## Names of other clients
+
+What librdkafka (confluent-kafka), aiokafka and kafka-python call otherwise. These names are refused; the error says the
+same as this table.
 """
 
 
@@ -65,9 +75,28 @@ def reference_page() -> str:
         "## Connections, metadata, metrics\n\n" + _settings_table(client),
         _RULES,
         _CLASSES + "\n" + _table(["kind", "name", "class"], _known_classes()),
+        _OTHERS + "\n" + _table(["name", "here"], _other_names("producer", "any client")),
         "## Refused\n\n" + _table(["name", "why"], ([f"`{name}`", why] for name, why in REFUSED_SETTINGS.items())),
     ]
     return "\n".join(parts)
+
+
+def settings_page(cls: type[ClientConfig]) -> str:
+    """Return the settings of one class and the names of other clients as Markdown, with a line feed at its end."""
+    roles: dict[Role, tuple[Role, ...]] = {"member": ("member", "reader")}
+    others = _other_names(*roles.get(cls._role, (cls._role,)), "any client")
+    return "\n".join(
+        [f"# {cls.__name__}\n", _settings_table(settings_of(cls)), _OTHERS, _table(["name", "here"], others)]
+    )
+
+
+def _other_names(*roles: Role) -> Iterator[list[str]]:
+    told: set[str] = set()
+    for role in roles:
+        for name, here in OTHER_NAMES[role].items():
+            if name not in told:
+                told.add(name)
+                yield [f"`{name}`", here if " " in here else f"`{here}`"]
 
 
 def _settings_table(settings: Mapping[str, Setting]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from aioprod.config._client import ClientConfig, client_adjustments
 from aioprod.config._setting import (
@@ -20,9 +20,13 @@ from aioprod.config._setting import (
     instances,
     integer,
     optional_encoding,
+    optional_integer,
     optional_text,
 )
 from aioprod.errors import ConfigError
+
+if TYPE_CHECKING:
+    from aioprod.config._other_clients import Role
 
 IN_FLIGHT_MAX_IDEMPOTENT = 5
 """A broker remembers the sequence numbers of this many batches per producer and partition."""
@@ -37,6 +41,7 @@ class ProducerConfig(ClientConfig):
     """
 
     _ours: ClassVar[tuple[str, ...]] = ("producers",)
+    _role: ClassVar[Role] = "producer"
 
     key_serializer: Any = instance(  # noqa: RUF009 - declares the field
         "serializer", importance=HIGH, doc="Turns keys into bytes. None: keys are bytes already."
@@ -81,6 +86,11 @@ class ProducerConfig(ClientConfig):
         importance=MEDIUM,
         doc="How long `start()`, `send()` (for memory and metadata) and `partitions_for()` may wait.",
     )
+    close_timeout_ms: int | None = optional_integer(
+        importance=MEDIUM,
+        doc="How long `close()` without a time, and the end of `async with`, may wait for outcomes before the rest is "
+        "given up. None: as long as `delivery.timeout.ms` allows. Not a setting of Java's.",
+    )
     max_in_flight_requests_per_connection: int = integer(
         5,
         at_least=1,
@@ -116,6 +126,7 @@ class ProducerConfig(ClientConfig):
     compression_type: str = choice(
         "none",
         ["none", "gzip", "snappy", "lz4", "zstd"],
+        absent="none",
         importance=HIGH,
         doc="How batches are compressed. A batch that compression would enlarge goes uncompressed.",
     )
@@ -171,7 +182,8 @@ class ProducerConfig(ClientConfig):
         ["fail", "follow"],
         importance=LOW,
         doc="What becomes of batches whose topic was deleted and created again: they fail, or follow to the new topic "
-        "of the name. In a transaction they always fail. Not a setting of Java's.",
+        "of the name, for which they wait as long as `delivery.timeout.ms` allows. In a transaction they always fail. "
+        "Not a setting of Java's.",
     )
     transactional_id: str | None = optional_text(
         importance=LOW,
@@ -235,14 +247,23 @@ def _idempotence(config: ProducerConfig) -> dict[str, object]:
 
 
 def _delivery_timeout(config: ProducerConfig) -> dict[str, object]:
-    needed = min(config.linger_ms + config.request_timeout_ms, INT32_MAX)
-    if config.delivery_timeout_ms >= needed:
+    limit_ms, linger_ms, request_ms = config.delivery_timeout_ms, config.linger_ms, config.request_timeout_ms
+    needed = min(linger_ms + request_ms, INT32_MAX)
+    if limit_ms >= needed:
         return {}
     if "delivery_timeout_ms" not in config.explicit:
         return {"delivery_timeout_ms": needed}
+    changes: dict[str, object] = {}
+    may_shorten = "request_timeout_ms" not in config.explicit
+    if "linger_ms" not in config.explicit:
+        linger_ms = changes["linger_ms"] = max(0, min(linger_ms, limit_ms - (1 if may_shorten else request_ms)))
+    if may_shorten:
+        request_ms = changes["request_timeout_ms"] = max(1, limit_ms - linger_ms)
+    if linger_ms + request_ms <= limit_ms:
+        return changes
     raise ConfigError(
-        f"delivery.timeout.ms={config.delivery_timeout_ms} is less than linger.ms + request.timeout.ms, which is "
-        f"{config.linger_ms} + {config.request_timeout_ms}.",
+        f"delivery.timeout.ms={limit_ms} is less than linger.ms + request.timeout.ms, which is at least "
+        f"{linger_ms} + {request_ms}.",
         hint="Raise it, or lower one of the two.",
     )
 

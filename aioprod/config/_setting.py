@@ -180,13 +180,16 @@ def _or_none(convert: Callable[[Any], object]) -> Callable[[Any], object]:
     return lambda given: None if given is None else convert(given)
 
 
-def choice(default: TextT, choices: Iterable[str], **columns: Any) -> TextT:
-    """Declare one of a few words, in any case of letters, stored as spelled in `choices`; None only as default."""
+def choice(default: TextT, choices: Iterable[str], absent: str | None = None, **columns: Any) -> TextT:
+    """Declare one of a few words, in any case of letters, stored as spelled in `choices`.
+
+    None is taken for the word `absent`, if there is one, or where it is the default.
+    """
     known = {word.lower(): word for word in choices}
 
     def convert(given: Any) -> str:
         try:
-            return known[_text(given).lower()]
+            return known[_text(absent if given is None else given).lower()]
         except KeyError as error:
             raise ValueError("not one of them") from error
 

@@ -6,11 +6,13 @@ import io
 import os
 import sys
 from argparse import ArgumentParser
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from typing import NamedTuple, NoReturn
 
-from aioprod.errors import AioprodError
+from aioprod._legs import COMPILED
+from aioprod.errors import AioprodError, ConfigError, InvalidTopicError, UsageError
 
 __all__ = ["Command", "Parser", "run"]
 
@@ -29,10 +31,19 @@ class Parser(ArgumentParser):
         """Say what is wrong, and exit."""
         self.exit(2, f"{self.prog}: {message.removesuffix('.')} ({self.prog} --help tells more).\n")
 
+    @contextmanager
+    def asked_wrongly(self) -> Iterator[None]:
+        """What is refused within is the fault of the arguments: it is told, with its hint, and the exit is with 2."""
+        try:
+            yield
+        except (ConfigError, InvalidTopicError, UsageError) as error:
+            self.exit(2, "".join(f"{line}\n" for line in (f"{self.prog}: {error.message}", error.hint) if line))
 
-def run(program: str, about: str, commands: Mapping[str, Command], arguments: Sequence[str]) -> int:
+
+def run(program: str, about: str, commands: Mapping[str, Command], arguments: Sequence[str], *, version: str) -> int:
     """Run the command that the first argument names; returns its status, 1 if it failed, 2 if there is none.
 
+    `--help` lists the commands, `--version` tells the version, and whether it is compiled.
     An AioprodError is one or two lines on stderr. Who stops reading what a command writes ends it without a word.
     """
     if isinstance(sys.stdout, io.TextIOWrapper):
@@ -44,6 +55,9 @@ def run(program: str, about: str, commands: Mapping[str, Command], arguments: Se
         (sys.stdout if arguments else sys.stderr).write(_help(usage, about, commands))
         return 0 if arguments else 2
     asked = arguments[0]
+    if asked == "--version":
+        sys.stdout.write(f"{name} {version} ({'compiled' if COMPILED else 'interpreted'})\n")
+        return 0
     if asked not in commands:
         _say(f"{name}: there is no command {asked!r}; {usage}")
         return 2
@@ -71,4 +85,4 @@ def _say(*lines: str) -> None:
 def _help(usage: str, about: str, commands: Mapping[str, Command]) -> str:
     width = max(map(len, commands))
     told = "\n".join(f"  {name:<{width}}  {command.does}" for name, command in commands.items())
-    return f"{usage}\n\n{about}\n\n{told}\n\nEach has its own --help.\n"
+    return f"{usage}\n\n{about}\n\n{told}\n\nEach has its own --help; --version tells which aioprod this is.\n"

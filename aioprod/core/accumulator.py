@@ -182,7 +182,8 @@ class Accumulator:
         deadline = now + min(self.settings.max_block_s, self.settings.delivery_timeout_s)
         record = ParkedRecord(topic, key, value, headers, partition, timestamp, waiter, bound, now, deadline)
         if not topic.parked:
-            self._due(deadline)
+            # It may be known already that there is no such topic.
+            self._due(now)
         assert topic.parked is not None
         topic.parked.append(record)
         self.budget.take(bound)

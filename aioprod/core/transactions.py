@@ -154,13 +154,16 @@ def refusal_of(
     if refusal is None:
         return None
     if state is S.FATAL_ERROR and cause is not None:
-        return cause.again()
+        error = cause.again()
+        # Of a commit that failed: it says nothing of a record that is sent now.
+        error.may_be_stored = cause.may_be_stored and call in (E.COMMIT, E.ABORT)
+        return error
     if state is S.ABORTABLE_ERROR and cause is not None:
-        error = TransactionAbortedError(
+        aborted = TransactionAbortedError(
             f"{call.value} can't be called, as the transaction has failed: {cause.message}", hint=refusal.hint
         )
-        error.__cause__ = cause
-        return error
+        aborted.__cause__ = cause
+        return aborted
     return UsageError(f"{call.value} can't be called here: {refusal.reason}.", hint=refusal.hint)
 
 

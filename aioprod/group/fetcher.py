@@ -13,7 +13,7 @@ from aioprod.group.stock import Opened, Stock
 from aioprod.messages import FetchRequest, FetchResponse
 from aioprod.reader.deserializing import Deserializers
 from aioprod.reader.fetching import ENDLESS, Fetching, Position, ends_told, out_of_range, unpacked
-from aioprod.reader.leaders import LeaderRequests
+from aioprod.reader.leaders import LeaderRequests, Wanted
 from aioprod.reader.offsets import Lookup, Lookups
 from aioprod.reader.reader import SLICE_S
 from aioprod.reader.session import Session
@@ -150,6 +150,12 @@ class Fetcher:
     def starts(self) -> dict[TopicPartition, int]:
         """Where it began to read each partition; none while that is looked up."""
         return dict(self._starts)
+
+    @property
+    def wanted(self) -> tuple[Wanted, ...]:
+        """What its leaders are asked for: records, or first where to begin; nothing of partitions that are paused."""
+        asked = (*self._positions.values(), *self._lookups.values())
+        return tuple(one for one in asked if one.tp not in self._stock.paused)
 
     # --- reading it
 

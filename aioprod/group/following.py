@@ -15,7 +15,7 @@ from aioprod.reader.session import Session
 
 __all__ = ["Following"]
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("aioprod.group")
 
 
 class Following:

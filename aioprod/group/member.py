@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import math
 import uuid
-from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, Self, TypeVar
 
 from aioprod.errors import AioprodError, BrokerError, ErrorCode, RequestTimedOutError, UsageError
@@ -21,15 +21,19 @@ from aioprod.group.checks import (
 )
 from aioprod.group.classic import ClassicMembership
 from aioprod.group.consumer import ConsumerMembership
+from aioprod.group.explain import Explainer, Trouble
 from aioprod.group.fetcher import Fetcher
 from aioprod.group.following import Following
 from aioprod.group.gate import Gate
 from aioprod.group.holding import Callback, Callbacks, Holding
-from aioprod.group.meters import MemberMetrics
+from aioprod.group.lacking import MemberLacks
+from aioprod.group.meters import measured
 from aioprod.group.navigation import Navigation
+from aioprod.group.outlet import Outlet
 from aioprod.group.runner import Runner
 from aioprod.group.settings import MemberConfig
 from aioprod.group.steps import GroupMetadata, Membership
+from aioprod.group.watch import Watch
 from aioprod.net import Coordinator
 from aioprod.reader.fetching import answer_size_max
 from aioprod.reader.session import Session
@@ -43,8 +47,8 @@ _POLL_NOTED_S: Final = 0.1
 """How often a user who takes one record after the other is noted to be at hand: a clock costs less than a turn."""
 
 
-class Member(Navigation):
-    """A consumer: joins a consumer group and reads the partitions that it is given, in an `async with Member(...)`.
+class Member(Navigation, MemberLacks):
+    """Joins a consumer group and reads the partitions that it is given; use it as `async with Member(...) as member`.
 
         async for record in member:
             ...
@@ -71,7 +75,7 @@ class Member(Navigation):
         on_assigned: Callback = None,
         on_revoked: Callback = None,
         on_lost: Callback = None,
-        config: MemberConfig | None = None,
+        config: MemberConfig | Mapping[str, Any] | None = None,
         isolation: str = "read_uncommitted",
         key_deserializer: Any = None,
         value_deserializer: Any = None,
@@ -83,8 +87,6 @@ class Member(Navigation):
         self._assignors = checked_assignors(assignors, self.config)
         self._session = Session(self.config, "member", metadata_max_idle_s=math.inf)
         self._reading = Session(self.config, "member", frame_size_max=answer_size_max(self.config))
-        self._gate = Gate(self._look_again)
-        self._callbacks = Callbacks(on_assigned, on_revoked, on_lost, self._failed)
         self._auto_offset_reset = auto_offset_reset
         self._isolation = isolation
         self._fetcher = Fetcher(
@@ -95,18 +97,22 @@ class Member(Navigation):
             key_deserializer=key_deserializer,
             value_deserializer=value_deserializer,
         )
-        self._metrics = MemberMetrics()
-        self._measure()
-        self._following = Following(self._session, self.config, self._pattern, self._read)
-        self._errors: deque[Exception] = deque()
-        self._failure: BaseException | None = None
+        self._metrics = measured(self._fetcher)
+        self._outlet = Outlet(self._fetcher)
+        self._gate = self._outlet.gate
+        self._callbacks = Callbacks(on_assigned, on_revoked, on_lost, self._outlet.failed)
         self._polled_at = -math.inf
-        self._is_closing = False
         self._membership: Membership | None = None
         self._holding: Holding | None = None
         self._runner: Runner | None = None
-        self._closing = asyncio.Event()
+        self._explainer: Explainer | None = None
+        self._following: Following | None = None
         self._task: asyncio.Task[None] | None = None
+
+    def __repr__(self) -> str:
+        owned = len(self.assignment)
+        what = f", {owned} {'partition' if owned == 1 else 'partitions'}"
+        return self._session.described(f"Member of group {self.group_id!r}", what)
 
     # --- life
 
@@ -126,8 +132,17 @@ class Member(Navigation):
         self._holding = Holding(
             self._fetcher, coordinator, self._session, self._callbacks, self._auto_offset_reset, self._metrics
         )
-        self._runner = Runner(self._membership, coordinator, self._session, self._gate, self._holding)
-        self._task = asyncio.create_task(self._run(self._runner), name=f"aioprod member of {self.group_id}")
+        self._explainer = Explainer(
+            self._membership, coordinator, self._holding, self._fetcher, self._session, self._reading
+        )
+        watch = Watch(self.group_id, _troubles_of(self._explainer, self._gate), self._session.clock)
+        self._runner = Runner(
+            self._membership, coordinator, self._session, self._gate, self._holding, watch, self._topics
+        )
+        self._following = Following(self._session, self.config, self._pattern, self._runner.subscribe)
+        self._task = asyncio.create_task(
+            self._outlet.run(self._runner, self._following), name=f"aioprod member of {self.group_id}"
+        )
 
     def _new_membership(self) -> Membership:
         session, config, topics = self._session, self.config, self._topics
@@ -144,30 +159,6 @@ class Member(Navigation):
             session.clock(),
         )
 
-    async def _run(self, runner: Runner) -> None:
-        try:
-            # What it joins with is known then; it would have to join a second time.
-            await self._unless_closing(self._following.begin())
-            await runner.run(self._topics, self._following.run())
-        except Exception as error:
-            self._failure = error
-        finally:
-            self._is_closing = True
-            self._gate.open()
-            self._look_again()
-
-    async def _unless_closing(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do that; break it off when the member is closed."""
-        task, closing = asyncio.create_task(work), asyncio.create_task(self._closing.wait())
-        try:
-            await asyncio.wait([task, closing], return_when=asyncio.FIRST_COMPLETED)
-            if task.done():
-                task.result()
-        finally:
-            for one in (task, closing):
-                one.cancel()
-            await asyncio.wait([task, closing])
-
     async def close(self, timeout: float = 30.0) -> None:
         """Give all partitions up (`on_revoked`), leave the group, and end the iterator; a static member does not
         leave. Takes no longer than `timeout` seconds, after which the group hears by the session time-out that the
@@ -176,12 +167,9 @@ class Member(Navigation):
         self._session.check_loop()
         if self._gate.is_inside:
             raise UsageError("close() was called by a callback of this member.", hint="Call it from another task.")
-        self._is_closing = True
-        self._closing.set()
+        self._outlet.close()
         task, self._task = self._task, None
         if task is not None and self._membership is not None and self._runner is not None:
-            self._gate.open()
-            self._look_again()
             try:
                 # A member in the middle of a rebalance leaves after it, which commits go with; but not if that takes
                 # too long.
@@ -193,13 +181,16 @@ class Member(Navigation):
                 task.cancel()
                 await asyncio.wait([task])
                 await self._disconnect()
-        if self._errors:
-            raise self._errors.popleft()
+        if self._outlet.errors:
+            raise self._outlet.errors.popleft()
 
     async def _disconnect(self) -> None:
-        await self._fetcher.close()
-        await self._reading.close()
-        await self._session.close()
+        await _disconnected(self._fetcher, self._reading, self._session)
+
+    def __del__(self) -> None:
+        task = getattr(self, "_task", None)
+        if task is not None:
+            self._session.dropped(self, partial(_ended, task, self._fetcher, self._reading, self._session))
 
     # --- reading
 
@@ -255,7 +246,7 @@ class Member(Navigation):
             while True:
                 if gate.is_taken:
                     await gate.free()
-                if self._errors or self._is_closing:
+                if self._outlet.errors or self._outlet.is_closing:
                     self._end()
                 given = await ask()
                 if given is not None:
@@ -283,23 +274,28 @@ class Member(Navigation):
             self._runner.wake()
 
     def _end(self) -> None:
-        if self._errors:
-            raise self._errors.popleft()
-        if isinstance(self._failure, AioprodError):
-            raise self._failure.again() from self._failure.__cause__
-        if self._failure is not None:
-            raise AioprodError(f"The member has failed: {self._failure!r}.") from self._failure
+        if self._outlet.errors:
+            raise self._outlet.errors.popleft()
+        if isinstance(self._outlet.failure, AioprodError):
+            raise self._outlet.failure.again() from self._outlet.failure.__cause__
+        if self._outlet.failure is not None:
+            raise AioprodError(f"The member has failed: {self._outlet.failure!r}.") from self._outlet.failure
         raise StopAsyncIteration
 
-    def _failed(self, error: Exception) -> None:
-        self._errors.append(error)
-        self._look_again()
-
-    def _look_again(self) -> None:
-        if self._gate.is_waiting:
-            self._fetcher.interrupt()
-
     # --- what it has
+
+    def explain(self) -> str:
+        """Why records do not come, in sentences: its coordinator can't be reached, a topic does not exist, and so on.
+
+        The log is told the same once nothing has moved for some seconds.
+        """
+        if self._explainer is None or self._runner is None:
+            return f"The member of group {self.group_id!r} is not started."
+        if self._outlet.failure is not None:
+            return f"The member of group {self.group_id!r} has failed: {self._outlet.failure}"
+        if self._task is None:
+            return f"The member of group {self.group_id!r} is closed."
+        return self._explainer.explain(self._runner.topics, is_waited_for=self._gate.is_waiting)
 
     @property
     def group_metadata(self) -> GroupMetadata:
@@ -341,7 +337,7 @@ class Member(Navigation):
             raise RequestTimedOutError(
                 f"Group {self.group_id!r} did not finish to divide its partitions anew in time to commit."
             )
-        if self._failure is not None:
+        if self._outlet.failure is not None:
             self._end()
         await runner.settled(left_s)
 
@@ -359,21 +355,33 @@ class Member(Navigation):
 
         With a pattern those before stay until it is known what matches.
         """
-        self._running()
-        self._pattern, wanted = checked_subscription(topics)
-        self._following.follow(self._pattern)
-        if self._pattern is None:
-            self._read(wanted)
-
-    def _read(self, topics: frozenset[str]) -> None:
-        """Have these topics be read from now on."""
-        _, membership, runner = self._running()
-        self._topics = topics
-        membership.subscribe(topics, self._session.clock())
-        runner.watch(topics)
+        _, _, runner = self._running()
+        pattern, wanted = checked_subscription(topics)
+        assert self._following is not None
+        self._following.follow(pattern)
+        if pattern is None:
+            runner.subscribe(wanted)
 
     def _running(self) -> tuple[Holding, Membership, Runner]:
         if self._holding is None or self._membership is None or self._runner is None:
             raise UsageError("This member is not started: use `async with`, or await start() first.")
         _ = self._session.client
         return self._holding, self._membership, self._runner
+
+
+async def _disconnected(fetcher: Fetcher, *sessions: Session) -> None:
+    await fetcher.close()
+    for session in sessions:
+        await session.close()
+
+
+async def _ended(task: asyncio.Task[None], fetcher: Fetcher, *sessions: Session) -> None:
+    """End a member that nobody closed: the group hears by the session time-out that it is gone."""
+    task.cancel()
+    await asyncio.wait([task])
+    await _disconnected(fetcher, *sessions)
+
+
+def _troubles_of(explainer: Explainer, gate: Gate) -> Callable[[frozenset[str]], list[Trouble]]:
+    """What to ask for the troubles of a running member; it refers to the member's parts only, see `Outlet`."""
+    return lambda topics: explainer.troubles(topics, is_waited_for=gate.is_waiting)

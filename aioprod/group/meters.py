@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from aioprod.group.fetcher import Fetcher
 from aioprod.metrics import Metrics
 
-__all__ = ["MemberMetrics"]
+__all__ = ["MemberMetrics", "measured"]
 
 
 class MemberMetrics(Metrics):
@@ -34,3 +35,16 @@ class MemberMetrics(Metrics):
         self.commit_total = self.counter("commit_total", "Commits that the group took.")
         self.commit_failed_total = self.counter("commit_failed_total", "Commits that raised an error.")
         self.commit_latency = self.histogram("commit_latency", "Time in ms that a commit took that the group took.")
+
+
+def measured(fetcher: Fetcher) -> MemberMetrics:
+    """The metrics of a member that reads by this fetcher; they refer to that, and not to the member."""
+    metrics = MemberMetrics()
+    metrics.records_consumed_total.read = lambda: fetcher.records_given
+    metrics.bytes_consumed_total.read = lambda: fetcher.bytes_fetched
+    metrics.fetch_total.read = lambda: fetcher.answers
+    metrics.records_lag_max.read = lambda: max(
+        (behind for behind in fetcher.lag.values() if behind is not None), default=None
+    )
+    metrics.paused_partitions.read = lambda: len(fetcher.paused)
+    return metrics

@@ -66,18 +66,6 @@ class Navigation(Started):
         """Counters since the member was made and how it is now, by name; docs/groups.md has the table."""
         return self._metrics.snapshot()
 
-    def _measure(self) -> None:
-        """Have the metrics look at this member."""
-        metrics, fetcher = self._metrics, self._fetcher
-        metrics.records_consumed_total.read = lambda: fetcher.records_given
-        metrics.bytes_consumed_total.read = lambda: fetcher.bytes_fetched
-        metrics.fetch_total.read = lambda: fetcher.answers
-        metrics.records_lag_max.read = lambda: max(
-            (behind for behind in fetcher.lag.values() if behind is not None), default=None
-        )
-        metrics.assigned_partitions.read = lambda: len(self.assignment)
-        metrics.paused_partitions.read = lambda: len(fetcher.paused)
-
     async def committed(self, partitions: Partitions | None = None) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """What the group has committed for each partition, None for nothing.
 

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
 from aioprod.cluster.names import topic_name_error
 from aioprod.config._setting import HIGH, LOW, MEDIUM, boolean, choice, integer, optional_text, text
 from aioprod.errors import ConfigError
 from aioprod.reader.settings import ReaderConfig
+
+if TYPE_CHECKING:
+    from aioprod.config._other_clients import Role
 
 __all__ = ["MemberConfig"]
 
@@ -21,6 +25,8 @@ class MemberConfig(ReaderConfig):
 
     Raises ConfigError, in a sentence that names the setting, for a value that can't be used.
     """
+
+    _role: ClassVar[Role] = "member"
 
     session_timeout_ms: int = integer(
         45_000,

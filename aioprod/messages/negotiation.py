@@ -89,6 +89,10 @@ class ApiVersions:
         version = self._highest(request, None)
         return version is not None and version >= at_least
 
+    def in_words(self) -> str:
+        """The requests that can be sent to this broker, each with its version, for a log."""
+        return ", ".join(f"{row.name} {row.picked}" for row in self.table() if row.picked is not None)
+
     def table(self) -> tuple[VersionRow, ...]:
         """All requests that aioprod speaks, by key."""
         from aioprod.messages.registry import REQUESTS  # All messages; a plain producer needs five of them.

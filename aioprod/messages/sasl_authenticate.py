@@ -17,6 +17,7 @@ class SaslAuthenticateResponse(Response):
     NAME = "SaslAuthenticate"
     VERSIONS = (0, 2)
     FLEXIBLE = 2
+    SECRETS = frozenset({"auth_bytes"})
 
     error_code: int = wire(INT16)
     error_message: str | None = wire(STRING, nullable="0+")
@@ -32,5 +33,6 @@ class SaslAuthenticateRequest(Request[SaslAuthenticateResponse]):
     VERSIONS = (0, 2)
     FLEXIBLE = 2
     RESPONSE = SaslAuthenticateResponse
+    SECRETS = frozenset({"auth_bytes"})
 
     auth_bytes: bytes = wire(BYTES)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 from collections.abc import Callable
 from random import Random
@@ -28,11 +29,16 @@ from aioprod.net.security import rotation_of, security_of
 from aioprod.net.settings import ClientSettings
 from aioprod.net.surroundings import Surroundings
 from aioprod.net.tasks import Supervisor
+from aioprod.net.waiting import told_if_slow
 from aioprod.wire.schema import AnyRequest, Request, Response
 
 __all__ = ["Client", "ClientListener", "more_telling"]
 
 ResponseT = TypeVar("ResponseT", bound=Response)
+
+_ADVERTISED: Final = "the brokers name that address themselves (advertised.listeners)"
+
+_logger = logging.getLogger("aioprod.net")
 
 _LATE_S: Final = 0.0005
 """How late to wake: uvloop rounds delays to milliseconds, and who wakes early turns until something is really due."""
@@ -111,6 +117,7 @@ class Client:
         self._waiters: dict[asyncio.Future[None], None] = {}
         self._next_due = math.inf
         self._closed = False
+        self._running: asyncio.Task[None] | None = None
         self._failure: BaseException | None = None
 
     # -- life --------------------------------------------------------------------------------------------------------
@@ -121,15 +128,17 @@ class Client:
         Raises MetadataTimeoutError with the reason for each address if that takes longer than `timeout_s`; without
         waiting ProtocolError if all of them are no Kafka brokers, AuthenticationError, TlsError or ConfigError if none
         of them accepts us, UnsupportedVersionError if they are too old, and UsageError if the client is closed
-        meanwhile. AuthenticationError too if it waits for the credentials until the time is over.
+        meanwhile. AuthenticationError too if it waits for the credentials until the time is over. The log is warned of
+        a start that takes more than a second, and of one that is cancelled, with the reason for each address.
         """
         self._refresh.bootstrap()
         scope = asyncio.timeout(timeout_s)
         try:
-            async with scope:
-                while self.metadata.last_success is None:
-                    self._check_start()
-                    await self._turn()
+            with told_if_slow(self._loop, lambda: f"Kafka is not reachable yet: {self.describe()}", timeout_s):
+                async with scope:
+                    while self.metadata.last_success is None:
+                        self._check_start()
+                        await self._turn()
         except TimeoutError:
             if not scope.expired():
                 raise
@@ -159,9 +168,14 @@ class Client:
         return self._refresh.error or (errors[0] if errors else None)
 
     def describe(self) -> str:
-        """How it stands with each broker and with the metadata, for an error message."""
+        """How it stands with each broker and with the metadata, for an error message.
+
+        It names advertised.listeners where a broker was never reached at the address that the cluster tells of it.
+        """
         now = self._clock()
         reasons = [link.describe(now) for link in self._links]
+        if any(link.last_error is not None and not (link.was_ready or link.is_bootstrap) for link in self._links):
+            reasons.append(_ADVERTISED)
         if self._refresh.error is not None:
             reasons.append(self._refresh.error.message.rstrip("."))
         return "; ".join(dict.fromkeys(reasons))
@@ -173,7 +187,12 @@ class Client:
 
     def keep_running(self) -> None:
         """`run` in the background, for users without a loop of their own; if it fails, `failed` and all requests do."""
-        self._tasks.spawn(self.run(), name="aioprod client")
+        self._running = self._tasks.spawn(self.run(), name="aioprod client")
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether what `keep_running` began was told to end, as it is when the loop ends."""
+        return self._running is None or self._running.done() or self._running.cancelling() > 0
 
     async def _turn(self) -> None:
         """Poll once, then sleep until something is due or somebody wakes us."""
@@ -303,6 +322,11 @@ class Client:
                 raise link.last_error.again()
             await self._change(look_again_at - now)
 
+    @property
+    def is_connected(self) -> bool:
+        """Whether any broker can be asked for something."""
+        return any(link.state is LinkState.READY for link in self._links)
+
     def now(self) -> float:
         """The time by the client's clock, in monotonic seconds."""
         return self._clock()
@@ -347,6 +371,8 @@ class Client:
     # -- events ------------------------------------------------------------------------------------------------------
 
     def link_ready(self, link: BrokerLink) -> None:
+        if link.connection is not None and _logger.isEnabledFor(logging.DEBUG):
+            _logger.debug("%s is connected and speaks %s", link.peer, link.connection.versions.in_words())
         if link.connection is not None and link.connection.versions.features_epoch >= self._features.features_epoch:
             self._features = link.connection.versions
         self._notify()
@@ -354,6 +380,7 @@ class Client:
             self._listener.link_ready(link)
 
     def link_lost(self, link: BrokerLink, error: AioprodError | None) -> None:
+        _logger.debug("The connection to %s %s", link.peer, "was closed" if error is None else f"is lost: {error}")
         if error is not None:
             self.metadata.request_update(self._clock())
         self._notify()
@@ -370,6 +397,13 @@ class Client:
             self._listener.link_writable(link)
 
     def _metadata_changed(self, update: MetadataUpdate) -> None:
+        cluster = self.metadata.cluster
+        _logger.debug(
+            "Cluster %s told of itself: brokers %s, changed topics: %d",
+            cluster.cluster_id,
+            [node.id for node in cluster.nodes],
+            len(update.changed_topics),
+        )
         self._notify()
         self._listener.metadata_changed(update)
 

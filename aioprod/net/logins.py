@@ -21,7 +21,7 @@ from aioprod.oauth_token import OAuthToken
 
 __all__ = ["Logins", "PasswordLogins", "TokenLogins", "refresh_at"]
 
-_logger = logging.getLogger("aioprod")
+_logger = logging.getLogger("aioprod.net")
 
 _NONCE_BYTES: Final = 24
 _REFRESH_RETRY_S: Final = 10.0

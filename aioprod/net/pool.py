@@ -44,7 +44,7 @@ _REFUSALS: Final = (ProtocolError, *_TO_MEND)
 _MISMATCHES: Final = 3
 """After so many failures in a row like those of a listener for another protocol it is one."""
 
-_logger = logging.getLogger("aioprod")
+_logger = logging.getLogger("aioprod.net")
 
 # Asked for with each request: an enumeration takes a microsecond to find its member before Python 3.12.
 _READY: Final = LinkState.READY
@@ -56,7 +56,8 @@ class BrokerLink:
     `attempts` counts failures since the link was last ready, `last_error` is the last of them. `backoff_until` and
     `connecting_since` are monotonic seconds. `queue` is a place for whatever its user keeps for each broker.
     `address` is where the broker listens, as far as we know. `session` is that of the log-in. A link that is `retired`
-    belongs to a broker that is not in the metadata any more: it closes when nothing is outstanding.
+    belongs to a broker that is not in the metadata any more: it closes when nothing is outstanding. `was_ready` tells
+    that its address was right once.
     """
 
     def __init__(self, node: Node, around: Surroundings) -> None:
@@ -69,6 +70,7 @@ class BrokerLink:
         self.backoff_until = 0.0
         self.connecting_since = 0.0
         self.retired = False
+        self.was_ready = False
         self.queue: Any = None
         self.session = Session(around, self)
         self._around = around
@@ -175,6 +177,7 @@ class BrokerLink:
         self.node = node
         self.address = node.host, node.port
         self.retired = False
+        self.was_ready &= not moved
         if not moved:
             if self.connection is not None:
                 self.connection.rename(node.id, self.peer)
@@ -223,7 +226,8 @@ class BrokerLink:
     async def hand_over(self, login: Login | None = None) -> None:
         """Have a connection with this log-in, or with another one, take over; the caller holds `session.changing`.
 
-        Raises BrokerConnectionError, AuthenticationError or ConfigError, and then the one that is in use stays.
+        Raises what a broker that is connected to may be lost for, ProtocolError included, and then the one that is in
+        use stays.
         """
         from aioprod.net.handover import Handover  # Few clients have credentials that change.
 
@@ -262,6 +266,7 @@ class BrokerLink:
             self._wanted = False
             self.state = LinkState.CONNECTING
             self.connecting_since = now
+            _logger.debug("Connecting to %s, attempt %d", self.peer, self.attempts + 1)
             self._attempt = self._around.tasks.spawn(self._connect(), name=f"connect to {self.peer}")
             self._attempt.add_done_callback(self._attempt_ended)
         return math.inf
@@ -309,6 +314,7 @@ class BrokerLink:
 
     def connection_ready(self, connection: BrokerConnection) -> None:
         self.state = LinkState.READY
+        self.was_ready = True
         self.attempts = 0
         self.last_error = None
         if self._around.is_secured:

@@ -22,7 +22,7 @@ LOOK_S: Final = 60.0
 SETTLED_S: Final = 5.0
 """How long files have to be the same before they are read: several files are replaced one after the other."""
 
-_logger = logging.getLogger("aioprod")
+_logger = logging.getLogger("aioprod.net")
 
 
 class Rotation:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["rotation_of", "security_of"]
 
-_logger = logging.getLogger("aioprod")
+_logger = logging.getLogger("aioprod.net")
 
 
 def security_of(settings: ClientSettings, random: Random) -> tuple[TlsContexts | None, Logins | None]:

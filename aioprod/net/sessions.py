@@ -7,7 +7,7 @@ import logging
 import math
 from typing import TYPE_CHECKING, Final, Protocol
 
-from aioprod.errors import AioprodError, AuthenticationError, BrokerConnectionError, ConfigError
+from aioprod.errors import AioprodError
 from aioprod.net.connection import BrokerConnection
 from aioprod.net.surroundings import Surroundings
 
@@ -24,7 +24,7 @@ _IN_PLACE_S: Final = 1.25
 """Brokers refuse to renew a log-in within a second of the last one: of so short a session a second connection takes
 over."""
 
-_logger = logging.getLogger("aioprod")
+_logger = logging.getLogger("aioprod.net")
 
 
 class SessionOwner(Protocol):
@@ -142,7 +142,7 @@ class Session:
                 if not login.is_of_same(connection.login) or connection.session_lifetime_s < _IN_PLACE_S:
                     await self._owner.hand_over(login)
                     return
-            except (AuthenticationError, BrokerConnectionError, ConfigError) as error:
+            except AioprodError as error:
                 self._not_renewed(connection, error)
                 return
             if self._is_in_use(connection):

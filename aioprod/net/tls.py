@@ -24,7 +24,7 @@ from aioprod.net.tls_failures import handshake_failure, tls_failure
 
 __all__ = ["Files", "Tls", "TlsContexts"]
 
-_logger = logging.getLogger("aioprod")
+_logger = logging.getLogger("aioprod.net")
 
 _TIMEOUT_S: Final = 10.0
 _DAY_S: Final = 86400.0

@@ -32,7 +32,7 @@ from aioprod.oauth_token import OAuthToken
 
 __all__ = ["EndpointTokens"]
 
-_logger = logging.getLogger("aioprod")
+_logger = logging.getLogger("aioprod.net")
 
 _ASSERTION: Final = "sasl.oauthbearer.assertion"
 _HINTS: Final = {

@@ -7,18 +7,20 @@ from typing import TYPE_CHECKING
 from aioprod._lazy import imported_on_use
 
 if TYPE_CHECKING:
+    from aioprod.producer.facade import Producer
     from aioprod.producer.handle import TransactionHandle
-    from aioprod.producer.producer import Producer
+    from aioprod.producer.session_settings import TransactionSessionConfig
     from aioprod.producer.transaction_session import TransactionSession
 
-__all__ = ["Producer", "TransactionHandle", "TransactionSession"]
+__all__ = ["Producer", "TransactionHandle", "TransactionSession", "TransactionSessionConfig"]
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = imported_on_use(
         __name__,
         {
-            "Producer": "producer",
+            "Producer": "facade",
             "TransactionHandle": "handle",
             "TransactionSession": "transaction_session",
+            "TransactionSessionConfig": "session_settings",
         },
     )

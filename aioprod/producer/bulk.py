@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from array import array
-from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice, zip_longest
 from typing import Any, TypeVar
 
@@ -12,6 +12,7 @@ from aioprod.core.batch import Run
 from aioprod.errors import AioprodError, InvalidRecordError
 from aioprod.producer.failure import Failure
 from aioprod.producer.preparation import as_bytes
+from aioprod.records.headers import header_list
 from aioprod.types import SendResult, TopicPartition
 
 __all__ = ["Bulk", "chunks", "per_record", "same_headers"]
@@ -74,6 +75,12 @@ class Bulk:
         """The record at `index` of the call was not accepted."""
         self.failures.append((index, error))
 
+    def give_up(self, error: BaseException) -> None:
+        """The call ends with an error; nobody waits for what was accepted of it, which goes on."""
+        self.future.cancel()
+        if self._last_runs and isinstance(error, AioprodError):
+            error.may_be_stored = True
+
     def settle(self, place: TopicPartition, run: Run, offset: int, failure: Failure | None, first: int) -> None:
         """`run.count` records have their outcome: stored from `offset` on (-1: not known), or failed.
 
@@ -96,7 +103,16 @@ class Bulk:
             self.future.set_result(None)
 
     def result(self) -> SendResult:
-        """What became of every record, once the future is done."""
+        """What became of every record, once the future is done.
+
+        Raises the first error where all records were refused for one reason: then it is the call that is wrong.
+        """
+        if self.failures and len(self.failures) == len(self.partitions):
+            first = self.failures[0][1]
+            if all(_reason(error) == _reason(first) for _, error in self.failures):
+                if len(self.failures) > 1:
+                    first.add_note(f"All {len(self.failures)} records of this call were refused for this reason.")
+                raise first
         offsets = {place: tuple(_joined(stored)) for place, stored in sorted(self._stored.items())}
         failures = sorted([*self.failures, *self._failed_records()], key=lambda failure: failure[0])
         return SendResult(len(self.partitions), offsets, tuple(failures))
@@ -111,6 +127,11 @@ class Bulk:
             records = indexes[self._numbers[place.topic], place.partition]
             for position in range(run.count):
                 yield records[run.first + position], failure.error(first + position)
+
+
+def _reason(error: AioprodError) -> tuple[object, ...]:
+    """What errors of the same reason have in common, whichever record and type of value they name."""
+    return type(error), type(error.__cause__), error.hint
 
 
 def _joined(stored: list[tuple[int, int]]) -> Iterator[range]:
@@ -143,9 +164,14 @@ async def chunks(values: Iterable[T] | AsyncIterable[T], size: int) -> AsyncGene
 
 
 def same_headers(headers: Any) -> bool:
-    """Whether `headers` are those of one record, for all: None, empty, or a sequence of (name, value) pairs."""
+    """Whether `headers` are those of one record, for all: None, empty, or a sequence of (name, value) pairs.
+
+    Raises SerializationError for a dict: its names would be taken for the headers of one record each.
+    """
     if headers is None:
         return True
+    if isinstance(headers, Mapping):
+        header_list(headers)
     if not isinstance(headers, Sequence):
         return False
     return not headers or (isinstance(headers[0], tuple) and len(headers[0]) == 2 and isinstance(headers[0][0], str))

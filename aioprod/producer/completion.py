@@ -67,6 +67,10 @@ class Completion:
             cursor.value_size,
         )
 
+    def place(self) -> str:
+        """The partition, for the log."""
+        return f"a record of {self.topic}-{self.batch.partition.index}"
+
     def record(self) -> ProducerRecord:
         """The record on which the cursor stands, as its user would give it."""
         return rebuilt(self.topic, self.batch.partition.index, self.cursor.record())

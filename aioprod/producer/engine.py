@@ -7,10 +7,10 @@ import logging
 from collections.abc import Callable
 from functools import partial
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from aioprod.cluster import Cluster, MetadataUpdate, PartitionInfo
-from aioprod.config import ProducerConfig, close_instance, instantiate
+from aioprod.config import ProducerConfig, close_instance
 from aioprod.core.accumulator import Accumulator
 from aioprod.core.batch import Batch, FlushBarrier, ParkedRecord
 from aioprod.core.budget import RoomRequest
@@ -22,12 +22,14 @@ from aioprod.errors import (
     DeliveryError,
     FlushTimeoutError,
     ProducerClosedError,
-    UsageError,
 )
 from aioprod.interceptors import Interceptors
 from aioprod.net.client import Client
 from aioprod.net.settings import ClientSettings
+from aioprod.net.waiting import told_if_slow, told_meanwhile
+from aioprod.producer import milestones, unclosed
 from aioprod.producer.clock import Clock
+from aioprod.producer.closing import CLOSE_QUIET_S, CloseLimit, Ending, Remainder
 from aioprod.producer.explain import Explainer
 from aioprod.producer.failure import rebuilt
 from aioprod.producer.guard import Guard, State
@@ -69,7 +71,7 @@ class Engine:
     topics: Topics
     room: Room
     loop: asyncio.AbstractEventLoop
-    _end: tuple[str, BaseException | None, AioprodError]
+    _ending: Ending
 
     def __init__(self, config: ProducerConfig, on_error: ErrorCallback | None) -> None:
         self.config = config
@@ -77,7 +79,7 @@ class Engine:
         serializers = make_serializer(config, is_key=True), make_serializer(config, is_key=False)
         self.preparation = Preparation(self.interceptors, *serializers)
         given = config.partitioner_class
-        self._partitioner = None if given is None else instantiate(given, "partitioner", config)
+        self._partitioner = None if given is None else _partitioner(given, config)
         self.meters = Meters()
         self._reporting = Reporting(config, self.metrics_snapshot)
         self.max_block_s = config.max_block_ms / 1000
@@ -93,14 +95,14 @@ class Engine:
         self._closing: asyncio.Task[DeliveryReport] | None = None
         self._cluster_told: Cluster | None = None
         self._hurry: asyncio.Future[None]
+        self._running_since = 0.0
 
     # --- start
 
     async def start(self) -> None:
         """Build the parts in the running loop and connect; what was begun is undone when that fails."""
         guard = self.guard
-        if guard.state is not State.NEW:
-            raise UsageError(f"This producer was started before and is {guard.state.value}: make a new one.")
+        guard.check_new()
         guard.enter(State.STARTING)
         guard.belong_to(asyncio.get_running_loop())
         crc.load()
@@ -112,7 +114,7 @@ class Engine:
             self._sending = self.loop.create_task(self._sender.run(), name="aioprod sender")
             self._sending.add_done_callback(self._sender_ended)
             if self.transactions is not None:
-                await self.transactions.initialize(deadline - self.clock())
+                await self._initialize(self.transactions, deadline - self.clock())
             elif self._identity is not None:
                 await self._identity.start(deadline - self.clock())
         except BaseException:
@@ -121,7 +123,17 @@ class Engine:
             raise
         guard.check_not_closed()
         guard.enter(State.RUNNING)
+        self._running_since = self.clock()
+        log.info("%s", milestones.connected(self.config, self.client.metadata.cluster))
         self._reporting.start(self.loop)
+
+    async def _initialize(self, transactions: Transactions, timeout_s: float) -> None:
+        def why() -> str:
+            name = self.config.transactional_id
+            return f"The coordinator of transactional.id {name!r} has not answered yet: {self.client.describe()}"
+
+        with told_if_slow(self.loop, why, timeout_s):
+            await transactions.initialize(timeout_s)
 
     def _build(self, loop: asyncio.AbstractEventLoop) -> None:
         config = self.config
@@ -272,26 +284,34 @@ class Engine:
             return
         self.guard.fail(error)
         log.error("The producer has failed and takes no more records", exc_info=error)
-        self._give_up(f"the producer has failed: {error!r}.", error, self.guard.refusal())
+        refusal = self.guard.refusal()
+        self.room.close(refusal)
+        self._ending = Ending(f"the producer has failed: {error!r}.", refusal, cause=error)
         self._give_up_in_turns()
+
+    def give_up_now(self, ending: Ending) -> None:
+        """Fail all that has no outcome before this returns, however long that takes: no other turn may come."""
+        self.room.close(self.guard.refusal())
+        self._ending = ending
+        while self._give_up_some():
+            self.delivery.run_all()
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether the sender was told to end, as it is when the loop ends."""
+        return self._sending is None or self._sending.done() or self._sending.cancelling() > 0
 
     def _sender_ended(self, task: asyncio.Task[None]) -> None:
         if task.cancelled():
-            if self.guard.state is State.RUNNING:
-                self.fail(UsageError("The sender was cancelled: its event loop ended before the producer was closed."))
+            if self.guard.state in (State.RUNNING, State.CLOSING):
+                unclosed.loop_ended(self)
         elif (error := task.exception()) is not None:
             self.fail(error)
 
-    def _give_up(self, why: str, cause: BaseException | None, refusal: AioprodError) -> None:
-        """Take nothing more, and begin to fail what has no outcome yet: `_give_up_some` goes on."""
-        self.room.close(refusal)
-        self._end = (why, cause, refusal)
-
     def _give_up_some(self) -> bool:
         """Fail a turn's worth of what has no outcome yet; False once everybody was told of everything."""
-        why, cause, refusal = self._end
-        are_parked = self.topics.refuse_some(refusal)
-        are_held = self.outcomes.fail_some(self.clock(), why, cause)
+        are_parked = self.topics.refuse_some(self._ending.of_topic)
+        are_held = self.outcomes.fail_some(self.clock(), self._ending)
         self.delivery.run()
         return are_parked or are_held or not self.delivery.is_idle
 
@@ -305,8 +325,7 @@ class Engine:
             for _ in iter(self._give_up_some, False):
                 await asyncio.sleep(0)
         finally:
-            while self._give_up_some():
-                self.delivery.run_all()
+            self.give_up_now(self._ending)
 
     # --- close
 
@@ -320,44 +339,61 @@ class Engine:
             return DeliveryReport()
         if guard.loop is not asyncio.get_running_loop():
             raise guard.refusal()
-        if self._closing is None:
-            guard.enter(State.CLOSING)
-            self._hurry = self.loop.create_future()
-            self._closing = self.loop.create_task(self._close(timeout, self._hurry), name="aioprod close")
+        closing = self.begin_close(timeout)
         try:
-            return await asyncio.shield(self._closing)
+            return await asyncio.shield(closing)
         except asyncio.CancelledError:
             if not self._hurry.done():
                 self._hurry.set_result(None)
-            await asyncio.wait([self._closing])
+            await asyncio.wait([closing])
             raise
 
-    async def _close(self, timeout: float | None, hurry: asyncio.Future[None]) -> DeliveryReport:
-        """Wait for the outcomes until `timeout`, or until somebody is in a hurry; then give the rest up."""
+    def begin_close(self, timeout: float | None) -> asyncio.Task[DeliveryReport]:
+        """Close in the background; a close that was begun before goes on as it is."""
+        if self._closing is None:
+            self.guard.enter(State.CLOSING)
+            self._hurry = self.loop.create_future()
+            limit = CloseLimit(timeout, self.config)
+            self._closing = self.loop.create_task(self._close(limit, self._hurry), name="aioprod close")
+        return self._closing
+
+    async def _close(self, limit: CloseLimit, hurry: asyncio.Future[None]) -> DeliveryReport:
+        """Wait for the outcomes until `limit`, or until somebody is in a hurry; then give the rest up."""
         self.delivery.undelivered = []
         self._sender.hurry()
+        begun = self.clock()
         refusal = ProducerClosedError("The producer was closed before the record could be accepted.")
         self.room.close(refusal)
-        why = "the producer was closed."
+        ending = Ending("the producer was closed.", refusal)
         try:
-            if timeout != 0:
-                limit_s = None if timeout is None else self._time_to_deliver(timeout)
-                if self.transactions is not None:
-                    from aioprod.producer.transacting import end_in_time
-
-                    limit_s = await end_in_time(self.transactions, limit_s, hurry)
-                waited_for = [self._flush()[1], hurry]
-                done, _ = await asyncio.wait(waited_for, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
-                if not done:
-                    why = f"close(timeout={timeout:g}) ended first."
+            if limit.seconds != 0:
+                is_late = await self._outcomes_within(limit.seconds, hurry)
+                why = f"{limit.name} {'ended' if is_late else 'was cancelled'} first."
+                ending = Ending(why, refusal, explainer=self.outcomes.explainer, now=self.clock())
         finally:
             hurry.cancel()
-            self._give_up(why, None, refusal)
+            self._ending = ending
             try:
                 await self._give_up_all()
             finally:
                 await self._tear_down()
-        return self.delivery.report()
+        report, now = self.delivery.report(), self.clock()
+        log.info("%s", milestones.closed(self.config, report, now - self._running_since, now - begun))
+        return report
+
+    async def _outcomes_within(self, timeout: float | None, hurry: asyncio.Future[None]) -> bool:
+        """Wait until everything has its outcome, or somebody is in a hurry; whether the time was over before."""
+        ends_at = None if timeout is None else self.clock() + timeout
+        remainder = Remainder(self.accumulator, self.outcomes.explainer, self.clock, ends_at)
+        with told_meanwhile(self.loop, remainder.tell, after_s=CLOSE_QUIET_S):
+            limit_s = None if timeout is None else self._time_to_deliver(timeout)
+            if self.transactions is not None:
+                from aioprod.producer.transacting import end_in_time
+
+                limit_s = await end_in_time(self.transactions, limit_s, hurry)
+            waited_for = [self._flush()[1], hurry]
+            done, _ = await asyncio.wait(waited_for, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
+        return not done
 
     def _time_to_deliver(self, timeout: float) -> float:
         """What is left of the time for a close, as failing in the end what was not delivered takes some of it."""
@@ -381,6 +417,7 @@ class Engine:
             self.delivery.run_all()
             for _ in iter(partial(self.delivery.report_unseen, closing=True), True):
                 await asyncio.sleep(0)
+            self.delivery.tell_faults()
             self._close_classes()
 
     def _close_classes(self) -> None:
@@ -400,3 +437,9 @@ class Engine:
     def metrics_snapshot(self) -> dict[str, float]:
         """All metrics by name."""
         return self.meters.metrics.snapshot()
+
+
+def _partitioner(given: Any, config: ProducerConfig) -> Any:
+    from aioprod.routing.given import partitioner_of  # Few producers have one of their own.
+
+    return partitioner_of(given, config)

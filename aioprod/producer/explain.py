@@ -99,10 +99,11 @@ class Explainer:
         """Why the partitions of a topic are not known."""
         metadata = self._client.metadata
         times = metadata.attempts(topic.name)
-        asked = f"The cluster was asked for topic {topic.name!r} {counted(times, 'time')}"
         since = metadata.unknown_since(topic.name)
-        if since is not None:
-            asked += f" within {seconds_of(now - since)}"
+        within = "" if since is None else f" within {seconds_of(now - since)}"
+        if not times:
+            return f"No broker could be asked for topic {topic.name!r}{within}: {self._client.describe()}."
+        asked = f"The cluster was asked for topic {topic.name!r} {counted(times, 'time')}{within}"
         code = metadata.topic_error(topic.name)
         if code is not None:
             return f"{asked}; the last answer was {ErrorCode.said(code)}."
@@ -124,6 +125,7 @@ class Explainer:
         """What a partition for which something is held waits for."""
         reasons = [
             self.transaction(partition),
+            self._deleted(partition, now),
             self._leader(partition, now),
             self._on_the_way(partition, now),
             self._sequence(partition),
@@ -155,6 +157,11 @@ class Explainer:
         queue = batch.partition.queue
         link = None if queue is None else self._client.link(queue.node_id)
         return None if link is None or batch.attempts else link.last_error
+
+    def _deleted(self, partition: Partition, now: float) -> str | None:
+        """What the cluster says, when it says that it has no such topic any more."""
+        topic = partition.topic
+        return self.topic_unknown(topic, now) if self._client.metadata.unknown_attempts(topic.name) else None
 
     def _leader(self, partition: Partition, now: float) -> str | None:
         if partition.queue is not None:

@@ -5,20 +5,45 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from aioprod._error_codes import ErrorCode
-from aioprod.errors import DeliveryError
+from aioprod.errors import (
+    DeliveryError,
+    FencedNotSentError,
+    FencedRejectedError,
+    FencedUnknownOutcomeError,
+    NotSentError,
+    ProducerFencedError,
+    RejectedError,
+    UnknownOutcomeError,
+)
 from aioprod.records.cursor import EncodedRecord
 from aioprod.records.headers import decode_headers
 from aioprod.types import ProducerRecord
 
-__all__ = ["Failure", "rebuilt"]
+__all__ = ["Failure", "kind_of", "rebuilt"]
+
+
+_FENCED: dict[type[DeliveryError], type[DeliveryError]] = {
+    NotSentError: FencedNotSentError,
+    UnknownOutcomeError: FencedUnknownOutcomeError,
+    RejectedError: FencedRejectedError,
+}
+
+
+def kind_of(family: type[DeliveryError], cause: BaseException | None) -> type[DeliveryError]:
+    """The class of a failed record's error: its family; that of one that is fenced is a ProducerFencedError as well."""
+    return _FENCED[family] if isinstance(cause, ProducerFencedError) else family
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """Why the records of a batch failed; each of them gets an exception of its own from it."""
+    """Why the records of a batch failed; each of them gets an exception of its own from it.
+
+    `event` says what happened to how many records of which partition, and `why` for what reason.
+    """
 
     family: type[DeliveryError]
-    message: str
+    event: str
+    why: str
     topic: str
     partition: int
     attempts: int = 0
@@ -30,13 +55,18 @@ class Failure:
     reasons: dict[int, str] | None = None
     """What the broker said of single records, by their index in the batch (KIP-467)."""
 
+    @property
+    def message(self) -> str:
+        """What happened, and why."""
+        return f"{self.event}: {self.why}"
+
     def error(self, index: int) -> DeliveryError:
         """The exception for the record at `index` of the batch."""
         message = self.message
         if self.reasons is not None:
             reason = self.reasons.get(index, "others of its batch are to blame.")
             message += f" This record: {reason}"
-        error = self.family(
+        error = kind_of(self.family, self.cause)(
             message,
             topic=self.topic,
             partition=self.partition,

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from enum import Enum
 from weakref import WeakSet
 
+from aioprod._live import running_loop
 from aioprod.errors import AioprodError, ProducerClosedError, UsageError
 from aioprod.producer import native
 
@@ -98,6 +99,34 @@ class Guard:
             self.check_running()
             return self.barred() or self.refusal()
         return self.refusal()
+
+    def check_new(self) -> None:
+        """Raise UsageError unless the producer can be started here and now."""
+        running_loop()
+        if self.state is State.NEW:
+            return
+        if self.loop is not None and self.loop.is_closed():
+            raise UsageError(
+                "This producer was started in an event loop that has ended: make a new one.",
+                hint="One producer serves one asyncio.run(...), and is best closed in it: async with Producer(...).",
+            )
+        if self.state in (State.STARTING, State.RUNNING) and self.cause is None:
+            raise UsageError(
+                f"This producer is {self.state.value} already: use it as it is.",
+                hint="`async with producer` starts it, so call start() or write `async with`, not both.",
+            )
+        raise UsageError(f"This producer was started before and is {self.said}: make a new one.")
+
+    @property
+    def said(self) -> str:
+        """In which state the producer is, in words."""
+        if self.state is State.NEW:
+            return "not started"
+        if self.state is State.CLOSED:
+            return "closed"
+        if self.forked:
+            return "of the parent process"
+        return "failed" if self.cause is not None else self.state.value
 
     def check_not_closed(self) -> None:
         """Raise ProducerClosedError when somebody closed the producer while it started."""

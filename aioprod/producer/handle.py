@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
 from aioprod.config import ProducerConfig
 from aioprod.errors import ConfigError
+from aioprod.producer.facade import Producer
 from aioprod.producer.participation import FIRST_IMPLICIT, Participation
-from aioprod.producer.producer import Producer
 
 __all__ = ["TransactionHandle"]
 
@@ -40,7 +40,7 @@ class TransactionHandle:
         self,
         bootstrap_servers: str | Iterable[str] | None = None,
         *,
-        config: ProducerConfig | None = None,
+        config: ProducerConfig | Mapping[str, Any] | None = None,
         **options: Any,
     ) -> Producer:
         """A producer whose records belong to this transaction, for one process; it neither begins nor ends it.
@@ -49,6 +49,8 @@ class TransactionHandle:
         is not delivered it takes no more, and raises TransactionAbortedError: the session has to abort. A partition
         must be written to by one producer of the transaction only. Raises ConfigError.
         """
+        if isinstance(config, Mapping):
+            config = ProducerConfig.given(config, bootstrap_servers, {})
         given = [name for name in _ITS_OWN if name in options or (config is not None and name in config.explicit)]
         if given:
             raise ConfigError(f"{given[0].replace('_', '.')} can't be given: the transaction's handle has it.")

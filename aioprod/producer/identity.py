@@ -21,6 +21,7 @@ from aioprod.errors import (
 )
 from aioprod.messages import InitProducerIdRequest
 from aioprod.net.client import Client
+from aioprod.net.waiting import told_if_slow
 
 __all__ = ["IdentityKeeper"]
 
@@ -51,6 +52,7 @@ class IdentityKeeper:
         self._loop = loop
         self._on_failure = on_failure
         self._renewal: asyncio.Task[None] | None = None
+        self._last: AioprodError | None = None
         assert accumulator.sequences is not None
         accumulator.sequences.renew = self._renew
 
@@ -61,16 +63,23 @@ class IdentityKeeper:
         may not have one, UnsupportedVersionError when the brokers know of no such thing, else BrokerError.
         """
         scope = asyncio.timeout(timeout_s)
-        last: list[AioprodError] = []
         try:
-            async with scope:
-                await self._obtain(last.append, may_pass)
+            with told_if_slow(self._loop, self._why_none, timeout_s):
+                async with scope:
+                    await self._obtain(self._failed, may_pass)
         except TimeoutError as error:
             if not scope.expired():
                 raise
-            reason = f" Last: {last[-1].message}" if last else ""
-            text = f"No broker gave the producer an id within {timeout_s:g} s.{reason}"
-            raise MetadataTimeoutError(text, hint=OFF) from (last[-1] if last else error)
+            reason = f" Last: {self._last.message}" if self._last else ""
+            text = f"No broker gave the producer an id within {timeout_s:g} s.{reason} Now: {self._client.describe()}."
+            raise MetadataTimeoutError(text, hint=OFF) from (self._last or error)
+
+    def _failed(self, error: AioprodError) -> None:
+        self._last = error
+
+    def _why_none(self) -> str:
+        last = self._client.describe() if self._last is None else self._last.message.rstrip(".")
+        return f"No broker has given the producer an id yet: {last}"
 
     async def _obtain(self, heard: Callable[[AioprodError], object], may_pass: Callable[[AioprodError], bool]) -> None:
         """Ask until a broker gives an id; `heard` is told of each failure that may pass."""

@@ -8,15 +8,18 @@ from itertools import islice
 from aioprod._error_codes import ErrorCode
 from aioprod._rights import IDEMPOTENT_WRITE, Right, authorization_error
 from aioprod.cluster import Node
+from aioprod.cluster.refusals import deletion
 from aioprod.core.accumulator import Accumulator
 from aioprod.core.batch import Batch
 from aioprod.core.division import set_apart, split
 from aioprod.core.lifecycle import go_on, land, requeue, settle
 from aioprod.core.produce import FIRST_WITH_TOPIC_IDS
+from aioprod.core.refusals import HINTS
 from aioprod.core.retry import AMBIGUOUS, Verdict, failure_family, judge
 from aioprod.core.states import IN_FLIGHT
 from aioprod.errors import (
     AioprodError,
+    BrokerConnectionError,
     BrokerError,
     DeliveryError,
     NotSentError,
@@ -26,7 +29,8 @@ from aioprod.errors import (
 )
 from aioprod.messages import ProduceResponse
 from aioprod.messages.produce import PartitionProduceResponse
-from aioprod.producer.explain import Explainer
+from aioprod.producer.closing import Ending
+from aioprod.producer.explain import Explainer, counted
 from aioprod.producer.failure import Failure
 from aioprod.producer.journal import Journal
 from aioprod.producer.meters import Meters
@@ -56,10 +60,22 @@ DUPLICATES_OF = {
 }
 
 
-def _hint(family: type[DeliveryError], cause: BaseException | None) -> str | None:
+LARGE = 32 * 1024
+"""More bytes than a batch has by default: brokers hang up on a request that is larger than they are set to read."""
+
+
+def _hint(family: type[DeliveryError], batch: Batch) -> str | None:
     """What to do about the cause; but first of all that records may be stored, which the cause does not know."""
-    known = getattr(cause, "hint", None)
-    return known if known is not None and family is not UnknownOutcomeError else DUPLICATES_OF.get(family)
+    known: str | None = getattr(batch.cause, "hint", None)
+    if known is not None and family is not UnknownOutcomeError:
+        return known
+    duplicates = DUPLICATES_OF.get(family)
+    if type(batch.cause) is BrokerConnectionError and batch.attempts > 1 and batch.record_bytes > LARGE:
+        return (
+            f"{duplicates} A broker hangs up when a request is larger than its socket.request.max.bytes: this one had "
+            f"{batch.record_bytes} bytes of records."
+        )
+    return duplicates
 
 
 def no_cause(_code: ErrorCode | int, _said: str) -> AioprodError | None:
@@ -219,7 +235,7 @@ class Outcomes:
                 message, hint="Raise the topic's max.message.bytes, or lower batch.size and the size of the records."
             )
         else:
-            batch.cause = BrokerError(message, code=code)
+            batch.cause = BrokerError(message, code=code, hint=HINTS.get(code))
         if (cause := self.transactional_cause(code, message.rstrip("."))) is not None:
             cause.__cause__ = batch.cause if denied is None else None
             batch.cause = cause
@@ -324,6 +340,10 @@ class Outcomes:
         why = self.explainer.why_expired(batch, now)
         if batch.cause is None:
             batch.cause = self.explainer.trouble(batch)
+        deleted = deletion(self._accumulator.metadata, batch.partition.topic.name, now)
+        if deleted is not None:
+            why = f"{deleted.message} {why}"
+            deleted.__cause__, batch.cause = batch.cause, deleted
         self.fail(batch, now, f"delivery.timeout.ms={self._settings.delivery_timeout_ms} has passed. {why}")
 
     def fail(self, batch: Batch, now: float, why: str, reasons: dict[int, str] | None = None) -> None:
@@ -335,14 +355,11 @@ class Outcomes:
             sequences.lose(batch, is_missing=family is not UnknownOutcomeError)
         settle(self._accumulator, batch, now)
         self._meters.failed(batch)
-        count = batch.records
-        message = (
-            f"{count} record{'s' if count != 1 else ''} of {partition.topic.name}-{partition.index} "
-            f"{'was' if count == 1 else 'were'} not delivered: {why}"
-        )
+        records, were = counted(batch.records, "record"), "was" if batch.records == 1 else "were"
         failure = Failure(
             family=family,
-            message=message,
+            event=f"{records} of {partition.topic.name}-{partition.index} {were} not delivered",
+            why=why,
             topic=partition.topic.name,
             partition=partition.index,
             attempts=batch.attempts,
@@ -350,12 +367,12 @@ class Outcomes:
             age_s=now - batch.created,
             code=batch.code,
             cause=batch.cause,
-            hint=_hint(family, batch.cause),
+            hint=_hint(family, batch),
             reasons=reasons,
         )
         self._delivery.fail(batch, failure)
         if self.on_failed_batch is not None:
-            self.on_failed_batch(batch, message)
+            self.on_failed_batch(batch, failure.message)
 
     def _give_up(self, batch: Batch, now: float) -> None:
         assert self.given_up is not None
@@ -371,10 +388,10 @@ class Outcomes:
             self._give_up(batch, now)
         return len(batches) == FAILED_PER_TURN
 
-    def fail_some(self, now: float, why: str, cause: BaseException | None) -> bool:
+    def fail_some(self, now: float, ending: Ending) -> bool:
         """Give up a turn's worth of what has no outcome yet, as the producer ends; whether there is more."""
         for batch in list(islice(self._accumulator.incomplete, FAILED_PER_TURN)):
-            if cause is not None:
-                batch.cause = cause
-            self.fail(batch, now, why)
+            if ending.cause is not None:
+                batch.cause = ending.cause
+            self.fail(batch, now, ending.of_batch(batch))
         return bool(self._accumulator.incomplete)

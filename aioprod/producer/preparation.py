@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import datetime
-import inspect
 from collections.abc import Awaitable
 from typing import Any, TypeAlias
 
+from aioprod._shown import shown
 from aioprod.errors import AioprodError, InvalidRecordError, InvalidTopicError, SerializationError, UsageError
 from aioprod.interceptors import PARTITION_MAX, Interceptors
 from aioprod.records.headers import NO_HEADERS, encode_headers, header_list
 from aioprod.serializers import Serializer
-from aioprod.types import Headers, ProducerRecord, Timestamp
+from aioprod.types import NO_VALUE, Headers, ProducerRecord, Timestamp, no_value
 
-__all__ = ["Preparation", "Prepared", "as_bytes", "callback", "partition_index", "seconds", "timestamp_ms"]
+__all__ = ["Preparation", "Prepared", "as_bytes", "partition_index", "seconds", "timestamp_ms"]
 
 
 Prepared: TypeAlias = tuple[str, bytes | None, bytes | None, bytes, int, int | None]
@@ -22,9 +22,11 @@ timestamp in ms (None: the time at which it is accepted)."""
 
 
 def as_bytes(what: str, topic: str, data: Any) -> bytes:
-    """`data` as bytes; raises SerializationError when it is not bytes-like."""
+    """`data` as bytes; raises SerializationError when it is not bytes-like, UsageError when it was left out."""
     if isinstance(data, (bytes, bytearray, memoryview)):
         return bytes(data)
+    if data is NO_VALUE:
+        raise no_value(topic)
     raise SerializationError(
         f"The {what} of a record for topic {topic!r} is of type {type(data).__name__}, and no serializer is set.",
         hint=f"Give bytes, or set {what}_serializer.",
@@ -36,7 +38,9 @@ def partition_index(topic: str, partition: object) -> int:
     if partition is None:
         return -1
     if isinstance(partition, bool) or not isinstance(partition, int) or not 0 <= partition <= PARTITION_MAX:
-        raise InvalidRecordError(f"{partition!r} is no partition of topic {topic!r}: give an int from 0 on, or None.")
+        raise InvalidRecordError(
+            f"{shown(partition)} is no partition of topic {topic!r}: give an int from 0 on, or None."
+        )
     return partition
 
 
@@ -65,16 +69,6 @@ def seconds(call: str, timeout: object) -> float | None:
     if timeout is None or (isinstance(timeout, (int, float)) and not isinstance(timeout, bool) and timeout >= 0):
         return timeout
     raise UsageError(f"{call}(timeout={timeout!r}) is no time: give seconds from 0 on, or None.")
-
-
-def callback(name: str, given: Any) -> Any:
-    """A callback as the user gives it; raises UsageError for what can't be called, or would have to be awaited."""
-    if given is None or (callable(given) and not inspect.iscoroutinefunction(given)):
-        return given
-    raise UsageError(
-        f"{name} is {given!r}, which is no plain function: give a callable, or None.",
-        hint="Let it start a task for what has to be awaited.",
-    )
 
 
 class Preparation:
@@ -112,7 +106,7 @@ class Preparation:
     def tell_refused(self, topic: str, partition: int, error: AioprodError) -> None:
         """Let the interceptors hear of a record that was not accepted."""
         if self._interceptors:
-            self._interceptors.on_send_error(ProducerRecord(topic), partition, error)
+            self._interceptors.on_send_error(ProducerRecord(topic, None), partition, error)
 
     def intercept(self, record: ProducerRecord) -> ProducerRecord:
         """What the interceptors make of a record."""

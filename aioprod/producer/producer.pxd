@@ -9,7 +9,7 @@ from aioprod.producer.transactional cimport TransactionalCalls
 cdef class Producer(TransactionalCalls):
     cdef Clock _clock
     cdef Accumulator _accumulator
-    cdef object _create_future, __weakref__
+    cdef object _callbacks, _checked, _create_future, __weakref__
     cdef dict _in_loop
     cdef dict __dict__
     cdef bint _is_plain

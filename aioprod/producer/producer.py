@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable, Callable, Iterable
+from collections.abc import AsyncIterable, Callable, Iterable, Mapping
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
+from aioprod._live import described
 from aioprod.cluster import Cluster, PartitionInfo
 from aioprod.config import ProducerConfig
 from aioprod.core.accumulator import Accumulator
 from aioprod.core.batch import Batch, ParkedRecord
 from aioprod.errors import AioprodError, BufferFullError, InvalidRecordError
 from aioprod.producer import native
+from aioprod.producer.callbacks import DeliveryCallbacks, error_callback
 from aioprod.producer.clock import Clock
 from aioprod.producer.futures import DeliveryFuture
 from aioprod.producer.guard import State
-from aioprod.producer.preparation import Prepared, as_bytes, callback, partition_index, seconds, timestamp_ms
+from aioprod.producer.lacking import ProducerLacks
+from aioprod.producer.preparation import Prepared, as_bytes, partition_index, seconds, timestamp_ms
 from aioprod.producer.send_many import send_many
 from aioprod.producer.transactional import TransactionalCalls
+from aioprod.producer.unclosed import dropped
 from aioprod.records.headers import NO_HEADERS, encode_headers
 from aioprod.types import (
+    NO_VALUE,
     Buffered,
     DeliveryCallback,
     DeliveryReport,
@@ -30,25 +35,26 @@ from aioprod.types import (
     RecordMetadata,
     SendResult,
     Timestamp,
+    no_value,
 )
 
 __all__ = ["Producer"]
 
 
-class Producer(TransactionalCalls):
+class Producer(TransactionalCalls, ProducerLacks):
     """Sends records to Kafka from one event loop; use it as `async with Producer("host:9092") as producer`.
 
     `options` are fields of `ProducerConfig` (Java's names in snake_case, `linger_ms=5`); they win over those of
-    `config`. Serializers, partitioner and interceptors may be objects, classes or names. `on_error(error, record)` is
-    called for each failed record that nobody waits for; by default a warning is logged for each failed batch.
-    Raises ConfigError. Touches no network before `start()`.
+    `config`, which may also be a dict with Java's names. Serializers, partitioner and interceptors may be objects,
+    classes or names. `on_error(error, record)` is called for each failed record that nobody waits for; by default a
+    warning is logged for each failed batch. Raises ConfigError. Touches no network before `start()`.
     """
 
     def __init__(
         self,
         bootstrap_servers: str | Iterable[str] | None = None,
         *,
-        config: ProducerConfig | None = None,
+        config: ProducerConfig | Mapping[str, Any] | None = None,
         key_serializer: Any = None,
         value_serializer: Any = None,
         partitioner: Any = None,
@@ -63,13 +69,29 @@ class Producer(TransactionalCalls):
             "interceptor_classes": _several(interceptors) or None,
         }
         options |= {name: value for name, value in named.items() if value is not None}
-        super().__init__(ProducerConfig.given(config, bootstrap_servers, options), callback("on_error", on_error))
+        super().__init__(ProducerConfig.given(config, bootstrap_servers, options), error_callback(on_error))
         self._is_plain = self._engine.preparation.plain
+        self._callbacks = DeliveryCallbacks()
+        self._checked: Any = None
         # From start() on; nothing reads them before, as the guard refuses the call.
         self._clock: Clock
         self._accumulator: Accumulator
         self._create_future: Callable[[], asyncio.Future[RecordMetadata]]
         self._in_loop: dict[str, asyncio.AbstractEventLoop]
+
+    def __repr__(self) -> str:
+        held = self.buffered
+        waiting = f", {held.records} records ({held.bytes} B) waiting" if held.records else ""
+        what = f"{self._guard.said}{waiting}".replace(" 1 records", " 1 record")
+        return described("Producer", self.config.client_id, self.config.bootstrap_servers, what)
+
+    if not TYPE_CHECKING:
+
+        def __len__(self):
+            raise TypeError("Producer has no len(): producer.buffered has how many records wait for their outcome.")
+
+        def __bool__(self):
+            return True  # Else `if producer:` would ask for its length.
 
     # --- life
 
@@ -88,10 +110,12 @@ class Producer(TransactionalCalls):
     async def close(self, timeout: float | None = None) -> DeliveryReport:
         """Deliver what was accepted, for at most `timeout` seconds, fail the rest, and release everything.
 
-        None waits as long as the delivery timeouts of the records allow. The report counts what became of the records
-        accepted since `start()`, and holds the errors of those that this call failed. Cancelling it fails the rest at
-        once. A second call returns the same report.
+        None is `close.timeout.ms`; without that, and for `math.inf`, it waits as long as the delivery timeouts of the
+        records allow. The log says after half a second, and then every ten, what is waited for. The report counts what
+        became of the records accepted since `start()`, and holds the errors of those that this call failed. Cancelling
+        it fails the rest at once. A second call returns the same report.
         """
+        self._checked = None
         return await self._engine.close(seconds("close", timeout))
 
     async def reload_credentials(self) -> None:
@@ -104,6 +128,12 @@ class Producer(TransactionalCalls):
         """
         self._guard.check_running()
         await self._engine.client.reload_credentials()
+
+    def __del__(self) -> None:
+        # Nothing that runs in the loop refers to the facade, so this is called when its users let go of it.
+        engine = getattr(self, "_engine", None)
+        if engine is not None:
+            dropped(engine, self)
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -119,7 +149,7 @@ class Producer(TransactionalCalls):
     async def send(
         self,
         topic: str | ProducerRecord,
-        value: Any = None,
+        value: Any = NO_VALUE,
         *,
         key: Any = None,
         partition: int | None = None,
@@ -128,9 +158,10 @@ class Producer(TransactionalCalls):
     ) -> RecordMetadata:
         """Send one record and wait until it is acknowledged.
 
-        Waits up to `max.block.ms` for memory and for the topic to be known. Cancelled before its batch is sent, the
-        record is taken back; after that it goes on, and its outcome goes to the interceptors, and to `on_error` if it
-        fails. Raises InvalidRecordError and its subclasses, BufferFullError, MetadataTimeoutError, AuthorizationError,
+        `value` has to be given; None is a tombstone. `topic` may be a `ProducerRecord`, which says all itself. Waits up
+        to `max.block.ms` for memory and for the topic to be known. Cancelled before its batch is sent, the record is
+        taken back; after that it goes on, and its outcome goes to the interceptors, and to `on_error` if it fails.
+        Raises InvalidRecordError and its subclasses, BufferFullError, MetadataTimeoutError, AuthorizationError,
         ProducerClosedError or UsageError while the record is not accepted, and a DeliveryError after that.
         """
         self._guard.check()
@@ -163,7 +194,7 @@ class Producer(TransactionalCalls):
     def submit(
         self,
         topic: str | ProducerRecord,
-        value: Any = None,
+        value: Any = NO_VALUE,
         *,
         key: Any = None,
         partition: int | None = None,
@@ -189,7 +220,7 @@ class Producer(TransactionalCalls):
     def send_nowait(
         self,
         topic: str | ProducerRecord,
-        value: Any = None,
+        value: Any = NO_VALUE,
         *,
         key: Any = None,
         partition: int | None = None,
@@ -197,14 +228,17 @@ class Producer(TransactionalCalls):
         timestamp: Timestamp | None = None,
         on_delivery: DeliveryCallback | None = None,
     ) -> None:
-        """Accept one record at once, and call `on_delivery(metadata, error)` with its outcome: one of them is None.
+        """Accept one record at once, and call `on_delivery(metadata, error)`, in this order, with its outcome.
 
-        Raises what `submit` raises. `await drain()` waits for room after BufferFullError.
+        One of the two is None. Raises what `submit` raises, and UsageError for an `on_delivery` that can't be called
+        so, would have to be awaited, or names its first argument as an error. `await drain()` waits for room after
+        BufferFullError.
         """
         self._guard.check()
         waiter: Any = on_delivery
-        if waiter is not None and not callable(waiter):
-            callback("on_delivery", waiter)
+        if waiter is not self._checked and waiter is not None:
+            self._callbacks.check(waiter)
+            self._checked = waiter
         if self._is_plain and type(topic) is str:
             self._take(topic, value, key, partition, headers, timestamp, waiter)
         else:
@@ -227,8 +261,10 @@ class Producer(TransactionalCalls):
         """Send all `values`, waiting for room as needed, and wait until each has its outcome.
 
         `keys` has one per value; `headers` and `timestamps` are one for all or one per value. What concerns the call
-        raises (InvalidRecordError, MetadataTimeoutError, ...); faults of single records are in `failures` of the
-        result, with their index. A call that is cancelled stops; what it had accepted goes on.
+        raises (InvalidRecordError, MetadataTimeoutError, ...), and so does what all records are refused for, as a
+        SerializationError. Faults of single records are in `failures` of the result, with their index:
+        `result.raise_for_failures()` raises them, and a result whose failures nobody has read logs a warning when it
+        is dropped. A call that is cancelled stops; what it had accepted goes on.
         """
         self._guard.check()
         return await send_many(self._engine, topic, values, keys, partition, headers, timestamps)
@@ -240,7 +276,7 @@ class Producer(TransactionalCalls):
         columns are `value` and, if wanted, `key`, `topic` (unless `topic` is given for all rows), `partition`,
         `headers` and `timestamp`; strings and bytes go as they are, no serializer is asked. Raises
         InvalidRecordError for data without a value, with other columns or of other types; what concerns the call
-        raises as with `send_many`, and faults of single rows are in `failures` of the result, with their index.
+        or all its rows raises as with `send_many`, and faults of single rows are in `failures` of the result.
         """
         self._guard.check()
         from aioprod.producer.send_arrow import send_arrow  # With ctypes and all that knows Arrow's memory.
@@ -252,7 +288,8 @@ class Producer(TransactionalCalls):
     async def drain(self) -> None:
         """Wait until half of `buffer.memory` is free; returns soon when it is. Lets the event loop run in any case.
 
-        Who awaits it between not too many `send_nowait()` or `submit()` never gets a BufferFullError.
+        If you await it every few hundred `send_nowait()` or `submit()` calls, before they fill that half, you never
+        see BufferFullError.
         """
         self._guard.check_running()
         await self._engine.room.drain()
@@ -383,7 +420,9 @@ def _record(
     timestamp: Timestamp | None,
 ) -> ProducerRecord:
     if not isinstance(topic, ProducerRecord):
+        if value is NO_VALUE:
+            raise no_value(topic)
         return ProducerRecord(topic, value, key=key, partition=partition, headers=headers, timestamp=timestamp)
-    if any(given is not None for given in (value, key, partition, headers, timestamp)):
+    if value is not NO_VALUE or any(given is not None for given in (key, partition, headers, timestamp)):
         raise InvalidRecordError("A ProducerRecord says everything itself: give no value, key or options beside it.")
     return topic

@@ -18,11 +18,13 @@ from aioprod.errors import (
     DeliveryError,
     NotSentError,
     RejectedError,
+    TransactionAbortedError,
     UnknownOutcomeError,
 )
 from aioprod.interceptors import Interceptors
+from aioprod.producer.callback_faults import CallbackFaults
 from aioprod.producer.completion import Completion
-from aioprod.producer.failure import Failure, rebuilt
+from aioprod.producer.failure import Failure, kind_of, rebuilt
 from aioprod.producer.futures import DeliveryFuture
 from aioprod.records.builder import EncodedRecord
 from aioprod.types import DeliveryReport, ErrorCallback, ProducerRecord, TopicPartition
@@ -84,6 +86,7 @@ class Delivery:
         self._interceptors = interceptors
         self._intercepted = bool(interceptors)
         self._on_error = on_error
+        self._faults = CallbackFaults(clock)
         self._held = held
         self._room_freed = room_freed
         self._watch_unseen = watch_unseen
@@ -130,7 +133,7 @@ class Delivery:
 
     def _refuse(self, record: ParkedRecord, message: str, cause: AioprodError) -> None:
         self.counts[NotSentError] += 1
-        error = NotSentError(
+        error = kind_of(NotSentError, cause)(
             message,
             topic=record.topic.name,
             partition=record.partition,
@@ -236,10 +239,12 @@ class Delivery:
                 return 1  # It was cancelled: nobody is woken.
             return FUTURE_COST
         try:
-            waiter(metadata, None)
-        except USER_ERRORS:
-            partition = completion.batch.partition
-            log.exception("The on_delivery callback of a record of %s-%d failed", completion.topic, partition.index)
+            told = waiter(metadata, None)
+        except USER_ERRORS as error:
+            self._faults.raised("on_delivery", waiter, error, completion.place())
+            return 1
+        if told is not None:
+            self._faults.returned("on_delivery", waiter, told, completion.place())
         return 1
 
     def _tell_run(self, completion: Completion, run: Run) -> int:
@@ -303,17 +308,20 @@ class Delivery:
                     if len(self.unseen) == 1:
                         self._watch_unseen()
             return True
+        place = f"a failed record of {error.topic}-{error.partition}"
         try:
-            waiter(None, error)
-        except USER_ERRORS:
-            log.exception("The on_delivery callback of a failed record failed")
+            self._faults.returned("on_delivery", waiter, waiter(None, error), place)
+        except USER_ERRORS as raised:
+            self._faults.raised("on_delivery", waiter, raised, place)
         return True
 
     def _close(self, completion: Completion) -> None:
         release(self._accumulator, completion.batch)
         failure = completion.failure
         if failure is not None and completion.unwatched and self._on_error is None:
-            log.warning("Nobody waits for %d of these records: %s", completion.unwatched, failure.message)
+            whose = "" if completion.unwatched == completion.batch.records else f"{completion.unwatched} of them "
+            said = f"{failure.event}, {whose}without on_delivery or future: {failure.why}"
+            log.log(_level(failure.cause), "%s", said)
 
     # --- failures that nobody has seen
 
@@ -328,7 +336,8 @@ class Delivery:
         del self.unseen[:UNSEEN_SLICE]
         self._unseen_left -= len(held)
         dropped = 0
-        last: BaseException | None = None
+        level = logging.DEBUG
+        shown: BaseException | None = None
         held.reverse()
         while held:
             future, record = held.pop()
@@ -337,33 +346,41 @@ class Delivery:
             if not closing and sys.getrefcount(future) > ONLY_HERE:
                 self.unseen.append((future, record))
                 continue
-            last = future.exception()
+            error = future.exception()
             dropped += 1
-            if record is not None and isinstance(last, AioprodError):
-                self._report(last, record)
+            if shown is None or _level(error) > level:
+                level, shown = _level(error), error
+            if record is not None and isinstance(error, AioprodError):
+                self._report(error, record)
         if dropped and self._on_error is None:
-            log.warning("%d futures of failed records were never looked at: %s", dropped, last)
+            whose = "1 future of a failed record was" if dropped == 1 else f"{dropped} futures of failed records were"
+            log.log(level, "%s never looked at: %s", whose, shown)
         return self._unseen_left <= 0
 
     def report_unwatched(self, error: AioprodError, record: ProducerRecord) -> None:
         """Report one failed record of which nobody else will hear."""
         self._report(error, record)
         if self._on_error is None:
-            log.warning("A record failed and nobody waits for it: %s", error)
+            log.log(_level(error), "A record failed and nobody waits for it: %s", error)
 
     def _report(self, error: AioprodError, record: ProducerRecord) -> None:
         if self._on_error is None:
             return
+        place = f"a record of topic {record.topic!r}"
         try:
-            self._on_error(error, record)
-        except USER_ERRORS:
-            log.exception("on_error failed for a record of topic %r", record.topic)
+            self._faults.returned("on_error", self._on_error, self._on_error(error, record), place)
+        except USER_ERRORS as raised:
+            self._faults.raised("on_error", self._on_error, raised, place)
 
     # --- records and reports
 
     def _parked(self, record: ParkedRecord) -> ProducerRecord:
         encoded = EncodedRecord(record.timestamp, record.key, record.value, record.headers)
         return rebuilt(record.topic.name, record.partition, encoded)
+
+    def tell_faults(self) -> None:
+        """Log what callbacks failed with and was only counted so far: the producer closes."""
+        self._faults.close()
 
     def report(self) -> DeliveryReport:
         """The counts since `start()`, and what failed since `undelivered` was set."""
@@ -374,3 +391,12 @@ class Delivery:
             rejected=self.counts[RejectedError],
             undelivered=tuple(self.undelivered or ()),
         )
+
+
+def _level(error: BaseException | None) -> int:
+    """How loud the log is told of a failed record: the user asked for an abort, and for what it gives up."""
+    while isinstance(error, AioprodError):
+        if isinstance(error, TransactionAbortedError) and error.on_purpose:
+            return logging.DEBUG
+        error = error.__cause__
+    return logging.WARNING

@@ -47,8 +47,8 @@ async def send_arrow(engine: Engine, data: object, topic: str | None) -> SendRes
                         chunk.release()
             call.bulk.close()
             await call.bulk.future
-        except BaseException:
-            call.bulk.future.cancel()
+        except BaseException as error:
+            call.bulk.give_up(error)
             raise
     finally:
         source.close()
@@ -146,7 +146,7 @@ class _Call:
 
     async def _take_one(self, columns: RecordColumns, row: int) -> None:
         interceptors = self._engine.interceptors
-        record = ProducerRecord("" if self._topic is None else self._topic)
+        record = ProducerRecord("" if self._topic is None else self._topic, None)
         try:
             self._read(columns, row, record)
             record = self._preparation.intercept(record)

@@ -53,8 +53,8 @@ async def send_many(
                 await asyncio.sleep(0)
         bulk.close()
         await bulk.future
-    except BaseException:
-        bulk.future.cancel()
+    except BaseException as error:
+        bulk.give_up(error)
         raise
     return bulk.result()
 

@@ -21,8 +21,10 @@ from aioprod.errors import AioprodError
 from aioprod.net.client import Client, ClientListener
 from aioprod.net.pool import BrokerLink
 from aioprod.producer.compressor import Compressor
+from aioprod.producer.deleted_topics import DeletedTopics
 from aioprod.producer.dispatch import Dispatch
 from aioprod.producer.meters import Meters
+from aioprod.producer.outages import Outages
 from aioprod.producer.outcome import FAILED_PER_TURN, Outcomes
 from aioprod.producer.results import Delivery
 from aioprod.producer.room import Room
@@ -52,7 +54,9 @@ class Sender(ClientListener):
     _outcomes: Outcomes
     _topics: Topics
     _dispatch: Dispatch
+    _outages: Outages
     _watch: Watch
+    _deleted: DeletedTopics
 
     def __init__(
         self,
@@ -96,7 +100,9 @@ class Sender(ClientListener):
         accumulator.moved = lambda partition, old: journal.moved(partition, old, clock())
         if accumulator.sequences is not None:
             accumulator.sequences.bumped = lambda partition: journal.bumped(partition, clock())
+        self._deleted = DeletedTopics(accumulator, outcomes, topics)
         self._watch = Watch(accumulator, outcomes.explainer, self._clock())
+        self._outages = Outages(client, accumulator, self._clock)
         self._dispatch = Dispatch(
             self._settings,
             client=client,
@@ -188,8 +194,10 @@ class Sender(ClientListener):
         for batch in expired(accumulator, now, FAILED_PER_TURN):
             self._outcomes.expire(batch, now)
         nexts = [
+            self._outages.poll(now),
             self._client.poll(now),
             end_backoffs(accumulator, now),
+            self._deleted.give_up(now),
             self._topics.move_on(now),
             next_expiry(accumulator),
             self._watch.poll(now),
@@ -229,11 +237,13 @@ class Sender(ClientListener):
     def link_ready(self, link: BrokerLink) -> None:
         """A broker can be sent to."""
         self._meters.connected(link.node.id)
+        self._outages.back(link)
         self._refill(link)
 
     def link_lost(self, link: BrokerLink, error: AioprodError | None) -> None:
         """A connection is gone and every request on it has been completed, or none could be made."""
         self._meters.disconnected(link.node.id)
+        self._outages.lost(link, error)
         self._delivery.run()
         self.wake()
 
@@ -255,10 +265,13 @@ class Sender(ClientListener):
     def metadata_changed(self, update: MetadataUpdate) -> None:
         """Follow the leaders, and let parked records move on."""
         now = self._clock()
+        self._outages.named_anew()
         self._accumulator.update_topics(update.changed_topics, now)
         if update.recreated:
             self._outcomes.recreated(update.recreated, now)
             self._delivery.schedule()
+        if self._settings.transactional or not self._settings.follows_recreated:
+            self._deleted.suspect(update.errors)
         self._on_metadata(update)
         self.wake()
 

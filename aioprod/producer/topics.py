@@ -16,6 +16,7 @@ from aioprod.core.partition import Topic
 from aioprod.errors import (
     AioprodError,
     MetadataTimeoutError,
+    UnknownTopicError,
 )
 from aioprod.producer.guard import Guard
 from aioprod.producer.results import Delivery
@@ -27,6 +28,10 @@ TURN_RECORDS = 2000
 
 TURN_REFUSALS = 400
 """Parked records of one topic that are refused in one turn of the loop: each gets an exception of its own."""
+
+REMEMBERED_S = 10.0
+"""So long after its last use a topic that does not exist is still asked for, at the pace of the backoff: the next
+record for it fails at once, or finds that it was created meanwhile."""
 
 
 def metadata_timeout(metadata: Metadata, name: str, limit: str, brokers: str) -> MetadataTimeoutError:
@@ -63,6 +68,8 @@ class Topics:
         self._describe = describe
         # In order of arrival, which is the order in which they are woken.
         self._waiters: dict[asyncio.Future[None], None] = {}
+        # Topics that do not exist, and until when that is remembered.
+        self._absent: dict[str, float] = {}
 
     async def known(self, name: str, timeout_s: float) -> None:
         """Wait until the partitions of a topic are known and nothing is parked for it.
@@ -72,6 +79,9 @@ class Topics:
         deadline = self._clock() + timeout_s
         metadata = self._accumulator.metadata
         while (topic := self._accumulator.topic(name, self._clock())).parked is not None:
+            if name in self._absent and (absence := topic_refusal(metadata, name, self._clock(), to_write=True)):
+                self.remember(name, self._clock())
+                raise absence
             remaining_s = deadline - self._clock()
             if remaining_s <= 0:
                 raise metadata_timeout(metadata, name, f"max.block.ms={round(timeout_s * 1000)}", self._describe())
@@ -112,6 +122,9 @@ class Topics:
                 else:
                     self.changed()
                 continue
+            if topic.name in self._absent and not topic.parked:
+                due = min(due, self._forget_in_time(topic, now))
+                continue
             refusal = topic_refusal(metadata, topic.name, now, to_write=True)
             if refusal is not None:
                 self.refuse(topic, refusal, TURN_REFUSALS)
@@ -131,25 +144,46 @@ class Topics:
             self._delivery.refuse(overdue, metadata_timeout(metadata, topic.name, limit, self._describe()))
         return topic.parked[0].deadline if topic.parked else math.inf
 
+    def remember(self, name: str, now: float) -> None:
+        """A topic does not exist: who sends to it, or asks for it, hears so at once, as long as the brokers say so."""
+        self._accumulator.topic(name, now).refusal = None
+        self._absent[name] = now + REMEMBERED_S
+
+    def _forget_in_time(self, topic: Topic, now: float) -> float:
+        """Ask no more for a topic that does not exist and that nobody has used for a while; when that is due."""
+        due = self._absent[topic.name]
+        if now < due:
+            return due
+        self._forget(topic, now)
+        return math.inf
+
+    def _forget(self, topic: Topic, now: float) -> None:
+        self._absent.pop(topic.name, None)
+        self._accumulator.forget(topic, now)
+        self._accumulator.metadata.forget_topic(topic.name)
+
     def refuse(self, topic: Topic, error: AioprodError, limit: int) -> int:
         """Refuse up to `limit` of the records that wait for a topic; how many.
 
-        When none is left the topic is forgotten, and the next record asks for it anew.
+        When none is left the topic is forgotten, and the next record asks for it anew; but that it does not exist is
+        remembered for a while.
         """
         topic.refusal = error
         evicted = evict_first(self._accumulator, topic, limit)
         self._delivery.refuse(evicted, error)
         if not topic.parked:
-            self._accumulator.forget(topic, self._clock())
-            self._accumulator.metadata.forget_topic(topic.name)
+            if isinstance(error, UnknownTopicError):
+                self.remember(topic.name, self._clock())
+            else:
+                self._forget(topic, self._clock())
         self.changed()
         return len(evicted)
 
-    def refuse_some(self, error: AioprodError) -> bool:
+    def refuse_some(self, error_of: Callable[[Topic], AioprodError]) -> bool:
         """Refuse a turn's worth of what is parked, as the producer closes; whether there is more."""
         turn = TURN_REFUSALS
         for topic in list(self._accumulator.parked_topics.values()):
-            turn -= self.refuse(topic, error, turn)
+            turn -= self.refuse(topic, error_of(topic), turn)
             if turn <= 0:
                 return True
         self.changed()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from random import Random
 from typing import Any, NoReturn
 
@@ -21,7 +21,14 @@ from aioprod.errors import (
 )
 from aioprod.messages import DescribeTransactionsRequest, DescribeTransactionsResponse, OffsetFetchRequest
 from aioprod.net import Coordinator
-from aioprod.producer.coordination import Coordination, GroupMetadata, Offsets, ProducerIdentity, Refused
+from aioprod.producer.coordination import (
+    Coordination,
+    GroupMetadata,
+    Offsets,
+    ProducerIdentity,
+    Refused,
+    transaction_version,
+)
 from aioprod.producer.handle import TransactionHandle
 from aioprod.producer.participation import FIRST_IMPLICIT
 from aioprod.producer.session_settings import TransactionSessionConfig
@@ -61,7 +68,7 @@ class TransactionSession(SessionUser):
         self,
         bootstrap_servers: str | Iterable[str] | None = None,
         *,
-        config: TransactionSessionConfig | None = None,
+        config: TransactionSessionConfig | Mapping[str, Any] | None = None,
         **options: Any,
     ) -> None:
         made = TransactionSessionConfig.given(config, bootstrap_servers, options)
@@ -127,7 +134,7 @@ class TransactionSession(SessionUser):
                 self._id,
                 identity.producer_id,
                 identity.epoch,
-                max(1, min(self._session.client.feature("transaction.version"), FIRST_IMPLICIT)),
+                max(1, min(transaction_version(self._session.client), FIRST_IMPLICIT)),
                 self.config.transaction_timeout_ms,
             )
             return self._handle

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
 from typing import Any, Final
 from uuid import UUID
@@ -29,17 +29,17 @@ SLICE_S: Final = 0.005
 class Reader(SessionUser):
     """Reads topics from one event loop; use it as `async with Reader("host:9092") as reader`.
 
-    `options` are fields of `ReaderConfig` (Java's names in snake_case); they win over those of `config`. `isolation`
-    is read_uncommitted or read_committed: the latter leaves out the records of aborted transactions, and ends where
-    the first open one begins. Deserializers may be objects, functions, classes or names; None gives bytes. Raises
-    ConfigError. Touches no network before `start()`.
+    `options` are fields of `ReaderConfig` (Java's names in snake_case); they win over those of `config`, which may
+    also be a dict with Java's names. `isolation` is read_uncommitted or read_committed: the latter leaves out the
+    records of aborted transactions, and ends where the first open one begins. Deserializers may be objects, functions,
+    classes or names; None gives bytes. Raises ConfigError. Touches no network before `start()`.
     """
 
     def __init__(
         self,
         bootstrap_servers: str | Iterable[str] | None = None,
         *,
-        config: ReaderConfig | None = None,
+        config: ReaderConfig | Mapping[str, Any] | None = None,
         isolation: str = "read_uncommitted",
         key_deserializer: Any = None,
         value_deserializer: Any = None,
@@ -184,7 +184,8 @@ def _check_same(asked: Sequence[Position], cluster: Cluster) -> None:
 def read(
     topic: str,
     *,
-    bootstrap_servers: str | Iterable[str],
+    bootstrap_servers: str | Iterable[str] | None = None,
+    config: ReaderConfig | Mapping[str, Any] | None = None,
     start: Bound = None,
     end: Bound = None,
     partitions: Iterable[int] | None = None,
@@ -202,6 +203,7 @@ def read(
     """
     reader = Reader(
         bootstrap_servers,
+        config=config,
         isolation=isolation,
         key_deserializer=key_deserializer,
         value_deserializer=value_deserializer,

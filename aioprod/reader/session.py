@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
+import os
 import time
-from collections.abc import Callable, Iterable
+import warnings
+from collections.abc import Awaitable, Callable, Iterable
 from random import Random
 from types import TracebackType
 from typing import Any, Self
 
+from aioprod._live import Live, described, running_loop
 from aioprod._rights import Right, authorization_error
 from aioprod.cluster import Metadata, MetadataUpdate, PartitionInfo
 from aioprod.cluster.names import topic_name_error
@@ -52,6 +56,8 @@ class Session(ClientListener):
         # In order of arrival, which is the order in which they are woken.
         self._waiters: dict[asyncio.Future[None], None] = {}
         self._failure: BaseException | None = None
+        self._process = 0
+        self._ending: asyncio.Task[None] | None = None
 
     # --- life
 
@@ -61,9 +67,15 @@ class Session(ClientListener):
         Raises MetadataTimeoutError when no bootstrap server answers within `default.api.timeout.ms`, ProtocolError or
         UnsupportedVersionError when those that answer can't be used, UsageError when it was started before.
         """
+        loop = running_loop()
+        if self._client is not None and not loop.is_closed() and loop is self._loop:
+            raise UsageError(
+                f"This {self._name} is running already: use it as it is.",
+                hint="`async with` starts it, so call start() or write `async with`, not both.",
+            )
         if self._loop is not None:
             raise UsageError(f"This {self._name} was started before: make a new one.")
-        self._loop = asyncio.get_running_loop()
+        self._loop = loop
         client = Client(self._settings, loop=self._loop, clock=self.clock, random=self._random, listener=self)
         try:
             await client.start(self.timeout_s)
@@ -72,6 +84,7 @@ class Session(ClientListener):
             raise
         client.keep_running()
         self._client = client
+        self._process = os.getpid()
 
     async def close(self) -> None:
         """Close all connections and end all tasks; a second call does nothing."""
@@ -79,6 +92,22 @@ class Session(ClientListener):
         self.notify()
         if client is not None:
             await client.close()
+
+    def dropped(self, user: object, end: Callable[[], Awaitable[None]] | None = None) -> None:
+        """Nobody refers to `user` any more: warn if it was not closed, and `end` it, by default by closing this.
+
+        Nothing that runs in the loop may refer to `user`. May be called in any thread.
+        """
+        if self._client is None or self._loop is None or os.getpid() != self._process:
+            return
+        with contextlib.suppress(RuntimeError):  # The loop has ended, and with it all that ran there.
+            self._loop.call_soon_threadsafe(self._end, end or self.close)
+        text = f"Unclosed {self._name}: use `async with`, or await its close()."
+        warnings.warn(text, ResourceWarning, stacklevel=2, source=user)
+
+    def _end(self, end: Callable[[], Awaitable[None]]) -> None:
+        if self._client is not None and not self._client.is_ending:
+            self._ending = asyncio.ensure_future(end())
 
     async def reload_credentials(self) -> None:
         """Take up new certificates, passwords and tokens; raises what `Client.reload_credentials` raises."""
@@ -92,6 +121,13 @@ class Session(ClientListener):
             raise UsageError(f"This {self._name} is {state}.")
         self.check_loop()
         return self._client
+
+    def described(self, kind: str, what: str = "") -> str:
+        """The `repr` of its user, whose state ends with `what` while it runs."""
+        state = "not started" if self._loop is None else "closed"
+        if self._client is not None:
+            state = f"running{what}" if self._failure is None else "failed"
+        return described(kind, self.config.client_id, self.config.bootstrap_servers, state)
 
     def check_loop(self) -> None:
         """Raise UsageError in another event loop than the one in which it was started."""
@@ -217,7 +253,7 @@ class Session(ClientListener):
         await self.change(left_s)
 
 
-class Started:
+class Started(Live):
     """An async context manager that starts, and closes in the end."""
 
     async def start(self) -> None:
@@ -243,6 +279,9 @@ class SessionUser(Started):
 
     _session: Session
 
+    def __repr__(self) -> str:
+        return self._session.described(type(self).__name__)
+
     async def start(self) -> None:
         """Connect to the cluster; raises what `Session.start` raises."""
         await self._session.start()
@@ -250,6 +289,11 @@ class SessionUser(Started):
     async def close(self) -> None:
         """Close all connections."""
         await self._session.close()
+
+    def __del__(self) -> None:
+        session = getattr(self, "_session", None)
+        if session is not None:
+            session.dropped(self)
 
     async def reload_credentials(self) -> None:
         """Read certificates and passwords anew, fetch another token, and have new connections take over.

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from aioprod.config import ClientConfig
 from aioprod.config._setting import HIGH, LOW, MEDIUM, boolean, integer, text
 from aioprod.errors import ConfigError
+
+if TYPE_CHECKING:
+    from aioprod.config._other_clients import Role
 
 __all__ = ["ISOLATION_LEVELS", "ReaderConfig", "SessionConfig", "isolation_level"]
 
@@ -46,6 +49,7 @@ class ReaderConfig(SessionConfig):
     """
 
     _ours: ClassVar[tuple[str, ...]] = ("consumers",)
+    _role: ClassVar[Role] = "reader"
 
     fetch_max_bytes: int = integer(
         52_428_800,

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from aioprod._shown import shown_record
 from aioprod.records.layout import HEADER, PREFIX
 
 if TYPE_CHECKING:
@@ -20,6 +21,9 @@ class EncodedRecord(NamedTuple):
     key: bytes | None
     value: bytes | None
     headers: bytes
+
+    def __repr__(self) -> str:
+        return shown_record(self, self._fields)
 
 
 class RecordCursor:

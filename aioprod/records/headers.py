@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from aioprod._shown import shown
 from aioprod.errors import SerializationError
 from aioprod.records.fields import FieldReader
 from aioprod.types import Headers
@@ -21,7 +22,8 @@ def header_list(headers: object) -> list[Any]:
         return []
     if not isinstance(headers, Sequence):
         raise SerializationError(
-            f"Headers are of type {type(headers).__name__}: give a sequence of (name, value) pairs, or None."
+            f"Headers are of type {type(headers).__name__}: give a sequence of (name, value) pairs, or None.",
+            hint="Give list(headers.items())." if isinstance(headers, Mapping) else None,
         )
     return list(headers)
 
@@ -48,7 +50,7 @@ def encode_headers(headers: Headers) -> bytes:
 
 def _checked(index: int, header: object) -> tuple[bytes, bytes | None]:
     if not isinstance(header, (tuple, list)) or len(header) != 2:
-        raise SerializationError(f"Header {index} is {header!r}: give it as a (name, value) pair.")
+        raise SerializationError(f"Header {index} is {shown(header)}: give it as a (name, value) pair.")
     name, value = header
     if not isinstance(name, str):
         raise SerializationError(f"The name of header {index} is of type {type(name).__name__}: give a str.")

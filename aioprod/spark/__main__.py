@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
+from aioprod import __version__
 from aioprod.console.frame import Command, run
 
 __all__ = ["main"]
@@ -20,7 +21,7 @@ _JOBS: Final = {
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a job; returns 0 when it went well, 1 when it failed or found something, 2 when it was asked wrongly."""
     given = sys.argv[1:] if arguments is None else arguments
-    return run("python -m aioprod.spark", "The jobs from the command line.", _JOBS, given)
+    return run("python -m aioprod.spark", "The jobs from the command line.", _JOBS, given, version=__version__)
 
 
 if __name__ == "__main__":

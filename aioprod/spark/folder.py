@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import unquote, urlsplit
 
 from aioprod.errors import ConfigError
-from aioprod.spark.inputs import sentence
+from aioprod.spark.inputs import local_path, sentence
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["Folder", "HadoopFolder", "LocalFolder", "folder_at"]
+__all__ = ["Folder", "HadoopFolder", "LocalFolder", "folder_at", "local_folder"]
 
 
 class Folder(Protocol):
@@ -45,6 +45,12 @@ def folder_at(spark: SparkSession, path: str) -> Folder:
     if urlsplit(uri).scheme == "file":
         return LocalFolder(unquote(urlsplit(uri).path))
     return HadoopFolder(jvm, configuration, uri)
+
+
+def local_folder(path: str) -> LocalFolder | None:
+    """The folder where it is one of this machine, as far as that can be told without Spark."""
+    place = local_path(path)
+    return None if place is None else LocalFolder(str(place))
 
 
 class LocalFolder:

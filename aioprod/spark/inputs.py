@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from aioprod.errors import AioprodError, ConfigError, UsageError
@@ -17,12 +18,14 @@ from aioprod.errors import AioprodError, ConfigError, UsageError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["INPUTS", "quiet", "read_input", "refused", "sentence", "session"]
+__all__ = ["INPUTS", "check_source", "local_path", "quiet", "read_input", "refused", "sentence", "session"]
 
 INPUTS: Final = ("json", "parquet", "csv", "table")
 """The kinds of input: lines of JSON, Parquet, CSV with a first line of names (all columns are text), a table's name."""
 
 _LOGGERS: Final = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
+_SET_UP: Final = ("HADOOP_CONF_DIR", "SPARK_CONF_DIR", "SPARK_HOME")
+_PATTERN: Final = re.compile(r"[*?{}\[\]\\]")
 _CODE: Final = re.compile(r"^\[[A-Z0-9_.]+\]\s*|\s*SQLSTATE: \w+.*$")
 _CLASS: Final = re.compile(r"^(?:[\w$]+\.)+[\w$]+(?:: )?")
 
@@ -61,21 +64,52 @@ def _is_placed() -> bool:
     return any(name in os.environ for name in ("SPARK_REMOTE", "PYSPARK_GATEWAY_PORT", "PYSPARK_SUBMIT_ARGS"))
 
 
+def local_path(place: str) -> Path | None:
+    """The file or folder of this machine that Spark will take a text for; None where only Spark can tell.
+
+    That is so for other file systems, for patterns, and where something may have set up another file system.
+    """
+    if _is_placed() or _is_running() or any(name in os.environ for name in _SET_UP) or _PATTERN.search(place):
+        return None
+    if place.startswith("file:/"):
+        return Path("/", place.removeprefix("file:").lstrip("/"))
+    return None if ":" in place else Path(place)
+
+
+def _is_running() -> bool:
+    sql = sys.modules.get("pyspark.sql")
+    return sql is not None and sql.SparkSession.getActiveSession() is not None
+
+
+def check_source(source: str) -> tuple[str, str]:
+    """The kind and the place of an input such as `parquet:orders/`; raises ConfigError where that can be told.
+
+    What is not a file of this machine is looked for by Spark.
+    """
+    kind, colon, place = source.partition(":")
+    if kind not in INPUTS or not colon or not place.strip():
+        near = difflib.get_close_matches(kind, INPUTS, n=1)
+        _, dot, ending = source.removesuffix(".gz").rpartition(".")
+        if near and near[0] != kind:
+            hint = f"Did you mean {near[0]}:{place or 'PATH'}?"
+        elif dot and not colon and ending in INPUTS:
+            hint = f"Did you mean {ending}:{source}?"
+        else:
+            hint = "Give json:PATH, parquet:PATH, csv:PATH or table:NAME."
+        raise ConfigError(f"The input {source!r} is not understood.", hint=hint)
+    path = None if kind == "table" else local_path(place)
+    if path is not None and not path.exists():
+        raise ConfigError(f"The input {source!r} can't be read: there is no file and no folder {str(path)!r}.")
+    return kind, place
+
+
 def read_input(spark: SparkSession, source: str) -> DataFrame:
     """The data frame that a text such as `parquet:s3://bucket/orders/` or `table:sales.orders` names.
 
     Nothing is guessed where a guess could change data: a line that is no JSON fails the job that meets it, columns of
     CSV are text. Raises ConfigError for another kind of input, and for one that is not there or can't be read.
     """
-    kind, colon, place = source.partition(":")
-    if kind not in INPUTS or not colon or not place.strip():
-        near = difflib.get_close_matches(kind, INPUTS, n=1)
-        raise ConfigError(
-            f"The input {source!r} is not understood.",
-            hint=f"Did you mean {near[0]}:{place or 'PATH'}?"
-            if near and near[0] != kind
-            else "Give json:PATH, parquet:PATH, csv:PATH or table:NAME.",
-        )
+    kind, place = check_source(source)
     with refused(f"The input {source!r} can't be read"), quiet():
         if kind == "table":
             df = spark.read.table(place)

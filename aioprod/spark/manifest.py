@@ -19,7 +19,9 @@ from aioprod.spark.inputs import quiet, refused
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["FILE", "Manifest", "Plan", "all_receipts", "check_rows", "read_receipts", "receipts_of"]
+    from aioprod.spark.folder import Folder
+
+__all__ = ["FILE", "Manifest", "Plan", "all_receipts", "check_rows", "manifest_of", "read_receipts", "receipts_of"]
 
 FILE: Final = "manifest.json"
 _VERSION: Final = 1
@@ -158,6 +160,29 @@ class Manifest:
             plan=plan,
             chunks={_number(key, plan.chunks): _parts(parts, plan.partitions) for key, parts in chunks.items()},
         )
+
+
+def manifest_of(folder: Folder, run_id: str | None, *, resume: bool) -> Manifest | None:
+    """The manifest that a run goes on with, None where there is none. `run_id` None is one that was not used before.
+
+    Raises UsageError for that of another run, and for one of this run that is not to be resumed.
+    """
+    text = folder.read(FILE)
+    if text is None:
+        return None
+    found = Manifest.from_json(text)
+    if found.run_id != run_id:
+        other = "a new run" if run_id is None else repr(run_id)
+        raise UsageError(
+            f"The folder {folder.path!r} holds the manifest of run {found.run_id!r}, not of {other}.",
+            hint="Each run needs a folder of its own.",
+        )
+    if not resume:
+        raise UsageError(
+            f"The folder {folder.path!r} holds a manifest of run {found.run_id!r} already.",
+            hint="resume=True (--resume) goes on with that run; for another load give another run id and folder.",
+        )
+    return found
 
 
 def check_rows(run_id: str, written: int, counted: int, *, is_same: bool = True) -> None:

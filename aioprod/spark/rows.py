@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
-from aioprod.errors import UndeliveredRowsError
+from aioprod.errors import AioprodError, InvalidRecordError, UndeliveredRowsError
 from aioprod.spark import worker
 from aioprod.types import SendResult
 
@@ -35,9 +35,17 @@ def sent(
     """
     feed = _Feed(batches, bytes_s)
     while feed.more():
-        result = feed.through(producer, topic)
-        if result.failures:
-            raise _undelivered(feed.taken, topic, result)
+        try:
+            result = feed.through(producer, topic)
+        except InvalidRecordError as error:
+            if not feed.taken:
+                raise
+            # All rows of the call were refused for this reason.
+            count = sum(batch.num_rows for batch in feed.taken)
+            raise _undelivered(feed.taken, topic, 0, error, count) from error
+        if failures := result.failures:
+            index, first = min(failures, key=lambda failure: failure[0])
+            raise _undelivered(feed.taken, topic, index, first, len(failures)) from first
         yield feed.taken, result
 
 
@@ -115,8 +123,10 @@ class _Pace:
 _KEY_SHOWN: Final = 80
 
 
-def _undelivered(batches: list[pa.RecordBatch], topic: str | None, result: SendResult) -> UndeliveredRowsError:
-    index, error = min(result.failures, key=lambda failure: failure[0])
+def _undelivered(
+    batches: list[pa.RecordBatch], topic: str | None, index: int, error: AioprodError, count: int
+) -> UndeliveredRowsError:
+    """The error for `count` rows, of which the one at `index` of the batches is the first."""
     for batch in batches:
         if index < batch.num_rows:
             break
@@ -125,10 +135,7 @@ def _undelivered(batches: list[pa.RecordBatch], topic: str | None, result: SendR
     key, value = row.get("key"), row.get("value")
     shown = repr(key) if key is None or len(key) <= _KEY_SHOWN else f"{key[:_KEY_SHOWN]!r}..."
     size = 0 if value is None else len(value if isinstance(value, bytes) else value.encode())
-    count = len(result.failures)
-    undelivered = UndeliveredRowsError(
+    return UndeliveredRowsError(
         f"{'A row' if count == 1 else f'{count} rows, the first one'} with the key {shown} and a value of {size} bytes "
         f"can't be delivered to topic {row.get('topic', topic)!r}: {error}"
     )
-    undelivered.__cause__ = error
-    return undelivered

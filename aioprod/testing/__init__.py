@@ -1,5 +1,5 @@
-"""Kafka brokers, real and fake, and a faulty network, for tests: `KafkaCluster`, `FakeCluster`, `TcpProxy`; pytest
-fixtures in `plugin`.
+"""Kafka brokers, real and fake, a faulty network and a mock for tests: `KafkaCluster`, `FakeCluster`, `TcpProxy`,
+`producer_mock`; pytest fixtures in `plugin`.
 
 The names are loaded when they are used, since pytest imports this package for its plugin wherever aioprod is installed.
 """
@@ -13,8 +13,15 @@ from aioprod._lazy import imported_on_use
 if TYPE_CHECKING:
     from aioprod.testing.acls import Acl
     from aioprod.testing.cluster import KafkaCluster
-    from aioprod.testing.errors import KafkaStartError, KafkaUnavailableError, ToolError
+    from aioprod.testing.errors import (
+        KafkaStartError,
+        KafkaUnavailableError,
+        ToolError,
+        UnusedFaultError,
+        UnusedFaultWarning,
+    )
     from aioprod.testing.fake import FakeCluster
+    from aioprod.testing.mocks import producer_mock
     from aioprod.testing.proxy import Direction, TcpProxy
     from aioprod.testing.security import Security
 
@@ -28,6 +35,9 @@ __all__ = [
     "Security",
     "TcpProxy",
     "ToolError",
+    "UnusedFaultError",
+    "UnusedFaultWarning",
+    "producer_mock",
 ]
 
 if not TYPE_CHECKING:
@@ -43,5 +53,8 @@ if not TYPE_CHECKING:
             "Security": "security",
             "TcpProxy": "proxy",
             "ToolError": "errors",
+            "UnusedFaultError": "errors",
+            "UnusedFaultWarning": "errors",
+            "producer_mock": "mocks",
         },
     )

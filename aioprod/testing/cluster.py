@@ -93,8 +93,8 @@ class KafkaCluster:
         Raises KafkaUnavailableError when this machine has no Kafka to offer, KafkaStartError (with the end of the
         broker's log) when a broker does not come up, ConfigError for arguments that make no sense.
         """
-        if brokers < 1:
-            raise ConfigError(f"A cluster needs at least one broker, not {brokers}.")
+        if type(brokers) is not int or brokers < 1:
+            raise ConfigError(f"A cluster needs at least one broker, not {brokers!r}.")
         tries = 0
         while True:
             tries += 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from aioprod.errors import AioprodError
 
-__all__ = ["KafkaStartError", "KafkaUnavailableError", "ToolError"]
+__all__ = ["KafkaStartError", "KafkaUnavailableError", "ToolError", "UnusedFaultError", "UnusedFaultWarning"]
 
 
 class KafkaUnavailableError(AioprodError):
@@ -17,3 +17,11 @@ class KafkaStartError(AioprodError):
 
 class ToolError(AioprodError):
     """A program that was run for the tests (pip, a Java compiler) failed; the message holds its last lines."""
+
+
+class UnusedFaultError(AioprodError):
+    """A fault that was ordered never hit a request, in a `FakeCluster(strict=True)`."""
+
+
+class UnusedFaultWarning(UserWarning):
+    """A fault that was ordered never hit a request, so the test may have passed without it."""

@@ -9,16 +9,17 @@ import os
 import re
 import threading
 import uuid
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Generator, Iterator
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 import pytest
 
 from aioprod.testing.cluster import KafkaCluster
 from aioprod.testing.errors import KafkaUnavailableError
 from aioprod.testing.fake import FakeCluster
+from aioprod.testing.fake.broker import FakeBroker
 from aioprod.testing.proxy import TcpProxy
 
 __all__ = ["FakeClusterThread", "LoopThread", "fresh_topic", "proxies", "running_cluster", "running_fake_cluster"]
@@ -74,11 +75,23 @@ def running_cluster(brokers: int = 1, **options: Any) -> Iterator[KafkaCluster]:
             loop.run(cluster.close())
 
 
+class Done(Generic[T]):
+    """What is over already: awaiting it gives its result without a wait, and nobody has to."""
+
+    def __init__(self, result: T) -> None:
+        self._result = result
+
+    def __await__(self) -> Generator[None, None, T]:
+        yield from ()
+        return self._result
+
+
 class FakeClusterThread:
     """A `FakeCluster` that runs in a thread of its own, so that its user may have any event loop or none.
 
-    It has all that a `FakeCluster` has. Each call is carried out in that thread, and is a plain one here where it is a
-    coroutine there: `cluster.kill(1)`. Whatever else needs the cluster's loop goes through `call`.
+    It has all that a `FakeCluster` has. Each call is carried out in that thread, and is over when it returns: what is a
+    coroutine there may be awaited here or not, `cluster.kill(1)` or `await cluster.kill(1)`. Whatever else needs the
+    cluster's loop goes through `call`.
     """
 
     def __init__(self, cluster: FakeCluster, thread: LoopThread) -> None:
@@ -87,7 +100,15 @@ class FakeClusterThread:
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._cluster, name)
+        if inspect.iscoroutinefunction(found):
+            return lambda *arguments, **options: Done(self.call(found, *arguments, **options))
         return functools.partial(self.call, found) if callable(found) else found
+
+    def __getitem__(self, node_id: int) -> FakeBroker:
+        return self._cluster[node_id]
+
+    def __repr__(self) -> str:
+        return repr(self._cluster)
 
     def call(self, work: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         """Call `work` in the cluster's thread, and return its result: `cluster.call(fault.release)`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 import struct
 from collections.abc import Callable, Mapping
@@ -11,7 +12,8 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Self
 
-from aioprod.testing.listening import close_server
+from aioprod.errors import ConfigError
+from aioprod.testing.listening import close_server, listen
 from aioprod.testing.sni import hello_size, server_name
 
 __all__ = ["Direction", "TcpProxy"]
@@ -38,6 +40,31 @@ class Direction:
     throttle_bytes_per_s: float | None = None
     cut_after_bytes: int | None = None
 
+    def __setattr__(self, name: str, value: object) -> None:
+        if name in _FAULTS and not _FAULTS[name](value):
+            raise ConfigError(f"{name}={value!r} is no fault of a proxy.", hint=_VALID[name])
+        object.__setattr__(self, name, value)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < float("inf")
+
+
+_FAULTS: Final[Mapping[str, Callable[[object], bool]]] = {
+    "delay_s": _is_number,
+    "drop": lambda value: isinstance(value, bool),
+    "throttle_bytes_per_s": lambda value: value is None or (_is_number(value) and value != 0),
+    "cut_after_bytes": lambda value: value is None or (type(value) is int and value >= 0),
+}
+"""Each fault of a direction, and what it may be set to."""
+
+_VALID: Final[Mapping[str, str]] = {
+    "delay_s": "Give seconds, 0 for no delay.",
+    "drop": "Give True or False.",
+    "throttle_bytes_per_s": "Give more than 0, or None for no limit; drop=True lets nothing through.",
+    "cut_after_bytes": "Give a number of bytes, or None for no cut.",
+}
+
 
 class TcpProxy:
     """Forwards connections to `target` (`"host:port"`), with the faults of `to_target` and `to_client`.
@@ -51,7 +78,22 @@ class TcpProxy:
         async with TcpProxy("127.0.0.1:9092") as proxy:
             proxy.delay_s = 0.05
             client = connect(proxy.address)
+
+    Raises ConfigError for a target that is no address, and for faults that can't be.
     """
+
+    __slots__ = (
+        "_by_name",
+        "_links",
+        "_loop",
+        "_port",
+        "_server",
+        "_target",
+        "_tasks",
+        "refuse",
+        "to_client",
+        "to_target",
+    )
 
     def __init__(self, target: str, *, port: int = 0, by_name: Mapping[str, str] | None = None) -> None:
         self._target = _address(target)
@@ -68,7 +110,7 @@ class TcpProxy:
     async def start(self) -> Self:
         """Listen; after `close()` on the same port again. Raises OSError if that port is taken."""
         self._loop = asyncio.get_running_loop()
-        self._server = await asyncio.start_server(self._accept, "127.0.0.1", self._port)
+        self._server = await listen(self._accept, "127.0.0.1", self._port)
         self._port = self._server.sockets[0].getsockname()[1]
         return self
 
@@ -170,7 +212,12 @@ class TcpProxy:
 
 
 def _address(text: str) -> tuple[str, int]:
-    host, _, port = text.rpartition(":")
+    host, _, port = text.rpartition(":") if isinstance(text, str) else ("", "", "")
+    if not host or "," in host or re.fullmatch("[0-9]{1,5}", port) is None:
+        raise ConfigError(
+            f"A proxy can't forward to {text!r}, which is no address.",
+            hint='Give "host:port" of one listener: each broker has a proxy of its own.',
+        )
     return host.strip("[]"), int(port)
 
 

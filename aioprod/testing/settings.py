@@ -8,13 +8,13 @@ from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from typing import Final, NamedTuple
 
-__all__ = ["HOST", "Ports", "broker_properties", "free_ports", "java_names", "properties_text"]
+__all__ = ["HOST", "PORTS", "Ports", "broker_properties", "free_ports", "java_names", "properties_text"]
 
 HOST: Final = "127.0.0.1"
 
 # Below the ports that systems give to outgoing connections: a broker that restarts must find its port free, and a
 # client that knocks at a dead broker's port must not be given that very port, which would connect it to itself.
-_PORTS: Final = range(18_000, 32_000)
+PORTS: Final = range(18_000, 32_000)
 
 
 class Ports(NamedTuple):
@@ -27,7 +27,7 @@ class Ports(NamedTuple):
 
 def free_ports(nodes: int, ports: Iterable[int] | None = None) -> list[Ports]:
     """Choose three ports per node that are free now, the first of `ports` (by default a wide range in random order)."""
-    candidates = iter(random.sample(_PORTS, len(_PORTS)) if ports is None else ports)
+    candidates = iter(random.sample(PORTS, len(PORTS)) if ports is None else ports)
     free: list[int] = []
     with ExitStack() as held:
         while len(free) < 3 * nodes:

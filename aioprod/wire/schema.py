@@ -32,6 +32,8 @@ from typing import (
     dataclass_transform,
 )
 
+from aioprod._shown import shown
+
 __all__ = [
     "BOOL",
     "BYTES",
@@ -145,7 +147,12 @@ class _DataclassFields:
 
 
 class Struct(metaclass=StructType):
-    """Fields in wire order; the base of everything that is declared."""
+    """Fields in wire order; the base of everything that is declared.
+
+    A repr shows sizes and beginnings of bytes, and of `SECRETS` the sizes only.
+    """
+
+    SECRETS: ClassVar[frozenset[str]] = frozenset()
 
     if TYPE_CHECKING:
         __dataclass_fields__: ClassVar[dict[str, dataclasses.Field[Any]]]
@@ -173,8 +180,14 @@ class Struct(metaclass=StructType):
         return hash(self._values())
 
     def __repr__(self) -> str:
-        given = (f"{field.name}={getattr(self, field.name)!r}" for field in type(self).FIELDS)
+        given = (f"{field.name}={self._shown(field.name)}" for field in type(self).FIELDS)
         return f"{type(self).__qualname__}({', '.join(given)})"
+
+    def _shown(self, name: str) -> str:
+        value = getattr(self, name)
+        if not isinstance(value, (bytes, bytearray, memoryview)):
+            return repr(value)
+        return f"<{len(value)} bytes>" if name in self.SECRETS else shown(value)
 
     def __getstate__(self) -> tuple[Any, ...]:
         return self._values()

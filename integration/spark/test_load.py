@@ -270,13 +270,13 @@ def test_the_manifest_of_another_run_is_refused(kafka: KafkaCluster, table: Data
     [
         ({"value": "nothing"}, "The expression for value, nothing, can't be used: .*`nothing`"),
         ({"value": "text ||"}, "The expression for value, text ||, can't be used: "),
-        ({"value": "id"}, "'value' is of type bigint.*string or binary"),
+        ({"value": "id"}, "The expression for value, id, is of type bigint.*string or binary"),
         ({"value": 7}, "value is 7"),
-        ({"key": "id"}, "'key' is of type bigint"),
-        ({"timestamp": "text"}, "'timestamp' is of type string"),
+        ({"key": "id"}, "The expression for key, id, is of type bigint"),
+        ({"timestamp": "text"}, "The expression for timestamp, text, is of type string"),
         ({"headers": {"h": "id"}}, "header 'h' is of type bigint"),
         ({"headers": {1: "text"}}, "header's name is text, not 1"),
-        ({"headers": "text"}, "'headers' is of type string"),
+        ({"headers": "text"}, "The expression for headers, text, is of type string"),
         ({"order_by": "nothing"}, "The expression for order_by"),
         ({"partitioner": "murmur3000"}, "murmur3000"),
         ({"partitioner": "round_robin"}, "round_robin"),
@@ -378,7 +378,7 @@ def test_a_stream_can_t_be_loaded(spark: SparkSession, kafka: KafkaCluster) -> N
 
 
 def test_the_command_says_it_in_a_line(kafka: KafkaCluster, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    given = ["load", "--topic", "t", "--bootstrap-servers", kafka.bootstrap_servers, "--value", "v"]
+    given = ["load", "--topic", new_topic(kafka, 1), "--bootstrap-servers", kafka.bootstrap_servers, "--value", "v"]
     assert main([*given, "--from", f"parquet:{tmp_path / 'none'}"]) == 1
     assert capsys.readouterr().err.count("\n") <= 2
     with pytest.raises(SystemExit, match="2"):

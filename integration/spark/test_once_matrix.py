@@ -113,7 +113,7 @@ def test_a_zombie_that_thaws_in_the_next_transaction(case: Case) -> None:
     ended = case.run(2)
     assert (ended.failure, ended.tally["rerun"]) == ("", 1)
     heard = (case.faults.folder / "1.heard").read_text()
-    assert heard.startswith(("RejectedError", "ProducerFencedError", "NotSentError")), heard
+    assert heard.startswith(("FencedRejectedError", "ProducerFencedError", "FencedNotSentError")), heard
     assert "stored" not in heard.split()
     case.topic.check(at_least=2)
 

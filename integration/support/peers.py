@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from aioprod.testing import Security
+from tests.support.dead_addresses import dead_address
 
 __all__ = ["answering", "black_hole", "closed_port", "tls_server"]
 
@@ -17,9 +18,8 @@ TLS_ALERT = bytes.fromhex("15030300020246")
 
 def closed_port() -> str:
     """The address of a port at which nobody listens."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return f"127.0.0.1:{probe.getsockname()[1]}"
+    host, port = dead_address()
+    return f"{host}:{port}"
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from typing import IO
 
 from aioprod import TransactionHandle
-from aioprod.errors import AioprodError, DeliveryError, ErrorCode
+from aioprod.errors import AioprodError, DeliveryError, ErrorCode, NotSentError, RejectedError, UnknownOutcomeError
 
 __all__ = ["Writer", "shared_writer"]
 
@@ -72,9 +72,11 @@ def shared_writer(servers: str, topic: str, partition: int, handle: TransactionH
 
 
 def _named(error: AioprodError) -> str:
-    """The class of an error, with the broker's code."""
-    code = error.code if isinstance(error, DeliveryError) else None
-    return f"{type(error).__name__} {code.name}" if isinstance(code, ErrorCode) else type(error).__name__
+    """The class of an error, for a record its family, with the broker's code."""
+    if not isinstance(error, DeliveryError):
+        return type(error).__name__
+    family = next(kind for kind in (NotSentError, UnknownOutcomeError, RejectedError) if isinstance(error, kind))
+    return f"{family.__name__} {error.code.name}" if isinstance(error.code, ErrorCode) else family.__name__
 
 
 async def main(servers: str, topic: str, partition: str) -> None:

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import aioprod
 from aioprod.cli import assign
 from aioprod.cli.__main__ import main
 from aioprod.cli.arguments import members_of, subscriptions
@@ -188,6 +189,21 @@ class TestArguments:
             **{f"web-{index:02}": ["x", "y"] for index in range(11)},
         }
 
+    @pytest.mark.parametrize(
+        ("text", "names"),
+        [
+            ("3", ["member-0", "member-1", "member-2"]),
+            ("2:y", ["member-0", "member-1"]),
+            ("1", ["member-0"]),
+            ("7,8", ["7", "8"]),
+            ("7,", ["member-0", "member-1", "member-2", "member-3", "member-4", "member-5", "member-6"]),
+        ],
+    )
+    def test_a_number_on_its_own_is_a_count(self, text: str, names: list[str]) -> None:
+        told = subscriptions(["x", "y"], members_of(text))
+        assert list(told) == names
+        assert all(list(each.topics) == (["y"] if ":" in text else ["x", "y"]) for each in told.values())
+
     def test_options_may_be_repeated(self, capsys: pytest.CaptureFixture[str]) -> None:
         many = [
             "assign",
@@ -224,8 +240,9 @@ class TestArguments:
             (
                 "orders=1",
                 "a:",
-                "--members: 'a:' is no member: write it as a, as a:orders+clicks or, for eight, as web=8",
+                "--members: 'a:' is no member: write it as a, as a:orders+clicks or, for eight, as 8 or web=8",
             ),
+            ("orders=1", "0", "--members: '0' is no whole number from 1 to 100000"),
             ("orders=1", "web=0", "--members: '0' is no whole number from 1 to 100000"),
         ],
     )
@@ -302,6 +319,12 @@ class TestProgram:
             check=False,
         )
         assert (ended.returncode, ended.stdout, len(ended.stderr.splitlines())) == (2, "", 1)
+
+    @pytest.mark.parametrize("module", ["aioprod", "aioprod.cli"])
+    def test_the_package_is_a_program_and_tells_its_version(self, module: str) -> None:
+        ended = subprocess.run([sys.executable, "-m", module, "--version"], capture_output=True, text=True, check=True)
+        leg = "compiled" if aioprod.COMPILED else "interpreted"
+        assert (ended.stdout, ended.stderr) == (f"aioprod {aioprod.__version__} ({leg})\n", "")
 
     def test_help_shows_every_command_and_needs_no_extra(self) -> None:
         program = (

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from aioprod.cli.__main__ import main
-from aioprod.routing import hashes
+from aioprod.routing import HASH_PARTITIONERS, hashes
 
 PARTITION_OF = {
     "murmur2": hashes.murmur2_partition,
@@ -92,7 +92,15 @@ def test_keys_from_stdin_a_line_each(capsys: pytest.CaptureFixture[str], monkeyp
         (["a", "--partitions", "x"], "argument --partitions: 'x' is no whole number from 1 to 100000"),
         (
             ["a", "--partitions", "1", "--partitioner", "murmurr2"],
-            "argument --partitioner: 'murmurr2' names no partitioner. Did you mean 'murmur2'?",
+            "argument --partitioner: 'murmurr2' is no partitioner: did you mean murmur2?",
+        ),
+        (
+            ["a", "--partitions", "1", "--partitioner", "nope"],
+            f"argument --partitioner: 'nope' is no partitioner: take one of {', '.join(HASH_PARTITIONERS)}",
+        ),
+        (
+            ["a", "--partitions", "1", "--partitioner", "no.such:Partitioner"],
+            "argument --partitioner: The partitioner 'no.such:Partitioner' can't be loaded: there is no module 'no'",
         ),
         (
             ["a", "--partitions", "1", "--all", "--partitioner", "crc32"],

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from aioprod.cluster import Metadata
-from aioprod.cluster.refusals import UNKNOWN_ATTEMPTS, UNKNOWN_S, topic_refusal
+from aioprod.cluster.refusals import FRESH_S, UNKNOWN_ATTEMPTS, UNKNOWN_S, deletion, topic_refusal
 from aioprod.errors import AioprodError, AuthorizationError, ErrorCode, InvalidTopicError, UnknownTopicError
-from tests.support.metadata_answers import exchange, new_metadata, topic
+from tests.support.metadata_answers import exchange, new_metadata, partition, topic
 
 
 def told(code: ErrorCode, times: int = 1) -> Metadata:
@@ -51,3 +51,43 @@ def test_several_answers_in_a_row_say_that_a_topic_does_not_exist() -> None:
     assert isinstance(error, UnknownTopicError)
     assert "does not exist, and the cluster does not create it" in str(error)
     assert topic_refusal(metadata, "another", 100.0, to_write=True) is None
+
+
+def test_answers_that_are_old_say_nothing_any_more() -> None:
+    metadata = told(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_ATTEMPTS)
+    last = metadata.told_at("t")
+    assert last == UNKNOWN_ATTEMPTS - 1
+    assert isinstance(topic_refusal(metadata, "t", last + FRESH_S, to_write=True), UnknownTopicError)
+    assert topic_refusal(metadata, "t", last + FRESH_S + 0.1, to_write=True) is None
+    assert metadata.told_at("another") == float("-inf")
+
+
+def test_a_topic_that_was_there_is_called_deleted_after_several_answers() -> None:
+    metadata = new_metadata()
+    metadata.add_topic("t", 0.0)
+    exchange(metadata, 0.0, topic("t", [partition(0)]))
+    now = 10.0
+    for _ in range(UNKNOWN_ATTEMPTS):
+        assert deletion(metadata, "t", now) is None
+        now += 1.0
+        exchange(metadata, now, topic("t", error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+    error = deletion(metadata, "t", now)
+    assert isinstance(error, UnknownTopicError)
+    assert error.message == "Topic 't' was deleted: no broker that was asked has known it for 3.0 s."
+    assert str(topic_refusal(metadata, "t", now, to_write=True)) == str(error)
+    assert deletion(told(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 9), "t", 9.0) is None, "it never was there"
+    # One answer that knows it is enough to begin anew.
+    exchange(metadata, now, topic("t", [partition(0)]))
+    assert deletion(metadata, "t", now) is None
+
+
+def test_a_topic_that_is_lost_has_no_partitions_and_is_still_asked_for() -> None:
+    metadata = new_metadata()
+    metadata.add_topic("t", 0.0)
+    exchange(metadata, 0.0, topic("t", [partition(0)]))
+    metadata.lose_topic("t")
+    metadata.lose_topic("another")
+    assert metadata.cluster.partition_count("t") == 0
+    assert metadata.wanted == {"t"}
+    exchange(metadata, 1.0, topic("t", [partition(0), partition(1)]))
+    assert metadata.cluster.partition_count("t") == 2

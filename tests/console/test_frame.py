@@ -29,17 +29,22 @@ def brew(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Sequence[str]],
 
 
 def started(*arguments: str) -> int:
-    return run("python -m cafe", "A cafe.", COMMANDS, arguments)
+    return run("python -m cafe", "A cafe.", COMMANDS, arguments, version="1.2")
 
 
 def test_help_names_every_command_and_imports_none(capsys: pytest.CaptureFixture[str]) -> None:
     assert started("--help") == 0
     assert capsys.readouterr().out == (
         "usage: python -m cafe {brew,clean} ...\n\nA cafe.\n\n  brew   make coffee\n  clean  clean up\n\n"
-        "Each has its own --help.\n"
+        "Each has its own --help; --version tells which aioprod this is.\n"
     )
     assert started() == 2
     assert capsys.readouterr().err.startswith("usage: python -m cafe")
+
+
+def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert started("--version") == 0
+    assert capsys.readouterr().out in ("cafe 1.2 (compiled)\n", "cafe 1.2 (interpreted)\n")
 
 
 def test_an_unknown_command_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:

@@ -236,7 +236,7 @@ def test_a_new_topic_is_asked_for_once_and_its_records_parked() -> None:
     assert isinstance(first, ParkedRecord)
     assert isinstance(second, ParkedRecord)
     assert (first.deadline, second.deadline) == (61.0, 62.0)
-    assert harness.due == [1.0, 61.0], "now for metadata, then the first deadline"
+    assert harness.due == [1.0, 1.0], "now for metadata, and to look at the first record"
     assert harness.metadata.next_refresh(1.0) == 1.0
     assert harness.held()[0] == 2
 

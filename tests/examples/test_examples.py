@@ -8,7 +8,16 @@ import httpx
 import pytest
 
 from aioprod.cluster import Cluster, Node, PartitionInfo
-from aioprod.errors import AioprodError, BufferFullError, NotSentError, RejectedError, UnknownOutcomeError
+from aioprod.errors import (
+    AioprodError,
+    BufferFullError,
+    MetadataTimeoutError,
+    NotSentError,
+    RecordTooLargeError,
+    RejectedError,
+    UnknownOutcomeError,
+    UnknownTopicError,
+)
 from examples.asgi_service import make_app
 from examples.custom_partitioner import PriorityLane
 
@@ -40,12 +49,15 @@ class Failing:
     ("error", "status"),
     [
         (NotSentError("never left", topic="orders", partition=0), 503),
+        (RejectedError("refused", topic="orders", partition=0), 503),
         (BufferFullError("full"), 503),
+        (MetadataTimeoutError("no broker"), 503),
+        (UnknownTopicError("no topic"), 503),
+        (RecordTooLargeError("too large"), 503),
         (UnknownOutcomeError("no answer", topic="orders", partition=0), 504),
-        (RejectedError("refused", topic="orders", partition=0), 502),
     ],
 )
-async def test_the_service_tells_the_families_of_errors_apart(error: AioprodError, status: int) -> None:
+async def test_the_service_tells_whether_the_order_may_be_stored(error: AioprodError, status: int) -> None:
     app = make_app("localhost:1")
     failing: Any = Failing(error)
     app.state.producer = failing

@@ -241,6 +241,7 @@ async def test_an_interruption(waits_for: str, monkeypatch: pytest.MonkeyPatch) 
         fetcher.interrupt()
         assert await fetcher.next() is None
         held.release()
+        held.end()
 
 
 # --- fairness and bounds
@@ -433,4 +434,5 @@ async def test_close_leaves_nothing(waits_for: str, monkeypatch: pytest.MonkeyPa
         with pytest.raises(UsageError, match="This member is closed"):
             await waiting
         held.release()
+        held.end()
         await until(lambda: not tasks_beside(before))

@@ -206,3 +206,4 @@ async def test_any_order(seed: int) -> None:
                 model.check(await model.next())
             for tp, position in fetcher.positions.items():
                 assert model.expected[tp] <= position <= max(model.log(tp).next_offset, model.expected[tp])
+        brokers.end_faults()

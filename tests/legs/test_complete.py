@@ -24,6 +24,7 @@ COMPARED = {
         "core.partition",
         "core.pool",
     ),
+    "test_patching.py": (),
     "test_producer.py": (
         "core.answer",
         "core.connection",

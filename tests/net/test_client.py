@@ -212,7 +212,7 @@ async def test_closing_fails_what_waits_and_what_is_outstanding() -> None:
         outstanding = asyncio.create_task(client.request(ListOffsetsRequest()))
         while not brokers.seen_of(ListOffsetsRequest):
             await asyncio.sleep(0.001)
-        brokers.fault(ApiVersionsRequest, hold=True)
+        late = brokers.fault(ApiVersionsRequest, hold=True)
         await client.close()
         with pytest.raises(BrokerConnectionError, match="was closed by this client"):
             await outstanding
@@ -220,6 +220,7 @@ async def test_closing_fails_what_waits_and_what_is_outstanding() -> None:
             await client.request(NOTHING)
         assert client.poll(client._clock()) == float("inf")
         assert listener.events[-1] == ("lost", 1)
+        late.end()
 
 
 async def test_closing_wakes_who_waits_for_a_broker() -> None:
@@ -265,6 +266,7 @@ async def test_closing_in_the_middle_of_a_connection_attempt(stage: str) -> None
             await held.reached.wait()
         await client.close()
         held.release()
+        held.end()
 
 
 # -- bugs ------------------------------------------------------------------------------------------------------------

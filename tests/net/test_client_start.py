@@ -11,6 +11,7 @@ import pytest
 from aioprod.cluster import MetadataUpdate
 from aioprod.errors import (
     AioprodError,
+    BrokerConnectionError,
     MetadataTimeoutError,
     ProtocolError,
     UnsupportedVersionError,
@@ -26,17 +27,10 @@ from aioprod.net.settings import Address
 from aioprod.testing import FakeCluster
 from aioprod.testing.listening import close_server
 from tests.support.clients import Clock, Listener, new_client, running_client
+from tests.support.dead_addresses import dead_address
 from tests.support.producers import left_over
 
 NOTHING = MetadataRequest(topics=())
-
-
-def dead_address() -> Address:
-    """Nobody listens there."""
-    with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))
-        host, port = unused.getsockname()
-    return host, port
 
 
 @contextlib.asynccontextmanager
@@ -108,7 +102,7 @@ async def test_a_dead_address_among_three_does_not_hold_up_the_others() -> None:
             one.connect_ex(full.getsockname())
         async with FakeCluster() as brokers:
             addresses = (full.getsockname(), dead_address(), brokers[1].address)
-            async with asyncio.timeout(3.0), running_client(*addresses) as (client, listener):
+            async with asyncio.timeout(9.0), running_client(*addresses) as (client, listener):
                 assert [node.id for node in client.metadata.cluster.nodes] == [1]
                 assert ("ready", 1) in listener.events
         for one in crowd:
@@ -209,7 +203,7 @@ async def test_a_silent_peer_is_given_up_after_the_request_time_out() -> None:
         clock = Clock()
         listener = Listener()
         client = new_client(silent, clock=clock, listener=listener)
-        starting = asyncio.create_task(client.start(0.5))
+        starting = asyncio.create_task(client.start(2.0))
         while "has not answered ApiVersions" not in client.describe():
             await asyncio.sleep(0.001)
         clock.advance(31.0)
@@ -240,7 +234,7 @@ async def test_a_broker_that_answers_nonsense_is_named_once() -> None:
 async def test_brokers_that_are_starting_are_named_with_what_they_say() -> None:
     async with FakeCluster() as brokers:
         brokers.state.nodes.clear()
-        error = await fail_to_start(brokers[1].address, timeout_s=0.2)
+        error = await fail_to_start(brokers[1].address, timeout_s=2.0)
     assert isinstance(error, MetadataTimeoutError)
     assert "without naming a single broker" in error.message
     assert isinstance(error.__cause__, ProtocolError)
@@ -281,3 +275,23 @@ async def test_a_bug_in_a_background_task_ends_the_start(bug: Exception, monkeyp
         await client.start(5.0)
     await client.close()
     assert listener.failures == [bug]
+
+
+async def test_an_address_that_brokers_tell_and_nobody_reaches_is_told_of() -> None:
+    async with FakeCluster() as brokers:
+        host, port = brokers.state.nodes[1] = dead_address()
+        async with running_client(brokers[1].address) as (client, _):
+            with pytest.raises(BrokerConnectionError):
+                await client.request(NOTHING, node_id=1, connects_once=True)
+            told = client.describe()
+            assert f"{host}:{port} can't be reached" in told
+            assert told.endswith("the brokers name that address themselves (advertised.listeners)")
+
+
+async def test_a_broker_that_was_reached_has_told_the_right_address() -> None:
+    async with FakeCluster(2) as brokers, running_client(brokers[1].address) as (client, _):
+        await client.request(NOTHING, node_id=2)
+        await brokers[2].kill(stay_in_metadata=True)
+        with pytest.raises(BrokerConnectionError):
+            await client.request(NOTHING, node_id=2, connects_once=True)
+        assert "advertised" not in client.describe()

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 
 import pytest
 
@@ -15,6 +14,7 @@ from aioprod.net.settings import Address
 from aioprod.testing import FakeCluster
 from aioprod.types import TopicPartition
 from tests.support.clients import Clock, Listener, StillClock, new_client, running_client
+from tests.support.dead_addresses import dead_address
 
 
 def moved_to(brokers: FakeCluster, node_id: int, address: Address) -> None:
@@ -271,12 +271,13 @@ async def test_bootstrap_servers_are_tried_again_and_again() -> None:
 
 async def test_an_outage_does_not_flood_the_network() -> None:
     """With every broker gone each address is tried at the pace of its backoff, however often somebody polls."""
-    with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))
-        address: Address = unused.getsockname()
     listener = Listener()
     client = new_client(
-        address, clock=Clock(), listener=listener, reconnect_backoff=Backoff(0.2, 0.2), retry_backoff=Backoff(0.2, 0.2)
+        dead_address(),
+        clock=Clock(),
+        listener=listener,
+        reconnect_backoff=Backoff(0.2, 0.2),
+        retry_backoff=Backoff(0.2, 0.2),
     )
     polls = 0
     real_poll = client.poll

@@ -16,7 +16,7 @@ from aioprod import OAuthToken
 from aioprod.config import ClientConfig
 from aioprod.core.backoff import Backoff
 from aioprod.errors import AuthenticationError, BrokerConnectionError, TlsError
-from aioprod.messages import MetadataRequest, SaslAuthenticateRequest, SaslHandshakeRequest
+from aioprod.messages import ApiVersionsRequest, MetadataRequest, SaslAuthenticateRequest, SaslHandshakeRequest
 from aioprod.net.pool import LinkState
 from aioprod.testing import FakeCluster, Security
 from aioprod.testing.security import MECHANISMS, unsecured_token
@@ -209,6 +209,30 @@ async def test_another_principal_comes_by_another_connection() -> None:
         await ask(b)
         assert len(brokers.seen_of(SaslHandshakeRequest)) == 2
         assert 50.0 < b.poll() - b.clock() < 58.0, "a session of its own"
+
+
+async def test_a_second_connection_that_is_answered_garbage_leaves_the_session_its_time(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    names = iter(["alice", "bob", "bob"])
+    wanted = security(mechanisms=["OAUTHBEARER"])
+    async with secured(wanted, sasl_token_provider=lambda: unsecured_token(next(names), 1000.0)) as (brokers, b):
+        await b.ready()
+        await ask(b)
+        old = b.link.connection
+        assert b.logins is not None
+        b.logins.refused()
+        brokers.fault(ApiVersionsRequest, reply=b"\x00\x00\x00\x05HTTP/")
+        b.clock.advance(58.0)
+        with caplog.at_level(logging.WARNING, "aioprod"):
+            b.poll()
+            async with asyncio.timeout(10):
+                while not caplog.messages and not b.events.failures:
+                    await asyncio.sleep(0.001)
+        assert b.events.failures == []
+        assert "can't be renewed: Broker 1 at" in caplog.messages[0]
+        assert b.link.connection is old
+        assert b.link.is_ready(b.clock()), "it holds for two more seconds"
 
 
 async def test_a_log_in_that_is_refused_again_costs_a_connection_and_nothing_else(

@@ -14,6 +14,7 @@ from aioprod.net.addresses import Endpoint
 from aioprod.net.settings import Address, ClientSettings
 from aioprod.net.transport import open_connection
 from aioprod.testing.listening import close_server
+from tests.support.dead_addresses import dead_address
 
 SETTINGS = ClientSettings(bootstrap=())
 
@@ -44,10 +45,7 @@ async def server() -> AsyncIterator[Address]:
 @pytest.fixture
 def nobody() -> Address:
     """An address that refuses connections."""
-    with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))
-        host, port = unused.getsockname()
-    return host, port
+    return dead_address()
 
 
 def resolve_to(monkeypatch: pytest.MonkeyPatch, *addresses: Address) -> None:

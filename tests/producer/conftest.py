@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import AsyncIterator, Callable, Mapping
 
 import pytest
 import uvloop
 
+from aioprod.errors import ErrorCode
+from aioprod.messages import InitProducerIdRequest, TxnOffsetCommitRequest
 from aioprod.testing import FakeCluster
-
-MARKER_DELAY_S = 0.001
-"""As with real brokers the transaction before is not quite over when the next one begins."""
+from tests.support.transactions import transactional
 
 
 def debugging(new_loop: Callable[[], asyncio.AbstractEventLoop]) -> Callable[[], asyncio.AbstractEventLoop]:
@@ -49,15 +48,6 @@ async def three_brokers() -> AsyncIterator[FakeCluster]:
         yield brokers
 
 
-@contextlib.asynccontextmanager
-async def transactional(brokers: int, version: int) -> AsyncIterator[FakeCluster]:
-    """Brokers of a transaction version that take a moment to write markers, and a topic "t" of three partitions."""
-    async with FakeCluster(brokers, transaction_version=version) as cluster:
-        cluster.create_topic("t", 3)
-        cluster.state.transactions.marker_delay_s = MARKER_DELAY_S
-        yield cluster
-
-
 @pytest.fixture(params=[2, 1], ids=["implicit", "explicit"])
 async def cluster(request: pytest.FixtureRequest) -> AsyncIterator[FakeCluster]:
     """Three brokers and a topic "t" of three partitions."""
@@ -76,4 +66,15 @@ async def implicit() -> AsyncIterator[FakeCluster]:
 async def explicit() -> AsyncIterator[FakeCluster]:
     """One broker of transaction version 1."""
     async with transactional(1, 1) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+async def old(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[FakeCluster]:
+    """Three brokers of Kafka 2.4, which ask no coordinator whether a record belongs to a transaction (KIP-890)."""
+    monkeypatch.setattr("aioprod.testing.fake.produce._join", lambda *_: ErrorCode.NONE)
+    async with transactional(3, 0) as cluster:
+        for broker in cluster.brokers.values():
+            broker.versions[InitProducerIdRequest] = (0, 2)
+            broker.versions[TxnOffsetCommitRequest] = (0, 2)
         yield cluster

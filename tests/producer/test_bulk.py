@@ -16,7 +16,9 @@ from aioprod.errors import InvalidRecordError, RejectedError, SerializationError
 from aioprod.producer.bulk import Bulk, chunks, per_record, same_headers
 from aioprod.producer.failure import Failure
 
-FAILURE = Failure(family=RejectedError, message="refused.", topic="t", partition=0)
+FAILURE = Failure(
+    family=RejectedError, event="1 record of t-0 was not delivered", why="refused.", topic="t", partition=0
+)
 
 
 def new_bulk() -> Bulk:
@@ -144,6 +146,10 @@ def test_every_record_of_a_call_is_accounted_for(
             else:
                 bulk.settle(TopicPartition("t", partition), run, run.first, None, 0)
         assert bulk.future.done()
+        if partitions and max(partitions) < 0:
+            with pytest.raises(SerializationError, match="no bytes"):
+                bulk.result()
+            return
         result = bulk.result()
         assert [index for index, _ in result.failures] == sorted(expected_failures)
         stored = sum(len(offsets) for ranges in result.offsets.values() for offsets in ranges)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from aioprod import Producer, RecordMetadata
-from aioprod.errors import ErrorCode, RejectedError
+from aioprod.errors import AioprodError, ErrorCode, RejectedError
 from aioprod.messages import MetadataRequest, ProduceRequest
 from aioprod.testing import FakeCluster
 from tests.support.producers import ErrorLog, Spy, produced, running, turns, until
@@ -198,9 +198,13 @@ async def test_cancelled_in_the_turn_in_which_the_outcome_came(brokers: FakeClus
         hold = brokers.fault(ProduceRequest, hold=True, error=code)
         record = producer.send("t", b"a", key=b"k", headers=[("h", b"1")], timestamp=5)
         sending = asyncio.create_task(record)
+
+        def cancel(metadata: RecordMetadata | None, error: AioprodError | None) -> None:
+            sending.cancel()
+
         await turns(1)
         # The callback of the next record in the batch runs right after the outcome of the first was set.
-        producer.send_nowait("t", b"b", on_delivery=lambda metadata, error: sending.cancel())
+        producer.send_nowait("t", b"b", on_delivery=cancel)
         await hold.reached.wait()
         hold.release()
         with pytest.raises(asyncio.CancelledError):

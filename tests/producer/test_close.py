@@ -63,7 +63,7 @@ async def test_the_report_counts_every_accepted_record_once(brokers: FakeCluster
         parked = producer.submit("new", b"parked")
         report = await producer.close(0)
         silence.release()
-        metadata.release()
+        metadata.end()
     assert (report.delivered, report.rejected, report.unknown, report.not_sent) == (2, 1, 2, 1)
     assert {type(error) for error in report.undelivered} == {UnknownOutcomeError, NotSentError}
     assert len(report.undelivered) == 2, "those that failed before are not of this close"

@@ -93,6 +93,18 @@ async def test_the_topic_is_not_known_and_no_answer_comes(brokers: FakeCluster) 
             await future
 
 
+async def test_no_broker_can_be_asked_for_the_topic(brokers: FakeCluster) -> None:
+    async with running(brokers, close_s=0) as producer:
+        await brokers[1].kill(stay_in_metadata=True)
+        link = producer._engine.client.link(1)
+        assert link is not None
+        await until(lambda: link.last_error is not None)
+        future = producer.submit("t", b"v")
+        await turns()
+        check(producer.explain("t", 0), "No broker could be asked for topic 't' within ", ": Broker 1 at 127.0.0.1:")
+        future.cancel()
+
+
 async def test_the_brokers_say_that_the_topic_does_not_exist(brokers: FakeCluster) -> None:
     brokers.state.auto_create = False
     async with running(brokers, retry_backoff_ms=300, retry_backoff_max_ms=300) as producer:
@@ -474,7 +486,7 @@ async def test_the_transaction_has_failed() -> None:
             await until(lambda: state_of(producer) is TransactionState.ABORTABLE_ERROR)
             text = producer._engine.outcomes.explainer.why(producer._engine.accumulator.topics["t"].partitions[1], 0.0)
             check(text, "^The transaction has failed: .*INVALID_RECORD")
-            held.release()
+            held.end()
             await producer.abort_transaction()
 
 
@@ -502,7 +514,7 @@ async def test_it_has_an_answer_at_any_time(seed: int) -> None:
                 elif what == 4:
                     cluster.recreate_topic("b")
                 elif what == 5:
-                    cluster.fault(ProduceRequest, throttle_ms=random.randrange(5))
+                    cluster.fault(ProduceRequest, throttle_ms=random.randrange(1, 5))
                 for _ in range(random.randrange(10)):
                     topic = random.choice(["a", "b", f"new{random.randrange(3)}"])
                     partition = random.randrange(3) if len(topic) == 1 else None
@@ -515,3 +527,4 @@ async def test_it_has_an_answer_at_any_time(seed: int) -> None:
             await producer.flush()
             for topic in ("a", "b"):
                 check(producer.explain(topic, 0), "^Nothing is held")
+        cluster.end_faults()

@@ -68,7 +68,7 @@ async def test_after_close(brokers: FakeCluster) -> None:
 
 async def test_started_twice(brokers: FakeCluster) -> None:
     async with running(brokers) as producer:
-        with pytest.raises(UsageError, match="started before and is running"):
+        with pytest.raises(UsageError, match="is running already: use it as it is"):
             await producer.start()
         await producer.close()
         with pytest.raises(UsageError, match="make a new one"):
@@ -82,7 +82,7 @@ async def test_used_while_it_starts(brokers: FakeCluster) -> None:
     await held.reached.wait()
     with pytest.raises(UsageError, match="is not started"):
         producer.submit("t", b"v")
-    with pytest.raises(UsageError, match="started before and is starting"):
+    with pytest.raises(UsageError, match="is starting already: use it as it is"):
         await producer.start()
     held.release()
     await starting
@@ -268,6 +268,7 @@ async def test_a_close_while_it_starts_ends_the_start(brokers: FakeCluster, reac
         async with asyncio.timeout(10):
             await starting
     held.release()
+    held.end()
     assert left_over(before) == []
 
 

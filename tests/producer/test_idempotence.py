@@ -21,7 +21,8 @@ from aioprod.errors import (
 from aioprod.messages import InitProducerIdRequest, ProduceRequest
 from aioprod.records.parser import parse_batches
 from aioprod.testing.fake import FakeCluster
-from tests.support.producers import ShiftedClock, left_over, new_producer, pass_time, running, turns, until
+from tests.support.producers import ShiftedClock, begin, left_over, new_producer, pass_time, running, turns, until
+from tests.support.simulated import in_simulated_time
 
 BY_ONE: dict[str, Any] = {"batch_size": 0, "linger_ms": 0}
 
@@ -105,11 +106,15 @@ async def test_brokers_that_give_no_ids_end_the_start(brokers: FakeCluster) -> N
         await producer.start()
 
 
-async def test_the_start_is_over_after_max_block_ms_with_the_last_reason(brokers: FakeCluster) -> None:
-    brokers.fault(InitProducerIdRequest, error=ErrorCode.COORDINATOR_NOT_AVAILABLE, times=None)
-    producer = new_producer(brokers.bootstrap, max_block_ms=200)
-    with pytest.raises(MetadataTimeoutError, match=r"within 0\.\d+ s.*COORDINATOR_NOT_AVAILABLE"):
-        await producer.start()
+@in_simulated_time
+async def test_the_start_is_over_after_max_block_ms_with_the_last_reason() -> None:
+    async with FakeCluster(1) as brokers:
+        brokers.fault(InitProducerIdRequest, error=ErrorCode.COORDINATOR_NOT_AVAILABLE, times=None)
+        producer = new_producer(brokers.bootstrap, max_block_ms=200)
+        with pytest.raises(
+            MetadataTimeoutError, match=r"within 0\.\d+ s.*COORDINATOR_NOT_AVAILABLE.*Now: Broker 1 at .* is "
+        ):
+            await begin(producer)
 
 
 async def test_closed_while_it_waits_for_an_id(brokers: FakeCluster) -> None:

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import logging
+from random import Random
 from typing import Any
 
 import pytest
 
 from aioprod import TopicPartition
+from aioprod.core.batch import Batch
+from aioprod.core.partition import Partition, Topic
 from aioprod.errors import ErrorCode
 from aioprod.messages import MetadataRequest, ProduceRequest
-from aioprod.producer.journal import LINES_MAX, WINDOW_S
+from aioprod.producer.journal import PARTITIONS_MAX, PAUSE_S, Journal
+from aioprod.producer.line_limit import LINES_MAX, WINDOW_S
+from aioprod.records.builder import RecordBatchBuilder
+from aioprod.routing.sticky import StickyChoice
 from aioprod.testing import FakeCluster
 from tests.support.producers import ShiftedClock, pass_time, running, turns, until
 
@@ -111,24 +117,39 @@ async def test_records_whose_topic_stays_unknown_are_warned_of(
         await future
 
 
-async def test_retries_are_told_a_few_times(brokers: FakeCluster, caplog: pytest.LogCaptureFixture) -> None:
+async def test_the_same_cause_of_retries_is_told_ever_more_rarely(
+    brokers: FakeCluster, caplog: pytest.LogCaptureFixture
+) -> None:
     brokers.create_topic("t")
     caplog.set_level(logging.DEBUG, LOGGER)
     clock = ShiftedClock()
     async with running(brokers, clock=clock, **PATIENT) as producer:
-        refused = brokers.fault(ProduceRequest, error=ErrorCode.NOT_ENOUGH_REPLICAS, times=LINES_MAX + 5)
-        await producer.send("t", b"v")
-        assert refused.hits == LINES_MAX + 5
-        told = lines(caplog, logging.INFO, "goes again")
-        assert len(told) == LINES_MAX
-        assert "A batch of t-0 with 1 record goes again in " in told[0]
-        assert "as attempt 2: Broker 1 answered NOT_ENOUGH_REPLICAS for t-0" in told[0]
-        assert len(lines(caplog, logging.DEBUG, "goes again")) == 5
-        pass_time(producer, clock, WINDOW_S + 1)
-        brokers.fault(ProduceRequest, error=ErrorCode.NOT_ENOUGH_REPLICAS)
-        await producer.send("t", b"w")
-        assert len(lines(caplog, logging.INFO, "5 more retries in 1")) == 1
-        assert len(lines(caplog, logging.INFO, "goes again")) == LINES_MAX + 1
+
+        async def attempts_told(code: ErrorCode, times: int) -> list[int]:
+            """Which attempts the log is told of."""
+            caplog.clear()
+            refused = brokers.fault(ProduceRequest, error=code, times=times)
+            await producer.send("t", b"v")
+            assert refused.hits == times
+            told = lines(caplog, logging.DEBUG, "A batch of t-0 with 1 record goes again in ")
+            assert all(f": Broker 1 answered {code.name} for t-0" in line for line in told)
+            return [int(line.split("as attempt ")[1].split(":")[0]) for line in told]
+
+        assert await attempts_told(ErrorCode.NOT_ENOUGH_REPLICAS, 20) == [2, 3, 5, 9, 17]
+        assert await attempts_told(ErrorCode.REQUEST_TIMED_OUT, 2) == [2, 3], "another cause is news"
+        pass_time(producer, clock, PAUSE_S)
+        assert await attempts_told(ErrorCode.REQUEST_TIMED_OUT, 1) == [2], "and so is the same one after a while"
+        assert [record for record in caplog.records if record.levelno > logging.DEBUG] == []
+
+
+def test_the_causes_of_so_many_partitions_are_remembered(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, LOGGER)
+    journal = Journal()
+    sticky = StickyChoice(Random(1), batch_size=1, adaptive=False)
+    for index in range(PARTITIONS_MAX + 5):
+        batch = Batch(Partition(Topic("t", sticky), index, 5), RecordBatchBuilder(bytearray(100)), 0, 0.0, 1.0)
+        journal.retried(batch, 0.0, 0.0)
+    assert len(journal._causes) == PARTITIONS_MAX
 
 
 async def test_leaders_that_move_are_told(three_brokers: FakeCluster, caplog: pytest.LogCaptureFixture) -> None:
@@ -166,9 +187,8 @@ async def test_new_epochs_are_told(brokers: FakeCluster, caplog: pytest.LogCaptu
         await producer.send("t", b"v")
         brokers.fault(ProduceRequest, error=ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
         await producer.send("t", b"v")
-        (text,) = lines(caplog, logging.INFO, "goes on with sequence 0 in epoch 1 of producer")
-        assert text.startswith("t-0 ")
-        assert text.endswith("as a batch before was lost or refused")
+        (text,) = lines(caplog, logging.INFO, "new producer epoch")
+        assert text == "t-0: new producer epoch 1 after a batch was lost or refused (no duplicates, order kept)"
 
 
 async def test_nothing_is_worked_out_for_a_log_that_nobody_reads(
@@ -181,4 +201,4 @@ async def test_nothing_is_worked_out_for_a_log_that_nobody_reads(
         brokers.fault(ProduceRequest, error=ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
         await producer.send("t", b"v")
         brokers.state.move_leader(TopicPartition("t", 0), 1)
-        assert producer._engine.outcomes.journal._windows == {}
+        assert producer._engine.outcomes.journal.limit._windows == {}

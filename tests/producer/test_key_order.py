@@ -129,6 +129,7 @@ async def run(loop: SimulatedLoop, seed: int, partitioner: str | None) -> Run:
         keep_loop_time(reader._session, random=source)
         async with reader:
             read = [record async for record in reader.read("orders")]
+        brokers.end_faults()
         return Run(disorder(read, senders.sent), senders.sent.total(), len(senders.errors), retries)
 
 

@@ -321,8 +321,9 @@ async def test_a_record_larger_than_the_buffer_or_a_request_is_refused(brokers: 
         assert producer.buffered == (0, 0)
     assert len(spy.acknowledged) == 4
     async with running(brokers, buffer_memory=1000) as producer:
-        with pytest.raises(RecordTooLargeError, match=r"buffer\.memory=1000"):
+        with pytest.raises(RecordTooLargeError, match=r"buffer\.memory=1000") as caught:
             producer.send_nowait("t", b"x" * 2000)
+    assert "raise buffer.memory" in str(caught.value.hint)
 
 
 async def test_close_refuses_who_waits_for_room(brokers: FakeCluster) -> None:

@@ -66,10 +66,33 @@ async def test_bad_input_is_refused_before_anything_is_sent(
     assert len(brokers.seen_of(ProduceRequest)) == 1
 
 
+@pytest.mark.parametrize("interceptors", [(), (Spy(),)], ids=["plain", "intercepted"])
+async def test_a_value_has_to_be_given_and_may_be_none(brokers: FakeCluster, interceptors: Any) -> None:
+    topic = brokers.create_topic("t")
+    async with running(brokers, interceptors=interceptors) as producer:
+        for call in (producer.submit, producer.send_nowait):
+            with pytest.raises(UsageError, match="A record for topic 't' was given no value") as caught:
+                call("t", key=b"k")
+            assert "tombstone" in str(caught.value.hint)
+        with pytest.raises(UsageError, match="A record for topic 't' was given no value"):
+            await producer.send("t", key=b"k")
+        assert (await producer.send("t", None, key=b"k")).serialized_value_size == -1
+        producer.send_nowait("t", None, key=b"k")
+        producer.send_nowait(ProducerRecord("t", None, key=b"k"))
+    assert [(record.key, record.value) for record in topic.records()] == [(b"k", None)] * 3
+
+
 async def test_a_producer_record_takes_nothing_beside_it(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     record = ProducerRecord("t", b"v")
-    others: list[dict[str, Any]] = [{"value": b"w"}, {"key": b"k"}, {"partition": 0}, {"headers": []}, {"timestamp": 1}]
+    others: list[dict[str, Any]] = [
+        {"value": b"w"},
+        {"value": None},
+        {"key": b"k"},
+        {"partition": 0},
+        {"headers": []},
+        {"timestamp": 1},
+    ]
     async with running(brokers) as producer:
         for beside in others:
             with pytest.raises(InvalidRecordError, match="says everything itself"):

@@ -13,6 +13,7 @@ from aioprod.messages import MetadataRequest, MetadataResponse
 from aioprod.net.refresh import HEDGE_S
 from aioprod.testing import FakeCluster
 from tests.support.producers import ShiftedClock, pass_time, running, turns, until
+from tests.support.simulated import in_simulated_time
 
 PATIENT: dict[str, Any] = {"request_timeout_ms": 600_000, "delivery_timeout_ms": 700_000, "max_block_ms": 600_000}
 """Nothing times out within a test."""
@@ -64,6 +65,7 @@ async def test_a_cluster_that_moved_is_found_by_its_bootstrap_servers(told: bool
             assert await sends_to(producer, new, b"1")
 
 
+@in_simulated_time
 async def test_without_rebootstrap_the_known_brokers_are_waited_for() -> None:
     async with FakeCluster(1) as gateway, FakeCluster(1) as old:
         for brokers in (gateway, old):

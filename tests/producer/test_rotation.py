@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
@@ -39,7 +40,10 @@ class Names:
     [{}, {"enable_idempotence": False}, {"enable_idempotence": False, "acks": 0}],
     ids=["idempotent", "pipelined", "without answers"],
 )
-async def test_the_order_is_kept_while_connections_are_replaced(options: dict[str, Any]) -> None:
+async def test_the_order_is_kept_while_connections_are_replaced(
+    options: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "aioprod.producer")
     async with FakeCluster(2, security=TOKENS) as brokers:
         brokers.create_topic("t", partitions=2)
         log_in = TOKENS.client_options() | {"sasl_token_provider": Names()}
@@ -71,6 +75,7 @@ async def test_the_order_is_kept_while_connections_are_replaced(options: dict[st
         assert metrics["connection_close_total"] == 2 * RELOADS
         assert metrics["successful_authentication_total"] >= 2 + 2 * RELOADS
         assert metrics["failed_authentication_total"] == 0
+    assert len(caplog.records) == 2, "that it is connected and that it is closed: nothing was lost"
 
 
 async def test_a_batch_that_is_on_the_way_holds_the_next_one_back() -> None:

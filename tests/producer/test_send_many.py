@@ -250,8 +250,12 @@ async def test_a_buffer_that_stays_full(brokers: FakeCluster) -> None:
         await producer.partitions_for("t")
         producer._engine.max_block_s = 0.03
         silence = brokers.fault(ProduceRequest, hold=True)
-        with pytest.raises(BufferFullError, match=r"buffer\.memory=4096 stayed full"):
+        with pytest.raises(BufferFullError, match=r"buffer\.memory=4096 stayed full") as raised:
             await producer.send_many("t", [b"x" * 1000] * 10)
+        assert raised.value.may_be_stored is True, "some of them are on their way"
+        with pytest.raises(BufferFullError) as raised:
+            await producer.send_many("t", [b"x" * 1000] * 10)
+        assert raised.value.may_be_stored is False
         silence.release()
         await producer.flush()
     assert errors.calls == []

@@ -97,8 +97,9 @@ async def test_send_to_a_topic_that_does_not_exist_fails_with_the_reason(brokers
             await sending
         assert raised.value.hint is not None
         assert producer.buffered == (0, 0)
-        # It is forgotten: once it exists it can be used.
+        # It is asked for in the background: once it exists it can be used.
         brokers.create_topic("absent")
+        await until(lambda: producer._engine.client.metadata.cluster.partition_count("absent"))
         assert (await producer.send("absent", b"v")).offset == 0
 
 

@@ -23,7 +23,8 @@ from aioprod.messages import (
 )
 from aioprod.testing import FakeCluster
 from tests.support.producers import running, turns, until
-from tests.support.transactions import state_of, transacting, values
+from tests.support.simulated import in_simulated_time
+from tests.support.transactions import state_of, transacting, transactional, values
 
 S = TransactionState
 
@@ -113,18 +114,22 @@ async def test_a_commit_that_is_cancelled_before_the_coordinator_was_told(cluste
     assert await values(cluster) == [b"kept", b"kept too"]
 
 
-async def test_a_commit_that_runs_out_of_time_before_the_coordinator_was_told(cluster: FakeCluster) -> None:
-    async with transacting(cluster, max_block_ms=200) as producer:
-        await producer.begin_transaction()
-        held = cluster.fault(ProduceRequest, hold=True)
-        producer.submit("t", b"kept", partition=0)
-        with pytest.raises(FlushTimeoutError):
+@pytest.mark.parametrize("version", [2, 1])
+@in_simulated_time
+async def test_a_commit_that_runs_out_of_time_before_the_coordinator_was_told(version: int) -> None:
+    async with transactional(3, version) as cluster:
+        async with transacting(cluster, max_block_ms=200) as producer:
+            await producer.begin_transaction()
+            held = cluster.fault(ProduceRequest, hold=True)
+            producer.submit("t", b"kept", partition=0)
+            with pytest.raises(FlushTimeoutError) as raised:
+                await producer.commit_transaction()
+            assert raised.value.may_be_stored is False, "the transaction is open"
+            assert state_of(producer) is S.IN_TRANSACTION
+            held.release()
+            await producer.flush()
             await producer.commit_transaction()
-        assert state_of(producer) is S.IN_TRANSACTION
-        held.release()
-        await producer.flush()
-        await producer.commit_transaction()
-    assert await values(cluster) == [b"kept"]
+        assert await values(cluster) == [b"kept"]
 
 
 async def test_a_block_that_is_cancelled_while_it_flushes_is_aborted(cluster: FakeCluster) -> None:
@@ -147,31 +152,36 @@ async def test_a_block_that_is_cancelled_while_it_flushes_is_aborted(cluster: Fa
 
 
 @pytest.mark.parametrize("cancels", [True, False])
-async def test_a_commit_goes_on_once_the_coordinator_was_told(cluster: FakeCluster, cancels: bool) -> None:
-    async with transacting(cluster, max_block_ms=60_000 if cancels else 300) as producer:
-        await producer.begin_transaction()
-        await producer.send("t", b"kept", partition=0)
-        held = cluster.fault(EndTxnRequest, hold=True)
-        committing = asyncio.create_task(producer.commit_transaction())
-        await held.reached.wait()
-        if cancels:
-            committing.cancel()
-        await asyncio.wait([committing])
-        if not cancels:
-            assert isinstance(committing.exception(), RequestTimedOutError)
-        assert state_of(producer) is S.COMMITTING
-        for call in (producer.begin_transaction, producer.abort_transaction):
-            with pytest.raises(UsageError, match="goes on"):
-                await call()
-        held.release()
-        await until(lambda: state_of(producer) is S.COMMITTED)
-        with pytest.raises(UsageError, match="goes on"):
+@pytest.mark.parametrize("version", [2, 1])
+@in_simulated_time
+async def test_a_commit_goes_on_once_the_coordinator_was_told(version: int, cancels: bool) -> None:
+    async with transactional(3, version) as cluster:
+        async with transacting(cluster, max_block_ms=60_000 if cancels else 300) as producer:
             await producer.begin_transaction()
-        await producer.commit_transaction()
-        assert state_of(producer) is S.READY
-        async with producer.transaction():
-            await producer.send("t", b"kept too", partition=0)
-    assert await values(cluster) == [b"kept", b"kept too"]
+            await producer.send("t", b"kept", partition=0)
+            held = cluster.fault(EndTxnRequest, hold=True)
+            committing = asyncio.create_task(producer.commit_transaction())
+            await held.reached.wait()
+            if cancels:
+                committing.cancel()
+            await asyncio.wait([committing])
+            if not cancels:
+                error = committing.exception()
+                assert isinstance(error, RequestTimedOutError)
+                assert error.may_be_stored is True
+            assert state_of(producer) is S.COMMITTING
+            for call in (producer.begin_transaction, producer.abort_transaction):
+                with pytest.raises(UsageError, match="goes on"):
+                    await call()
+            held.release()
+            await until(lambda: state_of(producer) is S.COMMITTED)
+            with pytest.raises(UsageError, match="goes on"):
+                await producer.begin_transaction()
+            await producer.commit_transaction()
+            assert state_of(producer) is S.READY
+            async with producer.transaction():
+                await producer.send("t", b"kept too", partition=0)
+        assert await values(cluster) == [b"kept", b"kept too"]
 
 
 async def test_an_abort_that_is_cancelled_goes_on(cluster: FakeCluster) -> None:

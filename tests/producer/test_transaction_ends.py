@@ -32,7 +32,8 @@ from aioprod.testing import FakeCluster
 from aioprod.testing.fake.transactions import State
 from tests.support.codec_gate import codec_gate
 from tests.support.producers import ShiftedClock, pass_time, turns, until
-from tests.support.transactions import seen, state_of, transacting, values, work
+from tests.support.simulated import in_simulated_time
+from tests.support.transactions import seen, state_of, transacting, transactional, values, work
 
 S = TransactionState
 TP = TopicPartition("t", 0)
@@ -191,20 +192,22 @@ async def test_a_record_that_is_taken_back_while_a_thread_compresses_it(
 
 @pytest.mark.parametrize("arrives", [True, False])
 @pytest.mark.parametrize("number", [0, 1])
-async def test_offsets_that_may_have_been_added(explicit: FakeCluster, arrives: bool, number: int) -> None:
-    async with transacting(explicit, max_block_ms=200) as producer:
-        for _ in range(number):
+@in_simulated_time
+async def test_offsets_that_may_have_been_added(arrives: bool, number: int) -> None:
+    async with transactional(1, 1) as explicit:
+        async with transacting(explicit, max_block_ms=200) as producer:
+            for _ in range(number):
+                await work(producer, b"kept")
+            await producer.begin_transaction()
+            loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            adding = explicit.fault(AddOffsetsToTxnRequest, error=loading, apply=arrives, times=None)
+            with pytest.raises(RequestTimedOutError):
+                await producer.send_offsets_to_transaction({TP: 1}, "g")
+            adding.times = adding.hits
+            await producer.abort_transaction()
             await work(producer, b"kept")
-        await producer.begin_transaction()
-        loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        adding = explicit.fault(AddOffsetsToTxnRequest, error=loading, apply=arrives, times=None)
-        with pytest.raises(RequestTimedOutError):
-            await producer.send_offsets_to_transaction({TP: 1}, "g")
-        adding.times = adding.hits
-        await producer.abort_transaction()
-        await work(producer, b"kept")
-    assert await values(explicit) == [b"kept"] * (number + 1)
-    assert explicit.committed_offset("g", TP) is None
+        assert await values(explicit) == [b"kept"] * (number + 1)
+        assert explicit.committed_offset("g", TP) is None
 
 
 @pytest.mark.parametrize("arrives", [True, False])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import pickle
 from typing import Any
 
 import pytest
@@ -22,7 +23,6 @@ from aioprod.errors import (
     RejectedError,
     RequestTimedOutError,
     TransactionAbortedError,
-    UnsupportedVersionError,
 )
 from aioprod.messages import (
     AddOffsetsToTxnRequest,
@@ -30,13 +30,15 @@ from aioprod.messages import (
     EndTxnRequest,
     FindCoordinatorRequest,
     InitProducerIdRequest,
+    MetadataRequest,
     ProduceRequest,
     TxnOffsetCommitRequest,
 )
 from aioprod.testing import FakeCluster
 from aioprod.wire.schema import AnyRequest
-from tests.support.producers import new_producer, turns, until
-from tests.support.transactions import seen, state_of, transacting, values, work
+from tests.support.producers import Outcomes, begin, new_producer, turns, until
+from tests.support.simulated import in_simulated_time
+from tests.support.transactions import seen, state_of, transacting, transactional, values, work
 
 S = TransactionState
 GROUP = {TopicPartition("t", 0): 4}
@@ -67,6 +69,7 @@ async def test_what_passes_is_waited_for(cluster: FakeCluster, code: ErrorCode) 
         await producer.commit_transaction()
     assert await values(cluster) == [b"kept"]
     await until(lambda: cluster.committed_offset("g", TopicPartition("t", 0)) == 4)
+    cluster.end_faults()  # Not each version takes all steps.
 
 
 @pytest.mark.parametrize("drop", ["before", "after"])
@@ -81,6 +84,7 @@ async def test_lost_answers_are_asked_for_again(cluster: FakeCluster, drop: Any)
             await producer.commit_transaction()
     assert await values(cluster) == [b"0", b"1", b"2"]
     await until(lambda: cluster.committed_offset("g", TopicPartition("t", 0)) == 2)
+    cluster.end_faults()  # Not each version takes all steps.
 
 
 async def test_the_coordinator_moves(cluster: FakeCluster) -> None:
@@ -118,8 +122,9 @@ async def test_fenced_on_the_way(explicit: FakeCluster, kind: type[AnyRequest], 
     async with transacting(explicit) as producer:
         await producer.begin_transaction()
         if kind is AddPartitionsToTxnRequest:
-            with pytest.raises(NotSentError) as raised:
+            with pytest.raises(ProducerFencedError) as raised:
                 await producer.send("t", b"lost", partition=0)
+            assert isinstance(raised.value, NotSentError)
             assert isinstance(raised.value.__cause__, ProducerFencedError)
         else:
             with pytest.raises(ProducerFencedError, match="'id'"):
@@ -138,8 +143,9 @@ async def test_fenced_at_a_record(cluster: FakeCluster, code: ErrorCode) -> None
     async with transacting(cluster) as producer:
         await producer.begin_transaction()
         cluster.fault(ProduceRequest, error=code)
-        with pytest.raises(RejectedError, match=code.name) as raised:
+        with pytest.raises(ProducerFencedError, match=code.name) as raised:
             await producer.send("t", b"lost", partition=0)
+        assert isinstance(raised.value, RejectedError)
         assert isinstance(raised.value.__cause__, ProducerFencedError)
         assert isinstance(raised.value.__cause__.__cause__, BrokerError)
         assert str(raised.value).count("Hint:") == 1
@@ -147,6 +153,44 @@ async def test_fenced_at_a_record(cluster: FakeCluster, code: ErrorCode) -> None
             await producer.send("t", b"never taken")
         with pytest.raises(ProducerFencedError, match=r"transaction\.timeout\.ms=60000"):
             await producer.commit_transaction()
+
+
+@pytest.mark.parametrize("code", [ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH])
+async def test_whatever_waits_hears_that_the_producer_is_fenced(cluster: FakeCluster, code: ErrorCode) -> None:
+    """In the family that is true of it: refused, or never sent; records whose topic is not known yet, too."""
+    heard = Outcomes()
+    async with transacting(cluster, batch_size=0) as producer:
+        await producer.begin_transaction()
+        await producer.send("t", b"known", partition=0)
+        refused = cluster.fault(ProduceRequest, hold=True, error=code, times=None)
+        unknown = TopicPartition("new", -1)
+        cluster.fault(MetadataRequest, error=ErrorCode.LEADER_NOT_AVAILABLE, partition=unknown, times=None)
+        sending = asyncio.create_task(producer.send("t", b"refused", partition=0))
+        await refused.reached.wait()
+        behind = [producer.submit("t", b"%d" % n, partition=0) for n in range(10)]
+        parked = [asyncio.create_task(producer.send("new", b"v")), producer.submit("new", b"v")]
+        producer.send_nowait("new", b"v", on_delivery=heard)
+        await turns()
+        refused.release()
+        failed: list[Any] = [sending, *behind, *parked]
+        kinds = [type(error) for error in await asyncio.gather(*failed, return_exceptions=True)]
+        assert all(issubclass(kind, ProducerFencedError) for kind in kinds)
+        assert issubclass(kinds[0], RejectedError)
+        assert issubclass(kinds[10], NotSentError)
+        assert kinds[11] is ProducerFencedError, "a send() whose topic is not known yet is not accepted yet"
+        assert issubclass(kinds[12], NotSentError)
+        (error,) = heard.errors
+        assert isinstance(error, NotSentError)
+        assert isinstance(error, ProducerFencedError)
+        again = pickle.loads(pickle.dumps(error))
+        assert type(again) is type(error)
+        assert (again.topic, again.may_be_stored) == ("new", False)
+        with pytest.raises(ProducerFencedError):
+            await producer.send("t", b"never taken")
+        report = await producer.close()
+    assert report.delivered == 1
+    assert report.rejected >= 1
+    assert report.rejected + report.not_sent == 13
 
 
 async def test_fenced_while_an_abort_waits_for_the_wire(cluster: FakeCluster) -> None:
@@ -183,22 +227,30 @@ async def test_ends_that_are_refused(
         await producer.begin_transaction()
         await producer.send("t", b"?", partition=0)
         cluster.fault(EndTxnRequest, error=code)
-        with pytest.raises(expected, match="may be committed or not" if commits else code.name):
-            await (producer.commit_transaction() if commits else producer.abort_transaction())
-        assert state_of(producer) is S.FATAL_ERROR
-        with pytest.raises(expected):
+        call = producer.commit_transaction if commits else producer.abort_transaction
+        for _ in range(2):
+            with pytest.raises(expected, match="may be committed or not" if commits else code.name) as raised:
+                await call()
+            assert raised.value.may_be_stored is commits
+            assert state_of(producer) is S.FATAL_ERROR
+        with pytest.raises(expected) as raised:
             await producer.begin_transaction()
+        assert raised.value.may_be_stored is False, "it says nothing of what would be sent now"
 
 
-async def test_a_commit_after_the_time_was_over(cluster: FakeCluster) -> None:
-    async with transacting(cluster, transaction_timeout_ms=50) as producer:
-        await producer.begin_transaction()
-        await producer.send("t", b"lost", partition=0)
-        epoch = cluster.state.transactions["id"].epoch
-        await until(lambda: cluster.state.transactions["id"].epoch > epoch)
-        with pytest.raises(ProducerFencedError, match=r"transaction\.timeout\.ms=50"):
-            await producer.commit_transaction()
-    assert await values(cluster) == []
+@pytest.mark.parametrize("version", [2, 1])
+@in_simulated_time
+async def test_a_commit_after_the_time_was_over(version: int) -> None:
+    async with transactional(3, version) as cluster:
+        async with transacting(cluster, transaction_timeout_ms=50) as producer:
+            await producer.begin_transaction()
+            await producer.send("t", b"lost", partition=0)
+            epoch = cluster.state.transactions["id"].epoch
+            await until(lambda: cluster.state.transactions["id"].epoch > epoch)
+            with pytest.raises(ProducerFencedError, match=r"transaction\.timeout\.ms=50") as raised:
+                await producer.commit_transaction()
+            assert raised.value.may_be_stored is ("may be committed or not" in raised.value.message)
+        assert await values(cluster) == []
 
 
 async def test_answers_that_make_no_sense_are_lost_ones(cluster: FakeCluster) -> None:
@@ -210,6 +262,7 @@ async def test_answers_that_make_no_sense_are_lost_ones(cluster: FakeCluster) ->
         await producer.send_offsets_to_transaction(GROUP, "g")
         await producer.commit_transaction()
     assert await values(cluster) == [b"kept"]
+    cluster.end_faults()  # Not each version takes all steps.
 
 
 async def test_a_commit_that_can_only_be_aborted(cluster: FakeCluster) -> None:
@@ -217,8 +270,9 @@ async def test_a_commit_that_can_only_be_aborted(cluster: FakeCluster) -> None:
         await producer.begin_transaction()
         await producer.send("t", b"lost", partition=0)
         cluster.fault(EndTxnRequest, error=ErrorCode.TRANSACTION_ABORTABLE)
-        with pytest.raises(TransactionAbortedError, match="TRANSACTION_ABORTABLE"):
+        with pytest.raises(TransactionAbortedError, match="TRANSACTION_ABORTABLE") as raised:
             await producer.commit_transaction()
+        assert raised.value.may_be_stored is False
         assert state_of(producer) is S.ABORTABLE_ERROR
         await producer.abort_transaction()
         await work(producer, b"kept")
@@ -272,11 +326,13 @@ async def test_a_start_that_is_refused(implicit: FakeCluster, code: ErrorCode, e
         await producer.start()
 
 
-async def test_a_start_without_a_coordinator(implicit: FakeCluster) -> None:
-    implicit.fault(FindCoordinatorRequest, error=ErrorCode.COORDINATOR_NOT_AVAILABLE, times=None)
-    producer = new_producer(implicit.bootstrap, transactional_id="id", max_block_ms=100)
-    with pytest.raises(RequestTimedOutError, match="id"):
-        await producer.start()
+@in_simulated_time
+async def test_a_start_without_a_coordinator() -> None:
+    async with transactional(1, 2) as implicit:
+        implicit.fault(FindCoordinatorRequest, error=ErrorCode.COORDINATOR_NOT_AVAILABLE, times=None)
+        producer = new_producer(implicit.bootstrap, transactional_id="id", max_block_ms=100)
+        with pytest.raises(RequestTimedOutError, match="id"):
+            await begin(producer)
 
 
 async def test_it_can_be_closed_while_it_starts(implicit: FakeCluster) -> None:
@@ -299,21 +355,6 @@ async def test_a_new_producer_ends_what_the_old_one_left_open(cluster: FakeClust
             with pytest.raises(ProducerFencedError):
                 await old.commit_transaction()
     assert await values(cluster) == [b"kept"]
-
-
-async def test_old_brokers_give_no_second_epoch(explicit: FakeCluster) -> None:
-    explicit[1].versions[InitProducerIdRequest] = (0, 2)
-    async with transacting(explicit) as producer:
-        await work(producer, b"kept")
-        await producer.begin_transaction()
-        explicit.fault(ProduceRequest, error=ErrorCode.MESSAGE_TOO_LARGE)
-        with pytest.raises(RejectedError):
-            await producer.send("t", b"lost", partition=0)
-        with pytest.raises(UnsupportedVersionError, match=r"older than 2\.5"):
-            await producer.abort_transaction()
-        with pytest.raises(UnsupportedVersionError):
-            await producer.begin_transaction()
-    assert await values(explicit) == [b"kept"]
 
 
 # --- the end

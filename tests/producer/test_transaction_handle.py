@@ -257,7 +257,7 @@ async def test_the_ends_of_a_transaction_are_not_the_workers() -> None:
 
 async def test_a_producer_of_a_handle_starts_once() -> None:
     async with begun() as (cluster, session), worker(cluster, await session.begin()) as producer:
-        with pytest.raises(UsageError, match="started before"):
+        with pytest.raises(UsageError, match="is running already"):
             await producer.start()
 
 
@@ -268,6 +268,10 @@ def test_the_handles_settings_cant_be_given() -> None:
     config = ProducerConfig.from_options(bootstrap_servers="localhost:9092", transaction_timeout_ms=5)
     with pytest.raises(ConfigError, match=r"transaction\.timeout\.ms can't be given"):
         handle.producer(config=config)
+    with pytest.raises(ConfigError, match=r"transaction\.timeout\.ms can't be given"):
+        handle.producer(config={"bootstrap.servers": "localhost:9092", "transaction.timeout.ms": 5})
+    settings = {"bootstrap.servers": "localhost:9092", "linger.ms": 7}
+    assert handle.producer(config=settings).config.linger_ms == 7
     with pytest.raises(ConfigError, match="acks"):
         handle.producer("localhost:9092", acks=1)
     assert handle.producer("localhost:9092", linger_ms=7).config.linger_ms == 7

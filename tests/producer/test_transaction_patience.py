@@ -26,8 +26,9 @@ from aioprod.messages import (
 )
 from aioprod.producer import transactions
 from aioprod.testing import FakeCluster
-from tests.support.producers import new_producer, turns, until
-from tests.support.transactions import state_of, transacting, values, work
+from tests.support.producers import begin, new_producer, turns, until
+from tests.support.simulated import in_simulated_time
+from tests.support.transactions import state_of, transacting, transactional, values, work
 
 S = TransactionState
 
@@ -39,16 +40,19 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("hasty")
-async def test_an_end_begins_anew_until_it_is_answered(cluster: FakeCluster) -> None:
-    async with transacting(cluster, request_timeout_ms=50) as producer:
-        for commits in (True, False):
-            await producer.begin_transaction()
-            await producer.send("t", b"kept" if commits else b"lost", partition=0)
-            fault = cluster.fault(EndTxnRequest, error=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, times=200)
-            ending = asyncio.create_task(producer.commit_transaction() if commits else producer.abort_transaction())
-            await ending
-            assert fault.hits == 200
-    assert await values(cluster) == [b"kept"]
+@pytest.mark.parametrize("version", [2, 1])
+@in_simulated_time
+async def test_an_end_begins_anew_until_it_is_answered(version: int) -> None:
+    async with transactional(3, version) as cluster:
+        async with transacting(cluster, request_timeout_ms=50) as producer:
+            for commits in (True, False):
+                await producer.begin_transaction()
+                await producer.send("t", b"kept" if commits else b"lost", partition=0)
+                fault = cluster.fault(EndTxnRequest, error=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, times=200)
+                ending = asyncio.create_task(producer.commit_transaction() if commits else producer.abort_transaction())
+                await ending
+                assert fault.hits == 200
+        assert await values(cluster) == [b"kept"]
 
 
 @pytest.mark.usefixtures("hasty")
@@ -87,27 +91,31 @@ async def test_a_coordinator_that_is_refused_ends_the_producer(explicit: FakeClu
             await producer.commit_transaction()
 
 
-async def test_the_start_ends_in_time_while_the_last_transaction_is_completed(implicit: FakeCluster) -> None:
-    implicit.fault(InitProducerIdRequest, error=ErrorCode.CONCURRENT_TRANSACTIONS, times=None)
-    producer = new_producer(implicit.bootstrap, transactional_id="id", max_block_ms=100)
-    with pytest.raises(RequestTimedOutError, match="CONCURRENT_TRANSACTIONS"):
-        await producer.start()
+@in_simulated_time
+async def test_the_start_ends_in_time_while_the_last_transaction_is_completed() -> None:
+    async with transactional(1, 2) as implicit:
+        implicit.fault(InitProducerIdRequest, error=ErrorCode.CONCURRENT_TRANSACTIONS, times=None)
+        producer = new_producer(implicit.bootstrap, transactional_id="id", max_block_ms=100)
+        with pytest.raises(RequestTimedOutError, match="CONCURRENT_TRANSACTIONS"):
+            await begin(producer)
 
 
-async def test_offsets_wait_for_other_requests_no_longer_than_they_may(explicit: FakeCluster) -> None:
-    async with transacting(explicit, max_block_ms=100) as producer:
-        await producer.begin_transaction()
-        held = explicit.fault(AddPartitionsToTxnRequest, hold=True)
-        future = producer.submit("t", b"kept", partition=0)
-        await held.reached.wait()
-        with pytest.raises(RequestTimedOutError, match=r"max\.block\.ms=100"):
-            await producer.send_offsets_to_transaction({TopicPartition("t", 0): 1}, "g")
-        # Nothing was asked, so nothing is lost.
-        assert state_of(producer) is S.IN_TRANSACTION
-        held.release()
-        await future
-        await producer.commit_transaction()
-    assert await values(explicit) == [b"kept"]
+@in_simulated_time
+async def test_offsets_wait_for_other_requests_no_longer_than_they_may() -> None:
+    async with transactional(1, 1) as explicit:
+        async with transacting(explicit, max_block_ms=100) as producer:
+            await producer.begin_transaction()
+            held = explicit.fault(AddPartitionsToTxnRequest, hold=True)
+            future = producer.submit("t", b"kept", partition=0)
+            await held.reached.wait()
+            with pytest.raises(RequestTimedOutError, match=r"max\.block\.ms=100"):
+                await producer.send_offsets_to_transaction({TopicPartition("t", 0): 1}, "g")
+            # Nothing was asked, so nothing is lost.
+            assert state_of(producer) is S.IN_TRANSACTION
+            held.release()
+            await future
+            await producer.commit_transaction()
+        assert await values(explicit) == [b"kept"]
 
 
 async def test_offsets_that_wait_are_not_sent_in_another_transaction(explicit: FakeCluster) -> None:

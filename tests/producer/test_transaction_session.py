@@ -30,6 +30,7 @@ from aioprod.messages import (
     InitProducerIdRequest,
     OffsetFetchRequest,
     OffsetFetchResponse,
+    ProduceRequest,
     TxnOffsetCommitRequest,
 )
 from aioprod.messages.describe_transactions import TransactionState
@@ -170,6 +171,17 @@ async def test_offsets_are_had_in_each_version_that_knows_of_transactions(versio
             assert await session.committed_offsets("marker", [PLACE, PLACE]) == {PLACE: OffsetAndMetadata(5)}
 
 
+async def test_the_level_counts_where_its_requests_are_offered() -> None:
+    async with FakeCluster() as cluster:
+        cluster.create_topic("source", 2)
+        cluster[1].versions[ProduceRequest] = (3, 11)
+        async with new_session(cluster) as session:
+            assert not (await session.begin()).is_implicit
+            await session.send_offsets({PLACE: 5}, "marker")
+            await session.commit()
+            assert await session.committed_offsets("marker", [PLACE]) == {PLACE: OffsetAndMetadata(5)}
+
+
 async def test_older_brokers_cant_tell_what_is_committed() -> None:
     async with FakeCluster() as cluster:
         cluster[1].versions[OffsetFetchRequest] = (1, 6)
@@ -196,7 +208,7 @@ async def test_a_transaction_that_hangs_is_told_of_with_the_tool_against_it() ->
         await session.begin()
         await session.send_offsets({PLACE: 5}, "marker")
         async with new_session(cluster, transactional_id="other") as other:
-            other._session.timeout_s = 0.5
+            other._session.timeout_s = 3.0
             with pytest.raises(RequestTimedOutError, match=r"source-0 was not settled in time") as caught:
                 await other.committed_offsets("marker", [PLACE])
             assert "kafka-transactions.sh find-hanging" in str(caught.value)
@@ -294,7 +306,7 @@ async def test_a_commit_without_an_answer_in_time_is_unknown(version: int, monke
     async with cluster_and_session(version) as (cluster, session):
         await session.begin()
         await session.send_offsets({PLACE: 5}, "marker")
-        session._session.timeout_s = 0.3
+        session._session.timeout_s = 3.0
         cluster.fault(EndTxnRequest, drop="after", times=None)
         with pytest.raises(TransactionUnknownError) as caught:
             await session.commit()
@@ -379,7 +391,7 @@ async def test_a_coordinator_that_cant_tell(monkeypatch: pytest.MonkeyPatch) -> 
         with pytest.raises(BrokerError, match="INVALID_PRODUCER_ID_MAPPING"):
             await session.abort()
         cluster.fault(DescribeTransactionsRequest, drop="before", times=None)
-        session._session.timeout_s = 0.5
+        session._session.timeout_s = 3.0
         cluster.fault(TxnOffsetCommitRequest, error=ErrorCode.INVALID_TXN_STATE)
         with pytest.raises(BrokerError, match="INVALID_TXN_STATE"):
             await session.send_offsets({PLACE: 5}, "marker")

@@ -24,11 +24,14 @@ from aioprod.messages import (
     EndTxnRequest,
     InitProducerIdRequest,
     ProduceRequest,
+    TxnOffsetCommitRequest,
 )
 from aioprod.messages.produce import BatchIndexAndErrorMessage
 from aioprod.testing import FakeCluster
+from aioprod.wire.schema import AnyRequest
 from tests.support.producers import turns, until
-from tests.support.transactions import seen, state_of, transacting, values, work
+from tests.support.simulated import in_simulated_time
+from tests.support.transactions import seen, state_of, transacting, transactional, values, work
 
 S = TransactionState
 
@@ -98,6 +101,27 @@ async def test_the_level_is_looked_at_for_each_transaction(explicit: FakeCluster
     assert {request.producer_epoch for request in explicit.seen_of(InitProducerIdRequest)} == {-1, 0}
 
 
+@pytest.mark.parametrize(
+    ("kind", "last"),
+    [(ProduceRequest, 11), (TxnOffsetCommitRequest, 4), (EndTxnRequest, 4)],
+    ids=["Produce", "TxnOffsetCommit", "EndTxn"],
+)
+async def test_the_level_counts_where_its_requests_are_offered(
+    implicit: FakeCluster, kind: type[AnyRequest], last: int
+) -> None:
+    """As behind a proxy that hides the newest versions of requests, and passes on what the brokers have finalized."""
+    implicit[1].versions[kind] = (3 if kind is ProduceRequest else 0, last)
+    async with transacting(implicit) as producer:
+        assert producer._engine.client.feature("transaction.version") == 2
+        for number in range(2):
+            async with producer.transaction():
+                await producer.send("t", b"%d" % number, partition=number)
+                await producer.send_offsets_to_transaction({TopicPartition("t", 0): number}, "g")
+    assert await values(implicit) == [b"0", b"1"]
+    assert seen(implicit).count("AddPartitionsToTxn") == 2
+    assert {one.header.version for one in implicit.seen if isinstance(one.message, EndTxnRequest)} == {4}
+
+
 # --- what becomes of records
 
 
@@ -127,6 +151,41 @@ async def test_an_exception_comes_out_unchanged(cluster: FakeCluster) -> None:
         assert state_of(producer) is S.READY
     assert await values(cluster) == []
     assert await values(cluster, "read_uncommitted") == [b"lost"]
+
+
+@pytest.mark.parametrize("topic", ["t", "unknown"])
+async def test_what_an_abort_on_purpose_gives_up_is_no_warning(
+    cluster: FakeCluster, caplog: pytest.LogCaptureFixture, topic: str
+) -> None:
+    caplog.set_level(logging.DEBUG, "aioprod.producer")
+    async with transacting(cluster, linger_ms=1_000_000, adaptive_linger=False) as producer:
+        await producer.partitions_for("t")
+        await producer.begin_transaction()
+        producer.send_nowait(topic, b"given up")
+        producer.submit(topic, b"dropped")
+        kept = producer.submit(topic, b"kept")
+        await producer.abort_transaction()
+        with pytest.raises(NotSentError) as caught:
+            await kept
+        assert isinstance(caught.value.__cause__, TransactionAbortedError)
+        assert caught.value.__cause__.on_purpose
+    told = [record for record in caplog.records if "never looked at" in record.message or "without" in record.message]
+    told += [record for record in caplog.records if "nobody waits for it" in record.message]
+    assert [record.levelno for record in told] == [logging.DEBUG] * 2
+
+
+async def test_what_a_failed_transaction_gives_up_is_a_warning(
+    cluster: FakeCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with transacting(cluster, linger_ms=1_000_000, adaptive_linger=False) as producer:
+        await producer.partitions_for("t")
+        await producer.begin_transaction()
+        cluster.fault(ProduceRequest, error=ErrorCode.INVALID_RECORD)
+        producer.send_nowait("t", b"refused")
+        await producer.flush()
+        await producer.abort_transaction()
+    (told,) = [record for record in caplog.records if "without on_delivery or future" in record.message]
+    assert told.levelno == logging.WARNING
 
 
 async def test_it_does_also_when_the_abort_fails(cluster: FakeCluster, caplog: pytest.LogCaptureFixture) -> None:
@@ -266,17 +325,20 @@ async def test_a_record_that_fails_during_the_commit(cluster: FakeCluster) -> No
     assert await values(cluster) == [b"kept"]
 
 
-async def test_a_record_whose_topic_is_not_found_fails_the_transaction(cluster: FakeCluster) -> None:
-    cluster.state.auto_create = False
-    async with transacting(cluster, max_block_ms=100) as producer:
-        await producer.begin_transaction()
-        future = producer.submit("unknown", b"lost")
-        await asyncio.wait([future])
-        with pytest.raises(TransactionAbortedError, match="unknown"):
-            await producer.commit_transaction()
-        await producer.abort_transaction()
-        with pytest.raises(NotSentError):
-            await future
+@pytest.mark.parametrize("version", [2, 1])
+@in_simulated_time
+async def test_a_record_whose_topic_is_not_found_fails_the_transaction(version: int) -> None:
+    async with transactional(3, version) as cluster:
+        cluster.state.auto_create = False
+        async with transacting(cluster, max_block_ms=100) as producer:
+            await producer.begin_transaction()
+            future = producer.submit("unknown", b"lost")
+            await asyncio.wait([future])
+            with pytest.raises(TransactionAbortedError, match="unknown"):
+                await producer.commit_transaction()
+            await producer.abort_transaction()
+            with pytest.raises(NotSentError):
+                await future
 
 
 async def test_others_are_given_up_with_the_one_that_fails(explicit: FakeCluster) -> None:

@@ -75,7 +75,7 @@ async def test_a_broker_that_has_nothing_though_it_should() -> None:
         assert offsets_of(await collect(reader.read(TOPIC))) == [0, 1]
         brokers.fault(FetchRequest, times=None, edit=nothing)
         records = reader.read(TOPIC, start={0: 1})
-        reader._session.timeout_s = 0.2
+        reader._session.timeout_s = 2.0
         with pytest.raises(RequestTimedOutError, match="its leader has nothing from offset 1 to 2, with a"):
             await collect(records)
 
@@ -106,7 +106,7 @@ async def test_a_topic_that_is_replaced_or_deleted() -> None:
         fill(brokers.create_topic(TOPIC).partitions[0], 5)
         records = reader.read(TOPIC)
         await anext(records)
-        fill(brokers.create_topic(TOPIC).partitions[0], 5)
+        fill(brokers.recreate_topic(TOPIC).partitions[0], 5)
         with pytest.raises(BrokerError, match="deleted and created again"):
             await collect(records)
         records = reader.read(TOPIC)

@@ -76,3 +76,36 @@ def test_lengths_and_collations_do_not_matter() -> None:
     for kind in ("varchar(7)", "char(3)", "string"):
         parsed = _parse_datatype_json_string(f'"{kind}"')
         assert sink_columns(StructType().add("value", parsed), topic="t").places == (("value", 0),)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "hint"),
+    [
+        ("value", "double", "Cast it: cast({} as string)."),
+        ("key", "long", "Cast it: cast({} as string)."),
+        ("value", {"type": "map", "keyType": "string", "valueType": "long", "valueContainsNull": True}, "to_json({})."),
+        ("topic", "binary", "Cast it: cast({} as string)."),
+        ("partition", "long", "Cast it: cast({} as int)."),
+        ("partition", "date", None),
+        ("headers", "string", "array(struct('source' as key, cast('web' as binary) as value))."),
+        ("timestamp", "date", "Cast it: cast({} as timestamp)."),
+        ("timestamp", "long", "timestamp_millis({}) or timestamp_seconds({})."),
+        ("timestamp", "boolean", None),
+    ],
+)
+def test_the_hint_is_what_spark_can_do(name: str, kind: object, hint: str | None) -> None:
+    """Spark 4 casts no double and no map to binary, and no date to int."""
+    columns = {"topic": "string", "value": "string", name: kind}
+    for expressions, shown in (({}, name), ({name: "amount + 1"}, "amount + 1")):
+        with pytest.raises(ConfigError) as caught:
+            sink_columns(schema(**columns), topic=None, expressions=expressions)
+        said = caught.value.hint
+        assert said is None if hint is None else said and said.endswith(hint.format(shown, shown))
+
+
+def test_an_expression_is_named_as_it_was_given() -> None:
+    with pytest.raises(ConfigError) as caught:
+        sink_columns(schema(value="double"), topic="t", expressions={"value": "amount"})
+    assert caught.value.message == (
+        "The expression for value, amount, is of type double: a record's value is string or binary."
+    )

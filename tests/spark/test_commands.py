@@ -46,17 +46,26 @@ def test_help_of_a_job_imports_no_spark() -> None:
     [
         (
             ["--partitioners", "murmurr2"],
-            "aioprod.spark plan: 'murmurr2' names no partitioner.\nDid you mean 'murmur2'?\n",
+            "python -m aioprod.spark plan: 'murmurr2' names no partitioner.\nDid you mean 'murmur2'?\n",
         ),
-        (["--counts", "12,0"], "aioprod.spark plan: A topic can't have 0 partitions"),
-        (["--consumers", "-3"], "aioprod.spark plan: consumers is -3"),
+        (["--counts", "12,0"], "python -m aioprod.spark plan: A topic can't have 0 partitions"),
+        (
+            ["--from", "jsn:x"],
+            "python -m aioprod.spark plan: The input 'jsn:x' is not understood.\nDid you mean json:x?\n",
+        ),
+        (
+            ["--from", "json:nowhere/x"],
+            "python -m aioprod.spark plan: The input 'json:nowhere/x' can't be read: there is no",
+        ),
+        (["--consumers", "-3"], "python -m aioprod.spark plan: consumers is -3"),
     ],
 )
 def test_a_plan_that_makes_no_sense_is_refused_without_spark(
     arguments: list[str], said: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(command, "session", lambda: pytest.fail("Spark is started"))
-    assert frame.main(["plan", "--from", "json:x", "--key", "k", "--counts", "4", *arguments]) == 1
+    with pytest.raises(SystemExit, match="2"):
+        frame.main(["plan", "--from", "json:x", "--key", "k", "--counts", "4", *arguments])
     assert capsys.readouterr().err.startswith(said)
 
 
@@ -81,7 +90,9 @@ def test_interrupted(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Mon
         ("jsn:/data", "Did you mean json:/data?"),
         ("parquet", "Give json:PATH, parquet:PATH, csv:PATH or table:NAME."),
         ("csv:", "Give json:PATH"),
-        ("/data/orders.json", "Give json:PATH"),
+        ("/data/orders.json", "Did you mean json:/data/orders.json?"),
+        ("orders.csv.gz", "Did you mean csv:orders.csv.gz?"),
+        ("table", "Give json:PATH"),
     ],
 )
 def test_inputs_of_another_kind(source: str, hint: str) -> None:

@@ -16,7 +16,7 @@ from aioprod.spark.digest import Digest
 from aioprod.spark.loading import DryRun, LoadReport
 from aioprod.spark.loading.cluster import TopicState, check_remembered, check_unused, topic_state
 from aioprod.spark.loading.command import _header, _setting, main, settings_of, write_json
-from aioprod.spark.loading.job import _brief, _check_same, _checked_partitioner, _checked_run_id, _made_up, _Tally
+from aioprod.spark.loading.job import _brief, _check_same, _checked_run_id, _made_up, _Tally, checked_partitioner
 from aioprod.spark.loading.progress import Progress
 from aioprod.spark.once.marker import Policy
 from aioprod.spark.once.settings import OnceSettings
@@ -104,12 +104,12 @@ def test_a_run_id_that_was_made_up() -> None:
     ],
 )
 def test_rows_without_a_key_are_spread(name: str, key: str | None, used: str) -> None:
-    assert _checked_partitioner(name, key) == used
+    assert checked_partitioner(name, key) == used
 
 
 def test_a_partitioner_that_can_t_be() -> None:
     with pytest.raises(ConfigError):
-        _checked_partitioner("round_robin", None)
+        checked_partitioner("round_robin", None)
 
 
 # --- what was written

@@ -196,7 +196,7 @@ def test_a_stopped_job_does_not_hide_behind_a_rival(cluster: FakeClusterThread) 
 
 def test_a_commit_whose_answers_are_lost_was_carried_out(cluster: FakeClusterThread) -> None:
     """The connection is cut after each try, for as long as anybody asks: the marker knows."""
-    driver = Driver(cluster, default_api_timeout_ms=300)
+    driver = Driver(cluster, default_api_timeout_ms=3_000)
     fault = cluster.fault(EndTxnRequest, drop="after", times=None)
 
     def job(handle: TransactionHandle) -> str:
@@ -347,7 +347,7 @@ def test_a_marker_that_stays_unstable_has_a_deadline(cluster: FakeClusterThread)
     """As after a whole cluster died between a commit and its end markers."""
     Driver(cluster).run(0)
     fault = cluster.fault(OffsetFetchRequest, error=ErrorCode.UNSTABLE_OFFSET_COMMIT, partition=PLACE, times=None)
-    driver = Driver(cluster, default_api_timeout_ms=200)
+    driver = Driver(cluster, default_api_timeout_ms=3_000)
     with pytest.raises(RequestTimedOutError, match=r"UNSTABLE_OFFSET_COMMIT.*kafka-transactions.sh find-hanging"):
         driver.run(1)
     fault.times = fault.hits

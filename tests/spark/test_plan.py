@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -18,7 +19,7 @@ from aioprod.errors import ConfigError
 from aioprod.routing import HASH_PARTITIONERS, Partitioner
 from aioprod.spark.planning.job import checked, report_of
 from aioprod.spark.planning.measures import HotKey, PlanReport
-from aioprod.spark.planning.page import page
+from aioprod.spark.planning.page import _skews, page
 from aioprod.spark.planning.survey import Survey, task
 from aioprod.spark.planning.tables import summary
 
@@ -236,3 +237,40 @@ class TestShown:
         assert text.startswith("60 rows, 30 keys (k), 600 bytes of keys and values (value: v).\n")
         assert "  partitioner  partitions  max/mean rows" in text
         assert text.endswith(found.recommendation + "\n")
+
+
+def test_the_other_counts_are_told_in_words() -> None:
+    told = report(customers(300), counts=[12, 24, 48]).recommendation
+    assert "With 24 partitions the busiest one has 1.36 times the mean, with 48 partitions 2.08 times." in told
+    told = report(customers(300), counts=[6, 12], consumers=5).recommendation
+    assert re.search(r" With (6|12) partitions the busiest member reads \d\.\d\d times the mean\.", told)
+    assert "busiest one has" not in report(customers(300), counts=[12], consumers=5).recommendation
+
+
+@pytest.mark.parametrize(
+    ("partitioners", "lines"),
+    [
+        (["murmur2", "crc32"], ["murmur2", "crc32", "bound by the hottest key, at least 1"]),
+        (
+            ["murmur2", "uniform_sticky"],
+            [
+                "murmur2",
+                "uniform_sticky",
+                "bound by the hottest key, at least 1 (murmur2)",
+                "bound by the hottest key, at least 1 (uniform_sticky)",
+            ],
+        ),
+    ],
+)
+def test_each_line_of_the_picture_is_in_its_legend(partitioners: list[str], lines: list[str]) -> None:
+    pytest.importorskip("matplotlib")
+    from matplotlib.figure import Figure
+
+    axes = Figure().subplots()
+    _skews(report([*customers(20), *[b"hot"] * 30], partitioners), axes)
+    shown = axes.get_legend()
+    assert shown is not None
+    assert [text.get_text() for text in shown.get_texts()] == lines
+    assert len(axes.get_lines()) == len(lines)
+    colors = {line.get_label(): line.get_color() for line in axes.get_lines()}
+    assert len({colors[name] for name in partitioners} | {colors[lines[-1]]}) == len(partitioners) + 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import socket
 from collections.abc import AsyncIterator
 from random import Random
 from typing import Any
@@ -20,6 +19,7 @@ from aioprod.net.surroundings import Surroundings
 from aioprod.net.tasks import Supervisor
 from aioprod.testing import FakeCluster
 from tests.support.clients import FAST, Clock
+from tests.support.dead_addresses import dead_address
 
 ALL = MetadataRequest(topics=None)
 
@@ -105,6 +105,4 @@ def node_of(brokers: FakeCluster, broker: int = 1, node_id: int = 1) -> Node:
 
 
 def dead_node() -> Node:
-    with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))
-        return Node(1, *unused.getsockname())
+    return Node(1, *dead_address())

@@ -76,8 +76,8 @@ class MavenRepository:
             def do_GET(self) -> None:
                 repository._answer(self)
 
-            def log_request(self, code: object = None, size: object = None) -> None:
-                """Nothing is logged."""
+            def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # the base class calls it so
+                """Nothing is logged, also not that a kept connection was given up."""
 
         return Handler
 

@@ -14,6 +14,7 @@ from aioprod.messages import ProduceRequest
 from aioprod.producer.clock import Clock
 from aioprod.records.parser import parse_batches
 from aioprod.testing import FakeCluster
+from aioprod.testing.simulation import SimulatedLoop, start
 
 PATIENCE_S = 20.0
 """After this long a test that waits for something has failed; none depends on how long anything takes."""
@@ -45,6 +46,12 @@ def new_producer(bootstrap: str | None, *, clock: ShiftedClock | None = None, **
     return producer
 
 
+async def begin(producer: Producer) -> None:
+    """Start a producer, with the time of the loop where that is a simulated one."""
+    loop = asyncio.get_running_loop()
+    await (start(producer, loop) if isinstance(loop, SimulatedLoop) else producer.start())
+
+
 @contextlib.asynccontextmanager
 async def running(
     brokers: FakeCluster, *, clock: ShiftedClock | None = None, close_s: float | None = 5.0, **options: Any
@@ -52,7 +59,7 @@ async def running(
     """A started producer; it is closed within `close_s` seconds at the end, and may leave no task and nothing held."""
     before = asyncio.all_tasks()
     producer = new_producer(brokers.bootstrap, clock=clock, **options)
-    await producer.start()
+    await begin(producer)
     try:
         yield producer
     finally:

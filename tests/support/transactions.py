@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
+from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
@@ -21,7 +23,19 @@ from aioprod.testing import FakeCluster
 from aioprod.testing.fake.transactions import COMPLETING
 from tests.support.producers import running, until
 
-__all__ = ["seen", "state_of", "transacting", "values", "work"]
+__all__ = ["seen", "state_of", "transacting", "transactional", "values", "work"]
+
+MARKER_DELAY_S = 0.001
+"""As with real brokers the transaction before is not quite over when the next one begins."""
+
+
+@contextlib.asynccontextmanager
+async def transactional(brokers: int, version: int) -> AsyncIterator[FakeCluster]:
+    """Brokers of a transaction version that take a moment to write markers, and a topic "t" of three partitions."""
+    async with FakeCluster(brokers, transaction_version=version) as cluster:
+        cluster.create_topic("t", 3)
+        cluster.state.transactions.marker_delay_s = MARKER_DELAY_S
+        yield cluster
 
 
 def transacting(cluster: FakeCluster, **options: Any) -> AbstractAsyncContextManager[Producer]:

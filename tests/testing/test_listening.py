@@ -7,7 +7,10 @@ import gc
 import warnings
 from contextlib import suppress
 
-from aioprod.testing.listening import close_server
+import pytest
+
+from aioprod.testing.listening import close_server, listen
+from aioprod.testing.settings import PORTS
 
 
 async def test_nothing_follows_what_was_accepted_before() -> None:
@@ -43,3 +46,16 @@ async def test_nothing_follows_what_was_accepted_before() -> None:
         await asyncio.sleep(0)
         gc.collect()
     assert [str(warning.message) for warning in leaked] == []
+
+
+async def test_a_free_port_is_below_those_of_outgoing_connections() -> None:
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.close()
+
+    server = await listen(handle, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    assert port in PORTS
+    with pytest.raises(OSError, match="in use"):
+        await listen(handle, "127.0.0.1", port)
+    await close_server(server)
+    await close_server(await listen(handle, "127.0.0.1", port))

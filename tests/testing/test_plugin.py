@@ -45,7 +45,18 @@ USERS_TESTS = """
         topic = fake_cluster.create_topic("orders")
         fake_cluster.kill(topic.partitions[0].leader)
         assert fake_cluster.topics["orders"].partitions[0].leader == 2
+        assert fake_cluster[2].node_id == 2
+        assert "2 of 3 brokers up, 1 topics" in repr(fake_cluster)
         assert answers(fake_cluster.bootstrap.split(",")[1])
+
+    def test_fake_brokers_may_be_awaited(fake_cluster):
+        async def scenario():
+            await fake_cluster.kill(1)
+            await fake_cluster.restart(1)
+            await fake_cluster.kill(2)
+            return fake_cluster.call(lambda: sorted(fake_cluster.state.nodes))
+
+        assert asyncio.run(scenario()) == [1, 3]
 
     def test_proxy(kafka_cluster, tcp_proxy):
         proxy = tcp_proxy(kafka_cluster.bootstrap_servers)
@@ -64,7 +75,7 @@ def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, tests: str) 
 def test_the_fixtures_serve_plain_and_async_tests(
     local_kafka: Path, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run(pytester, monkeypatch, USERS_TESTS).assert_outcomes(passed=7)
+    run(pytester, monkeypatch, USERS_TESTS).assert_outcomes(passed=8)
     assert list(local_kafka.iterdir()) == []
 
 

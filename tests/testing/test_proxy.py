@@ -8,9 +8,11 @@ import struct
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
+from aioprod.errors import ConfigError
 from aioprod.testing import Direction, TcpProxy
 
 Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -267,3 +269,35 @@ async def test_closing_while_the_target_is_being_connected() -> None:
         with pytest.raises(ConnectionResetError):
             await reader.read(1)
     assert proxy.connections == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("delay_s", -1),
+        ("delay_s", "5"),
+        ("drop", "after"),
+        ("throttle_bytes_per_s", 0),
+        ("to_client.cut_after_bytes", -1),
+        ("to_target.delay_s", None),
+    ],
+)
+def test_faults_that_can_not_be_are_refused(name: str, value: object) -> None:
+    proxy = TcpProxy("127.0.0.1:1")
+    where, _, fault = name.rpartition(".")
+    with pytest.raises(ConfigError, match=rf"^{fault}={value!r} is no fault of a proxy\. Hint: Give"):
+        setattr(getattr(proxy, where) if where else proxy, fault, value)
+
+
+def test_a_fault_that_there_is_not_can_not_be_set() -> None:
+    wrong: Any = TcpProxy("127.0.0.1:1")
+    with pytest.raises(AttributeError):
+        wrong.dely_s = 1
+    with pytest.raises(AttributeError):
+        wrong.to_client.refuse = True
+
+
+@pytest.mark.parametrize("target", ["localhost", "a:1,b:2", ":1", "a:b", 9092])
+def test_a_target_that_is_no_address_is_refused(target: Any) -> None:
+    with pytest.raises(ConfigError, match=r"^A proxy can't forward to .*, which is no address\."):
+        TcpProxy(target)

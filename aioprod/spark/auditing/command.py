@@ -6,7 +6,7 @@ import sys
 
 from aioprod.console.frame import Parser
 from aioprod.reader.settings import ISOLATION_LEVELS
-from aioprod.spark.auditing.job import audit
+from aioprod.spark.auditing.job import audit, check
 from aioprod.spark.inputs import refused, session
 from aioprod.spark.loading.command import add_settings, settings_of, write_json
 
@@ -15,7 +15,16 @@ __all__ = ["main"]
 
 def main(arguments: list[str]) -> int:
     """Returns 0 when the topic is as the manifest promises, else 1."""
-    given = _parser().parse_args(arguments)
+    parser = _parser()
+    given = parser.parse_args(arguments)
+    with parser.asked_wrongly():
+        options = settings_of(given)
+        check(
+            manifest=given.manifest,
+            bootstrap_servers=given.bootstrap_servers,
+            topic=given.topic,
+            options=options,
+        )
     with session() as spark, refused("The audit failed"):
         report = audit(
             spark,
@@ -25,7 +34,7 @@ def main(arguments: list[str]) -> int:
             isolation=given.isolation,
             report=given.report,
             others=given.others,
-            **settings_of(given),
+            **options,
         )
     sys.stdout.write(f"{report}\n")
     if given.report is not None:
@@ -38,7 +47,8 @@ def _parser() -> Parser:
     parser = Parser(
         prog="python -m aioprod.spark audit",
         description="Compare a topic, up to its present end, with what a load's manifest promises.",
-        epilog="Exit status: 0 all is there, once, in its partition and in order; 1 it is not, or there was an error.",
+        epilog="Exit status: 0 all is there, once, in its partition and in order; 1 it is not, or there was an error; "
+        "2 asked wrongly.",
         allow_abbrev=False,
     )
     parser.add_argument("--manifest", required=True, metavar="DIR", help="the folder that load --manifest wrote to")

@@ -14,7 +14,7 @@ from aioprod.spark.auditing.page import page_of
 from aioprod.spark.auditing.reading import rows_from, starts_of
 from aioprod.spark.auditing.report import AuditReport, PartitionAudit
 from aioprod.spark.digest import Digest, digests
-from aioprod.spark.folder import folder_at
+from aioprod.spark.folder import Folder, folder_at, local_folder
 from aioprod.spark.loading.cluster import topic_state
 from aioprod.spark.manifest import FILE, Manifest, all_receipts
 from aioprod.spark.options import KafkaSettings
@@ -22,7 +22,7 @@ from aioprod.spark.options import KafkaSettings
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["audit"]
+__all__ = ["audit", "check"]
 
 _NOTHING: Final = Digest(0, 0, 0, 0, 0, -1, -1)
 
@@ -52,18 +52,7 @@ def audit(
     started = time.monotonic()
     kafka = _settings({"bootstrap.servers": bootstrap_servers, **options})
     folder = folder_at(spark, manifest)
-    text = folder.read(FILE)
-    if text is None:
-        raise ConfigError(
-            f"There is no manifest in {folder.path!r}.", hint="Give the folder that load(manifest=...) wrote to."
-        )
-    known = Manifest.from_json(text)
-    if not known.is_complete:
-        raise UsageError(
-            f"Run {known.run_id!r} is not complete: {len(known.chunks)} of {known.plan.chunks} chunks are in its "
-            "manifest.",
-            hint="load(..., resume=True), or --resume, goes on with it.",
-        )
+    known = _promise_in(folder)
     known.check_sum()
     state = topic_state(kafka.session(), topic)
     rows = rows_from(spark, kafka, topic, starts_of(known, state, topic), isolation)
@@ -88,6 +77,35 @@ def audit(
     if report is not None:
         page_of(done).save(report)
     return done
+
+
+def check(*, manifest: str, bootstrap_servers: str, topic: str, options: Mapping[str, Any]) -> None:
+    """Raise what `audit` with the same arguments would raise later, as far as it can be told without Spark.
+
+    A manifest is looked at where it is in a folder of this machine.
+    """
+    kafka = _settings({"bootstrap.servers": bootstrap_servers, **options})
+    folder = local_folder(manifest)
+    if folder is not None:
+        _promise_in(folder)
+    topic_state(kafka.session(), topic)
+
+
+def _promise_in(folder: Folder) -> Manifest:
+    """The manifest of a run that is complete; raises ConfigError where there is none, UsageError for another one."""
+    text = folder.read(FILE)
+    if text is None:
+        raise ConfigError(
+            f"There is no manifest in {folder.path!r}.", hint="Give the folder that load(manifest=...) wrote to."
+        )
+    known = Manifest.from_json(text)
+    if not known.is_complete:
+        raise UsageError(
+            f"Run {known.run_id!r} is not complete: {len(known.chunks)} of {known.plan.chunks} chunks are in its "
+            "manifest.",
+            hint="load(..., resume=True), or --resume, goes on with it.",
+        )
+    return known
 
 
 def _changed(promised: Mapping[int, Digest], receipts: DataFrame) -> tuple[int, ...]:

@@ -13,6 +13,8 @@ from aioprod.console.files import write
 from aioprod.console.frame import Parser
 from aioprod.errors import ConfigError
 from aioprod.spark.inputs import read_input, refused, session
+from aioprod.spark.known_columns import check_columns
+from aioprod.spark.loading.beforehand import check
 from aioprod.spark.loading.job import load
 
 __all__ = ["add_settings", "main", "settings_of", "write_json"]
@@ -25,8 +27,30 @@ _EXAMPLE: Final = """example:
 
 
 def main(arguments: list[str]) -> int:
-    """Returns 0 when all is in the topic, or could be, 1 where a dry run found rows that can't be sent."""
-    given = _parser().parse_args(arguments)
+    """Returns 0 when all is in the topic, or could be, 1 where a dry run found rows that can't be sent.
+
+    Exits with 2 for what is wrong with the arguments, as far as it can be told before Spark is started.
+    """
+    parser = _parser()
+    given = parser.parse_args(arguments)
+    with parser.asked_wrongly():
+        options = settings_of(given)
+        expressions = {"value": given.value, "key": given.key, "timestamp": given.timestamp}
+        expressions |= {"order_by": given.order_by, **{f"header {name!r}": text for name, text in given.header}}
+        check_columns(given.source, expressions)
+        check(
+            bootstrap_servers=given.bootstrap_servers,
+            topic=given.topic,
+            key=given.key,
+            partitioner=given.partitioner,
+            rate=given.rate,
+            run_id=given.run_id,
+            manifest=given.manifest,
+            resume=given.resume,
+            dry_run=given.dry_run,
+            when_marker_is_missing=given.when_marker_is_missing,
+            options=options,
+        )
     with session() as spark:
         df = read_input(spark, given.source)
         with refused("The load failed"):
@@ -48,14 +72,14 @@ def main(arguments: list[str]) -> int:
                 order_by=given.order_by,
                 tasks=given.tasks,
                 when_marker_is_missing=given.when_marker_is_missing,
-                **settings_of(given),
+                **options,
             )
     sys.stdout.write(f"{report}\n")
     write_json(given.json, report.to_dict())
     return 1 if report.dry_run is not None and report.dry_run.oversize else 0
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser() -> Parser:
     parser = Parser(
         prog="python -m aioprod.spark load",
         description="Write Parquet, CSV, JSON or a table to a topic, chunk by chunk, each exactly once.",
@@ -78,8 +102,8 @@ def _parser() -> argparse.ArgumentParser:
     expressions.add_argument("--partitioner", default="murmur2", help="what chooses the partition (murmur2)")
     run = parser.add_argument_group("run")
     run.add_argument("--rate", metavar="50MB/s", help="at most so much, all tasks together")
-    run.add_argument("--chunks", type=int, metavar="N", help="how many transactions; default: by size")
-    run.add_argument("--tasks", type=int, metavar="N", help="how many write at once; default: all slots")
+    run.add_argument("--chunks", type=_count, metavar="N", help="how many transactions; default: by size")
+    run.add_argument("--tasks", type=_count, metavar="N", help="how many write at once; default: all slots")
     run.add_argument("--run-id", metavar="ID", help="the name of the run; default: one is made")
     run.add_argument("--resume", action="store_true", help="go on with the run if it was begun before")
     run.add_argument("--manifest", metavar="DIR", help="write there what audit compares with")
@@ -92,6 +116,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     run.add_argument("--json", metavar="FILE", help="write the report there ('-': to stdout)")
     return parser
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 1 on")
+    return int(text)
 
 
 def _header(text: str) -> tuple[str, str]:

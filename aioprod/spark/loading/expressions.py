@@ -63,7 +63,7 @@ class Records:
         records = cls(columns, texts)
         with refused("The expressions can't be used"), quiet():
             schema = records.select(df).schema
-        sink_columns(schema, topic=topic)
+        sink_columns(schema, topic=topic, expressions={name: _sql(text) for name, text in texts.items() if text})
         return records
 
     def compared(self, df: DataFrame) -> DataFrame:
@@ -84,7 +84,7 @@ def _header(df: DataFrame, name: str, given: Expression) -> Column:
     if kind.split("(")[0].split(" ")[0] not in ("string", "binary", "varchar", "char"):
         raise ConfigError(
             f"The header {name!r} is of type {kind}: it must be string or binary.",
-            hint=f"Cast it: cast({_text(given)} as string).",
+            hint=f"Cast it: cast({_sql(_text(given))} as string).",
         )
     return functions.struct(functions.lit(name).alias("key"), column.cast("binary").alias("value"))
 
@@ -103,3 +103,8 @@ def _resolved(df: DataFrame, name: str, given: object) -> tuple[Column, str]:
 
 def _text(given: object) -> str:
     return given if isinstance(given, str) else str(given)
+
+
+def _sql(text: str) -> str:
+    """Of a Column what stands in `Column<'amount'>`."""
+    return text.removeprefix("Column<'").removesuffix("'>")

@@ -21,7 +21,7 @@ from aioprod.spark.loading.dry import examine
 from aioprod.spark.loading.expressions import ORDER, Expression, Records
 from aioprod.spark.loading.progress import Progress
 from aioprod.spark.loading.report import LoadReport
-from aioprod.spark.manifest import FILE, Manifest, Plan, check_rows, read_receipts, receipts_of
+from aioprod.spark.manifest import FILE, Manifest, Plan, check_rows, manifest_of, read_receipts, receipts_of
 from aioprod.spark.once import Transactions
 from aioprod.spark.once.settings import OnceSettings
 from aioprod.spark.once.slots import check_session
@@ -31,7 +31,7 @@ from aioprod.spark.written import Written
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["load", "transactional_id_of"]
+__all__ = ["checked_partitioner", "load", "once_settings", "run_id_of", "transactional_id_of"]
 
 _RUN_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,200}")
 
@@ -79,14 +79,9 @@ def load(
     """
     _check_frame(df)
     limit = bytes_s(rate)
-    name = _run_id_of(run_id, topic, resume)
-    settings = OnceSettings.of(
-        {"bootstrap.servers": bootstrap_servers, **options},
-        transactional_id=transactional_id_of(name),
-        topic=topic,
-        when_marker_is_missing=when_marker_is_missing,
-    )
-    rule = _checked_partitioner(partitioner, key)
+    name = run_id_of(run_id, topic, resume)
+    settings = once_settings(name, bootstrap_servers, topic, when_marker_is_missing, options)
+    rule = checked_partitioner(partitioner, key)
     records = Records.of(df, topic=topic, value=value, key=key, headers=headers, timestamp=timestamp, order_by=order_by)
     divided, plan, begun = _planned(df, records, settings, rule, chunks, name, dry_run=dry_run)
     if dry_run:
@@ -147,6 +142,18 @@ def _planned(
     return divided, plan, manifest
 
 
+def once_settings(
+    run_id: str, bootstrap_servers: str, topic: str, when_marker_is_missing: str, options: Mapping[str, Any]
+) -> OnceSettings:
+    """How a run writes; raises ConfigError."""
+    return OnceSettings.of(
+        {"bootstrap.servers": bootstrap_servers, **options},
+        transactional_id=transactional_id_of(run_id),
+        topic=topic,
+        when_marker_is_missing=when_marker_is_missing,
+    )
+
+
 def transactional_id_of(run_id: str) -> str:
     """Under which a run writes."""
     return f"aioprod-load.{run_id}"
@@ -156,7 +163,8 @@ def _made_up(topic: str) -> str:
     return f"{topic[:100]}-{time.strftime('%Y%m%dT%H%M%S')}-{secrets.token_hex(3)}"
 
 
-def _run_id_of(run_id: str | None, topic: str, resume: bool) -> str:
+def run_id_of(run_id: str | None, topic: str, resume: bool) -> str:
+    """The run id to use, one that is made up where none is given; raises ConfigError."""
     if run_id is not None:
         return _checked_run_id(run_id)
     if resume:
@@ -172,7 +180,7 @@ def _checked_run_id(run_id: object) -> str:
     return run_id
 
 
-def _checked_partitioner(name: str, key: object) -> str:
+def checked_partitioner(name: str, key: object) -> str:
     """The partitioner to use; where no row has a key, one that does not send all of them to one partition."""
     rule_of(name)
     return spreading(name) if key is None else name
@@ -198,20 +206,9 @@ def _opened(folder: Folder, begun: Manifest, resume: bool) -> Manifest:
 
     Raises UsageError for that of another run, and for one of this run that is not to be resumed.
     """
-    text = folder.read(FILE)
-    if text is None:
+    found = manifest_of(folder, begun.run_id, resume=resume)
+    if found is None:
         return begun
-    found = Manifest.from_json(text)
-    if found.run_id != begun.run_id:
-        raise UsageError(
-            f"The folder {folder.path!r} holds the manifest of run {found.run_id!r}, not of {begun.run_id!r}.",
-            hint="Each run needs a folder of its own.",
-        )
-    if not resume:
-        raise UsageError(
-            f"The folder {folder.path!r} holds a manifest of run {found.run_id!r} already.",
-            hint="resume=True (--resume) goes on with that run; for another load give another run id and folder.",
-        )
     if None not in (found.cluster_id, begun.cluster_id) and found.cluster_id != begun.cluster_id:
         raise UsageError(
             f"Run {found.run_id!r} was begun on the cluster {found.cluster_id!r}; this is {begun.cluster_id!r}."

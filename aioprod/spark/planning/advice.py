@@ -79,8 +79,10 @@ def _sentences(
         )
     others = [one for one in layouts if one.partitioner == chosen.partitioner and one.count != chosen.count]
     if others:
-        told = ", ".join(f"{_strain(one):.2f} at {one.count}" for one in others)
-        yield f"The other counts have {told} times the mean{' a member' if consumers else ''}."
+        who = "the busiest member reads" if consumers else "the busiest one has"
+        (first, *more) = ((_partitions(one.count), f"{_strain(one):.2f} times") for one in others)
+        told = "".join(f", with {count} {strain}" for count, strain in more)
+        yield f"With {first[0]} {who} {first[1]} the mean{told}."
     if consumers is not None and chosen.count < consumers:
         yield f"There are fewer partitions than members: {consumers - chosen.count} of them would read nothing."
     if chosen.bytes_skew > EVEN * chosen.skew:

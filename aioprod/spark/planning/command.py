@@ -11,6 +11,7 @@ from aioprod.console.files import write
 from aioprod.console.frame import Parser
 from aioprod.console.terminal import show
 from aioprod.spark.inputs import read_input, session
+from aioprod.spark.known_columns import check_columns
 from aioprod.spark.planning.job import checked, plan
 from aioprod.spark.planning.tables import summary
 
@@ -19,9 +20,12 @@ __all__ = ["main"]
 
 def main(arguments: Sequence[str]) -> int:
     """Make a plan and show it; returns 0. Raises AioprodError where that can't be done."""
-    given = _parser().parse_args(arguments)
+    parser = _parser()
+    given = parser.parse_args(arguments)
     # What can be told without Spark is told before it takes its seconds to start.
-    checked(given.partitioners, given.counts, given.consumers)
+    with parser.asked_wrongly():
+        checked(given.partitioners, given.counts, given.consumers)
+        check_columns(given.source, {"key": given.key, "value": given.value})
     with session() as spark:
         report = plan(
             read_input(spark, given.source),

@@ -19,6 +19,9 @@ __all__ = ["page"]
 _PICTURES_MAX: Final = 12
 """Of loads by partition: more are not looked at."""
 
+_GREY: Final = "#5c6672"
+"""Of a line that belongs to no partitioner alone."""
+
 
 def page(report: PlanReport) -> Page:
     """The recommendation, the pictures, the numbers."""
@@ -30,7 +33,7 @@ def page(report: PlanReport) -> Page:
     written.text(first.says)
     written.table(first.headers, first.rows)
     written.figure(
-        "Busiest partition by the mean, for each number of partitions; dashed: what the hottest key alone makes of it.",
+        "Busiest partition by the mean, for each number of partitions, and the bound below which no count gets.",
         partial(_skews, report),
         alt=f"Max/mean over partition counts. {report.recommendation}",
     )
@@ -62,23 +65,36 @@ def _skews(report: PlanReport, axes: Axes) -> None:
     by_partitioner: dict[str, list[Layout]] = {}
     for layout in report.results:
         by_partitioner.setdefault(layout.partitioner, []).append(layout)
+    bounds: dict[tuple[float, ...], list[str]] = {}
     for index, (partitioner, layouts) in enumerate(by_partitioner.items()):
-        color = COLORS[index % len(COLORS)]
         counts = [layout.count for layout in layouts]
-        axes.plot(counts, [layout.skew for layout in layouts], marker="o", color=color, label=plain(partitioner))
-        bounds = [max(1.0, layout.bound_share * layout.count) for layout in layouts]
-        axes.plot(counts, bounds, linestyle="--", linewidth=1, color=color)
+        skews = [layout.skew for layout in layouts]
+        axes.plot(counts, skews, marker="o", color=COLORS[index % len(COLORS)], label=plain(partitioner))
+        alone = tuple(max(1.0, layout.bound_share * layout.count) for layout in layouts)
+        bounds.setdefault(alone, []).append(partitioner)
+    # Most often all partitioners hash the hottest key: their lines would hide each other.
+    for index, (alone, partitioners) in enumerate(bounds.items()):
+        whose = "" if len(bounds) == 1 else f" ({plain(', '.join(partitioners))})"
+        axes.plot(
+            [layout.count for layout in by_partitioner[partitioners[0]]],
+            alone,
+            linestyle=("--", ":", "-.")[index % 3],
+            linewidth=1.2,
+            color=_GREY,
+            label=f"bound by the hottest key, at least 1{whose}",
+        )
     axes.set_xticks(sorted({layout.count for layout in report.results}))
     axes.set_xlabel("partitions")
     axes.set_ylabel("max/mean rows")
     axes.set_ylim(bottom=0)
-    axes.legend()
+    axes.legend(ncols=3, loc="lower left", bbox_to_anchor=(0, 1))
 
 
 def _loads(layout: Layout, axes: Axes) -> None:
     mean = sum(layout.rows) / layout.count
     axes.bar(range(layout.count), layout.rows, color=COLORS[0], width=0.8)
-    axes.axhline(mean, color=COLORS[1], linestyle="--", linewidth=1)
+    axes.axhline(mean, color=COLORS[1], linestyle="--", linewidth=1, label="mean")
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1))
     axes.set_xlabel("partition")
     axes.set_ylabel("rows")
     axes.margins(x=0.01)

@@ -25,7 +25,7 @@ from aioprod.testing.fake.produce import has_failed
 from aioprod.testing.fake.quota import Quota
 from aioprod.testing.fake.requests import HANDLERS
 from aioprod.testing.fake.state import Call
-from aioprod.testing.listening import close_server
+from aioprod.testing.listening import close_server, listen
 from aioprod.wire.frame import FRAME_SIZE_MAX, RequestHeader, encode_response
 from aioprod.wire.schema import AnyRequest, Response
 
@@ -77,7 +77,7 @@ class FakeBroker:
     async def start(self) -> None:
         """Listen, on the same port as before if it ran before, and be in the metadata."""
         context = self._cluster.tls_context()
-        self._server = await asyncio.start_server(self._accept, HOST, self.port, ssl=context)
+        self._server = await listen(self._accept, HOST, self.port, context=context)
         self.port = self._server.sockets[0].getsockname()[1]
         self._cluster.state.joined(self.node_id, self.address)
 

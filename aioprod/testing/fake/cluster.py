@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import ssl
+import warnings
 from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from aioprod.errors import UsageError
+from aioprod._live import Live
+from aioprod.errors import BrokerError, ConfigError, ErrorCode, UsageError
 from aioprod.records.parser import ParsedRecord
+from aioprod.testing.errors import UnusedFaultError, UnusedFaultWarning
+from aioprod.testing.fake import checks
 from aioprod.testing.fake.broker import FakeBroker
-from aioprod.testing.fake.faults import Fault, Seen
+from aioprod.testing.fake.faults import NO_FAULT, Fault, Seen
 from aioprod.testing.fake.groups import FakeGroup
 from aioprod.testing.fake.log import Isolation
 from aioprod.testing.fake.state import FakeState
@@ -26,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["FakeCluster"]
 
 
-class FakeCluster:
+class FakeCluster(Live):
     """Brokers with node ids from 1 on, on 127.0.0.1 in this event loop; an async context manager.
 
         async with FakeCluster(brokers=3) as cluster:
@@ -42,18 +46,38 @@ class FakeCluster:
     settings, `seen` every request in the order of arrival, `errors` what no broker does: there must be none at the end.
     `security` is what clients have to come with, as for a `KafkaCluster`; it may be changed, for new connections, and
     its ACLs for the next requests.
+
+    A topic that a client asks for and that does not exist is created, with one partition, as brokers do by default:
+    `auto_create_topics_enable=False` turns that off. A fault that has hit nothing when the cluster ends is told by an
+    UnusedFaultWarning, or, if `strict`, by an UnusedFaultError.
+
+    Calls raise ConfigError, InvalidTopicError, UnknownTopicError and UsageError for arguments that make no sense.
     """
 
     def __init__(
-        self, brokers: int = 1, *, transaction_version: int = 2, seed: int = 0, security: Security | None = None
+        self,
+        brokers: int = 1,
+        *,
+        transaction_version: int = 2,
+        seed: int = 0,
+        security: Security | None = None,
+        auto_create_topics_enable: bool = True,
+        strict: bool = False,
     ) -> None:
+        checks.check_count("brokers", brokers)
         self.security = security
         self.errors: list[Exception] = []
         self.state = FakeState(seed, Timers(self.errors))
-        self.state.finalize(transaction_version)
+        self.state.auto_create = auto_create_topics_enable
+        self.finalize(transaction_version)
         self.brokers = {node_id: FakeBroker(self, node_id) for node_id in range(1, brokers + 1)}
         self.seen: list[Seen] = []
         self._faults: list[Fault] = []
+        self._strict = strict
+
+    def __repr__(self) -> str:
+        up, all_of_them = len(self.state.nodes), len(self.brokers)
+        return f"<FakeCluster at {self.bootstrap}: {up} of {all_of_them} brokers up, {len(self.topics)} topics>"
 
     async def __aenter__(self) -> Self:
         for broker in self.brokers.values():
@@ -67,13 +91,25 @@ class FakeCluster:
             await broker.kill()
         self.state.timers.close()
         assert not self.errors, self.errors
+        if kind is None and self.unused_faults:
+            self._tell_unused()
+
+    def _tell_unused(self) -> None:
+        said = f"Nothing came that these were ordered for: {', '.join(map(repr, self.unused_faults))}."
+        if self._strict:
+            raise UnusedFaultError(said, hint="Call end() of a fault that need not hit.")
+        warnings.warn(f"{said} Call end() of a fault that need not hit.", UnusedFaultWarning, stacklevel=2)
 
     def tls_context(self) -> ssl.SSLContext | None:
         """What a broker's server speaks TLS with, None if it does not."""
         return None if self.security is None else self.security.server_context()
 
     def __getitem__(self, node_id: int) -> FakeBroker:
+        self._check_node(node_id)
         return self.brokers[node_id]
+
+    def _check_node(self, node_id: object) -> None:
+        checks.check_node(node_id, self.brokers)
 
     @property
     def addresses(self) -> tuple[tuple[str, int], ...]:
@@ -89,7 +125,7 @@ class FakeCluster:
 
     async def kill(self, node_id: int) -> None:
         """End a broker, as a crash does. Others take over what it led; its data is not lost."""
-        await self.brokers[node_id].kill()
+        await self[node_id].kill()
         for name, topic in self.topics.items():
             for index, partition in enumerate(topic.partitions):
                 if partition.leader == node_id and self.state.nodes:
@@ -102,11 +138,11 @@ class FakeCluster:
 
     def freeze(self, node_id: int) -> None:
         """Stop a broker as SIGSTOP does: connections open, nobody answers, and what arrives is kept."""
-        self.brokers[node_id].freeze()
+        self[node_id].freeze()
 
     def thaw(self, node_id: int) -> None:
         """Let it go on, with what has arrived meanwhile."""
-        self.brokers[node_id].thaw()
+        self[node_id].thaw()
 
     # -- topics ------------------------------------------------------------------------------------------------------
 
@@ -119,24 +155,47 @@ class FakeCluster:
         """Create a topic whose leaders are the brokers in turn.
 
         `config` are its settings with _ for the dots: `max_message_bytes` and `min_insync_replicas` have an effect.
+        Raises BrokerError (TOPIC_ALREADY_EXISTS) when there is one of that name, and UsageError when no broker is up.
         """
+        checks.check_name(name)
+        checks.check_count("partitions", partitions)
+        if name in self.topics:
+            raise BrokerError(
+                f"Topic {name!r} exists already.",
+                code=ErrorCode.TOPIC_ALREADY_EXISTS,
+                hint="recreate_topic() makes it anew, without its records.",
+            )
+        if not self.state.nodes:
+            raise UsageError(
+                f"Topic {name!r} can't be created: no broker is up to lead its partitions.",
+                hint="Start the cluster first: async with FakeCluster(...) as cluster.",
+            )
         settings = {key.replace("_", "."): str(value) for key, value in config.items()}
         return self.state.create_topic(name, partitions, settings)
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic."""
+        checks.known_topic(name, self.topics)
         del self.topics[name]
 
     def recreate_topic(self, name: str, partitions: int | None = None) -> FakeTopic:
         """Delete a topic and create it again: empty, with another id, and as many partitions if not said otherwise."""
-        old = self.topics.pop(name)
+        old = checks.known_topic(name, self.topics)
+        if partitions is not None:
+            checks.check_count("partitions", partitions)
+        del self.topics[name]
         return self.state.create_topic(name, partitions or len(old.partitions), old.config)
 
     def move_leader(self, topic: str, partition: int, to: int | None = None) -> int:
         """Make another broker the leader, by default the next one that is up; returns which."""
-        if to is None:
+        self._check_partition(topic, partition)
+        if to is not None:
+            self._check_node(to)
+        else:
             now = self.topics[topic].partitions[partition].leader or 0
             others = [node_id for node_id in sorted(self.state.nodes) if node_id != now]
+            if not others:
+                raise UsageError(f"No other broker is up to lead partition {partition} of topic {topic!r}.")
             to = next((node_id for node_id in others if node_id > now), others[0])
         self.state.move_leader(TopicPartition(topic, partition), to)
         return to
@@ -145,12 +204,20 @@ class FakeCluster:
         self, topic: str, partition: int | None = None, isolation: Isolation = "read_committed"
     ) -> list[ParsedRecord]:
         """The records that a reader sees, of one partition or of all."""
-        found = self.topics[topic]
+        if isolation not in ("read_committed", "read_uncommitted"):
+            raise ConfigError(f"isolation is {isolation!r}: it must be one of read_committed, read_uncommitted.")
+        found = self._check_partition(topic, partition)
         return found.records(isolation) if partition is None else found.partitions[partition].records(isolation)
+
+    def _check_partition(self, topic: str, partition: int | None) -> FakeTopic:
+        found = checks.known_topic(topic, self.topics)
+        if partition is not None:
+            checks.check_partition(found, partition)
+        return found
 
     def expire_producer_state(self, topic: str, partition: int | None = None) -> None:
         """Let leaders forget the producers that have no transaction open: they take any sequence number then."""
-        for index, one in enumerate(self.topics[topic].partitions):
+        for index, one in enumerate(self._check_partition(topic, partition).partitions):
             if partition in (None, index):
                 one.producers.expire()
 
@@ -166,30 +233,54 @@ class FakeCluster:
 
     def move_coordinator(self, key: str, to: int) -> None:
         """Have another broker coordinate a transactional id or a group."""
+        self._check_node(to)
         self.state.coordinators[key] = to
         self.state.groups.move()
 
     def finalize(self, transaction_version: int) -> None:
         """Change the finalized feature; clients hear of it on their next connection."""
+        if transaction_version not in (0, 1, 2):
+            raise ConfigError(f"transaction_version is {transaction_version!r}: it must be 0, 1 or 2.")
         self.state.finalize(transaction_version)
 
     def committed_offset(self, group: str, tp: TopicPartition) -> int | None:
         """The next offset that a group reads, None if it has committed none."""
+        checks.check_place(tp, f"committed_offset({group!r}, ...) has {tp!r}")
         known = self.state.groups.get(group, FakeGroup()).offsets.get(tp)
         return None if known is None else known.offset
 
     # -- what goes wrong ---------------------------------------------------------------------------------------------
 
     def fault(self, kind: type[AnyRequest], **what: Any) -> Fault:
-        """Order a `Fault`; earlier ones come first."""
+        """Order a `Fault`, with its fields for `what`; earlier ones come first."""
+        checks.check_served(kind, self.brokers[1].versions)
         fault = Fault(kind, **what)
+        if fault.node is not None:
+            self._check_node(fault.node)
+        place = fault.partition
+        # A topic's metadata has partition -1, and a topic may be created later.
+        if place is not None and place.partition != -1 and place.topic in self.topics:
+            checks.check_partition(self.topics[place.topic], place.partition)
         self._faults.append(fault)
         return fault
 
+    @property
+    def unused_faults(self) -> list[Fault]:
+        """The faults that have hit nothing so far: a test may have passed without them."""
+        return [fault for fault in self._faults if fault.is_unused]
+
+    def end_faults(self) -> None:
+        """End all faults: nothing more goes wrong."""
+        for fault in self._faults:
+            fault.end()
+
     def fault_for(self, node_id: int, message: AnyRequest) -> Fault:
         """The fault that this request gets; one without any fault if none is left."""
-        return next((fault for fault in self._faults if fault.takes(node_id, message)), Fault(type(message)))
+        return next((fault for fault in self._faults if fault.takes(node_id, message)), NO_FAULT)
 
     def seen_of(self, kind: type[AnyRequest], node: int | None = None) -> list[Any]:
         """The requests of a kind that arrived, at one node or at all."""
+        checks.check_kind(kind)
+        if node is not None:
+            self._check_node(node)
         return [one.message for one in self.seen if isinstance(one.message, kind) and node in (None, one.node)]

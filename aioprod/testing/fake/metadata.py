@@ -121,6 +121,8 @@ def _created(call: Call, wanted: CreatableTopic, *, validate_only: bool) -> Crea
 
 def _refusal(call: Call, wanted: CreatableTopic) -> tuple[ErrorCode, str] | None:
     """Why a topic is not created, in the controller's words."""
+    if error := call.fault.error_for(TopicPartition(wanted.name, -1)):
+        return error, error.name
     if denied := _may_not_create(call, wanted.name):
         return denied, "Authorization failed."
     if not NAME.fullmatch(wanted.name):
@@ -142,7 +144,8 @@ def delete_topics(call: Call, request: DeleteTopicsRequest) -> DeleteTopicsRespo
     results = []
     for one in wanted:
         topic = call.state.topics.find(one.name or "", one.topic_id, by_id=one.name is None)
-        if denied := call.denied("DELETE", "topic", topic.name if topic else one.name or ""):
+        name = topic.name if topic else one.name or ""
+        if denied := call.fault.error_for(TopicPartition(name, -1)) or call.denied("DELETE", "topic", name):
             results.append(DeletableTopicResult(name=one.name, topic_id=one.topic_id, error_code=denied))
         elif topic is None:
             unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if one.name is not None else ErrorCode.UNKNOWN_TOPIC_ID

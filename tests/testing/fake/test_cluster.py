@@ -162,7 +162,8 @@ async def test_too_few_brokers_for_the_topic() -> None:
 
 async def test_forgotten_producers_may_begin_anywhere() -> None:
     async with FakeCluster() as cluster, connected_lab(cluster[1].address) as lab:
-        topic, producer = topic_of(cluster), (await lab.init()).producer
+        made, producer = cluster.create_topic("t", 2), (await lab.init()).producer
+        topic = Topic(made.name, made.id)
         await lab.send(topic, batch(producer, 0))
         cluster.expire_producer_state("t", partition=1)
         assert (await lab.send(topic, batch(producer, 7))).error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER

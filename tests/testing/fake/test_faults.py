@@ -121,12 +121,15 @@ async def test_a_delayed_request_holds_back_those_behind_it() -> None:
 
 async def test_an_error_for_one_partition_and_on_one_node() -> None:
     async with FakeCluster(2) as cluster, connected_lab(cluster[1].address) as lab:
-        topic = topic_of(cluster)
+        made = cluster.create_topic("t", 2)
+        topic = Topic(made.name, made.id)
         refused, none = ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.NONE
-        cluster.fault(ProduceRequest, error=refused, node=2)
-        cluster.fault(ProduceRequest, error=refused, partition=TopicPartition("t", 1))
+        elsewhere = cluster.fault(ProduceRequest, error=refused, node=2)
+        other = cluster.fault(ProduceRequest, error=refused, partition=TopicPartition("t", 1))
         cluster.fault(ProduceRequest, error=refused, partition=TopicPartition("t", 0), times=2)
         assert [(await lab.send(topic, batch())).error for _ in range(4)] == [none, refused, refused, none]
+        assert cluster.unused_faults == [elsewhere, other]
+        cluster.end_faults()
 
 
 async def test_an_error_that_lies() -> None:

@@ -16,6 +16,7 @@ from aioprod.testing import FakeCluster
 from aioprod.testing.fake.log import FakePartition
 from tests.support.lab import Topic, connected_lab
 from tests.support.lab_groups import RawMember, open_group
+from tests.support.simulated import in_simulated_time
 
 NONE, WRONG, UNKNOWN = ErrorCode.NONE, ErrorCode.NOT_COORDINATOR, ErrorCode.UNKNOWN_MEMBER_ID
 
@@ -41,6 +42,7 @@ async def test_another_coordinator_knows_what_was_divided() -> None:
             assert (await moved[0].sync()).assignment == first.id.encode()
 
 
+@in_simulated_time
 async def test_a_killed_coordinator_has_another_one_take_over() -> None:
     async with FakeCluster(2) as cluster, connected_lab(cluster[1].address) as lab, open_group(lab) as group:
         cluster.state.coordinators.clear()
@@ -79,6 +81,7 @@ async def test_errors_on_demand() -> None:
         assert await member.heartbeat() == UNKNOWN
 
 
+@in_simulated_time
 async def test_a_new_group_waits_for_more_members() -> None:
     async with FakeCluster() as cluster, connected_lab(cluster[1].address) as lab, open_group(lab) as group:
         cluster.state.groups.settings.initial_delay_s = 0.2
@@ -116,6 +119,7 @@ async def topic_of(cluster: FakeCluster, partitions: int = 4) -> Topic:
     return Topic(made.name, made.id)
 
 
+@in_simulated_time
 async def test_sessions_of_consumers_end() -> None:
     async with FakeCluster() as cluster, connected_lab(cluster[1].address) as lab, open_group(lab) as group:
         cluster.state.groups.settings.session_timeout_s = 0.2
@@ -127,6 +131,7 @@ async def test_sessions_of_consumers_end() -> None:
         assert (await first.beat()).error_code == UNKNOWN
 
 
+@in_simulated_time
 async def test_another_coordinator_knows_all_consumers() -> None:
     async with FakeCluster(2) as cluster, connected_lab(cluster[1].address) as lab, open_group(lab) as group:
         cluster.move_coordinator(group.id, 1)

@@ -1,0 +1,74 @@
+"""What all objects with connections have in common: one process, one loop of asyncio, a `repr`, and words about calls
+that other clients have and they lack."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from typing import Any, NoReturn, SupportsIndex
+
+from aioprod.errors import UsageError
+
+__all__ = ["Live", "described", "lacking", "running_loop"]
+
+
+class Live:
+    """An object with connections, which can't be sent to another process, nor copied."""
+
+    __slots__ = ()
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        name = type(self).__name__
+        raise UsageError(
+            f"A {name} can't be pickled or copied: its connections and its event loop belong to this process.",
+            hint=f"Send its settings, and make a {name} of them in each process.",
+        )
+
+
+class _Lack:
+    """A name that other clients have: asking for it raises AttributeError that says what to do in its place.
+
+    A descriptor for each name, as a `__getattr__` of the class would make each of its calls slower.
+    """
+
+    def __init__(self, name: str, instead: str) -> None:
+        self._name = name
+        self._instead = instead
+
+    def __get__(self, instance: object, owner: type) -> NoReturn:
+        raise AttributeError(f"{owner.__name__} has no {self._name!r}: {self._instead}")
+
+    def __repr__(self) -> str:
+        return f"<not here: {self._instead}>"
+
+
+def lacking(instead: Mapping[str, str]) -> type[Live]:
+    """A base class by which an object says what to do in place of what it lacks: name -> words.
+
+    Type checkers are not to see this class, but `Live`: to them the names are simply missing.
+    """
+    names: dict[str, Any] = {name: _Lack(name, words) for name, words in instead.items()}
+
+    def shown(self: object) -> list[str]:
+        return [name for name in object.__dir__(self) if name not in names]
+
+    return type("Lacking", (Live,), {**names, "__slots__": (), "__module__": __name__, "__dir__": shown})
+
+
+def described(kind: str, name: str, servers: Iterable[str], what: str) -> str:
+    """The `repr` of a client: `<Producer 'shop' at localhost:9092: running>`, of at most two servers."""
+    addresses = list(servers)
+    more = f" and {len(addresses) - 2} more" if len(addresses) > 2 else ""
+    named = f" {name!r}" if name else ""
+    return f"<{kind}{named} at {', '.join(addresses[:2])}{more}: {what}>"
+
+
+def running_loop() -> asyncio.AbstractEventLoop:
+    """The running event loop; raises UsageError where asyncio has none, as under trio."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError as error:
+        raise UsageError(
+            "No event loop of asyncio runs here.",
+            hint="Call it within asyncio.run(...). Under trio, and under anyio with trio, aioprod does not work.",
+        ) from error

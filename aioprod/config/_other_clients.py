@@ -1,0 +1,138 @@
+"""Settings as other clients name them (librdkafka, aiokafka, kafka-python): what to set here, or why there is no such.
+
+Read when a setting is unknown, and for the reference page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, Literal, TypeAlias
+
+__all__ = ["OTHER_NAMES", "Role", "advice"]
+
+Role: TypeAlias = Literal["any client", "producer", "reader", "member"]
+
+_COMMITS: Final = "Leave it out: commits are explicit. Call `await member.commit()`."
+_NO_GROUP: Final = (
+    "A reader belongs to no group, so it commits nothing: aioprod.Member(..., group_id=...) reads in one."
+)
+_ONE_BY_ONE: Final = "Leave it out: records are given one by one, by `async for`."
+_AHEAD: Final = "Leave it out: fetch.max.bytes bounds what is fetched ahead."
+_NO_TOPICS: Final = "Leave it out: reading never creates a topic."
+_LOGS: Final = "Leave it out: messages go to logging.getLogger('aioprod')."
+_VERSIONS: Final = "Leave it out: each broker is asked which versions it speaks."
+_ON_DELIVERY: Final = (
+    "Give on_delivery=f to send_nowait(): f(metadata, error) is called with the outcome of the record."
+)
+_STATISTICS: Final = (
+    "Call metrics() at any time, or set metric.reporters, which get the numbers once in each metrics.sample.window.ms."
+)
+_SOCKET: Final = "Leave it out: sockets of this client always have it so."
+
+OTHER_NAMES: Final[Mapping[Role, Mapping[str, str]]] = {
+    "any client": {
+        "metadata.broker.list": "bootstrap.servers",
+        "brokers": "bootstrap.servers",
+        "api.version": _VERSIONS,
+        "api.version.request": _VERSIONS,
+        "api.version.auto.timeout.ms": _VERSIONS,
+        "broker.version.fallback": _VERSIONS,
+        "loop": "Leave it out: a client belongs to the event loop in which it is started.",
+        "error.cb": "Leave it out: calls raise what makes them fail, the rest goes to logging.getLogger('aioprod').",
+        "log.cb": _LOGS,
+        "logger": _LOGS,
+        "log.level": _LOGS,
+        "debug": _LOGS,
+        "socket.timeout.ms": "request.timeout.ms",
+        "socket.send.buffer.bytes": "send.buffer.bytes",
+        "socket.receive.buffer.bytes": "receive.buffer.bytes",
+        "socket.keepalive.enable": _SOCKET,
+        "socket.nagle.disable": _SOCKET,
+        "topic.metadata.refresh.interval.ms": "metadata.max.age.ms",
+        "sasl.mechanisms": "sasl.mechanism",
+        "sasl.plain.username": "sasl.username",
+        "sasl.plain.password": "sasl.password",
+        "sasl.oauth.token.provider": "sasl.token.provider",
+        "oauth.cb": "sasl.token.provider",
+        "ssl.ca.location": "ssl.truststore.location",
+        "ssl.cafile": "ssl.truststore.location",
+        "ssl.certificate.location": "ssl.keystore.location",
+        "ssl.certfile": "ssl.keystore.location",
+        "ssl.keyfile": "Put the key into the file of ssl.keystore.location, before or after its certificates.",
+        "ssl.key.location": "Put the key into the file of ssl.keystore.location, before or after its certificates.",
+        "ssl.check.hostname": "ssl.endpoint.identification.algorithm",
+    },
+    "producer": {
+        "message.timeout.ms": "delivery.timeout.ms",
+        "request.required.acks": "acks",
+        "queue.buffering.max.ms": "linger.ms",
+        "queue.buffering.max.messages": "Records have no limit but that of their bytes: buffer.memory.",
+        "queue.buffering.max.kbytes": "Set buffer.memory, which is in bytes.",
+        "message.max.bytes": "max.request.size",
+        "message.send.max.retries": "retries",
+        "batch.num.messages": "A batch has no limit of records but that of their bytes: batch.size.",
+        "max.batch.size": "batch.size",
+        "max.in.flight": "max.in.flight.requests.per.connection",
+        "max.in.flight.requests": "max.in.flight.requests.per.connection",
+        "compression.codec": "compression.type",
+        "compression.level": "Set the level of the codec in use: compression.gzip.level, compression.lz4.level or "
+        "compression.zstd.level.",
+        "error.cb": "Set on_error=f: f(error, record) is called for each failed record that nobody waits for. What is "
+        "wrong with brokers goes to logging.getLogger('aioprod').",
+        "stats.cb": _STATISTICS,
+        "statistics.interval.ms": _STATISTICS,
+        "on.delivery": _ON_DELIVERY,
+        "dr.cb": _ON_DELIVERY,
+        "dr.msg.cb": _ON_DELIVERY,
+        "delivery.report.only.error": "Leave it out: on_error=f hears of failed records only.",
+        "sticky.partitioning.linger.ms": "Leave it out: the partition changes when its batch is full.",
+        "allow.auto.create.topics": "Leave it out: the brokers decide, by their auto.create.topics.enable.",
+        "group.id": "A producer belongs to no group: aioprod.Member(..., group_id=...) reads in one.",
+    },
+    "reader": {
+        "group.id": _NO_GROUP,
+        "enable.auto.commit": _NO_GROUP,
+        "auto.commit.interval.ms": _NO_GROUP,
+        "auto.offset.reset": "Give start= to read(): an offset for each partition, or a time for all.",
+        "isolation.level": "Give isolation= to the client itself.",
+        "key.deserializer": "Give key_deserializer= to the client itself.",
+        "value.deserializer": "Give value_deserializer= to the client itself.",
+        "fetch.message.max.bytes": "max.partition.fetch.bytes",
+        "fetch.wait.max.ms": "fetch.max.wait.ms",
+        "fetch.min.bytes": "Leave it out: brokers answer as soon as there is a record.",
+        "queued.min.messages": _AHEAD,
+        "queued.max.messages.kbytes": _AHEAD,
+        "max.poll.records": _ONE_BY_ONE,
+        "consumer.timeout.ms": "Put `asyncio.timeout()` around the wait for a record.",
+        "enable.partition.eof": "Leave it out: aioprod.read() ends at the end of the topic, a member waits for more.",
+        "allow.auto.create.topics": _NO_TOPICS,
+    },
+    "member": {
+        "group.id": "Give group_id= to the member itself.",
+        "enable.auto.commit": _COMMITS,
+        "auto.commit.enable": _COMMITS,
+        "auto.commit.interval.ms": _COMMITS,
+        "enable.auto.offset.store": _COMMITS,
+        "on.commit": _COMMITS,
+        "auto.offset.reset": "Give auto_offset_reset= to the member itself.",
+        "partition.assignment.strategy": "Give assignors= to the member itself.",
+        "rebalance.timeout.ms": "max.poll.interval.ms",
+        "rebalance.cb": "Give on_assigned=, on_revoked= and on_lost= to the member itself.",
+    },
+}
+"""Whose -> name, with dots -> the setting to use here, or what to do in sentences."""
+
+_LOOKED_UP: Final[Mapping[Role, tuple[Role, ...]]] = {
+    "any client": ("any client",),
+    "producer": ("producer", "any client"),
+    "reader": ("reader", "any client"),
+    "member": ("member", "reader", "any client"),
+}
+
+
+def advice(name: str, role: Role) -> str | None:
+    """The setting to use in place of `name` (in Java's spelling), or sentences; None if no client has such a name."""
+    for whose in _LOOKED_UP[role]:
+        if name in OTHER_NAMES[whose]:
+            return OTHER_NAMES[whose][name]
+    return None

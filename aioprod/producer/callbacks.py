@@ -1,0 +1,116 @@
+"""What users give as callbacks: plain functions of two arguments, looked at before they are first called."""
+
+from __future__ import annotations
+
+import inspect
+from functools import partial
+from types import BuiltinMethodType, FunctionType, MethodType
+from typing import Any
+
+from aioprod.errors import UsageError
+
+__all__ = ["DeliveryCallbacks", "error_callback"]
+
+KNOWN_MAX = 64
+"""Callbacks by the code behind them; a program has a few."""
+
+NAMES_OF_ERRORS = frozenset({"err", "error", "ex", "exc", "exception"})
+
+
+class DeliveryCallbacks:
+    """Refuses a wrong `on_delivery` when it first comes; what was made at the same place in the code is looked at once.
+
+    A bound method, a closure or a partial is often made for each record. So it is the code behind it that is
+    remembered, with the arguments that a partial puts before; and the last one apart, which costs some comparisons.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[object, ...], object] = {}
+        self._last: object = None
+        self._before = 0
+
+    def check(self, given: Any) -> None:
+        """Raise UsageError unless `given` can be called with (metadata, error), in this order, and is no coroutine."""
+        is_bound = type(given) is partial and not given.keywords
+        function, before = (given.func, len(given.args)) if is_bound else (given, 0)
+        kind = type(function)
+        code = function.__func__ if kind is MethodType else function.__code__ if kind is FunctionType else None
+        if code is not None and code is self._last and before == self._before:
+            return
+        key, behind = _origin(given)
+        if key not in self._known:
+            _check(given, "on_delivery", ("metadata", "error"))
+            _check_order(given)
+            if len(self._known) >= KNOWN_MAX:
+                self._known.clear()
+            self._known[key] = behind
+        self._last, self._before = code, before
+
+
+def error_callback(given: Any) -> Any:
+    """`on_error` as the user gives it, None included; raises UsageError for one that can't be told of an error."""
+    if given is not None:
+        _check(given, "on_error", ("error", "record"))
+    return given
+
+
+def _origin(given: Any) -> tuple[tuple[object, ...], object]:
+    """What callbacks that need one look have in common, and the object behind it, kept so that its id stays its own."""
+    bound: tuple[object, ...] = ()
+    while type(given) is partial:
+        bound += (len(given.args), *given.keywords)
+        given = given.func
+    kind = type(given)
+    if kind is BuiltinMethodType:
+        return (type(given.__self__), given.__name__, *bound), None
+    if kind is FunctionType:
+        behind = given.__code__
+    elif kind is MethodType:
+        behind = given.__func__
+    else:
+        behind = given if isinstance(given, type) else kind
+    return (id(behind), *bound), behind
+
+
+def _check(given: Any, name: str, arguments: tuple[str, str]) -> None:
+    if not callable(given) or _has_to_be_awaited(given):
+        raise UsageError(
+            f"{name} is {given!r:.100}, which is no plain function: give a callable, or None.",
+            hint="Let it start a task for what has to be awaited.",
+        )
+    try:
+        inspect.signature(given, follow_wrapped=False).bind(None, None)
+    except ValueError:
+        return  # One in C that does not tell.
+    except TypeError as error:
+        raise UsageError(
+            f"{name} is {given!r:.100}, which can't be called with two arguments: {error}.",
+            hint=f"It is called as {name}({', '.join(arguments)}).",
+        ) from error
+
+
+def _has_to_be_awaited(given: Any) -> bool:
+    while isinstance(given, partial):
+        given = given.func
+    call = getattr(type(given), "__call__", None)  # noqa: B004  # what it is, not whether it is
+    return any(
+        is_kind(function)
+        for function in (given, call)
+        for is_kind in (inspect.iscoroutinefunction, inspect.isasyncgenfunction, inspect.isgeneratorfunction)
+    )
+
+
+def _check_order(given: Any) -> None:
+    """confluent-kafka's callbacks get the error first: taken over as they are, they would mistake each outcome."""
+    try:
+        parameters = list(inspect.signature(given, follow_wrapped=False).parameters.values())[:2]
+    except ValueError:
+        return
+    names = [parameter.name for parameter in parameters if parameter.kind is not parameter.VAR_POSITIONAL]
+    is_error = [name.strip("_").lower() in NAMES_OF_ERRORS for name in names]
+    if is_error in ([True], [True, False]):
+        raise UsageError(
+            f"on_delivery is {given!r:.100}, whose first argument is named {names[0]!r}: it is called as "
+            "on_delivery(metadata, error), the error second.",
+            hint="Change the order of its arguments; confluent-kafka's callbacks get the error first.",
+        )

@@ -1,0 +1,101 @@
+"""Topics that are deleted while they are in use: what is held for them fails, soon and with the reason."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from aioprod._error_codes import ErrorCode
+from aioprod.cluster.refusals import UNKNOWN_S, deletion
+from aioprod.core.accumulator import Accumulator
+from aioprod.core.batch import Batch
+from aioprod.core.partition import Partition, Topic
+from aioprod.errors import UnknownTopicError
+from aioprod.producer.outcome import FAILED_PER_TURN, Outcomes
+from aioprod.producer.topics import Topics
+
+__all__ = ["DeletedTopics"]
+
+GONE = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
+"""What a leader answers that does not know the topic of a batch."""
+
+
+class DeletedTopics:
+    """Watches the topics whose partitions are known and that brokers have begun to call unknown.
+
+    The metadata alone is not believed, as the broker that gives it may be late: a leader has to say the same, or to
+    take nothing. What is on the wire is waited for.
+    """
+
+    def __init__(self, accumulator: Accumulator, outcomes: Outcomes, topics: Topics) -> None:
+        self._accumulator = accumulator
+        self._outcomes = outcomes
+        self._topics = topics
+        # Those of which it is certain are True: some of what is held for them has failed.
+        self._suspects: dict[str, bool] = {}
+
+    def suspect(self, errors: Mapping[str, ErrorCode | int]) -> None:
+        """Watch those topics in use of which an answer says that they don't exist."""
+        for name, code in errors.items():
+            topic = self._accumulator.topics.get(name)
+            if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and topic is not None and topic.count:
+                self._suspects.setdefault(name, False)
+
+    def give_up(self, now: float) -> float:
+        """Fail a turn's worth of what is held for topics that are gone; now if there is more, else infinite."""
+        metadata = self._accumulator.metadata
+        for name, is_certain in list(self._suspects.items()):
+            topic = self._accumulator.topics.get(name)
+            if topic is None or not topic.count or not metadata.unknown_attempts(name):
+                del self._suspects[name]
+                continue
+            deleted = deletion(metadata, name, now)
+            if deleted is not None and (is_certain or _is_refused(topic, now)):
+                held = [batch for partition in topic.partitions for batch in _held(partition)]
+                if not is_certain:
+                    self._outcomes.journal.deleted(name, len(held), now)
+                self._fail(held[:FAILED_PER_TURN], deleted, now)
+                self._suspects[name] = len(held) > FAILED_PER_TURN
+                if self._suspects[name]:
+                    return now
+                self._forget(topic, now)
+        return math.inf
+
+    def _fail(self, batches: list[Batch], deleted: UnknownTopicError, now: float) -> None:
+        for batch in batches:
+            last = "" if batch.cause is None else f" Last: {batch.cause}"
+            error = deleted.again()
+            error.__cause__, batch.cause = batch.cause, error
+            self._outcomes.fail(batch, now, f"{_in_sentence(deleted.message)}{last}")
+
+    def _forget(self, topic: Topic, now: float) -> None:
+        """The next record for this name is one for a topic that does not exist, or that was created anew."""
+        self._accumulator.forget(topic, now)
+        if topic.name not in self._accumulator.topics:
+            self._accumulator.metadata.lose_topic(topic.name)
+            self._topics.remember(topic.name, now)
+
+
+def _held(partition: Partition) -> list[Batch]:
+    """What waits to be sent, in order."""
+    return [*partition.queued, *([partition.open] if partition.open is not None else [])]
+
+
+def _is_refused(topic: Topic, now: float) -> bool:
+    """Whether a leader does not know the topic either, or no leader takes anything of what is held for it."""
+    waiting = [partition for partition in topic.partitions if partition.queued or partition.open is not None]
+    if any(batch.code in GONE for partition in waiting for batch in partition.queued):
+        return True
+    return bool(waiting) and all(_is_stuck(partition, now) for partition in waiting)
+
+
+def _is_stuck(partition: Partition, now: float) -> bool:
+    queue = partition.queue
+    if queue is None:
+        return True
+    is_stalled = queue.stalled_since is not None and now - queue.stalled_since >= UNKNOWN_S
+    return (partition.held or is_stalled) and not partition.in_flight
+
+
+def _in_sentence(message: str) -> str:
+    return message[0].lower() + message[1:]

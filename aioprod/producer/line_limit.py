@@ -1,0 +1,36 @@
+"""How many lines of a kind go to the log: a few in some seconds, whatever happens."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+__all__ = ["LINES_MAX", "WINDOW_S", "Line", "LineLimit"]
+
+WINDOW_S = 10.0
+LINES_MAX = 10
+"""So many lines of a kind are told within a window, in seconds."""
+
+
+class Line(NamedTuple):
+    """Whether a line is told, and how many of its kind the window that has just ended left out, and its length."""
+
+    is_told: bool
+    left_out: int
+    window_s: float
+
+
+class LineLimit:
+    """Counts lines by their kind; `now` is in monotonic seconds."""
+
+    def __init__(self) -> None:
+        self._windows: dict[str, tuple[float, int]] = {}
+
+    def take(self, kind: str, now: float) -> Line:
+        """Count one more line."""
+        since, count = self._windows.get(kind, (now, 0))
+        window_s, left_out = now - since, 0
+        if window_s >= WINDOW_S:
+            left_out = max(0, count - LINES_MAX)
+            since, count = now, 0
+        self._windows[kind] = since, count + 1
+        return Line(count < LINES_MAX, left_out, window_s)

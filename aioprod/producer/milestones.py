@@ -1,0 +1,37 @@
+"""What the log says of a producer's life: that it is connected, and what became of its records."""
+
+from __future__ import annotations
+
+from aioprod._legs import COMPILED
+from aioprod.cluster import Cluster
+from aioprod.config import ProducerConfig
+from aioprod.producer.explain import counted, seconds_of
+from aioprod.types import DeliveryReport
+
+__all__ = ["closed", "connected", "named"]
+
+
+def named(config: ProducerConfig) -> str:
+    """A producer at the beginning of a sentence, by its client.id if it was given one."""
+    return f"Producer {config.client_id!r}" if config.client_id else "The producer"
+
+
+def connected(config: ProducerConfig, cluster: Cluster) -> str:
+    """That a producer has started: where, and as what."""
+    writes = "idempotent" if config.enable_idempotence else "not idempotent"
+    if config.transactional_id is not None:
+        writes = f"transactional.id={config.transactional_id}"
+    facts = [counted(len(cluster.nodes), "broker"), f"acks={'all' if config.acks == -1 else config.acks}", writes]
+    if config.security_protocol != "PLAINTEXT":
+        facts.append(config.security_protocol)
+    facts.append("compiled" if COMPILED else "interpreted")
+    return f"{named(config)} is connected to cluster {cluster.cluster_id}: {', '.join(facts)}"
+
+
+def closed(config: ProducerConfig, report: DeliveryReport, age_s: float, close_s: float) -> str:
+    """That a producer has closed: the outcomes of its records, its age, and how long the close took."""
+    return (
+        f"{named(config)} is closed after {seconds_of(age_s)} (closing took {seconds_of(close_s)}): "
+        f"{counted(report.delivered, 'record')} delivered, {report.not_sent} not sent, {report.unknown} unknown, "
+        f"{report.rejected} rejected"
+    )
