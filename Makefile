@@ -169,8 +169,8 @@ bench-assignors: $(READY) $(COMPILED) ## our assignors beside Java's, in time an
 bench-spark: $(READY) $(COMPILED) ## aioprod's sink and source beside Spark's own, about 10 minutes; ARGS="--rounds 2 --only sink" for less
 	@$(BIN)/python -m benchmarks.spark $(ARGS)
 
-spark-faults: $(READY) $(COMPILED) ## 40 micro-batches on Spark with a fault in each, exactly once: KAFKA=4.3.0|3.9.1 SEED=1 SINK=aioprod|spark; about 10 minutes
-	@$(BIN)/python -m integration.spark.faults --version $(or $(KAFKA),4.3.0) --seed $(or $(SEED),1) --sink $(or $(SINK),aioprod)
+spark-faults: $(READY) $(COMPILED) ## 40 micro-batches on Spark with a fault in each, exactly once: KAFKA=4.4.0|3.9.1 SEED=1 SINK=aioprod|spark; about 10 minutes
+	@$(BIN)/python -m integration.spark.faults$(if $(KAFKA), --version $(KAFKA)) --seed $(or $(SEED),1) --sink $(or $(SINK),aioprod)
 
 fuzz: $(READY) ## hostile bytes for everything that reads bytes, guided by coverage; SECONDS=300 a target, ARGS=codecs for one
 	@$(BIN)/python -c 'import atheris' 2>/dev/null || \
@@ -189,10 +189,10 @@ GROUPS = $(foreach word,EVENTS STRATEGY KINDS KAFKA SEED FOLDER,$(if $($(word)),
 lower = $(shell echo $(1) | tr A-Z a-z)
 
 # A run is as long as MINUTES says, and as it takes to let each fault happen once.
-chaos: $(READY) $(COMPILED) ## three real brokers under faults: MINUTES=3 MODE=normal|hard|frozen KAFKA=4.3|3.9.1 CLIENT=aioprod|aiokafka|confluent WRITE=1 MECHANISM=SCRAM-SHA-512 over SASL_SSL
+chaos: $(READY) $(COMPILED) ## three real brokers under faults: MINUTES=3 MODE=normal|hard|frozen KAFKA=4.4|3.9.1 CLIENT=aioprod|aiokafka|confluent WRITE=1 MECHANISM=SCRAM-SHA-512 over SASL_SSL
 	@$(BIN)/python -m integration.chaos $(CHAOS) $(if $(WRITE),--write)
 
-groups: $(READY) $(COMPILED) ## one group of aioprod, Java and confluent-kafka, members join, leave and crash: EVENTS=50 STRATEGY=range|... KAFKA=4.3.0 SEED=1 WRITE=1
+groups: $(READY) $(COMPILED) ## one group of aioprod, Java and confluent-kafka, members join, leave and crash: EVENTS=50 STRATEGY=range|... KAFKA=4.4.0 SEED=1 WRITE=1
 	@$(BIN)/python -m integration.group $(GROUPS) $(if $(WRITE),--write)
 
 clean: ## remove what these targets made here; fetched jars stay in the user's cache folder

@@ -197,7 +197,7 @@ class Coordination:
                 group_id=group.group_id,
                 producer_id=identity.producer_id,
                 producer_epoch=identity.epoch,
-                generation_id=member.generation_id,
+                generation_id_or_member_epoch=member.generation_id,
                 member_id=member.member_id,
                 group_instance_id=member.group_instance_id,
                 topics=tuple(

