@@ -9,7 +9,14 @@ from uuid import UUID
 
 from aioprod._rights import Right
 from aioprod.cluster import PartitionInfo
-from aioprod.errors import AioprodError, BrokerConnectionError, ErrorCode, ProtocolError, RequestTimedOutError
+from aioprod.errors import (
+    AioprodError,
+    BrokerConnectionError,
+    ErrorCode,
+    ProtocolError,
+    RequestTimedOutError,
+    UnsupportedVersionError,
+)
 from aioprod.messages import (
     CreateTopicsRequest,
     CreateTopicsResponse,
@@ -20,6 +27,7 @@ from aioprod.messages import (
 )
 from aioprod.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreatableTopicResult
 from aioprod.messages.delete_topics import DeletableTopicResult
+from aioprod.messages.negotiation import ByVersion
 from aioprod.net import more_telling
 from aioprod.reader.offsets import At, topic_offsets
 from aioprod.reader.refusals import UNKNOWN_TOPIC_CODES, refusal
@@ -32,6 +40,8 @@ __all__ = ["Admin"]
 
 ResponseT = TypeVar("ResponseT", bound=Response)
 
+_FIRST_WITH_DEFAULTS: Final = 4
+"""The CreateTopics version from which brokers choose numbers (KIP-464)."""
 _CREATE_ANY: Final = "CREATE on the cluster"
 _MAYBE_DONE: Final = "An earlier try of this call had no clear answer: it may have done what this one was refused."
 
@@ -92,9 +102,10 @@ class Admin(SessionUser):
     ) -> None:
         """Create a topic and wait until all of its partitions have leaders, for `timeout_s` at most.
 
-        -1 leaves a number to the brokers. `config` has the topic's settings, `retention.ms` or `retention_ms`. Raises
-        BrokerError (TOPIC_ALREADY_EXISTS) when there is one of that name, MetadataTimeoutError when it was created
-        and its leaders are not known in time, AuthorizationError also when it was created and may not be described.
+        -1 leaves a number to the brokers, from 2.4 on; older ones raise UnsupportedVersionError. `config` has the
+        topic's settings, `retention.ms` or `retention_ms`. Raises BrokerError (TOPIC_ALREADY_EXISTS) when there is one
+        of that name, MetadataTimeoutError when it was created and its leaders are not known in time, AuthorizationError
+        also when it was created and may not be described.
         """
         check_topic_name(name)
         deadline = self._session.clock() + timeout_s
@@ -112,7 +123,15 @@ class Admin(SessionUser):
         def result(answer: CreateTopicsResponse) -> _Result:
             return _result_for(name, answer.topics)
 
-        request = CreateTopicsRequest(topics=(topic,), timeout_ms=round(timeout_s * 1000))
+        def build(version: int) -> CreateTopicsRequest:
+            if version < _FIRST_WITH_DEFAULTS and -1 in (partitions, replication_factor):
+                raise UnsupportedVersionError(
+                    f"Topic {name!r} could not be created: the broker chooses no number of partitions or replicas.",
+                    hint="Give partitions and replication_factor: brokers from 2.4 on choose them (KIP-464).",
+                )
+            return CreateTopicsRequest(topics=(topic,), timeout_ms=round(timeout_s * 1000))
+
+        request = ByVersion(CreateTopicsRequest, build)
         aim = _Aim(f"Topic {name!r} could not be created", [Right("CREATE", "topic", name)], _CREATE_ANY)
         await self._ask(request, result, aim, deadline)
         await self._session.wait_for_leaders(name, deadline)
@@ -178,7 +197,7 @@ class Admin(SessionUser):
 
     async def _ask(
         self,
-        request: Request[ResponseT],
+        request: Request[ResponseT] | ByVersion[ResponseT],
         result: Callable[[ResponseT], _Result],
         aim: _Aim,
         deadline: float,

@@ -20,6 +20,7 @@ from aioprod.errors import (
     ProtocolError,
     RequestTimedOutError,
     UnknownTopicError,
+    UnsupportedVersionError,
     UsageError,
 )
 from aioprod.messages import CreateTopicsRequest, CreateTopicsResponse, DeleteTopicsRequest, MetadataRequest
@@ -47,6 +48,21 @@ def refusing(code: ErrorCode | int, said: str | None = None) -> Callable[[Create
 
 
 # --- topics
+
+
+@pytest.mark.parametrize("given", [{}, {"partitions": 3}, {"replication_factor": 1}])
+async def test_brokers_before_2_4_choose_no_numbers(given: dict[str, Any]) -> None:
+    async with FakeCluster() as brokers, new_admin(brokers) as admin:
+        brokers[1].versions[CreateTopicsRequest] = (2, 3)
+        await brokers.restart(1)
+        with pytest.raises(
+            UnsupportedVersionError, match="'orders' could not be created: the broker chooses"
+        ) as caught:
+            await admin.create_topic(TOPIC, **given)
+        assert "brokers from 2.4 on" in (caught.value.hint or "")
+        assert not brokers.seen_of(CreateTopicsRequest)
+        await admin.create_topic(TOPIC, partitions=3, replication_factor=1)
+        assert await admin.topics() == [TOPIC]
 
 
 async def test_the_life_of_a_topic() -> None:

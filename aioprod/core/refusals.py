@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Final
+
+from aioprod._error_codes import ErrorCode
 from aioprod.core.budget import MemoryBudget
 from aioprod.errors import BufferFullError, RecordTooLargeError
 from aioprod.records.builder import HEADER
 
-__all__ = ["buffer_full", "record_too_large"]
+__all__ = ["HINTS", "buffer_full", "record_too_large"]
+
+HINTS: Final[Mapping[int, str]] = {
+    ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT: "Send without idempotence (enable.idempotence=false), or to a topic "
+    "whose message.format.version is 0.11 or later.",
+}
+"""What to do where a broker refused records with a code that does not say so itself."""
 
 
 def record_too_large(topic: str, bound: int, size_max: int, memory: int) -> RecordTooLargeError:

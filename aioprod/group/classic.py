@@ -99,6 +99,16 @@ class ClassicMembership:
         """Whether it has joined anew and does not know its generation yet."""
         return self.state in _UNSETTLED
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether it reads its share."""
+        return self.state is State.STABLE
+
+    @property
+    def standing(self) -> str:
+        """Where it stands, in words."""
+        return self.state.value
+
     # -- the main lane
 
     def step(self, now: float) -> Step:

@@ -118,6 +118,17 @@ class ConsumerMembership:
         """Never while it is a member: offsets can be committed with its epoch whatever it gives up and takes."""
         return self.state is State.JOINING
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether it holds what it shall."""
+        held = frozenset((topic_id, tp.partition) for tp, topic_id in self._owned.items())
+        return self.state is State.MEMBER and self._target == held
+
+    @property
+    def standing(self) -> str:
+        """Where it stands, in words."""
+        return "it reads its share" if self.is_settled else self.state.value
+
     # -- the main lane
 
     def step(self, now: float) -> Step:

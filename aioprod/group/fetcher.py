@@ -13,7 +13,7 @@ from aioprod.group.offsets import reset_time
 from aioprod.messages import FetchRequest, FetchResponse
 from aioprod.reader.deserializing import Deserializers
 from aioprod.reader.fetching import ENDLESS, FetchedBatch, Fetching, Position, out_of_range, unpacked
-from aioprod.reader.leaders import LeaderRequests
+from aioprod.reader.leaders import LeaderRequests, Wanted
 from aioprod.reader.offsets import Lookup, Lookups
 from aioprod.reader.reader import SLICE_S
 from aioprod.reader.session import Session
@@ -118,6 +118,11 @@ class Fetcher:
     def starts(self) -> dict[TopicPartition, int]:
         """Where it began to read each partition; none while that is looked up."""
         return dict(self._starts)
+
+    @property
+    def wanted(self) -> tuple[Wanted, ...]:
+        """What its leaders are asked for: records, or first where to begin."""
+        return (*self._positions.values(), *self._lookups.values())
 
     # --- reading it
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
@@ -59,13 +58,15 @@ class Callbacks:
 class Holding:
     """The partitions of a member with their positions; `Hands` for its runner.
 
-    `assignment` is what it owns; a callback still finds in it what it is told to be gone.
+    `assignment` is what it owns; a callback still finds in it what it is told to be gone. `trouble` is why it is not
+    known yet where the group has got to.
     """
 
     def __init__(
         self, fetcher: Fetcher, coordinator: Coordinator, session: Session, callbacks: Callbacks, auto_offset_reset: str
     ) -> None:
         self.assignment: frozenset[TopicPartition] = frozenset()
+        self.trouble: RequestTimedOutError | None = None
         self._fetcher = fetcher
         self._coordinator = coordinator
         self._callbacks = callbacks
@@ -81,11 +82,16 @@ class Holding:
 
     async def prepare(self, take: Take) -> None:
         """Ask where the group has got to, until that is known; raises what `start_offsets` raises for good."""
-        while True:
-            with contextlib.suppress(RequestTimedOutError):
-                # The coordinator may come back; until then the membership decides how long this goes on.
-                self._starts = await self._group_offsets(take.partitions)
-                return
+        try:
+            while True:
+                try:
+                    self._starts = await self._group_offsets(take.partitions)
+                    return
+                except RequestTimedOutError as error:
+                    # The coordinator may come back; until then the membership decides how long this goes on.
+                    self.trouble = error
+        finally:
+            self.trouble = None
 
     async def _group_offsets(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
         deadline = self._session.clock() + self._session.timeout_s

@@ -13,12 +13,14 @@ from aioprod.errors import AioprodError, BrokerError, ErrorCode, RequestTimedOut
 from aioprod.group.checks import DEFAULT_ASSIGNORS, checked_assignors, checked_group, checked_offsets, checked_topics
 from aioprod.group.classic import ClassicMembership
 from aioprod.group.consumer import ConsumerMembership
+from aioprod.group.explain import Explainer, Trouble
 from aioprod.group.fetcher import Fetcher
 from aioprod.group.gate import Gate
 from aioprod.group.holding import Callback, Callbacks, Holding
 from aioprod.group.runner import Runner
 from aioprod.group.settings import MemberConfig
 from aioprod.group.steps import GroupMetadata, Membership
+from aioprod.group.watch import Watch
 from aioprod.net import Coordinator
 from aioprod.reader.fetching import answer_size_max
 from aioprod.reader.session import Session, Started
@@ -87,6 +89,7 @@ class Member(Started):
         self._membership: Membership | None = None
         self._holding: Holding | None = None
         self._runner: Runner | None = None
+        self._explainer: Explainer | None = None
         self._task: asyncio.Task[None] | None = None
 
     # --- life
@@ -105,7 +108,11 @@ class Member(Started):
         coordinator = Coordinator(self._session.client, "group", self.group_id)
         self._membership = self._new_membership()
         self._holding = Holding(self._fetcher, coordinator, self._session, self._callbacks, self._auto_offset_reset)
-        self._runner = Runner(self._membership, coordinator, self._session, self._gate, self._holding)
+        self._explainer = Explainer(
+            self._membership, coordinator, self._holding, self._fetcher, self._session, self._reading
+        )
+        watch = Watch(self.group_id, self._troubles, self._session.clock)
+        self._runner = Runner(self._membership, coordinator, self._session, self._gate, self._holding, watch)
         self._task = asyncio.create_task(self._run(self._runner), name=f"aioprod member of {self.group_id}")
 
     def _new_membership(self) -> Membership:
@@ -243,6 +250,24 @@ class Member(Started):
             self._fetcher.interrupt()
 
     # --- what it has
+
+    def explain(self) -> str:
+        """Why records do not come, in sentences: its coordinator can't be reached, a topic does not exist, and so on.
+
+        The log is told the same once nothing has moved for some seconds.
+        """
+        if self._explainer is None or self._runner is None:
+            return f"The member of group {self.group_id!r} is not started."
+        if self._failure is not None:
+            return f"The member of group {self.group_id!r} has failed: {self._failure}"
+        if self._task is None:
+            return f"The member of group {self.group_id!r} is closed."
+        return self._explainer.explain(self._runner.topics, is_waited_for=self._gate.is_waiting)
+
+    def _troubles(self) -> list[Trouble]:
+        assert self._explainer is not None
+        assert self._runner is not None
+        return self._explainer.troubles(self._runner.topics, is_waited_for=self._gate.is_waiting)
 
     @property
     def assignment(self) -> frozenset[TopicPartition]:

@@ -15,6 +15,7 @@ from aioprod.errors import (
     ProtocolError,
     RequestTimedOutError,
 )
+from aioprod.group.refusals import not_static
 from aioprod.group.steps import GroupMetadata
 from aioprod.messages import OffsetCommitRequest, OffsetCommitResponse
 from aioprod.messages.negotiation import ByVersion
@@ -30,6 +31,7 @@ __all__ = ["commit_offsets", "reset_time", "start_offsets"]
 
 _RESETS: Final = {"earliest": EARLIEST, "latest": LATEST, "none": None}
 _LAST_WITH_NAMES: Final = 9
+_FIRST_STATIC: Final = 7
 _TAKEN_OVER: Final = (
     "Its partitions may have another owner now, who begins where was committed last: take back what was done since "
     "then if it counts twice, and go on reading."
@@ -62,7 +64,8 @@ async def start_offsets(
 ) -> dict[TopicPartition, int]:
     """Where to begin with partitions: what the group has committed, else EARLIEST or LATEST, for `Fetcher.add`.
 
-    Waits for transactions that may still change it (KIP-447), until `deadline` (monotonic seconds). Raises BrokerError
+    Waits for transactions that may still change it (KIP-447), until `deadline` (monotonic seconds); brokers before 2.5
+    can't tell of such, and producers refuse to commit the offsets of a member there. Raises BrokerError
     (OFFSET_OUT_OF_RANGE) for "none" if nothing was committed, RequestTimedOutError, AuthorizationError and what else
     `stable_offsets` raises.
     """
@@ -122,8 +125,10 @@ async def commit_offsets(
 
 
 def _request(
-    metadata: GroupMetadata, offsets: Mapping[TopicPartition, OffsetAndMetadata], _version: int
+    metadata: GroupMetadata, offsets: Mapping[TopicPartition, OffsetAndMetadata], version: int
 ) -> OffsetCommitRequest:
+    if version < _FIRST_STATIC and metadata.group_instance_id is not None:
+        raise not_static(metadata.group_id)
     topics: dict[str, list[OffsetCommitRequestPartition]] = {}
     for tp, (offset, said) in offsets.items():
         row = OffsetCommitRequestPartition(

@@ -6,9 +6,9 @@ from collections.abc import Collection
 from typing import Final
 
 from aioprod._rights import Right, authorization_error
-from aioprod.errors import AioprodError, BrokerError, ErrorCode, RequestTimedOutError
+from aioprod.errors import AioprodError, BrokerError, ErrorCode, RequestTimedOutError, UnsupportedVersionError
 
-__all__ = ["may_pass", "member_refusal"]
+__all__ = ["may_pass", "member_refusal", "not_static"]
 
 _C = ErrorCode
 _REASONS: Final = {
@@ -64,6 +64,14 @@ def member_refusal(
         return denied
     why = f"{reason.rstrip('.')} ({name})" if reason else f"the coordinator answered {name}"
     return BrokerError(f"{what}{why}.", code=code, hint=hint)
+
+
+def not_static(group_id: str) -> UnsupportedVersionError:
+    """The error for a static member of a group whose coordinator knows none (KIP-345)."""
+    return UnsupportedVersionError(
+        f"A member of group {group_id!r} has a group.instance.id, and the group's coordinator is older than 2.3.",
+        hint="group.instance.id needs brokers from 2.3 on: leave it out.",
+    )
 
 
 def may_pass(error: AioprodError) -> bool:

@@ -12,6 +12,7 @@ from aioprod.cluster.refusals import topic_refusal
 from aioprod.errors import AioprodError, MetadataTimeoutError, UnknownTopicError
 from aioprod.group.gate import Gate
 from aioprod.group.steps import Ask, Describe, Failed, GiveUp, Left, Membership, Step, Take, Wait
+from aioprod.group.watch import Watch
 from aioprod.net import Coordinator
 from aioprod.reader.session import Session
 
@@ -37,19 +38,27 @@ class Hands(Protocol):
 class Runner:
     """Carries a `membership` out until it is over; `wake` whenever it was told something.
 
-    What a step raises ends the membership: the member leaves, then it comes out of `run`.
+    `topics` are those that the member reads; `standstill` warns when nothing moves. What a step raises ends the
+    membership: the member leaves, then it comes out of `run`.
     """
 
     def __init__(
-        self, membership: Membership, coordinator: Coordinator, session: Session, gate: Gate, hands: Hands
+        self,
+        membership: Membership,
+        coordinator: Coordinator,
+        session: Session,
+        gate: Gate,
+        hands: Hands,
+        standstill: Watch,
     ) -> None:
         self._membership = membership
         self._coordinator = coordinator
         self._session = session
         self._gate = gate
         self._hands = hands
+        self._standstill = standstill
         self._clock = session.clock
-        self._own: frozenset[str] = frozenset()
+        self.topics: frozenset[str] = frozenset()
         self._led: frozenset[str] = frozenset()
         self._news = asyncio.Event()
         self._beats = asyncio.Event()
@@ -72,7 +81,8 @@ class Runner:
     async def run(self, topics: frozenset[str]) -> None:
         """Do all lanes until the member has left; raises why it can't go on."""
         self.watch(topics)
-        lanes = [asyncio.create_task(lane) for lane in (self._steps(), self._heartbeats(), self._watch())]
+        work = (self._steps(), self._heartbeats(), self._watch(), self._standstill.run())
+        lanes = [asyncio.create_task(lane) for lane in work]
         try:
             while not lanes[0].done():
                 await asyncio.wait([lane for lane in lanes if not lane.done()], return_when=asyncio.FIRST_COMPLETED)
@@ -201,7 +211,7 @@ class Runner:
 
     def watch(self, topics: frozenset[str]) -> None:
         """The topics that the member reads itself from now on."""
-        self._own = topics
+        self.topics = topics
         self.wake()
         self._session.notify()
 
@@ -224,7 +234,7 @@ class Runner:
 
     @property
     def _watched(self) -> frozenset[str]:
-        return self._own | self._led
+        return self.topics | self._led
 
     @property
     def _counts(self) -> dict[str, int]:

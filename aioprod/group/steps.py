@@ -104,6 +104,16 @@ class Membership(Protocol):
         """Whether offsets can't be committed just now: it has joined anew and does not know its generation yet."""
         ...
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether it reads its share, and has nothing to wait for."""
+        ...
+
+    @property
+    def standing(self) -> str:
+        """Where it stands, in words: a sentence about "it" without its stop."""
+        ...
+
     # -- the main lane
 
     def step(self, now: float) -> Step:

@@ -34,6 +34,7 @@ __all__ = ["Client", "ClientListener", "more_telling"]
 
 ResponseT = TypeVar("ResponseT", bound=Response)
 
+_ADVERTISED: Final = "the brokers name that address themselves (advertised.listeners)"
 _LATE_S: Final = 0.0005
 """How late to wake: uvloop rounds delays to milliseconds, and who wakes early turns until something is really due."""
 
@@ -159,9 +160,14 @@ class Client:
         return self._refresh.error or (errors[0] if errors else None)
 
     def describe(self) -> str:
-        """How it stands with each broker and with the metadata, for an error message."""
+        """How it stands with each broker and with the metadata, for an error message.
+
+        It names advertised.listeners where a broker was never reached at the address that the cluster tells of it.
+        """
         now = self._clock()
         reasons = [link.describe(now) for link in self._links]
+        if any(link.last_error is not None and not (link.was_ready or link.is_bootstrap) for link in self._links):
+            reasons.append(_ADVERTISED)
         if self._refresh.error is not None:
             reasons.append(self._refresh.error.message.rstrip("."))
         return "; ".join(dict.fromkeys(reasons))

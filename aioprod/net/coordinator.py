@@ -55,14 +55,16 @@ class Coordinator:
     """Asks the coordinator of one `key`, wherever it is; several requests may be on their way at once.
 
     `key` is a transactional id or the name of a group, as `key_type` says. `node_id` is the broker that was the
-    coordinator last, None while that is not known; `lost` counts the requests that got no answer: such a one may still
-    be on its way when the next try has been answered.
+    coordinator last, None while that is not known; `lost` counts the requests that were sent and got no answer: such a
+    one may still be on its way when the next try has been answered. `trouble` is why it was not answered last, None
+    once it was.
     """
 
     def __init__(self, client: Client, key_type: KeyType, key: str) -> None:
         self.key = key
         self.node_id: int | None = None
         self.lost = 0
+        self.trouble: AioprodError | None = None
         self._client = client
         self._key_type = key_type
         self._finding = asyncio.Lock()
@@ -93,23 +95,35 @@ class Coordinator:
         """
         patience_s = self._client.settings.request_timeout_s if patience_s is None else patience_s
         tries = 0
+        sent = 0
         trouble: AioprodError | None = None
+
+        def build(version: int) -> Request[ResponseT]:
+            nonlocal sent
+            sent = 1
+            return message.build(version) if isinstance(message, ByVersion) else message
+
+        kind, at_most = (message.kind, message.at_most) if isinstance(message, ByVersion) else (type(message), None)
+        question = ByVersion(kind, build, at_most)
         while (left_s := deadline - self._client.now()) > 0.0:
             node_id: int | None = None
+            sent = 0
             try:
                 node_id = await self._find(left_s)
-                response = await self._ask(message, node_id, min(left_s, patience_s))
+                response = await self._ask(question, node_id, min(left_s, patience_s))
             except (BrokerConnectionError, ProtocolError) as error:
                 trouble = more_telling(trouble, error, was_cut_off=left_s <= patience_s)
-                self.lost += node_id is not None
+                self.lost += sent
                 self._lost(node_id)
             else:
                 code = ErrorCode.of(error_of(response))
                 if code not in ELSEWHERE_OR_LATER or not isinstance(code, ErrorCode):
+                    self.trouble = None
                     return response
                 trouble = BrokerError(f"Broker {node_id} answered {code.name}.", code=code)
                 if code in _MOVED:
                     self._lost(node_id)
+            self.trouble = trouble
             await self.pause(tries, deadline)
             tries += 1
         last = "." if trouble is None else f": {trouble.message}"
@@ -134,9 +148,7 @@ class Coordinator:
 
     # -- asking it ---------------------------------------------------------------------------------------------------
 
-    async def _ask(
-        self, message: Request[ResponseT] | ByVersion[ResponseT], node_id: int, timeout_s: float
-    ) -> ResponseT:
+    async def _ask(self, message: ByVersion[ResponseT], node_id: int, timeout_s: float) -> ResponseT:
         """Ask a broker; give it up when it is silent and another one is the coordinator now."""
         loop = asyncio.get_running_loop()
         request = self._client.request(message, node_id=node_id, timeout_s=timeout_s, connects_once=True)

@@ -56,7 +56,8 @@ class BrokerLink:
     `attempts` counts failures since the link was last ready, `last_error` is the last of them. `backoff_until` and
     `connecting_since` are monotonic seconds. `queue` is a place for whatever its user keeps for each broker.
     `address` is where the broker listens, as far as we know. `session` is that of the log-in. A link that is `retired`
-    belongs to a broker that is not in the metadata any more: it closes when nothing is outstanding.
+    belongs to a broker that is not in the metadata any more: it closes when nothing is outstanding. `was_ready` tells
+    that its address was right once.
     """
 
     def __init__(self, node: Node, around: Surroundings) -> None:
@@ -69,6 +70,7 @@ class BrokerLink:
         self.backoff_until = 0.0
         self.connecting_since = 0.0
         self.retired = False
+        self.was_ready = False
         self.queue: Any = None
         self.session = Session(around, self)
         self._around = around
@@ -175,6 +177,7 @@ class BrokerLink:
         self.node = node
         self.address = node.host, node.port
         self.retired = False
+        self.was_ready &= not moved
         if not moved:
             if self.connection is not None:
                 self.connection.rename(node.id, self.peer)
@@ -309,6 +312,7 @@ class BrokerLink:
 
     def connection_ready(self, connection: BrokerConnection) -> None:
         self.state = LinkState.READY
+        self.was_ready = True
         self.attempts = 0
         self.last_error = None
         if self._around.is_secured:

@@ -11,6 +11,7 @@ from typing import Final, TypeAlias, TypeVar
 from aioprod._error_codes import ErrorCode
 from aioprod._rights import Right, authorization_error
 from aioprod.core.backoff import Backoff
+from aioprod.core.produce import FIRST_THAT_JOINS
 from aioprod.core.transaction_codes import FATAL_FOR_RECORDS, Meaning, Step, meaning_of
 from aioprod.errors import (
     AioprodError,
@@ -28,6 +29,7 @@ from aioprod.messages import (
     AddPartitionsToTxnResponse,
     EndTxnRequest,
     InitProducerIdRequest,
+    ProduceRequest,
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
 )
@@ -37,16 +39,24 @@ from aioprod.messages.txn_offset_commit import TxnOffsetCommitRequestPartition, 
 from aioprod.net.client import Client
 from aioprod.net.coordinator import Coordinator
 from aioprod.types import TopicPartition
-from aioprod.wire.schema import Request, Response
+from aioprod.wire.schema import AnyRequest, Request, Response
 
-__all__ = ["Coordination", "GroupMetadata", "Offsets", "ProducerIdentity", "Refused"]
+__all__ = ["Coordination", "GroupMetadata", "Offsets", "ProducerIdentity", "Refused", "transaction_version"]
 
 ResponseT = TypeVar("ResponseT", bound=Response)
 
 CLIENTS_MAX: Final = {AddPartitionsToTxnRequest: 3, TxnOffsetCommitRequest: 4, EndTxnRequest: 4}
 """The last versions below transaction.version 2: what comes after adds by itself, or raises the epoch (KIP-890)."""
+FIRST_IMPLICIT_REQUESTS: Final[Mapping[type[AnyRequest], int]] = {
+    ProduceRequest: FIRST_THAT_JOINS,
+    TxnOffsetCommitRequest: 5,
+    EndTxnRequest: 5,
+}
+"""What transaction.version 2 is made of."""
 FIRST_WITH_EPOCH: Final = 3
 """The InitProducerId version that raises the epoch of a living producer (KIP-360)."""
+FIRST_WITH_MEMBER: Final = 3
+"""The TxnOffsetCommit version in which a member names itself, so that one that was replaced is refused (KIP-447)."""
 COMPLETION_BACKOFF: Final = Backoff(initial_s=0.02, max_s=0.1)
 """How long to wait for the transaction before to be completed, which takes some milliseconds."""
 
@@ -57,6 +67,9 @@ class ProducerIdentity:
 
     producer_id: int = -1
     epoch: int = -1
+
+    def __str__(self) -> str:
+        return f"epoch {self.epoch} of producer id {self.producer_id}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +84,17 @@ class GroupMetadata:
 
 Offsets: TypeAlias = Mapping[TopicPartition, int | tuple[int, str]]
 """The next offset to read of each partition, and what else its group is to keep of it, up to 4 KB."""
+
+
+def transaction_version(client: Client) -> int:
+    """The finalized level of the cluster's feature transaction.version, 0 where it has none.
+
+    It is 1 at most where the requests of level 2 are not offered, as behind a proxy that knows older versions only and
+    passes the features on.
+    """
+    level = client.feature("transaction.version")
+    offers = all(client.speaks(kind, at_least=version) for kind, version in FIRST_IMPLICIT_REQUESTS.items())
+    return level if offers else min(level, 1)
 
 
 class Refused(Exception):  # noqa: N818  # says what was answered, and never leaves the producer
@@ -88,10 +112,12 @@ class Coordination:
 
     Each call asks until `deadline`, in monotonic seconds, and then raises RequestTimedOutError; what it asked may still
     be carried out. Raises Refused for a code that won't change by asking again, and the errors of `Coordinator`.
+    `is_old`: the coordinator, as it was asked for an epoch last, is older than 2.5 (KIP-360).
     """
 
     def __init__(self, client: Client, transactional_id: str, timeout_ms: int, random: Random) -> None:
         self.transactional_id = transactional_id
+        self.is_old = False
         self._timeout_ms = timeout_ms
         self._client = client
         self._random = random
@@ -104,31 +130,46 @@ class Coordination:
         """Whether a request of the present epoch may still be on its way, though another try was answered."""
         return self._coordinator.lost > 0
 
-    async def initialize(self, before: ProducerIdentity, deadline: float) -> ProducerIdentity:
+    async def initialize(self, before: ProducerIdentity, deadline: float, *, is_open: bool = False) -> ProducerIdentity:
         """Get a producer id and epoch; older producers of this id are fenced, and an open transaction aborted.
 
-        `before` raises the epoch of this very producer, if it is still the one (KIP-360).
+        `before` raises the epoch of this very producer, if it is still the one (KIP-360). A coordinator that `is_old`
+        can't be told who asks, nor can one whose transaction `is_open` and to be aborted by this: it takes the producer
+        for a new one, and the epoch that it gives tells whether there was yet another.
         """
+        named, is_first = before, before.producer_id < 0
+        if self.is_old and not (is_first or is_open):
+            # Where another one took over this is refused, and that one is not fenced in turn.
+            await self.end(before, deadline, committed=False, raises_epoch=False, is_known=False)
 
         def build(version: int) -> InitProducerIdRequest:
-            if version < FIRST_WITH_EPOCH and before.producer_id >= 0:
-                raise UnsupportedVersionError(
-                    "The brokers are older than 2.5 and can't give a producer another epoch after a failure.",
-                    hint="Close this producer, and make a new one.",
-                )
+            nonlocal named
+            self.is_old = version < FIRST_WITH_EPOCH
+            named = ProducerIdentity() if self.is_old or is_open else before
             return InitProducerIdRequest(
                 transactional_id=self.transactional_id,
                 transaction_timeout_ms=self._timeout_ms,
-                producer_id=before.producer_id,
-                producer_epoch=before.epoch,
+                producer_id=named.producer_id,
+                producer_epoch=named.epoch,
             )
 
         message = ByVersion(InitProducerIdRequest, build)
         answer = await self._ask(
             Step.INITIALIZE, message, deadline, self._coordinator, lambda answer: answer.error_code
         )
+        identity = ProducerIdentity(answer.producer_id, answer.producer_epoch)
+        if named != before:
+            # To abort what is open raises the epoch as well.
+            self._check_next(identity, ProducerIdentity(before.producer_id, before.epoch + (2 if is_open else 1)))
         self._coordinator.lost = 0
-        return ProducerIdentity(answer.producer_id, answer.producer_epoch)
+        return identity
+
+    def _check_next(self, identity: ProducerIdentity, expected: ProducerIdentity) -> None:
+        """Raise Refused where somebody else has got an epoch in between, or so it looks."""
+        if identity != expected:
+            # One that was given to this very producer, and lost on its way, looks the same.
+            said = f"The coordinator, which is older than 2.5, gave {identity} where {expected} was the next"
+            raise Refused(ErrorCode.INVALID_PRODUCER_EPOCH, Meaning.FENCED, self.fenced(said))
 
     async def add_partitions(
         self, identity: ProducerIdentity, partitions: Iterable[TopicPartition], deadline: float
@@ -180,7 +221,11 @@ class Coordination:
         *,
         adds: bool,
     ) -> None:
-        """Commit the offsets of a group once the transaction is; `adds` them to it by the same request."""
+        """Commit the offsets of a group once the transaction is; `adds` them to it by the same request.
+
+        Raises UnsupportedVersionError for a member of a group whose coordinator is older than 2.5: it could not refuse
+        one that was replaced.
+        """
         topics: dict[str, list[TxnOffsetCommitRequestPartition]] = {}
         for (topic, index), given in sorted(offsets.items()):
             offset, metadata = (given, "") if isinstance(given, int) else given
@@ -190,16 +235,22 @@ class Coordination:
             topics.setdefault(topic, []).append(row)
 
         def build(version: int) -> TxnOffsetCommitRequest:
-            # Before KIP-447 there is no place for the member, and nothing that could check it.
-            member = group if version >= 3 else GroupMetadata(group.group_id)
+            if version < FIRST_WITH_MEMBER and group != GroupMetadata(group.group_id):
+                raise UnsupportedVersionError(
+                    f"The offsets of group {group.group_id!r} were not committed: its coordinator is older than 2.5 "
+                    "and can't tell whether the member still owns the partitions (KIP-447).",
+                    hint="Results could be committed twice. Use brokers from 2.5 on; or give the group's name alone, "
+                    "if each partition is always read under the same transactional.id, so that its next owner "
+                    "fences this one.",
+                )
             return TxnOffsetCommitRequest(
                 transactional_id=self.transactional_id,
                 group_id=group.group_id,
                 producer_id=identity.producer_id,
                 producer_epoch=identity.epoch,
-                generation_id_or_member_epoch=member.generation_id,
-                member_id=member.member_id,
-                group_instance_id=member.group_instance_id,
+                generation_id_or_member_epoch=group.generation_id,
+                member_id=group.member_id,
+                group_instance_id=group.group_instance_id,
                 topics=tuple(
                     TxnOffsetCommitRequestTopic(name=name, partitions=tuple(rows)) for name, rows in topics.items()
                 ),

@@ -69,7 +69,7 @@ class IdentityKeeper:
             if not scope.expired():
                 raise
             reason = f" Last: {last[-1].message}" if last else ""
-            text = f"No broker gave the producer an id within {timeout_s:g} s.{reason}"
+            text = f"No broker gave the producer an id within {timeout_s:g} s.{reason} Now: {self._client.describe()}."
             raise MetadataTimeoutError(text, hint=OFF) from (last[-1] if last else error)
 
     async def _obtain(self, heard: Callable[[AioprodError], object], may_pass: Callable[[AioprodError], bool]) -> None:

@@ -13,10 +13,12 @@ from aioprod.core.batch import Batch
 from aioprod.core.division import set_apart, split
 from aioprod.core.lifecycle import go_on, land, requeue, settle
 from aioprod.core.produce import FIRST_WITH_TOPIC_IDS
+from aioprod.core.refusals import HINTS
 from aioprod.core.retry import AMBIGUOUS, Verdict, failure_family, judge
 from aioprod.core.states import IN_FLIGHT
 from aioprod.errors import (
     AioprodError,
+    BrokerConnectionError,
     BrokerError,
     DeliveryError,
     NotSentError,
@@ -56,10 +58,22 @@ DUPLICATES_OF = {
 }
 
 
-def _hint(family: type[DeliveryError], cause: BaseException | None) -> str | None:
+LARGE = 32 * 1024
+"""More bytes than a batch has by default: brokers hang up on a request that is larger than they are set to read."""
+
+
+def _hint(family: type[DeliveryError], batch: Batch) -> str | None:
     """What to do about the cause; but first of all that records may be stored, which the cause does not know."""
-    known = getattr(cause, "hint", None)
-    return known if known is not None and family is not UnknownOutcomeError else DUPLICATES_OF.get(family)
+    known: str | None = getattr(batch.cause, "hint", None)
+    if known is not None and family is not UnknownOutcomeError:
+        return known
+    duplicates = DUPLICATES_OF.get(family)
+    if type(batch.cause) is BrokerConnectionError and batch.attempts > 1 and batch.record_bytes > LARGE:
+        return (
+            f"{duplicates} A broker hangs up when a request is larger than its socket.request.max.bytes: this one had "
+            f"{batch.record_bytes} bytes of records."
+        )
+    return duplicates
 
 
 def no_cause(_code: ErrorCode | int, _said: str) -> AioprodError | None:
@@ -219,7 +233,7 @@ class Outcomes:
                 message, hint="Raise the topic's max.message.bytes, or lower batch.size and the size of the records."
             )
         else:
-            batch.cause = BrokerError(message, code=code)
+            batch.cause = BrokerError(message, code=code, hint=HINTS.get(code))
         if (cause := self.transactional_cause(code, message.rstrip("."))) is not None:
             cause.__cause__ = batch.cause if denied is None else None
             batch.cause = cause
@@ -350,7 +364,7 @@ class Outcomes:
             age_s=now - batch.created,
             code=batch.code,
             cause=batch.cause,
-            hint=_hint(family, batch.cause),
+            hint=_hint(family, batch),
             reasons=reasons,
         )
         self._delivery.fail(batch, failure)

@@ -14,7 +14,7 @@ from aioprod.core.sequences import Sequences
 from aioprod.errors import AioprodError
 from aioprod.messages import ProduceRequest
 from aioprod.net.client import Client
-from aioprod.producer.coordination import ProducerIdentity
+from aioprod.producer.coordination import ProducerIdentity, transaction_version
 from aioprod.producer.guard import Guard
 from aioprod.producer.outcome import Outcomes
 from aioprod.producer.results import Delivery
@@ -29,12 +29,14 @@ class Present:
     """What is to be remembered of a transaction.
 
     `implicit`: Produce and TxnOffsetCommit add to it by themselves. `is_known`: the coordinator was told of it, so
-    that it has to be ended; `is_doubtful`: it may have been, as an answer was lost.
+    that it has to be ended; `is_doubtful`: it may have been, as an answer was lost. `is_replaced`: what aborts it is
+    that another epoch is asked for, as a new producer would.
     """
 
     implicit: bool
     is_known: bool = False
     is_doubtful: bool = False
+    is_replaced: bool = False
 
 
 @dataclass(slots=True, kw_only=True)
@@ -58,8 +60,8 @@ class Effects:
         self.guard.admit(is_open)
 
     def transaction_version(self) -> int:
-        """The finalized level of the cluster's feature transaction.version, 0 where it has none."""
-        return self.client.feature("transaction.version")
+        """The level of transactions that the cluster offers, 0 where it tells none."""
+        return transaction_version(self.client)
 
     def begin(self, implicit: bool) -> None:
         """Another transaction begins: each partition has to join it, `implicit` by its first Produce request."""

@@ -21,7 +21,14 @@ from aioprod.errors import (
 )
 from aioprod.messages import DescribeTransactionsRequest, DescribeTransactionsResponse, OffsetFetchRequest
 from aioprod.net import Coordinator
-from aioprod.producer.coordination import Coordination, GroupMetadata, Offsets, ProducerIdentity, Refused
+from aioprod.producer.coordination import (
+    Coordination,
+    GroupMetadata,
+    Offsets,
+    ProducerIdentity,
+    Refused,
+    transaction_version,
+)
 from aioprod.producer.handle import TransactionHandle
 from aioprod.producer.participation import FIRST_IMPLICIT
 from aioprod.producer.session_settings import TransactionSessionConfig
@@ -127,7 +134,7 @@ class TransactionSession(SessionUser):
                 self._id,
                 identity.producer_id,
                 identity.epoch,
-                max(1, min(self._session.client.feature("transaction.version"), FIRST_IMPLICIT)),
+                max(1, min(transaction_version(self._session.client), FIRST_IMPLICIT)),
                 self.config.transaction_timeout_ms,
             )
             return self._handle

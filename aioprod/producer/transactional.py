@@ -131,7 +131,8 @@ class _Transaction:
             try:
                 await transactions.abort()
             except AioprodError as error:
-                log.warning("A transaction was not aborted: %s", error)
+                done = "aborted, but its producer can't go on" if transactions.is_aborted else "not aborted"
+                log.warning("A transaction was %s: %s", done, error)
 
 
 def _places(offsets: object) -> dict[TopicPartition, int]:

@@ -39,11 +39,12 @@ E = TransactionEvent
 
 @dataclass(slots=True)
 class End:
-    """A commit or an abort in the background, and why it failed."""
+    """A commit or an abort in the background, and why it failed; `is_told`: the coordinator has done its part."""
 
     call: TransactionEvent
     task: asyncio.Task[None]
     error: AioprodError | None = None
+    is_told: bool = False
 
 
 class Transactions:
@@ -183,6 +184,11 @@ class Transactions:
         present.is_known = True
         await self._coordination.commit_offsets(self._identity, offsets, group, deadline, adds=present.implicit)
 
+    @property
+    def is_aborted(self) -> bool:
+        """Whether the transaction whose abort was called last is aborted, though the producer may have failed since."""
+        return self._end is not None and self._end.call is E.ABORT and self._end.is_told
+
     # --- the end of a transaction, in the background
 
     def _go_on(self, call: TransactionEvent, work: Coroutine[Any, Any, None]) -> None:
@@ -218,15 +224,23 @@ class Transactions:
         """Abort once nothing of the transaction is on the wire any more."""
         await self._effects.flush(None)
         async with self._asking:
-            present = self._present
             # What was on the wire may have told that the producer is fenced.
-            ended = self.state is S.ABORTING and await self._tried(Step.ABORT)
-            if ended and not present.implicit and (self._effects.has_gap or present.is_doubtful):
-                ended = await self._tried(Step.INITIALIZE)
+            ended = self.state is S.ABORTING
+            for step in self._steps_to_abort(self._present):
+                ended = ended and await self._tried(step)
             self._release_held()
             if ended:
                 self.error = None
                 self._advance(E.ENDED)
+
+    def _steps_to_abort(self, present: Present) -> tuple[Step, ...]:
+        """End it; then get another epoch where this one is used up, or may be meant by what is still on its way."""
+        if present.implicit or not (self._effects.has_gap or present.is_doubtful):
+            return (Step.ABORT,)
+        # The markers of an abort have the epoch of what they abort, so that a record which was lost on its way may come
+        # after them. Where a new producer is asked for they have a later one, which keeps such a record out.
+        present.is_replaced = present.is_known and self._coordination.is_old
+        return (Step.INITIALIZE,) if present.is_replaced else (Step.ABORT, Step.INITIALIZE)
 
     async def _tried(self, step: Step) -> bool:
         """Take the last steps of a transaction until they are answered; False when that ends the producer instead."""
@@ -235,6 +249,7 @@ class Transactions:
             while True:
                 try:
                     self._adopt(await self._take(step))
+                    self._end.is_told = True
                     return True
                 except RequestTimedOutError:
                     continue
@@ -246,9 +261,10 @@ class Transactions:
         return False
 
     async def _take(self, step: Step) -> ProducerIdentity:
-        if step is Step.INITIALIZE:
-            return await self._coordination.initialize(self._identity, self._deadline())
         present, commits = self._present, step is Step.COMMIT
+        if step is Step.INITIALIZE:
+            coordination = self._coordination
+            return await coordination.initialize(self._identity, self._deadline(), is_open=present.is_replaced)
         is_known = present.is_known or self._effects.has_sent
         if not is_known and not present.is_doubtful:
             return self._identity

@@ -21,6 +21,12 @@ __all__ = ["DECOMPRESSED_SIZE_MAX", "ControlType", "ParsedBatch", "ParsedRecord"
 DECOMPRESSED_SIZE_MAX: Final = 128 * 1024 * 1024
 """A broker's batches end at `message.max.bytes` (about 1 MB unless raised), compressed: room for a ratio of 128."""
 
+_OLD_FORMATS: Final = (
+    "Kafka before 0.11 wrote versions 0 and 1, and brokers up to 3.x do where the topic's message.format.version is "
+    "below 0.11. No broker converts what is stored: read from a later offset on, or copy it with a client that reads "
+    "these."
+)
+
 _HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 _CONTROL_KEY: Final = struct.Struct(">hh")
 _RECORD_SIZE_MIN: Final = 7
@@ -239,7 +245,7 @@ def parse_batches(
         if magic != layout.MAGIC_V2:
             raise ProtocolError(
                 f"A record batch has format version {magic}, and aioprod reads version 2 only.",
-                hint="Kafka before 0.11 wrote versions 0 and 1: let a broker of today convert the topic.",
+                hint=_OLD_FORMATS if magic < layout.MAGIC_V2 else None,
             )
         if batch_size < layout.HEADER:
             raise CorruptRecordError(f"A record batch declares {batch_size} bytes: its header alone has more.")

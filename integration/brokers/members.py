@@ -163,7 +163,7 @@ CHECKS: Final = (
     Check("Member: two", partial(check_two, CLASSIC)),
     Check("Member: beside confluent-kafka, range", partial(check_beside_confluent, *RANGE)),
     Check("Member: beside confluent-kafka, cooperative-sticky", partial(check_beside_confluent, *COOPERATIVE)),
-    Check("Member: static", partial(check_static, CLASSIC), since=(2, 3)),
+    Check("Member: static", partial(check_static, RANGE[0]), since=(2, 3)),
     Check("Member: static, fenced", partial(check_fenced_static, CLASSIC), since=(2, 3)),
     Check("consumer protocol: one after the other", partial(check_alone, CONSUMER), since=(4, 0)),
     Check("consumer protocol: two", partial(check_two, CONSUMER), since=(4, 0)),

@@ -145,6 +145,7 @@ async def check_session(broker: Broker) -> None:
         async with TransactionSession(
             broker.bootstrap_servers, transactional_id=name, default_api_timeout_ms=120_000
         ) as session:
+            session.check_brokers()
             handle = await session.begin()
             written = await asyncio.gather(*(_written(broker, handle, topic, partition) for partition in range(3)))
             await session.send_offsets({place: number + 1}, group)

@@ -11,13 +11,20 @@ from typing import Any
 import pytest
 
 from aioprod.cluster.refusals import UNKNOWN_ATTEMPTS
-from aioprod.errors import BrokerError, ConfigError, ErrorCode, InvalidTopicError, UsageError
+from aioprod.errors import BrokerError, ConfigError, ErrorCode, InvalidTopicError, UnsupportedVersionError, UsageError
 from aioprod.group import GroupMetadata, Member, MemberConfig
 from aioprod.group.assignors import RangeAssignor
 from aioprod.group.checks import checked_assignors
-from aioprod.messages import MetadataRequest
+from aioprod.messages import (
+    HeartbeatRequest,
+    JoinGroupRequest,
+    MetadataRequest,
+    OffsetCommitRequest,
+    SyncGroupRequest,
+)
 from aioprod.testing import FakeCluster
 from aioprod.types import ConsumedRecord, OffsetAndMetadata, TopicPartition
+from aioprod.wire.schema import AnyRequest
 from tests.support.sessions import FAST, tasks_beside
 from tests.support.stored_batches import fill
 
@@ -428,6 +435,29 @@ async def test_a_static_member_comes_back_to_what_it_had() -> None:
                 generation = second.group_metadata.generation_id
         assert first.group_metadata.generation_id == generation
         assert len([call for call in one.calls if call[0] == "revoked"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "last"),
+    [(JoinGroupRequest, 4), (SyncGroupRequest, 2), (HeartbeatRequest, 2)],
+    ids=["join", "sync", "beat"],
+)
+async def test_a_static_member_needs_brokers_that_know_of_such(kind: type[AnyRequest], last: int) -> None:
+    async with cluster() as brokers:
+        brokers[1].versions[kind] = (0, last)
+        async with new_member(brokers, group_instance_id="one") as member, asyncio.timeout(PATIENCE_S):
+            with pytest.raises(UnsupportedVersionError, match=r"group\.instance\.id, and .* older than 2\.3") as caught:
+                await anext(member)
+            assert "from 2.3 on" in (caught.value.hint or "")
+
+
+async def test_a_static_member_commits_where_brokers_know_of_such() -> None:
+    async with cluster(records=1) as brokers:
+        brokers[1].versions[OffsetCommitRequest] = (2, 6)
+        async with new_member(brokers, group_instance_id="one") as member:
+            await take(member, 1)
+            with pytest.raises(UnsupportedVersionError, match=r"older than 2\.3"):
+                await member.commit()
 
 
 async def test_a_static_member_is_fenced_by_its_successor() -> None:

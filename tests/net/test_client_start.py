@@ -11,6 +11,7 @@ import pytest
 from aioprod.cluster import MetadataUpdate
 from aioprod.errors import (
     AioprodError,
+    BrokerConnectionError,
     MetadataTimeoutError,
     ProtocolError,
     UnsupportedVersionError,
@@ -281,3 +282,23 @@ async def test_a_bug_in_a_background_task_ends_the_start(bug: Exception, monkeyp
         await client.start(5.0)
     await client.close()
     assert listener.failures == [bug]
+
+
+async def test_an_address_that_brokers_tell_and_nobody_reaches_is_told_of() -> None:
+    async with FakeCluster() as brokers:
+        host, port = brokers.state.nodes[1] = dead_address()
+        async with running_client(brokers[1].address) as (client, _):
+            with pytest.raises(BrokerConnectionError):
+                await client.request(NOTHING, node_id=1, connects_once=True)
+            told = client.describe()
+            assert f"{host}:{port} can't be reached" in told
+            assert told.endswith("the brokers name that address themselves (advertised.listeners)")
+
+
+async def test_a_broker_that_was_reached_has_told_the_right_address() -> None:
+    async with FakeCluster(2) as brokers, running_client(brokers[1].address) as (client, _):
+        await client.request(NOTHING, node_id=2)
+        await brokers[2].kill(stay_in_metadata=True)
+        with pytest.raises(BrokerConnectionError):
+            await client.request(NOTHING, node_id=2, connects_once=True)
+        assert "advertised" not in client.describe()

@@ -155,6 +155,7 @@ async def test_a_lost_answer_is_asked_for_again(drop: str) -> None:
         brokers.fault(InitProducerIdRequest, drop=drop, times=2)
         assert await ask(client, one) == 2
         assert len(brokers.seen_of(InitProducerIdRequest)) == 3
+        assert one.lost == 2
 
 
 async def test_one_that_is_dead_is_left_for_the_next_one() -> None:
@@ -163,6 +164,7 @@ async def test_one_that_is_dead_is_left_for_the_next_one() -> None:
         await brokers[2].kill(stay_in_metadata=True)
         coordinators.node_id = 3
         assert await ask(client, one) == 3
+        assert one.lost == 0, "no request was sent to the dead one"
 
 
 async def test_one_that_hangs_is_left_when_there_is_another(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -301,7 +303,8 @@ async def test_a_version_may_be_too_new() -> None:
 
         await one.request(ByVersion(InitProducerIdRequest, build, at_most=3), deadline=client.now() + 10.0)
         assert versions == [3]
-        assert brokers.seen[-1].header.version == 3
+        asked = [one for one in brokers.seen if isinstance(one.message, InitProducerIdRequest)]
+        assert [one.header.version for one in asked] == [3]
         with pytest.raises(UnsupportedVersionError):
             await one.request(ByVersion(InitProducerIdRequest, build, at_most=-1), deadline=client.now() + 10.0)
 

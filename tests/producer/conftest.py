@@ -9,6 +9,8 @@ from collections.abc import AsyncIterator, Callable, Mapping
 import pytest
 import uvloop
 
+from aioprod.errors import ErrorCode
+from aioprod.messages import InitProducerIdRequest, TxnOffsetCommitRequest
 from aioprod.testing import FakeCluster
 
 MARKER_DELAY_S = 0.001
@@ -76,4 +78,15 @@ async def implicit() -> AsyncIterator[FakeCluster]:
 async def explicit() -> AsyncIterator[FakeCluster]:
     """One broker of transaction version 1."""
     async with transactional(1, 1) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+async def old(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[FakeCluster]:
+    """Three brokers of Kafka 2.4, which ask no coordinator whether a record belongs to a transaction (KIP-890)."""
+    monkeypatch.setattr("aioprod.testing.fake.produce._join", lambda *_: ErrorCode.NONE)
+    async with transactional(3, 0) as cluster:
+        for broker in cluster.brokers.values():
+            broker.versions[InitProducerIdRequest] = (0, 2)
+            broker.versions[TxnOffsetCommitRequest] = (0, 2)
         yield cluster

@@ -76,6 +76,16 @@ async def test_what_the_broker_said_is_in_the_message(brokers: FakeCluster) -> N
         assert "answered POLICY_VIOLATION for t-0: too purple." in str(await failed(producer))
 
 
+async def test_a_topic_of_an_old_format_says_what_to_do(brokers: FakeCluster) -> None:
+    brokers.create_topic("t")
+    async with running(brokers) as producer:
+        brokers.fault(ProduceRequest, error=ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT)
+        error = await failed(producer)
+    assert type(error) is RejectedError
+    assert "enable.idempotence=false" in (error.hint or "")
+    assert "message.format.version is 0.11 or later" in (error.hint or "")
+
+
 async def test_a_code_that_nobody_knows_yet_is_final(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     async with running(brokers) as producer:
@@ -109,6 +119,17 @@ async def test_a_single_record_too_large_for_the_topic(brokers: FakeCluster) -> 
     assert error.code is ErrorCode.MESSAGE_TOO_LARGE
     assert isinstance(error.__cause__, RecordTooLargeError)
     assert "max.message.bytes" in (error.hint or "")
+
+
+@pytest.mark.parametrize(("size", "is_large"), [(60_000, True), (6_000, False)])
+async def test_a_large_request_on_which_brokers_hang_up(brokers: FakeCluster, size: int, is_large: bool) -> None:
+    brokers.create_topic("t")
+    async with running(brokers, retries=2) as producer:
+        brokers.fault(ProduceRequest, drop="before", times=None)
+        error = await failed(producer, b"x" * size)
+    assert type(error) is UnknownOutcomeError
+    assert (error.hint or "").startswith("They may be stored")
+    assert ("socket.request.max.bytes: this one had 60" in (error.hint or "")) == is_large
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from aioprod import Producer
 from aioprod.core.transactions import TransactionState
-from aioprod.errors import ErrorCode, TransactionAbortedError
+from aioprod.errors import ErrorCode, ProducerFencedError, TransactionAbortedError
 from aioprod.messages import (
     AddPartitionsToTxnRequest,
     EndTxnRequest,
@@ -96,3 +97,20 @@ async def test_exactly_what_was_committed_is_there(cluster: FakeCluster, seed: i
             if await ended(producer, cluster, chance, sent):
                 kept += sent
     assert sorted(value or b"" for value in await values(cluster)) == sorted(kept)
+
+
+@pytest.mark.parametrize("seed", range(25))
+async def test_it_is_with_old_coordinators_as_well(old: FakeCluster, seed: int) -> None:
+    """Who loses the answer to InitProducerId can't be told from one that was replaced there, and has to be."""
+    chance = random.Random(seed)
+    kept: list[bytes] = []
+    number = 0
+    while number < TRANSACTIONS:
+        async with transacting(old, request_timeout_ms=1000, delivery_timeout_ms=20_000) as producer:
+            with contextlib.suppress(ProducerFencedError):
+                while number < TRANSACTIONS:
+                    number += 1
+                    sent = [b"%d-%d" % (number, index) for index in range(chance.randrange(8))]
+                    if await ended(producer, old, chance, sent):
+                        kept += sent
+    assert sorted(value or b"" for value in await values(old)) == sorted(kept)

@@ -22,7 +22,6 @@ from aioprod.errors import (
     RejectedError,
     RequestTimedOutError,
     TransactionAbortedError,
-    UnsupportedVersionError,
 )
 from aioprod.messages import (
     AddOffsetsToTxnRequest,
@@ -299,21 +298,6 @@ async def test_a_new_producer_ends_what_the_old_one_left_open(cluster: FakeClust
             with pytest.raises(ProducerFencedError):
                 await old.commit_transaction()
     assert await values(cluster) == [b"kept"]
-
-
-async def test_old_brokers_give_no_second_epoch(explicit: FakeCluster) -> None:
-    explicit[1].versions[InitProducerIdRequest] = (0, 2)
-    async with transacting(explicit) as producer:
-        await work(producer, b"kept")
-        await producer.begin_transaction()
-        explicit.fault(ProduceRequest, error=ErrorCode.MESSAGE_TOO_LARGE)
-        with pytest.raises(RejectedError):
-            await producer.send("t", b"lost", partition=0)
-        with pytest.raises(UnsupportedVersionError, match=r"older than 2\.5"):
-            await producer.abort_transaction()
-        with pytest.raises(UnsupportedVersionError):
-            await producer.begin_transaction()
-    assert await values(explicit) == [b"kept"]
 
 
 # --- the end

@@ -30,6 +30,7 @@ from aioprod.messages import (
     InitProducerIdRequest,
     OffsetFetchRequest,
     OffsetFetchResponse,
+    ProduceRequest,
     TxnOffsetCommitRequest,
 )
 from aioprod.messages.describe_transactions import TransactionState
@@ -168,6 +169,17 @@ async def test_offsets_are_had_in_each_version_that_knows_of_transactions(versio
             await session.send_offsets({PLACE: 5}, "marker")
             await session.commit()
             assert await session.committed_offsets("marker", [PLACE, PLACE]) == {PLACE: OffsetAndMetadata(5)}
+
+
+async def test_the_level_counts_where_its_requests_are_offered() -> None:
+    async with FakeCluster() as cluster:
+        cluster.create_topic("source", 2)
+        cluster[1].versions[ProduceRequest] = (3, 11)
+        async with new_session(cluster) as session:
+            assert not (await session.begin()).is_implicit
+            await session.send_offsets({PLACE: 5}, "marker")
+            await session.commit()
+            assert await session.committed_offsets("marker", [PLACE]) == {PLACE: OffsetAndMetadata(5)}
 
 
 async def test_older_brokers_cant_tell_what_is_committed() -> None:

@@ -24,9 +24,11 @@ from aioprod.messages import (
     EndTxnRequest,
     InitProducerIdRequest,
     ProduceRequest,
+    TxnOffsetCommitRequest,
 )
 from aioprod.messages.produce import BatchIndexAndErrorMessage
 from aioprod.testing import FakeCluster
+from aioprod.wire.schema import AnyRequest
 from tests.support.producers import turns, until
 from tests.support.transactions import seen, state_of, transacting, values, work
 
@@ -96,6 +98,27 @@ async def test_the_level_is_looked_at_for_each_transaction(explicit: FakeCluster
     assert [one.header.version for one in explicit.seen if isinstance(one.message, EndTxnRequest)][-1] == 5
     # A late request of the old rules must not get into a transaction of the new.
     assert {request.producer_epoch for request in explicit.seen_of(InitProducerIdRequest)} == {-1, 0}
+
+
+@pytest.mark.parametrize(
+    ("kind", "last"),
+    [(ProduceRequest, 11), (TxnOffsetCommitRequest, 4), (EndTxnRequest, 4)],
+    ids=["Produce", "TxnOffsetCommit", "EndTxn"],
+)
+async def test_the_level_counts_where_its_requests_are_offered(
+    implicit: FakeCluster, kind: type[AnyRequest], last: int
+) -> None:
+    """As behind a proxy that hides the newest versions of requests, and passes on what the brokers have finalized."""
+    implicit[1].versions[kind] = (3 if kind is ProduceRequest else 0, last)
+    async with transacting(implicit) as producer:
+        assert producer._engine.client.feature("transaction.version") == 2
+        for number in range(2):
+            async with producer.transaction():
+                await producer.send("t", b"%d" % number, partition=number)
+                await producer.send_offsets_to_transaction({TopicPartition("t", 0): number}, "g")
+    assert await values(implicit) == [b"0", b"1"]
+    assert seen(implicit).count("AddPartitionsToTxn") == 2
+    assert {one.header.version for one in implicit.seen if isinstance(one.message, EndTxnRequest)} == {4}
 
 
 # --- what becomes of records

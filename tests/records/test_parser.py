@@ -216,8 +216,9 @@ def test_a_wrong_checksum_is_an_error_unless_it_is_not_looked_at() -> None:
 def test_other_formats_are_refused_in_a_sentence(magic: int) -> None:
     data = bytearray(sample())
     data[16] = magic
-    with pytest.raises(ProtocolError, match=f"format version {magic}, and aioprod reads version 2 only"):
+    with pytest.raises(ProtocolError, match=f"format version {magic}, and aioprod reads version 2 only") as caught:
         list(parse_batches(data))
+    assert ("No broker converts what is stored" in (caught.value.hint or "")) == (magic < 2)
 
 
 def test_a_short_message_of_an_old_format_is_refused_too() -> None:
