@@ -18,7 +18,7 @@ unexport PYTHONDONTWRITEBYTECODE
 ifndef LANES
 .NOTPARALLEL:
 endif
-.PHONY: help compiled demo demo-spark test test-unit test-integration test-long test-frozen transactions lint bench bench-check bench-import bench-assignors bench-spark spark-faults fuzz simulate mutations chaos groups spark-load-killed clean
+.PHONY: help compiled demo demo-spark test test-unit test-integration test-long test-frozen transactions lint bench bench-check bench-import bench-assignors bench-spark spark-faults fuzz simulate mutations brokers chaos groups spark-load-killed clean
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -62,9 +62,9 @@ test-unit: $(READY) $(COMPILED) ## the tests that need no Kafka, compiled and, w
 test-integration: $(READY) $(COMPILED) ## the tests against real brokers and with Spark; those that this machine can't run are named
 	@$(LANE) lane-brokers lane-faults lane-spark
 
-PARTS := units simulation brokers spark docker supply
+PARTS := units simulation brokers versions spark docker supply
 
-test-long: $(READY) $(COMPILED) ## all there is, in its long form, about 100 minutes: PART=units|simulation|brokers|spark|docker|supply for one part
+test-long: $(READY) $(COMPILED) ## all there is, in its long form, about 115 minutes: PART=units|simulation|brokers|versions|spark|docker|supply for one part
 	@for part in $(or $(PART),$(PARTS)); do \
 	    echo "== $$part"; start=$$(date +%s); \
 	    AIOPROD_LONG=1 $(MAKE) --no-print-directory long-$$part || exit; \
@@ -79,6 +79,9 @@ long-simulation:
 
 long-brokers:
 	@$(LANE) lane-brokers lane-faults
+
+long-versions:
+	@$(BIN)/python -m integration.brokers
 
 long-spark:
 	@$(LANE) lane-spark lane-packaging
@@ -185,8 +188,13 @@ mutations: $(READY) ## break the producer on purpose, in 26 ways: which seed not
 
 CHECK = $(foreach word,BASE THRESHOLD REASON ROWS,$(if $($(word)),--$(call lower,$(word)) '$($(word))'))
 CHAOS = $(foreach word,MINUTES MODE KAFKA CLIENT FAULTS SEED MECHANISM FOLDER,$(if $($(word)),--$(call lower,$(word)) '$($(word))'))
+BROKERS = $(foreach word,VERSIONS CHECKS,$(if $($(word)),--$(call lower,$(word)) '$($(word))'))
 GROUPS = $(foreach word,EVENTS STRATEGY KINDS KAFKA SEED FOLDER,$(if $($(word)),--$(call lower,$(word)) '$($(word))'))
 lower = $(shell echo $(1) | tr A-Z a-z)
+
+# The status is 1 when a check does not end as is expected on its version.
+brokers: $(READY) $(COMPILED) ## what works on which version of Kafka, from 2.1 on, and on kfake where Go is: VERSIONS="2.1.1 4.4.0 kfake" CHECKS=transactions WRITE=1; about 15 minutes
+	@$(BIN)/python -m integration.brokers $(BROKERS) $(if $(WRITE),--write)
 
 # A run is as long as MINUTES says, and as it takes to let each fault happen once.
 chaos: $(READY) $(COMPILED) ## three real brokers under faults: MINUTES=3 MODE=normal|hard|frozen KAFKA=4.4|3.9.1 CLIENT=aioprod|aiokafka|confluent WRITE=1 MECHANISM=SCRAM-SHA-512 over SASL_SSL
