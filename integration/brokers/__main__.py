@@ -51,7 +51,7 @@ def _tell(line: str) -> None:
 
 async def _results_of(name: str, checks: Sequence[Check]) -> Results:
     """What becomes of the checks on a fresh broker of this name, one after the other."""
-    results = Results(name, environment=environment())
+    results = Results(name)
     _tell(f"== {name}")
     try:
         async with running(name) as broker:
@@ -74,9 +74,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = _arguments(arguments)
     # No JVM lives long enough here for the second compiler.
     os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+    place = environment()
     results = []
     for name in given.versions:
         results.append(asyncio.run(_results_of(name, given.checks)))
+        results[-1].environment = place
         if given.write and not results[-1].not_run:
             report.keep(results[-1])
     print("\n".join(report.table(results)))
