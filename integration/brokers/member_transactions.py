@@ -6,7 +6,7 @@ import asyncio
 from typing import Any, Final
 
 from aioprod import TopicPartition
-from aioprod.errors import AioprodError, UnsupportedVersionError
+from aioprod.errors import TransactionAbortedError, UnsupportedVersionError
 from aioprod.types import ConsumedRecord
 from integration.brokers.broker import Broker
 from integration.brokers.comparing import until
@@ -61,7 +61,7 @@ async def check_zombie(broker: Broker) -> None:
                 raise
             try:
                 await _transform(one, target, record, metadata)
-            except AioprodError:
+            except TransactionAbortedError:
                 pass
             else:
                 raise AssertionError(f"The replaced member could commit: {await _results(broker, target)}")
