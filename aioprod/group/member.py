@@ -21,7 +21,7 @@ from aioprod.group.lacking import MemberLacks
 from aioprod.group.outlet import Outlet
 from aioprod.group.runner import Runner
 from aioprod.group.settings import MemberConfig
-from aioprod.group.steps import GroupMetadata, Membership
+from aioprod.group.steps import GroupMetadata, Membership, Outsider
 from aioprod.group.watch import Watch
 from aioprod.net import Coordinator
 from aioprod.reader.fetching import answer_size_max
@@ -263,8 +263,13 @@ class Member(Started, MemberLacks):
 
     @property
     def group_metadata(self) -> GroupMetadata:
-        """Who it is in the group now, for `producer.send_offsets_to_transaction`."""
-        return GroupMetadata(self.group_id) if self._membership is None else self._membership.metadata
+        """Who it is in the group now, for `producer.send_offsets_to_transaction`.
+
+        Take it when records were given and before more are asked for: a member that is replaced after that is fenced
+        (KIP-447). That of a member which is in no generation of the group is refused there.
+        """
+        known = GroupMetadata(self.group_id) if self._membership is None else self._membership.metadata
+        return known if known.generation_id >= 0 else Outsider(*known)
 
     @property
     def positions(self) -> dict[TopicPartition, int]:
