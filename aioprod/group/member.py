@@ -246,7 +246,8 @@ class Member(Started, MemberLacks):
     def explain(self) -> str:
         """Why records do not come, in sentences: its coordinator can't be reached, a topic does not exist, and so on.
 
-        The log is told the same once nothing has moved for some seconds.
+        The log is told the same once nothing has moved for some seconds. Raises UsageError outside of the loop in
+        which the member was started.
         """
         if self._explainer is None or self._runner is None:
             return f"The member of group {self.group_id!r} is not started."
