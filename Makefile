@@ -18,7 +18,7 @@ unexport PYTHONDONTWRITEBYTECODE
 ifndef LANES
 .NOTPARALLEL:
 endif
-.PHONY: help compiled demo demo-spark test test-unit test-integration test-long test-frozen transactions lint bench bench-check bench-import bench-assignors bench-spark spark-faults fuzz simulate mutations chaos groups operator-logs spark-load-killed clean
+.PHONY: help compiled demo demo-spark test test-unit test-integration test-long test-frozen transactions lint bench bench-check bench-import bench-assignors bench-spark spark-faults fuzz simulate mutations brokers chaos groups operator-logs spark-load-killed clean
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -62,9 +62,9 @@ test-unit: $(READY) $(COMPILED) ## the tests that need no Kafka, compiled and, w
 test-integration: $(READY) $(COMPILED) ## the tests against real brokers and with Spark; those that this machine can't run are named
 	@$(LANE) lane-brokers lane-faults lane-spark
 
-PARTS := units simulation brokers spark docker supply
+PARTS := units simulation brokers versions spark docker supply
 
-test-long: $(READY) $(COMPILED) ## all there is, in its long form, about 100 minutes: PART=units|simulation|brokers|spark|docker|supply for one part
+test-long: $(READY) $(COMPILED) ## all there is, in its long form, about 115 minutes: PART=units|simulation|brokers|versions|spark|docker|supply for one part
 	@for part in $(or $(PART),$(PARTS)); do \
 	    echo "== $$part"; start=$$(date +%s); \
 	    AIOPROD_LONG=1 $(MAKE) --no-print-directory long-$$part || exit; \
@@ -79,6 +79,9 @@ long-simulation:
 
 long-brokers:
 	@$(LANE) lane-brokers lane-faults
+
+long-versions:
+	@$(BIN)/python -m integration.brokers
 
 long-spark:
 	@$(LANE) lane-spark lane-packaging
@@ -169,8 +172,8 @@ bench-assignors: $(READY) $(COMPILED) ## our assignors beside Java's, in time an
 bench-spark: $(READY) $(COMPILED) ## aioprod's sink and source beside Spark's own, about 10 minutes; ARGS="--rounds 2 --only sink" for less
 	@$(BIN)/python -m benchmarks.spark $(ARGS)
 
-spark-faults: $(READY) $(COMPILED) ## 40 micro-batches on Spark with a fault in each, exactly once: KAFKA=4.3.0|3.9.1 SEED=1 SINK=aioprod|spark; about 10 minutes
-	@$(BIN)/python -m integration.spark.faults --version $(or $(KAFKA),4.3.0) --seed $(or $(SEED),1) --sink $(or $(SINK),aioprod)
+spark-faults: $(READY) $(COMPILED) ## 40 micro-batches on Spark with a fault in each, exactly once: KAFKA=4.4.0|3.9.1 SEED=1 SINK=aioprod|spark; about 10 minutes
+	@$(BIN)/python -m integration.spark.faults$(if $(KAFKA), --version $(KAFKA)) --seed $(or $(SEED),1) --sink $(or $(SINK),aioprod)
 
 fuzz: $(READY) ## hostile bytes for everything that reads bytes, guided by coverage; SECONDS=300 a target, ARGS=codecs for one
 	@$(BIN)/python -c 'import atheris' 2>/dev/null || \
@@ -185,14 +188,19 @@ mutations: $(READY) ## break the producer on purpose, in 26 ways: which seed not
 
 CHECK = $(foreach word,BASE THRESHOLD REASON ROWS,$(if $($(word)),--$(call lower,$(word)) '$($(word))'))
 CHAOS = $(foreach word,MINUTES MODE KAFKA CLIENT FAULTS SEED MECHANISM FOLDER,$(if $($(word)),--$(call lower,$(word)) '$($(word))'))
+BROKERS = $(foreach word,VERSIONS CHECKS,$(if $($(word)),--$(call lower,$(word)) '$($(word))'))
 GROUPS = $(foreach word,EVENTS STRATEGY KINDS KAFKA SEED FOLDER,$(if $($(word)),--$(call lower,$(word)) '$($(word))'))
 lower = $(shell echo $(1) | tr A-Z a-z)
 
+# The status is 1 when a check does not end as is expected on its version.
+brokers: $(READY) $(COMPILED) ## what works on which version of Kafka, from 2.1 on, and on kfake where Go is: VERSIONS="2.1.1 4.4.0 kfake" CHECKS=transactions WRITE=1; about 15 minutes
+	@$(BIN)/python -m integration.brokers $(BROKERS) $(if $(WRITE),--write)
+
 # A run is as long as MINUTES says, and as it takes to let each fault happen once.
-chaos: $(READY) $(COMPILED) ## three real brokers under faults: MINUTES=3 MODE=normal|hard|frozen KAFKA=4.3|3.9.1 CLIENT=aioprod|aiokafka|confluent WRITE=1 MECHANISM=SCRAM-SHA-512 over SASL_SSL
+chaos: $(READY) $(COMPILED) ## three real brokers under faults: MINUTES=3 MODE=normal|hard|frozen KAFKA=4.4|3.9.1 CLIENT=aioprod|aiokafka|confluent WRITE=1 MECHANISM=SCRAM-SHA-512 over SASL_SSL
 	@$(BIN)/python -m integration.chaos $(CHAOS) $(if $(WRITE),--write)
 
-groups: $(READY) $(COMPILED) ## one group of aioprod, Java and confluent-kafka, members join, leave and crash: EVENTS=50 STRATEGY=range|... KAFKA=4.3.0 SEED=1 WRITE=1
+groups: $(READY) $(COMPILED) ## one group of aioprod, Java and confluent-kafka, members join, leave and crash: EVENTS=50 STRATEGY=range|... KAFKA=4.4.0 SEED=1 WRITE=1
 	@$(BIN)/python -m integration.group $(GROUPS) $(if $(WRITE),--write)
 
 operator-logs: $(READY) $(COMPILED) ## what a producer logs on three real brokers: no Kafka, one lost, a topic deleted, MINUTES=10 of healthy load

@@ -74,7 +74,7 @@ if [ "${1:-}" = stop ]; then
     stop_engine
     exit
 fi
-version=${1:-4.3.0}
+version=${1:-$("${PYTHON:-python3}" -c "from aioprod.testing.jars import DEFAULT_VERSION; print(DEFAULT_VERSION)")}
 image=aioprod/kafka:$version
 install_packages
 start_engine

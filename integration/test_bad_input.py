@@ -78,7 +78,7 @@ def test_bootstrap_servers(servers: Any, told: str) -> None:
         ({"acks": 1, "enable_idempotence": True}, r"enable\.idempotence=true contradicts acks=1"),
         ({"retries": 0, "enable_idempotence": True}, "contradicts retries=0"),
         ({"max_in_flight_requests_per_connection": 6}, r"max\.in\.flight"),
-        ({"delivery_timeout_ms": 1000}, r"delivery\.timeout\.ms=1000 is less than"),
+        ({"delivery_timeout_ms": 1000, "request_timeout_ms": 30_000}, r"delivery\.timeout\.ms=1000 is less than"),
         ({"batch_size": 10_000, "buffer_memory": 1000}, r"batch\.size=10000 is larger than buffer\.memory=1000"),
         ({"ssl_truststore_location": "ca.pem"}, r"security\.protocol=PLAINTEXT does not encrypt"),
         ({"security_protocol": "SASL_PLAINTEXT"}, r"needs sasl\.mechanism"),

@@ -229,8 +229,8 @@ def test_delivery_timeout_covers_linger_and_one_request() -> None:
         ({"delivery_timeout_ms": 1000}, 5, 995),
         ({"delivery_timeout_ms": 1000, "linger_ms": 600}, 600, 400),
         ({"delivery_timeout_ms": 1000, "request_timeout_ms": 1000}, 0, 1000),
-        ({"delivery_timeout_ms": 3}, 2, 1),
-        ({"delivery_timeout_ms": 1}, 0, 1),
+        ({"delivery_timeout_ms": 103}, 3, 100),
+        ({"delivery_timeout_ms": 100}, 0, 100),
     ],
 )
 def test_a_low_delivery_timeout_lowers_the_defaults_that_have_to_fit(
@@ -246,7 +246,8 @@ def test_a_low_delivery_timeout_lowers_the_defaults_that_have_to_fit(
     [
         ({"delivery_timeout_ms": 1000, "linger_ms": 5, "request_timeout_ms": 1000}, "5 + 1000"),
         ({"delivery_timeout_ms": 1000, "request_timeout_ms": 1001}, "0 + 1001"),
-        ({"delivery_timeout_ms": 1000, "linger_ms": 1000}, "1000 + 1"),
+        ({"delivery_timeout_ms": 1000, "linger_ms": 950}, "950 + 100"),
+        ({"delivery_timeout_ms": 99}, "0 + 100"),
     ],
 )
 def test_given_timeouts_that_do_not_fit_contradict(given: dict[str, int], sum_of: str) -> None:

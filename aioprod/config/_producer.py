@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from aioprod.config._client import ClientConfig, client_adjustments
 from aioprod.config._setting import (
@@ -207,6 +207,10 @@ class ProducerConfig(ClientConfig):
         return client_adjustments(self) | _idempotence(self) | _delivery_timeout(self) | _batch_size(self)
 
 
+REQUEST_TIMEOUT_SHORTENED_MIN_MS: Final = 100
+"""A default is not lowered to less than this: brokers that are a network away would never answer in time."""
+
+
 def _transactions(config: ProducerConfig) -> None:
     if config.transactional_id is None:
         return
@@ -256,9 +260,10 @@ def _delivery_timeout(config: ProducerConfig) -> dict[str, object]:
     changes: dict[str, object] = {}
     may_shorten = "request_timeout_ms" not in config.explicit
     if "linger_ms" not in config.explicit:
-        linger_ms = changes["linger_ms"] = max(0, min(linger_ms, limit_ms - (1 if may_shorten else request_ms)))
+        least_ms = REQUEST_TIMEOUT_SHORTENED_MIN_MS if may_shorten else request_ms
+        linger_ms = changes["linger_ms"] = max(0, min(linger_ms, limit_ms - least_ms))
     if may_shorten:
-        request_ms = changes["request_timeout_ms"] = max(1, limit_ms - linger_ms)
+        request_ms = changes["request_timeout_ms"] = max(REQUEST_TIMEOUT_SHORTENED_MIN_MS, limit_ms - linger_ms)
     if linger_ms + request_ms <= limit_ms:
         return changes
     raise ConfigError(

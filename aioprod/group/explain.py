@@ -23,6 +23,8 @@ PATIENCE_S: Final = 5.0
 """How long nothing has to move before that is worth telling."""
 PATIENCE_WITH_OTHERS_S: Final = 30.0
 """The same while nothing is wrong that the member could know of: others may take their time to join."""
+HELD_S: Final = 2.0
+"""A coordinator that has a request for so long holds it until the others have come, as it does with JoinGroup."""
 
 
 class Trouble(NamedTuple):
@@ -67,7 +69,7 @@ class Explainer:
     def troubles(self, topics: Iterable[str], *, is_waited_for: bool) -> list[Trouble]:
         """What holds it up now; while nobody waits for a record, none is asked for."""
         now = self._session.clock()
-        found = [*self._group(), *self._topics(topics, now)]
+        found = [*self._group(now), *self._topics(topics, now)]
         return [*found, *self._leaders(now)] if is_waited_for else found
 
     @property
@@ -75,9 +77,12 @@ class Explainer:
         words = self._membership.standing
         return f"{words[0].upper()}{words[1:]}."
 
-    def _group(self) -> Iterator[Trouble]:
+    def _group(self, now: float) -> Iterator[Trouble]:
         coordinator = self._coordinator
         trouble = coordinator.trouble or self._holding.trouble
+        if coordinator.asked_at is not None and now - coordinator.asked_at >= HELD_S:
+            # Its last answer is old news: the coordinator has the next request, and waits for the others with it.
+            trouble = None
         if self._membership.is_settled and trouble is None:
             return
         if trouble is not None:

@@ -32,7 +32,7 @@ from aioprod.group.navigation import Navigation
 from aioprod.group.outlet import Outlet
 from aioprod.group.runner import Runner
 from aioprod.group.settings import MemberConfig
-from aioprod.group.steps import GroupMetadata, Membership
+from aioprod.group.steps import GroupMetadata, Membership, Outsider
 from aioprod.group.watch import Watch
 from aioprod.net import Coordinator
 from aioprod.reader.fetching import answer_size_max
@@ -287,7 +287,8 @@ class Member(Navigation, MemberLacks):
     def explain(self) -> str:
         """Why records do not come, in sentences: its coordinator can't be reached, a topic does not exist, and so on.
 
-        The log is told the same once nothing has moved for some seconds.
+        The log is told the same once nothing has moved for some seconds. Raises UsageError outside of the loop in
+        which the member was started.
         """
         if self._explainer is None or self._runner is None:
             return f"The member of group {self.group_id!r} is not started."
@@ -299,8 +300,13 @@ class Member(Navigation, MemberLacks):
 
     @property
     def group_metadata(self) -> GroupMetadata:
-        """Who it is in the group now, for `producer.send_offsets_to_transaction`."""
-        return GroupMetadata(self.group_id) if self._membership is None else self._membership.metadata
+        """Who it is in the group now, for `producer.send_offsets_to_transaction`.
+
+        Take it when records were given and before more are asked for: a member that is replaced after that is fenced
+        (KIP-447). That of a member which is in no generation of the group is refused there.
+        """
+        known = GroupMetadata(self.group_id) if self._membership is None else self._membership.metadata
+        return known if known.generation_id >= 0 else Outsider(*known)
 
     # --- committing
 

@@ -17,7 +17,19 @@ from aioprod.messages.negotiation import ByVersion
 from aioprod.types import TopicPartition
 from aioprod.wire.schema import Request, Response
 
-__all__ = ["Ask", "Describe", "Failed", "GiveUp", "GroupMetadata", "Left", "Membership", "Step", "Take", "Wait"]
+__all__ = [
+    "Ask",
+    "Describe",
+    "Failed",
+    "GiveUp",
+    "GroupMetadata",
+    "Left",
+    "Membership",
+    "Outsider",
+    "Step",
+    "Take",
+    "Wait",
+]
 
 
 class GroupMetadata(NamedTuple):
@@ -27,6 +39,15 @@ class GroupMetadata(NamedTuple):
     generation_id: int = -1
     member_id: str = ""
     group_instance_id: str | None = None
+
+
+class Outsider(GroupMetadata):
+    """A member that has not joined yet, or has to join again. Brokers would take it for somebody who commits by the
+    name of the group alone, and fence nothing: a transaction with its offsets is refused."""
+
+    __slots__ = ()
+
+    is_joined = False
 
 
 @dataclass(frozen=True, slots=True)

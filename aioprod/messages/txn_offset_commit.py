@@ -73,7 +73,7 @@ class TxnOffsetCommitRequest(Request[TxnOffsetCommitResponse]):
     group_id: str = wire(STRING)
     producer_id: int = wire(INT64)
     producer_epoch: int = wire(INT16)
-    generation_id: int = wire(INT32, "3+", default=-1)
+    generation_id_or_member_epoch: int = wire(INT32, "3+", default=-1)
     member_id: str = wire(STRING, "3+")
     group_instance_id: str | None = wire(STRING, "3+", nullable="0+", default=None)
     topics: tuple[TxnOffsetCommitRequestTopic, ...] = wire(array(TxnOffsetCommitRequestTopic))

@@ -57,7 +57,7 @@ class Coordinator:
     `key` is a transactional id or the name of a group, as `key_type` says. `node_id` is the broker that was the
     coordinator last, None while that is not known; `lost` counts the requests that were sent and got no answer: such a
     one may still be on its way when the next try has been answered. `trouble` is why it was not answered last, None
-    once it was.
+    once it was; `asked_at` is when the request was written that it has and has not answered, in monotonic seconds.
     """
 
     def __init__(self, client: Client, key_type: KeyType, key: str) -> None:
@@ -65,6 +65,7 @@ class Coordinator:
         self.node_id: int | None = None
         self.lost = 0
         self.trouble: AioprodError | None = None
+        self.asked_at: float | None = None
         self._client = client
         self._key_type = key_type
         self._finding = asyncio.Lock()
@@ -101,6 +102,7 @@ class Coordinator:
         def build(version: int) -> Request[ResponseT]:
             nonlocal sent
             sent = 1
+            self.asked_at = self._client.now()
             return message.build(version) if isinstance(message, ByVersion) else message
 
         kind, at_most = (message.kind, message.at_most) if isinstance(message, ByVersion) else (type(message), None)
@@ -112,10 +114,12 @@ class Coordinator:
                 node_id = await self._find(left_s)
                 response = await self._ask(question, node_id, min(left_s, patience_s))
             except (BrokerConnectionError, ProtocolError) as error:
+                self.asked_at = None
                 trouble = more_telling(trouble, error, was_cut_off=left_s <= patience_s)
                 self.lost += sent
                 self._lost(node_id)
             else:
+                self.asked_at = None
                 code = ErrorCode.of(error_of(response))
                 if code not in ELSEWHERE_OR_LATER or not isinstance(code, ErrorCode):
                     self.trouble = None

@@ -177,4 +177,9 @@ def _group(given: object) -> GroupMetadata:
         raise UsageError(
             f"{given!r} names no consumer group: give its name, or an object with group_id, generation_id, member_id."
         )
+    if not getattr(given, "is_joined", True):
+        raise UsageError(
+            f"The member of group {group.group_id!r} is in no generation of it, so nobody would notice its successor.",
+            hint="Take member.group_metadata when it has given records, and before it is asked for more.",
+        )
     return group

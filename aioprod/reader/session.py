@@ -131,8 +131,17 @@ class Session(ClientListener):
 
     def check_loop(self) -> None:
         """Raise UsageError in another event loop than the one in which it was started."""
-        if self._loop is not None and asyncio.get_running_loop() is not self._loop:
-            raise UsageError(f"This {self._name} belongs to another event loop, the one in which it was started.")
+        if self._loop is None:
+            return
+        try:
+            running = asyncio.get_running_loop()
+        except RuntimeError:
+            running = None
+        if running is not self._loop:
+            raise UsageError(
+                f"This {self._name} belongs to another event loop, the one in which it was started.",
+                hint="From another thread use loop.call_soon_threadsafe() or asyncio.run_coroutine_threadsafe().",
+            )
 
     def backoff_s(self, failures: int) -> float:
         """How long to wait before the next try, after so many failures before the last one."""

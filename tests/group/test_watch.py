@@ -12,7 +12,7 @@ import pytest
 
 from aioprod.errors import ErrorCode
 from aioprod.group import Member
-from aioprod.group.explain import Trouble
+from aioprod.group.explain import PATIENCE_WITH_OTHERS_S, Trouble
 from aioprod.group.watch import AGAIN_S, LOOK_S, Watch
 from aioprod.messages import (
     ConsumerGroupHeartbeatRequest,
@@ -54,6 +54,25 @@ async def member(cluster: FakeCluster, *topics: str, **options: Any) -> AsyncIte
 
 
 # --- what the log is told
+
+
+def test_a_trouble_that_is_over_is_not_told_of_while_others_are_waited_for(log: Callable[[], Log]) -> None:
+    async def scene(cluster: FakeCluster) -> None:
+        cluster.fault(JoinGroupRequest, drop="before")
+        held = cluster.fault(JoinGroupRequest, hold=True)
+        async with member(cluster, "t", group_protocol="classic") as one:
+            await held.reached.wait()
+            await asyncio.sleep(PATIENCE_WITH_OTHERS_S - LOOK_S)
+            assert log() == []
+            assert "waits for all others" in one.explain()
+            assert "has not answered" not in one.explain()
+            await asyncio.sleep(3 * LOOK_S)
+            ((level, text),) = log()
+            assert (level, "has waited for its share for" in text) == ("WARNING", True)
+            held.release()
+            await asyncio.sleep(2 * LOOK_S)
+
+    play(scene)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)

@@ -9,7 +9,7 @@ from aioprod.messages.registry import REQUESTS, REQUESTS_BY_KEY, REQUESTS_BY_NAM
 from aioprod.wire.codec import encode
 from aioprod.wire.frame import encode_request, request_header
 
-# (key, first version, last version, first flexible version) of the 4.3 line of brokers
+# (key, first version, last version, first flexible version) as brokers of 4.3 have them
 KAFKA_4_3 = {
     "Produce": (0, 3, 13, 9),
     "Fetch": (1, 4, 18, 12),

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from aioprod import Producer, TopicPartition
+from aioprod import Member, Producer, TopicPartition
 from aioprod.core.transactions import TransactionState
 from aioprod.errors import (
     FlushTimeoutError,
@@ -24,7 +24,7 @@ from aioprod.messages import (
 from aioprod.testing import FakeCluster
 from tests.support.producers import running, turns, until
 from tests.support.simulated import in_simulated_time
-from tests.support.transactions import state_of, transacting, transactional, values
+from tests.support.transactions import seen, state_of, transacting, transactional, values
 
 S = TransactionState
 
@@ -262,3 +262,15 @@ async def test_nor_do_those_of_a_call_that_waits_for_its_topic(cluster: FakeClus
             await late
         await producer.commit_transaction()
     assert await values(cluster, "read_uncommitted") == []
+
+
+async def test_offsets_of_a_member_that_is_in_no_generation_are_refused(cluster: FakeCluster) -> None:
+    """Brokers would take them for those of somebody who names the group only, and fence nobody."""
+    member = Member(cluster.bootstrap, group_id="g", topics="t")
+    async with transacting(cluster) as producer:
+        await producer.begin_transaction()
+        with pytest.raises(UsageError, match=r"group 'g' is in no generation of it.*when it has given records"):
+            await producer.send_offsets_to_transaction({TopicPartition("t", 0): 1}, member.group_metadata)
+        await producer.abort_transaction()
+    assert "AddOffsetsToTxn" not in seen(cluster)
+    assert "TxnOffsetCommit" not in seen(cluster)

@@ -93,7 +93,7 @@ async def test_offsets_are_committed_with_the_transaction(version: int) -> None:
         explicit = len(cluster.seen_of(AddOffsetsToTxnRequest))
         assert explicit == (1 if version == 1 else 0)
         [sent] = cluster.seen_of(TxnOffsetCommitRequest)
-        assert (sent.generation_id, sent.member_id, sent.group_instance_id) == (-1, "", None)
+        assert (sent.generation_id_or_member_epoch, sent.member_id, sent.group_instance_id) == (-1, "", None)
 
 
 @both_versions
@@ -153,7 +153,7 @@ async def test_a_member_of_the_group_may_be_named() -> None:
         with pytest.raises(TransactionAbortedError, match="can only be aborted"):
             await session.send_offsets({PLACE: 5}, GroupMetadata("readers", 3, "member", "instance"))
         [sent] = cluster.seen_of(TxnOffsetCommitRequest)
-        assert (sent.generation_id, sent.member_id, sent.group_instance_id) == (3, "member", "instance")
+        assert (sent.generation_id_or_member_epoch, sent.member_id, sent.group_instance_id) == (3, "member", "instance")
 
 
 # -- what is committed -----------------------------------------------------------------------------------------------

@@ -150,3 +150,10 @@ async def test_a_change_is_news_or_what_else_is_waited_for() -> None:
         await session.partitions(brokers.create_topic("orders").name)
         await waiting
         assert waiting.done()
+
+
+async def test_it_belongs_to_one_loop() -> None:
+    async with FakeCluster() as brokers, running_session(brokers) as session:
+        session.check_loop()
+        with pytest.raises(UsageError, match=r"another event loop.*run_coroutine_threadsafe"):
+            await asyncio.to_thread(session.check_loop)

@@ -149,7 +149,7 @@ class Lab(LogLab):
             group_id=group,
             producer_id=producer[0],
             producer_epoch=producer[1],
-            generation_id=generation,
+            generation_id_or_member_epoch=generation,
             member_id=member,
             topics=(TxnOffsetCommitRequestTopic(name=topic.name, partitions=(row,)),),
         )

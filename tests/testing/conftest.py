@@ -42,7 +42,7 @@ def java_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def local_kafka(cache: Path, java_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """All that the local backend needs; gives the folder in which it makes its own."""
-    for version in ("4.3.0", "3.9.1"):
+    for version in ("4.4.0", "3.9.1"):
         (cache / f"kafka-{version}").mkdir(parents=True)
     temporary = tmp_path / "temporary"
     temporary.mkdir()

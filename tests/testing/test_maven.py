@@ -13,8 +13,8 @@ from aioprod.testing import KafkaUnavailableError, maven
 from aioprod.testing.cache import log_progress
 from tests.support.maven_repository import MavenRepository
 
-KAFKA = ("org.apache.kafka", "kafka_2.13", "4.3.0")
-JAR = "org/apache/kafka/kafka_2.13/4.3.0/kafka_2.13-4.3.0.jar"
+KAFKA = ("org.apache.kafka", "kafka_2.13", "4.4.0")
+JAR = "org/apache/kafka/kafka_2.13/4.4.0/kafka_2.13-4.4.0.jar"
 POM = JAR.replace(".jar", ".pom")
 
 
@@ -42,7 +42,7 @@ def test_what_a_jar_needs_comes_with_it_in_the_version_that_maven_chooses(
     for leaf in ("a:deep:1", "a:managed:1", "a:listed:1"):
         repository.add(leaf)
     assert fetched(tmp_path) == {
-        "kafka_2.13-4.3.0.jar",
+        "kafka_2.13-4.4.0.jar",
         "near-1.0.jar",
         "first-1.jar",
         "second-1.jar",
@@ -55,7 +55,7 @@ def test_what_a_jar_needs_comes_with_it_in_the_version_that_maven_chooses(
 
 def test_only_what_is_wanted_comes_where_nothing_else_is(repository: MavenRepository, tmp_path: Path) -> None:
     repository.add(":".join(KAFKA), "a:other:1")
-    assert fetched(tmp_path, transitive=False) == {"kafka_2.13-4.3.0.jar"}
+    assert fetched(tmp_path, transitive=False) == {"kafka_2.13-4.4.0.jar"}
 
 
 @pytest.mark.parametrize("path", [POM, JAR, f"{JAR}.sha1"])
@@ -65,8 +65,8 @@ def test_a_connection_that_drops_and_a_busy_server_are_asked_again(
     repository.add(":".join(KAFKA))
     repository.cut[path] = 2
     repository.refused[path] = 2
-    assert fetched(tmp_path) == {"kafka_2.13-4.3.0.jar"}
-    assert (tmp_path / "kafka_2.13-4.3.0.jar").read_bytes() == b"jar of org.apache.kafka:kafka_2.13:4.3.0"
+    assert fetched(tmp_path) == {"kafka_2.13-4.4.0.jar"}
+    assert (tmp_path / "kafka_2.13-4.4.0.jar").read_bytes() == b"jar of org.apache.kafka:kafka_2.13:4.4.0"
     assert [asked.removeprefix("/m2/") for asked in repository.asked].count(path) == 5
 
 
@@ -82,7 +82,7 @@ def test_one_that_does_not_come_is_named(
     repository.add(":".join(KAFKA), "a:b:1")
     repository.add("a:b:1")
     getattr(repository, fault)[path] = 1000
-    with pytest.raises(KafkaUnavailableError, match=rf"the jars of kafka_2.13 4.3.0 could not be .*{path}.*{reason}"):
+    with pytest.raises(KafkaUnavailableError, match=rf"the jars of kafka_2.13 4.4.0 could not be .*{path}.*{reason}"):
         fetched(tmp_path)
 
 
@@ -105,8 +105,8 @@ def test_one_with_another_checksum_is_refused(path: str, repository: MavenReposi
 
 def test_a_checksum_may_name_its_file(repository: MavenRepository, tmp_path: Path) -> None:
     repository.add(":".join(KAFKA))
-    repository.files[f"{JAR}.sha1"] = repository.files[f"{JAR}.sha1"].upper() + b"  kafka_2.13-4.3.0.jar\n"
-    assert fetched(tmp_path) == {"kafka_2.13-4.3.0.jar"}
+    repository.files[f"{JAR}.sha1"] = repository.files[f"{JAR}.sha1"].upper() + b"  kafka_2.13-4.4.0.jar\n"
+    assert fetched(tmp_path) == {"kafka_2.13-4.4.0.jar"}
 
 
 def test_nobody_answers(repository: MavenRepository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,7 +129,7 @@ def test_an_address_that_is_none(
     monkeypatch.delenv("no_proxy", raising=False)
     monkeypatch.delenv("NO_PROXY", raising=False)
     monkeypatch.setenv(variable, address)
-    with pytest.raises(KafkaUnavailableError, match=r"^The jars of kafka_2.13 4.3.0 could not be fetched: ") as caught:
+    with pytest.raises(KafkaUnavailableError, match=r"^The jars of kafka_2.13 4.4.0 could not be fetched: ") as caught:
         fetched(tmp_path)
     assert "secret" not in str(caught.value)
     assert caught.value.__suppress_context__
@@ -140,7 +140,7 @@ def test_a_mirror_may_ask_for_user_and_password(
 ) -> None:
     repository.add(":".join(KAFKA))
     monkeypatch.setenv("AIOPROD_MAVEN_REPOSITORY", repository.address.replace("//", "//ann:p%40ss@") + "/")
-    assert fetched(tmp_path) == {"kafka_2.13-4.3.0.jar"}
+    assert fetched(tmp_path) == {"kafka_2.13-4.4.0.jar"}
     assert repository.authorizations == {(f"Basic {base64.b64encode(b'ann:p@ss').decode()}", None)}
     del repository.files[JAR]
     with pytest.raises(KafkaUnavailableError) as caught:
@@ -156,7 +156,7 @@ def test_the_proxy_of_the_environment_is_used(
     proxy = repository.address.removeprefix("http://").removesuffix("/m2")
     monkeypatch.setenv("AIOPROD_MAVEN_REPOSITORY", "http://maven.invalid/m2")
     monkeypatch.setenv("http_proxy", f"{scheme}ann:pass@{proxy}")
-    assert fetched(tmp_path) == {"kafka_2.13-4.3.0.jar"}
+    assert fetched(tmp_path) == {"kafka_2.13-4.4.0.jar"}
     assert f"http://maven.invalid/m2/{JAR}" in repository.asked
     assert repository.authorizations == {(None, f"Basic {base64.b64encode(b'ann:pass').decode()}")}
 
@@ -167,7 +167,7 @@ def test_a_host_that_needs_no_proxy(
     repository.add(":".join(KAFKA))
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
     monkeypatch.setenv("no_proxy", "127.0.0.1")
-    assert fetched(tmp_path) == {"kafka_2.13-4.3.0.jar"}
+    assert fetched(tmp_path) == {"kafka_2.13-4.4.0.jar"}
 
 
 def test_without_a_mirror_it_is_the_public_repository(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -253,7 +253,7 @@ class FakeCluster(Live):
 
     def fault(self, kind: type[AnyRequest], **what: Any) -> Fault:
         """Order a `Fault`, with its fields for `what`; earlier ones come first."""
-        checks.check_served(kind, self.brokers[1].versions)
+        checks.check_served(kind, {served for broker in self.brokers.values() for served in broker.versions})
         fault = Fault(kind, **what)
         if fault.node is not None:
             self._check_node(fault.node)

@@ -103,7 +103,9 @@ def offset_commit(call: Call, request: OffsetCommitRequest) -> OffsetCommitRespo
 def txn_offset_commit(call: Call, request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
     """Commit offsets with a transaction."""
     group_id = request.group_id
-    who = Committer(request.member_id, request.group_instance_id, request.generation_id, is_transactional=True)
+    who = Committer(
+        request.member_id, request.group_instance_id, request.generation_id_or_member_epoch, is_transactional=True
+    )
     error = (
         call.denied("WRITE", "transactional_id", request.transactional_id)
         or call.denied("READ", "group", group_id)

@@ -24,6 +24,7 @@ from typing import IO
 
 from aioprod.testing import KafkaCluster
 from aioprod.testing.fixtures import LoopThread, running_cluster
+from aioprod.testing.jars import DEFAULT_VERSION
 from integration.spark.sessions import local_session
 
 _TOPIC = "load-killed"
@@ -69,7 +70,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--partitions", type=int, default=12)
     parser.add_argument("--spread-s", type=float, default=8.0, help="a kill comes so long after a chunk at most")
     parser.add_argument("--seed", type=int, default=int(time.time()))
-    parser.add_argument("--kafka", default="4.3.0")
+    parser.add_argument("--kafka", default=DEFAULT_VERSION)
     parser.add_argument("--copy-report", metavar="FILE.html")
     return parser.parse_args()
 

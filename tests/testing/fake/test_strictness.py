@@ -225,3 +225,13 @@ async def test_topics_are_not_created_unless_they_may_be() -> None:
             with pytest.raises(UnknownTopicError, match="'typo'"):
                 await producer.send("typo", b"v")
         assert list(brokers.topics) == []
+
+
+async def test_what_only_one_broker_serves_may_go_wrong_there() -> None:
+    async with FakeCluster(2) as brokers:
+        del brokers[1].versions[ProduceRequest]
+        assert brokers.fault(ProduceRequest, node=2, drop="after").hits == 0
+        brokers.end_faults()
+        del brokers[2].versions[ProduceRequest]
+        with pytest.raises(ConfigError, match="does not serve ProduceRequest"):
+            brokers.fault(ProduceRequest, drop="after")
