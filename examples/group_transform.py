@@ -33,9 +33,9 @@ async def transform(bootstrap_servers: str, source: str, target: str, name: str)
     ):
         batches = member.batches(max_records=BATCH, max_wait_ms=200)
         while True:
-            # Who it was when it began to read: if the group has moved on since then, the offsets are refused.
-            metadata = member.group_metadata
             records = await anext(batches)
+            # Who it was when they were given: if the group has moved on since then, the offsets are refused.
+            metadata = member.group_metadata
             offsets = {TopicPartition(one.topic, one.partition): one.offset + 1 for one in records}
             try:
                 async with producer.transaction():

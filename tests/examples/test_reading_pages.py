@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import re
 import subprocess
 import sys
@@ -31,7 +30,7 @@ def calls_named(page: Path, name: str) -> set[str]:
 
 
 def own_calls(kind: type[Any]) -> set[str]:
-    return {name for name, _ in inspect.getmembers(kind) if not name.startswith("_")}
+    return {name for name in dir(kind) if not name.startswith("_") and hasattr(kind, name)}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

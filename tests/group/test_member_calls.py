@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from aioprod.errors import BrokerError, ConfigError, InvalidTopicError, UnknownTopicError, UsageError
+from aioprod.errors import BrokerError, ConfigError, ErrorCode, InvalidTopicError, UnknownTopicError, UsageError
 from aioprod.group import Member
 from aioprod.messages import OffsetCommitRequest
 from aioprod.testing import FakeCluster
@@ -279,7 +279,7 @@ async def test_metrics() -> None:
             assert found["commit_latency_max"] > 0
             with pytest.raises(UsageError):
                 member.pause([P3])
-            brokers.fault(OffsetCommitRequest, error=23)
+            brokers.fault(OffsetCommitRequest, error=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
             with pytest.raises(BrokerError, match="could not commit"):
                 await member.commit({P0: 5})
             assert member.metrics()["commit_failed_total"] == 1

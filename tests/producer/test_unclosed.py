@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import re
 import warnings
 from collections.abc import Callable
 from typing import Any, Final
@@ -25,6 +26,7 @@ from tests.support.producers import left_over, new_producer, until
 OTHERS: Final[dict[str, Callable[[str], Any]]] = {
     "reader": Reader,
     "member": lambda servers: Member(servers, group_id="g", topics="t"),
+    "member of a pattern": lambda servers: Member(servers, group_id="g", topics=re.compile("t")),
     "admin client": Admin,
     "transaction session": lambda servers: TransactionSession(servers, transactional_id="load"),
 }
@@ -158,6 +160,7 @@ async def test_others_that_are_dropped_warn_and_are_closed(brokers: FakeCluster,
     before = asyncio.all_tasks()
     held = [OTHERS[name](brokers.bootstrap)]
     await held[0].start()
+    name = name.partition(" of ")[0]
     if name == "member":
         await until(lambda: held[0].assignment)
     with pytest.warns(ResourceWarning, match=f"Unclosed {name}: use `async with`, or await its close"):
