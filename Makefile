@@ -33,7 +33,7 @@ compiled: $(FOR_DEMO) ## build what changed of the compiled modules, beside thei
 # Meanwhile the modules are compiled: none of them is to be half there when it is imported.
 .PHONY: kafka
 kafka: $(FOR_DEMO)
-	@AIOPROD_NO_EXT=1 $(BIN)/python -m aioprod.testing.jars >/dev/null
+	@AIOPROD_NO_EXT=1 $(BIN)/python -m aioprod.testing.kafka.jars >/dev/null
 
 demo: $(FOR_DEMO) ## send Python's standard library to a real Kafka, read it back, compare; FILE=path sends your file
 	@$(BESIDE) kafka $(COMPILED)

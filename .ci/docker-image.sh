@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Docker with a Kafka image on a Debian machine that can pull none: the engine and debootstrap from Debian's packages,
-# a small Debian with a JRE as the image's system, Kafka's jars by aioprod.testing.jars. Needs root; a second run takes
+# a small Debian with a JRE as the image's system, Kafka's jars by aioprod.testing.kafka.jars. Needs root; a second run takes
 # a second.
 #
 #   .ci/docker-image.sh [VERSION]   makes aioprod/kafka:VERSION; starts dockerd if no engine answers
@@ -55,7 +55,7 @@ stop_engine() {
 
 make_image() {
     local image=$1 version=$2 work jars
-    jars=$("${PYTHON:-python3}" -m aioprod.testing.jars "$version")
+    jars=$("${PYTHON:-python3}" -m aioprod.testing.kafka.jars "$version")
     work=$(mktemp -d)
     # shellcheck disable=SC2064  # this very folder
     trap "rm -rf --one-file-system '$work'" EXIT
@@ -74,7 +74,7 @@ if [ "${1:-}" = stop ]; then
     stop_engine
     exit
 fi
-version=${1:-$("${PYTHON:-python3}" -c "from aioprod.testing.jars import DEFAULT_VERSION; print(DEFAULT_VERSION)")}
+version=${1:-$("${PYTHON:-python3}" -c "from aioprod.testing.kafka.jars import DEFAULT_VERSION; print(DEFAULT_VERSION)")}
 image=aioprod/kafka:$version
 install_packages
 start_engine

@@ -20,6 +20,8 @@ from aioprod.errors import (
     UnknownTopicError,
     UnsupportedVersionError,
 )
+from aioprod.group.group_offsets import all_offsets
+from aioprod.group.listing import GroupListing, listed_groups
 from aioprod.messages import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -34,11 +36,9 @@ from aioprod.messages.create_topics import CreatableTopic, CreatableTopicConfig,
 from aioprod.messages.delete_topics import DeletableTopicResult
 from aioprod.messages.negotiation import ByVersion
 from aioprod.net import Coordinator
+from aioprod.net.session import Session, SessionUser, check_topic_name
 from aioprod.reader.asking import Aim, Outcome, all_topics, ask, ask_for_each
-from aioprod.reader.group_listing import GroupListing, listed_groups
-from aioprod.reader.group_offsets import all_offsets
 from aioprod.reader.offsets import LATEST, At, look_up, topic_offsets
-from aioprod.reader.session import Session, SessionUser, check_topic_name
 from aioprod.reader.settings import SessionConfig
 from aioprod.types import OffsetAndMetadata, TopicPartition
 
@@ -316,7 +316,7 @@ class Admin(SessionUser, _AdminLacks):
         self, group_id: str, *, timeout_s: float | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata]:
         """What a group has committed: nothing for one that does not exist."""
-        from aioprod.group.checks import checked_group  # With it comes all that a member needs.
+        from aioprod.group.validation import checked_group  # With it comes all that a member needs.
 
         coordinator = Coordinator(self._session.client, "group", checked_group(group_id))
         return await all_offsets(coordinator, self._deadline(timeout_s))

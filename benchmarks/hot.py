@@ -12,9 +12,9 @@ from itertools import cycle, islice
 import pyperf
 
 import aioprod
-from aioprod.core.answer import read_plain
 from aioprod.core.batch import Batch
-from aioprod.core.produce import encode_produce
+from aioprod.core.produce_request import encode_produce
+from aioprod.core.produce_response import read_plain
 from aioprod.messages import ProduceResponse
 from aioprod.messages.produce import PartitionProduceResponse, TopicProduceResponse
 from aioprod.records.builder import PREFIX, RecordBatchBuilder

@@ -21,7 +21,7 @@ REACHED: Final = {
     "requests": "aioprod/wire/frame.py,aioprod/wire/decoder.py,aioprod/messages/registry.py",
     "framing": "aioprod/wire/frame.py,aioprod/core/connection.py",
     "connection": "aioprod/net/connection.py,aioprod/core/connection.py",
-    "answer": "aioprod/core/answer.py",
+    "answer": "aioprod/core/produce_response.py",
     "metadata": "aioprod/cluster/*.py",
     "batches": "aioprod/records/parser.py,aioprod/records/fields.py,aioprod/records/table.py",
     "codecs": "aioprod/records/compression.py",
@@ -29,8 +29,8 @@ REACHED: Final = {
     "login": "aioprod/core/login.py,aioprod/core/sasl/*.py",
     "tokens": "aioprod/core/sasl/claims.py",
     "jaas": "aioprod/config/_jaas.py",
-    "pem": "aioprod/net/certificates.py",
-    "stores": "aioprod/net/jks.py,aioprod/net/counted.py,aioprod/net/certificates.py",
+    "pem": "aioprod/net/tls/certificates.py",
+    "stores": "aioprod/net/tls/jks.py,aioprod/net/counted.py,aioprod/net/tls/certificates.py",
 }
 """The modules that a target is about: how much of them its corpus reaches is told."""
 

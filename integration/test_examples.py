@@ -18,7 +18,7 @@ from rich.console import Console
 from aioprod import Producer
 from aioprod.routing.hashes import murmur2_partition
 from aioprod.testing import KafkaCluster, KafkaUnavailableError
-from aioprod.testing.jars import java, kafka_libs
+from aioprod.testing.kafka.jars import java, kafka_libs
 from examples import arrow_batches, asgi_service, bulk, custom_partitioner, fire_and_forget
 from examples.demo import __main__ as demo
 from examples.demo.screen import Screen

@@ -10,8 +10,13 @@ import pytest
 
 from aioprod import TopicPartition
 from aioprod.group.assignors import CooperativeStickyAssignor, StickyAssignor, Subscription
-from aioprod.group.assignors.user_data import decode_sticky
-from aioprod.group.blobs import decode_assignment, decode_subscription, encode_assignment, encode_subscription
+from aioprod.group.assignors.sticky.user_data import decode_sticky
+from aioprod.group.subscription_codec import (
+    decode_assignment,
+    decode_subscription,
+    encode_assignment,
+    encode_subscription,
+)
 from integration.support.java import JavaOracle
 from tests.support.golden import from_base64, to_base64
 

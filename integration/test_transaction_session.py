@@ -14,7 +14,7 @@ import pytest
 
 from aioprod import OffsetAndMetadata, TopicPartition, TransactionHandle, TransactionSession
 from aioprod.errors import AioprodError, ProducerFencedError, TransactionAbortedError, TransactionUnknownError
-from aioprod.producer.standing import Standing
+from aioprod.producer.transactions.status import Standing
 from aioprod.testing import KafkaCluster
 from integration.support.brokers import VERSIONS, SharedClusters, transaction_version
 from integration.support.clusters import MakeTopic

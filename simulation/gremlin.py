@@ -27,7 +27,7 @@ from aioprod.messages import (
 from aioprod.messages.produce import BatchIndexAndErrorMessage, PartitionProduceResponse
 from aioprod.records.parser import parse_batches
 from aioprod.testing.fake import FakeCluster, FakeTopic, Fault
-from aioprod.testing.fake.log import Isolation
+from aioprod.testing.fake.state.log import Isolation
 from aioprod.testing.simulation import SimulatedLoop, Wire
 from simulation.ledger import Log, numbers_of
 from simulation.plan import Plan

@@ -29,7 +29,7 @@ _ALL = (
     ),
     Mutation(
         "an outcome is told twice",
-        "aioprod.producer.results",
+        "aioprod.producer.completions",
         "            told = waiter(metadata, None)\n",
         "            told = waiter(metadata, None)\n            told = waiter(metadata, None)\n",
     ),
@@ -41,19 +41,19 @@ _ALL = (
     ),
     Mutation(
         "a lost answer means that nothing was stored",
-        "aioprod.producer.outcome",
+        "aioprod.producer.outcomes",
         "            batch.maybe_stored = True\n            batch.cause = error\n",
         "            batch.unanswered = False\n            batch.cause = error\n",
     ),
     Mutation(
         "a lost answer is a success",
-        "aioprod.producer.outcome",
+        "aioprod.producer.outcomes",
         "            batch.maybe_stored = True\n            batch.cause = error\n",
         "            self.deliver(batch, -1, -1, now)\n            continue\n",
     ),
     Mutation(
         "a flush does not wait for the halves of a batch that was too large",
-        "aioprod.core.division",
+        "aioprod.core.splitting",
         "        for barrier in batch.barriers or ():",
         "        for barrier in ():",
     ),
@@ -96,7 +96,7 @@ _ALL = (
     ),
     Mutation(
         "out of sequence is always fatal",
-        "aioprod.producer.outcome",
+        "aioprod.producer.outcomes",
         "return Verdict.FAIL if is_hole and sequences.transactional else Verdict.RETRY",
         "return Verdict.FAIL",
     ),
@@ -144,13 +144,13 @@ _ALL = (
     ),
     Mutation(
         "a record that fails leaves its transaction as it is",
-        "aioprod.producer.transactions",
+        "aioprod.producer.transactions.runner",
         "        else:\n            self.failed(error)\n\n    def _refused(",
         "\n    def _refused(",
     ),
     Mutation(
         "a commit waits for no record",
-        "aioprod.producer.transactions",
+        "aioprod.producer.transactions.runner",
         "                await self._effects.flush(self._max_block_s)\n            except BaseException as error:\n"
         "                if self.state is S.FLUSHING:",
         "                pass\n            except BaseException as error:\n"
@@ -158,14 +158,14 @@ _ALL = (
     ),
     Mutation(
         "the epoch that the end of a transaction brings is not taken",
-        "aioprod.producer.transactions",
+        "aioprod.producer.transactions.runner",
         "            self._identity = identity\n            self._effects.adopt(identity)",
         "            self._identity = identity\n            if identity.epoch < 3:\n"
         "                self._effects.adopt(identity)",
     ),
     Mutation(
         "nobody wakes up when a backoff ends",
-        "aioprod.producer.sender",
+        "aioprod.producer.scheduler",
         "            end_backoffs(accumulator, now),\n",
         "            None,\n",
     ),

@@ -106,7 +106,7 @@ def test_importing_aioprod_alone_loads_its_errors() -> None:
 
 
 def test_tls_loads_no_package_of_others() -> None:
-    found = loaded("aioprod.net.tls, aioprod.net.stores, aioprod.net.rotation")
+    found = loaded("aioprod.net.tls.contexts, aioprod.net.tls.stores, aioprod.net.tls.rotation")
     assert not [name for name in found if name.partition(".")[0] in ("cryptography", "_cffi_backend")]
 
 

@@ -8,8 +8,8 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Final
 
-from aioprod.cluster.known import FINAL_ERRORS, KnownPartition, KnownTopic, NodeTable, refusal_of, snapshot_of
 from aioprod.cluster.model import Cluster, Node
+from aioprod.cluster.topic_metadata import FINAL_ERRORS, KnownPartition, KnownTopic, NodeTable, refusal_of, snapshot_of
 from aioprod.errors import AioprodError, ErrorCode
 from aioprod.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from aioprod.types import TopicPartition

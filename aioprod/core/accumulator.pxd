@@ -2,9 +2,9 @@ cimport cython
 
 from aioprod.core.batch cimport Batch, ParkedRecord
 from aioprod.core.budget cimport MemoryBudget
-from aioprod.core.choice cimport PartitionChoice
+from aioprod.core.partition_choice cimport PartitionChoice
 from aioprod.core.partition cimport BrokerQueue, Partition, Topic
-from aioprod.core.pool cimport BufferPool
+from aioprod.core.buffer_pool cimport BufferPool
 from aioprod.core.sequences cimport Sequences
 from aioprod.records.builder cimport RecordBatchBuilder
 from aioprod.records.builder cimport record_size_bound

@@ -16,9 +16,9 @@ from aioprod.cluster import Metadata
 from aioprod.cluster.names import topic_name_error
 from aioprod.core.batch import Batch, ParkedRecord
 from aioprod.core.budget import MemoryBudget
-from aioprod.core.choice import PartitionChoice
+from aioprod.core.buffer_pool import BufferPool
 from aioprod.core.partition import BrokerQueue, Partition, Topic
-from aioprod.core.pool import BufferPool
+from aioprod.core.partition_choice import PartitionChoice
 from aioprod.core.refusals import buffer_full, record_too_large
 from aioprod.core.sequences import Sequences
 from aioprod.errors import InvalidTopicError

@@ -1,6 +1,6 @@
 """The life of a transactional producer as one table: its states, what may happen in each, and why what else may not.
 
-Nothing here knows a broker: `producer/transactions.py` acts, and asks here what an event leads to. The diagram in
+Nothing here knows a broker: `producer/transactions/runner.py` acts, and asks here what an event leads to. The diagram in
 `docs/transactions.md` is made from the table by `diagram()`.
 """
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from aioprod.cluster.refusals import topic_refusal
+from aioprod.cluster.topic_errors import topic_refusal
 from aioprod.errors import AioprodError
+from aioprod.group.assignment import Holding
 from aioprod.group.fetcher import Fetcher
-from aioprod.group.holding import Holding
-from aioprod.group.steps import Membership
+from aioprod.group.membership import Membership
 from aioprod.net import Coordinator
-from aioprod.net.pool import LinkState
+from aioprod.net.broker_errors import named
+from aioprod.net.link import LinkState
+from aioprod.net.session import Session
 from aioprod.reader.leaders import Wanted
-from aioprod.reader.refusals import named
-from aioprod.reader.session import Session
 from aioprod.types import TopicPartition
 
 __all__ = ["PATIENCE_S", "PATIENCE_WITH_OTHERS_S", "Explainer", "Trouble"]

@@ -11,12 +11,12 @@ from aioprod.errors import AioprodError, BrokerError, ErrorCode, ProtocolError
 from aioprod.group.offsets import reset_time
 from aioprod.group.stock import Opened, Stock
 from aioprod.messages import FetchRequest, FetchResponse
+from aioprod.net.session import Session
 from aioprod.reader.deserializing import Deserializers
 from aioprod.reader.fetching import ENDLESS, Fetching, Position, ends_told, out_of_range, unpacked
 from aioprod.reader.leaders import LeaderRequests, Wanted
 from aioprod.reader.offsets import Lookup, Lookups
 from aioprod.reader.reader import SLICE_S
-from aioprod.reader.session import Session
 from aioprod.reader.settings import ReaderConfig, isolation_level
 from aioprod.types import ConsumedRecord, TopicPartition
 

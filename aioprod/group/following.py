@@ -10,8 +10,8 @@ from contextlib import suppress
 
 from aioprod.errors import RequestTimedOutError
 from aioprod.group.settings import MemberConfig
+from aioprod.net.session import Session
 from aioprod.reader.asking import all_topics
-from aioprod.reader.session import Session
 
 __all__ = ["Following"]
 

@@ -10,8 +10,22 @@ from functools import partial
 from typing import Any, Final, Self, TypeVar
 
 from aioprod.errors import AioprodError, BrokerError, ErrorCode, RequestTimedOutError, UsageError
+from aioprod.group.assignment import Callback, Callbacks, Holding
 from aioprod.group.batches import Batches
-from aioprod.group.checks import (
+from aioprod.group.classic.membership import ClassicMembership
+from aioprod.group.explain import Explainer, Trouble
+from aioprod.group.fetcher import Fetcher
+from aioprod.group.following import Following
+from aioprod.group.gate import Gate
+from aioprod.group.kip848.membership import ConsumerMembership
+from aioprod.group.lacking import MemberLacks
+from aioprod.group.membership import GroupMetadata, Membership, Outsider
+from aioprod.group.meters import measured
+from aioprod.group.navigation import Navigation
+from aioprod.group.outlet import Outlet
+from aioprod.group.runner import Runner
+from aioprod.group.settings import MemberConfig
+from aioprod.group.validation import (
     DEFAULT_ASSIGNORS,
     Subscribed,
     checked_assignors,
@@ -19,24 +33,10 @@ from aioprod.group.checks import (
     checked_offsets,
     checked_subscription,
 )
-from aioprod.group.classic import ClassicMembership
-from aioprod.group.consumer import ConsumerMembership
-from aioprod.group.explain import Explainer, Trouble
-from aioprod.group.fetcher import Fetcher
-from aioprod.group.following import Following
-from aioprod.group.gate import Gate
-from aioprod.group.holding import Callback, Callbacks, Holding
-from aioprod.group.lacking import MemberLacks
-from aioprod.group.meters import measured
-from aioprod.group.navigation import Navigation
-from aioprod.group.outlet import Outlet
-from aioprod.group.runner import Runner
-from aioprod.group.settings import MemberConfig
-from aioprod.group.steps import GroupMetadata, Membership, Outsider
 from aioprod.group.watch import Watch
 from aioprod.net import Coordinator
+from aioprod.net.session import Session
 from aioprod.reader.fetching import answer_size_max
-from aioprod.reader.session import Session
 from aioprod.types import ConsumedRecord, OffsetAndMetadata, TopicPartition
 
 __all__ = ["Member"]

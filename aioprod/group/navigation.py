@@ -6,17 +6,17 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from aioprod.errors import UsageError
-from aioprod.group.checks import checked_offsets, checked_partitions
+from aioprod.group.validation import checked_offsets, checked_partitions
+from aioprod.net.session import Session, Started
 from aioprod.reader.offsets import EARLIEST, LATEST, look_up, timestamp_of
-from aioprod.reader.session import Session, Started
 from aioprod.types import OffsetAndMetadata, Timestamp, TopicPartition
 
 if TYPE_CHECKING:
+    from aioprod.group.assignment import Holding
     from aioprod.group.fetcher import Fetcher
-    from aioprod.group.holding import Holding
+    from aioprod.group.membership import Membership
     from aioprod.group.meters import MemberMetrics
     from aioprod.group.runner import Runner
-    from aioprod.group.steps import Membership
 
 __all__ = ["Navigation"]
 

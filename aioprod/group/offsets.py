@@ -15,16 +15,16 @@ from aioprod.errors import (
     ProtocolError,
     RequestTimedOutError,
 )
-from aioprod.group.refusals import not_static
-from aioprod.group.steps import GroupMetadata
+from aioprod.group.errors import not_static
+from aioprod.group.group_offsets import group_refusal, stable_offsets
+from aioprod.group.membership import GroupMetadata
 from aioprod.messages import OffsetCommitRequest, OffsetCommitResponse
 from aioprod.messages.negotiation import ByVersion
 from aioprod.messages.offset_commit import OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from aioprod.net import Coordinator
+from aioprod.net.broker_errors import named
 from aioprod.net.coordinator import ELSEWHERE_OR_LATER
-from aioprod.reader.group_offsets import group_refusal, stable_offsets
 from aioprod.reader.offsets import EARLIEST, LATEST
-from aioprod.reader.refusals import named
 from aioprod.types import OffsetAndMetadata, TopicPartition
 
 __all__ = ["commit_offsets", "reset_time", "start_offsets"]

@@ -8,13 +8,13 @@ from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, Protocol
 
 from aioprod.cluster.model import PartitionInfo
-from aioprod.cluster.refusals import topic_refusal
+from aioprod.cluster.topic_errors import topic_refusal
 from aioprod.errors import AioprodError, MetadataTimeoutError, UnknownTopicError
 from aioprod.group.gate import Gate
-from aioprod.group.steps import Ask, Describe, Failed, GiveUp, Left, Membership, Step, Take, Wait
+from aioprod.group.membership import Ask, Describe, Failed, GiveUp, Left, Membership, Step, Take, Wait
 from aioprod.group.watch import Watch
 from aioprod.net import Coordinator
-from aioprod.reader.session import Session
+from aioprod.net.session import Session
 
 __all__ = ["Hands", "Runner"]
 

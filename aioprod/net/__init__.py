@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from aioprod._lazy import imported_on_use
 from aioprod.net.client import Client, ClientListener, more_telling
 from aioprod.net.connection import BrokerConnection
-from aioprod.net.pool import BrokerLink, LinkState
+from aioprod.net.link import BrokerLink, LinkState
 from aioprod.net.settings import ClientSettings
 
 if TYPE_CHECKING:

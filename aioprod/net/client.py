@@ -22,8 +22,8 @@ from aioprod.errors import (
 )
 from aioprod.messages.negotiation import ApiVersions, ByVersion
 from aioprod.net.connection import BrokerConnection
-from aioprod.net.links import Links
-from aioprod.net.pool import BrokerLink, LinkState
+from aioprod.net.link import BrokerLink, LinkState
+from aioprod.net.pool import Links
 from aioprod.net.refresh import MetadataRefresh
 from aioprod.net.security import rotation_of, security_of
 from aioprod.net.settings import ClientSettings

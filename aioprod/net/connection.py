@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from aioprod.core.login import Login
     from aioprod.core.sasl.mechanism import Work
     from aioprod.net.events import ConnectionOwner
-    from aioprod.net.tls import Tls
+    from aioprod.net.tls.contexts import Tls
 
 __all__ = ["BrokerConnection"]
 

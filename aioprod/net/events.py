@@ -8,7 +8,7 @@ from aioprod.errors import AioprodError
 
 if TYPE_CHECKING:
     from aioprod.net.connection import BrokerConnection
-    from aioprod.net.pool import BrokerLink
+    from aioprod.net.link import BrokerLink
 
 __all__ = ["ConnectionOwner", "LinkEvents"]
 

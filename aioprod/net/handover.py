@@ -15,7 +15,7 @@ from aioprod.net.surroundings import Surroundings
 
 if TYPE_CHECKING:
     from aioprod.core.login import Login
-    from aioprod.net.pool import BrokerLink
+    from aioprod.net.link import BrokerLink
 
 __all__ = ["Handover"]
 

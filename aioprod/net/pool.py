@@ -1,364 +1,147 @@
-"""One link per broker: at most one connection, made when it is wanted, made again after a backoff when it is lost."""
+"""All links of a client: kept in step with the metadata, and the choice of a broker that any broker would do for."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import math
-from enum import Enum
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Collection, Iterable, Iterator
+from typing import Final
 
 from aioprod.cluster import Node
-from aioprod.errors import (
-    AioprodError,
-    AuthenticationError,
-    BrokerConnectionError,
-    ConfigError,
-    ProtocolError,
-    TlsError,
-)
+from aioprod.errors import AioprodError
 from aioprod.net.connection import BrokerConnection
-from aioprod.net.dialing import dial
-from aioprod.net.sessions import Session
+from aioprod.net.link import BrokerLink, LinkState
 from aioprod.net.settings import Address
 from aioprod.net.surroundings import Surroundings
 
-if TYPE_CHECKING:
-    from aioprod.core.login import Login
-    from aioprod.net.handover import Handover
+__all__ = ["Links"]
 
-__all__ = ["BrokerLink", "LinkState"]
-
-
-class LinkState(Enum):
-    """IDLE: nobody wants a connection. CONNECTING: until the versions are negotiated. BACKOFF: the last one failed."""
-
-    IDLE = "idle"
-    CONNECTING = "connecting"
-    READY = "ready"
-    BACKOFF = "backoff"
+_STAGGER_S: Final = 0.1
+"""While any broker of the metadata will do: how long to wait for one to connect before the next one is tried too."""
 
 
-_TO_MEND: Final = (AuthenticationError, TlsError, ConfigError)
-_REFUSALS: Final = (ProtocolError, *_TO_MEND)
-_MISMATCHES: Final = 3
-"""After so many failures in a row like those of a listener for another protocol it is one."""
+class Links:
+    """The brokers of the metadata by id, and while none of them helps the bootstrap servers under ids below 0."""
 
-_logger = logging.getLogger("aioprod.net")
-
-# Asked for with each request: an enumeration takes a microsecond to find its member before Python 3.12.
-_READY: Final = LinkState.READY
-
-
-class BrokerLink:
-    """The way to one broker for as long as the client knows it.
-
-    `attempts` counts failures since the link was last ready, `last_error` is the last of them. `backoff_until` and
-    `connecting_since` are monotonic seconds. `queue` is a place for whatever its user keeps for each broker.
-    `address` is where the broker listens, as far as we know. `session` is that of the log-in. A link that is `retired`
-    belongs to a broker that is not in the metadata any more: it closes when nothing is outstanding. `was_ready` tells
-    that its address was right once.
-    """
-
-    def __init__(self, node: Node, around: Surroundings) -> None:
-        self.node = node
-        self.address: Address = (node.host, node.port)
-        self.state = LinkState.IDLE
-        self.connection: BrokerConnection | None = None
-        self.attempts = 0
-        self.last_error: AioprodError | None = None
-        self.backoff_until = 0.0
-        self.connecting_since = 0.0
-        self.retired = False
-        self.was_ready = False
-        self.queue: Any = None
-        self.session = Session(around, self)
+    def __init__(self, around: Surroundings) -> None:
         self._around = around
-        self._wanted = False
-        self._mismatches = 0
-        self._attempt: asyncio.Task[None] | None = None
-        self._handover: Handover | None = None
+        self._links: dict[int, BrokerLink] = {}
 
-    def __repr__(self) -> str:
-        return f"<BrokerLink {self.peer}, {self.state.value}>"
+    def __iter__(self) -> Iterator[BrokerLink]:
+        """Those that are in use."""
+        return (link for link in self._links.values() if not link.retired)
 
-    @property
-    def is_bootstrap(self) -> bool:
-        """Whether this is one of the addresses to begin with, of which no broker id is known."""
-        return self.node.id < 0
+    def get(self, node_id: int) -> BrokerLink | None:
+        """The link to a broker that the metadata names or named lately, which then is retired."""
+        return self._links.get(node_id)
 
-    @property
-    def peer(self) -> str:
-        """The broker, as messages name it."""
-        return self.node.address if self.is_bootstrap else f"Broker {self.node.id} at {self.node.address}"
+    # -- which there are ---------------------------------------------------------------------------------------------
 
-    # -- use ---------------------------------------------------------------------------------------------------------
+    def set_nodes(self, nodes: Iterable[Node]) -> list[BrokerLink]:
+        """The metadata names these brokers, so bootstrap servers are needed no more.
 
-    def is_ready(self, now: float) -> bool:
-        """Whether a request may be sent now: connected, not paused, not throttled, not about to be closed."""
-        connection = self.connection
-        return (
-            self.state is _READY
-            and connection is not None
-            and not connection.closed
-            and connection.can_write
-            and connection.throttled_until <= now
-            and self.session.ends > now
-            and not self._is_stale(connection)
-        )
+        Returns the connected links that became those of a broker: who was reached at the address of one is that broker.
+        """
+        by_id = {node.id: node for node in nodes}
+        adopted: list[BrokerLink] = []
+        for node in by_id.values():
+            link = self._links.get(node.id)
+            if link is None:
+                link = self._adopt(node)
+                if link.state is LinkState.READY:
+                    adopted.append(link)
+                self._links[node.id] = link
+            link.follow(node)
+        for node_id, link in list(self._links.items()):
+            if node_id in by_id:
+                continue
+            if (
+                link.retired
+                and link.state in (LinkState.IDLE, LinkState.BACKOFF)
+                and not link.session.changing.locked()
+            ):
+                del self._links[node_id]
+            elif not link.retired:
+                link.retire()
+        return adopted
 
-    def ensure(self, now: float) -> bool:
-        """Whether a request may be sent now; if not, see that it soon can be: `link_ready` or `link_writable` tells."""
-        if self.is_ready(now):
-            return True
-        stays = self.connection is not None and not self._is_stale(self.connection)
-        if stays and self._is_lapsed(now):
-            self.session.resume(now)
-        if not self.retired and not stays:
-            self._wanted = True
-            self._around.events.due(self._connect_if_due(now))
-        return False
+    def _adopt(self, node: Node) -> BrokerLink:
+        for link in self:
+            if link.is_bootstrap and link.address == (node.host, node.port):
+                return self._links.pop(link.node.id)
+        return BrokerLink(node, self._around)
 
-    @property
-    def refusal(self) -> AioprodError | None:
-        """Why no further try will help while nobody changes anything, None if one may."""
-        error = self.last_error
-        if error is None or (_is_mismatch(error) and self._mismatches < _MISMATCHES):
+    def set_bootstrap(self, addresses: Iterable[Address]) -> None:
+        """Try the bootstrap servers too, but those that are known as brokers."""
+        known = {link.address for link in self if not link.is_bootstrap}
+        for index, (host, port) in enumerate(addresses):
+            if (host, port) in known:
+                continue
+            node = Node(-1 - index, host, port)
+            link = self._links.setdefault(node.id, BrokerLink(node, self._around))
+            link.follow(node)
+
+    def give_up(self, error: AioprodError) -> None:
+        """Drop all connections: these brokers are not, or no longer, those of our cluster."""
+        for link in self:
+            link.retire(error)
+
+    # -- any broker --------------------------------------------------------------------------------------------------
+
+    def least_loaded(
+        self, now: float, avoid: int | None = None, without: Collection[BrokerConnection] = ()
+    ) -> BrokerLink | None:
+        """A ready link with the fewest requests in flight; the node id `avoid` only if there is no other.
+
+        Those whose connection is one of `without` don't count as ready.
+        """
+        ready = [link for link in self if link.is_ready(now) and link.connection not in without]
+        candidates = [link for link in ready if link.node.id != avoid] or ready
+        if not candidates:
             return None
-        return error if isinstance(error, _REFUSALS) or _is_mismatch(error) else None
+        load = {link: link.connection.in_flight if link.connection else 0 for link in candidates}
+        lowest = min(load.values())
+        return self._around.random.choice([link for link in candidates if load[link] == lowest])
 
-    def can_connect(self, now: float) -> bool:
-        """Whether `ensure` would begin to connect, or to log in again."""
-        if self._is_lapsed(now):
-            return True
-        waits = self.state is LinkState.BACKOFF and now < self.backoff_until
-        return self.state in (LinkState.IDLE, LinkState.BACKOFF) and not waits and not self.retired
+    def seek(self, now: float) -> float:
+        """Nobody is ready: see that somebody will be. Returns when to look again if nothing has happened until then.
+
+        Bootstrap servers are tried all at once: one of them may be silent, and the first answer is all that is needed.
+        """
+        for link in self:
+            if link.is_bootstrap and link.can_connect(now):
+                link.ensure(now)
+        since = max((link.connecting_since for link in self if link.state is LinkState.CONNECTING), default=-math.inf)
+        if now < since + _STAGGER_S:
+            return since + _STAGGER_S
+        possible = [link for link in self if link.can_connect(now)]
+        if possible:
+            self._around.random.choice(possible).ensure(now)
+            return now + _STAGGER_S
+        return min((link.backoff_until for link in self if link.state is LinkState.BACKOFF), default=math.inf)
+
+    @property
+    def all_failing(self) -> bool:
+        """Whether no link is ready, connecting or untried."""
+        return all(link.state is LinkState.BACKOFF for link in self)
+
+    @property
+    def has_bootstrap(self) -> bool:
+        """Whether bootstrap servers are among those that are tried."""
+        return any(link.is_bootstrap for link in self)
+
+    @property
+    def has_brokers(self) -> bool:
+        """Whether brokers that the metadata named are among those that are tried."""
+        return any(not link.is_bootstrap for link in self)
+
+    # -- all of them -------------------------------------------------------------------------------------------------
 
     def poll(self, now: float) -> float:
-        """Do what is due: time out, connect again, close what is idle. Returns when something is due next."""
-        due = math.inf if self._handover is None else self._handover.poll(now)
-        connection = self.connection
-        if connection is None:
-            return min(due, self._connect_if_due(now)) if self._wanted else due
-        due = min(due, connection.expire(now))
-        if self.state is not LinkState.READY or connection.closed:
-            return due
-        if connection.throttled_until:
-            if connection.throttled_until > now:
-                due = min(due, connection.throttled_until)
-            else:
-                connection.unthrottle()
-                self._around.events.link_writable(self)
-        due = min(due, self.session.poll(connection, now))
-        if connection.in_flight == 0:
-            idle_at = connection.last_used + self._around.settings.connections_max_idle_s
-            if self._is_stale(connection) or idle_at <= now:
-                connection.shut()
-            else:
-                due = min(due, idle_at)
-        return due
+        """Do what is due on each link; returns when something is due next."""
+        return min((link.poll(now) for link in list(self._links.values())), default=math.inf)
 
-    def describe(self, now: float) -> str:
-        """How it stands with this link, for an error message."""
-        if self.last_error is not None:
-            return self.last_error.message.rstrip(".")
-        if self.session.waits:
-            return f"{self.peer} waits for the credentials of this client"
-        if self.state is LinkState.CONNECTING:
-            stage = "has not taken the connection" if self.connection is None else "has not answered ApiVersions"
-            return f"{self.peer} {stage} for {now - self.connecting_since:.1f} s"
-        return f"{self.peer} is {self.state.value}"
-
-    # -- the broker moves, goes and comes back -----------------------------------------------------------------------
-
-    def follow(self, node: Node) -> None:
-        """The metadata tells of the broker: it may have moved, and it is not gone."""
-        moved = (node.host, node.port) != self.address
-        self.node = node
-        self.address = node.host, node.port
-        self.retired = False
-        self.was_ready &= not moved
-        if not moved:
-            if self.connection is not None:
-                self.connection.rename(node.id, self.peer)
-        elif self.state is not LinkState.READY:
-            self._wanted |= self.state is LinkState.CONNECTING
-            self._begin_anew()
-
-    def retire(self, error: AioprodError | None = None) -> None:
-        """The broker is not in the metadata any more: close when nothing is outstanding, or at once with an `error`."""
-        self.retired = True
-        self._wanted = False
-        if error is not None and self.connection is not None:
-            self.connection.abort(error)
-        elif self.state is not LinkState.READY:
-            self._begin_anew()
-
-    def _begin_anew(self) -> None:
-        """Forget failures and end the attempt that is under way; the link is idle when it has ended."""
-        self.attempts = 0
-        if self.connection is not None:
-            self.connection.shut()
-        elif self.state is LinkState.CONNECTING and self._attempt is not None:
-            self._attempt.cancel()
-        else:
-            self.state = LinkState.IDLE
-
-    def _is_stale(self, connection: BrokerConnection) -> bool:
-        return self.retired or connection.address != self.address
-
-    # -- new credentials ---------------------------------------------------------------------------------------------
-
-    def _is_lapsed(self, now: float) -> bool:
-        return self.state is _READY and self.session.has_lapsed(now)
-
-    async def use_new_credentials(self) -> None:
-        """Have a second connection take over, or the next one be made at once; raises why there is no second one."""
-        if self.state is not _READY:
-            self._wanted |= self.state is LinkState.CONNECTING and not self.retired
-            self._begin_anew()
-            self._around.events.due(self._around.clock())
-            return
-        async with self.session.changing:
-            if self.state is _READY and self.connection is not None and not self.connection.closed:
-                await self.hand_over()
-
-    async def hand_over(self, login: Login | None = None) -> None:
-        """Have a connection with this log-in, or with another one, take over; the caller holds `session.changing`.
-
-        Raises what a broker that is connected to may be lost for, ProtocolError included, and then the one that is in
-        use stays.
-        """
-        from aioprod.net.handover import Handover  # Few clients have credentials that change.
-
-        assert self.connection is not None
-        self._handover = Handover(self._around, self, self.connection)
-        try:
-            await self._handover.run(login)
-        except AioprodError as error:
-            self._not_accepted(error)
-            raise
-        finally:
-            self._handover = None
-
-    def take(self, connection: BrokerConnection) -> None:
-        """Use this connection, which is ready, in place of the one there was, on which nothing is outstanding."""
-        connection.rename(self.node.id, self.peer)
-        self.connection = connection
-        self.session.begin(connection)
-        self._around.events.link_lost(self, None)
-        self._around.events.link_ready(self)
-
-    def _not_accepted(self, error: AioprodError) -> None:
-        if _is_mismatch(error):
-            return
-        if isinstance(error, (AuthenticationError, TlsError)):
-            self._around.authentications.refused()
-        if isinstance(error, _TO_MEND) and self._around.logins is not None:
-            self._around.logins.refused()
-
-    # -- connecting --------------------------------------------------------------------------------------------------
-
-    def _connect_if_due(self, now: float) -> float:
-        if self.state is LinkState.BACKOFF and now < self.backoff_until:
-            return self.backoff_until
-        if self.state in (LinkState.IDLE, LinkState.BACKOFF):
-            self._wanted = False
-            self.state = LinkState.CONNECTING
-            self.connecting_since = now
-            _logger.debug("Connecting to %s, attempt %d", self.peer, self.attempts + 1)
-            self._attempt = self._around.tasks.spawn(self._connect(), name=f"connect to {self.peer}")
-            self._attempt.add_done_callback(self._attempt_ended)
-        return math.inf
-
-    async def _connect(self) -> None:
-        try:
-            await dial(self._around, self, self, self.session.credentials, self.attempts)
-        except (BrokerConnectionError, AuthenticationError, ConfigError) as error:
-            self._attempt_failed(error)
-
-    def _attempt_ended(self, attempt: asyncio.Task[None]) -> None:
-        # Here and not in `_connect`: a task that is cancelled before its first step runs no line of it.
-        if self._attempt is not attempt:
-            return
-        self._attempt = None
-        if attempt.cancelled() and self.connection is None:
-            self.state = LinkState.IDLE
-            self._around.events.due(self._around.clock())
-
-    def _attempt_failed(self, error: AioprodError) -> None:
-        # A connection that was made and lost while the attempt was still ending has been reported already.
-        if self.connection is None and self.state is LinkState.CONNECTING:
-            self._failed(error)
-
-    def _failed(self, error: AioprodError) -> None:
-        self.last_error = error
-        # A listener with SASL answers ApiVersions first, so the link was ready and `attempts` began anew.
-        self._mismatches = self._mismatches + 1 if _is_mismatch(error) else 0
-        self.attempts = max(self.attempts, self._mismatches - 1)
-        backoff = self._around.settings.reconnect_backoff
-        delay_s = backoff.delay_s(self.attempts, self._around.random)
-        if isinstance(error, _TO_MEND) and not _is_mismatch(error):
-            # Until a setting, a certificate or a password is changed each try fails: keep their number low.
-            delay_s = max(delay_s, backoff.max_s)
-            self._not_accepted(error)
-        self.attempts += 1
-        self.backoff_until = self._around.clock() + delay_s
-        self.state = LinkState.BACKOFF
-        self._around.events.link_lost(self, error)
-
-    # -- ConnectionOwner ---------------------------------------------------------------------------------------------
-
-    def connection_made(self, connection: BrokerConnection) -> None:
-        self.connection = connection
-
-    def connection_ready(self, connection: BrokerConnection) -> None:
-        self.state = LinkState.READY
-        self.was_ready = True
-        self.attempts = 0
-        self.last_error = None
-        if self._around.is_secured:
-            self._around.authentications.accepted()
-        self.session.begin(connection)
-        self._around.events.link_ready(self)
-
-    def connection_renewed(self, connection: BrokerConnection) -> None:
-        self.session.begin(connection)
-        self._around.events.link_writable(self)
-
-    def connection_data(self, connection: BrokerConnection) -> None:
-        self._around.events.link_data(self)
-
-    def connection_writable(self, connection: BrokerConnection) -> None:
-        self._around.events.link_writable(self)
-
-    def connection_lost(self, connection: BrokerConnection, error: AioprodError | None) -> None:
-        was_renewed = self.session.is_at_the_broker
-        self.connection = None
-        self.session.end()
-        if error is not None and not (was_renewed and isinstance(error, AuthenticationError)):
-            self._failed(error)
-            return
-        self.state = LinkState.IDLE
-        if error is not None:
-            self._not_renewed(error)
-        self._around.events.link_lost(self, None)
-
-    def _not_renewed(self, error: AioprodError) -> None:
-        """The broker refused to renew the log-in; all requests before that have been answered."""
-        _logger.warning("The log-in to %s was not renewed, so another connection is made: %s", self.peer, error)
-        self._around.authentications.not_renewed()
-        if self._around.logins is not None:
-            self._around.logins.refused()
-        self._wanted = not self.retired
-        self._around.events.due(self._around.clock())
-
-    def due(self, when: float) -> None:
-        self._around.events.due(when)
-
-    def failed(self, error: BaseException) -> None:
-        self._around.events.failed(error)
-
-
-def _is_mismatch(error: AioprodError) -> bool:
-    return isinstance(error, BrokerConnectionError) and error.is_mismatch
+    async def close(self, flush_s: float) -> None:
+        """Close all connections; what is not written out after `flush_s` seconds is dropped."""
+        connections = [link.connection for link in self._links.values() if link.connection is not None]
+        await asyncio.gather(*(connection.close(flush_s) for connection in connections))

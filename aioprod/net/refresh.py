@@ -16,8 +16,8 @@ from aioprod.errors import AioprodError, BrokerConnectionError, BrokerError, Err
 from aioprod.messages import MetadataRequest, MetadataResponse
 from aioprod.net.addresses import canonical_addresses
 from aioprod.net.connection import BrokerConnection
-from aioprod.net.links import Links
-from aioprod.net.pool import BrokerLink
+from aioprod.net.link import BrokerLink
+from aioprod.net.pool import Links
 from aioprod.net.surroundings import Surroundings
 
 __all__ = ["HEDGE_S", "MetadataRefresh"]

@@ -15,12 +15,12 @@ from aioprod.net.settings import Address, ClientSettings
 if TYPE_CHECKING:
     from aioprod.config._aws import AwsIdentity
     from aioprod.config._token_source import TokenEndpoint, TokenFile
-    from aioprod.net.logins import Logins
-    from aioprod.net.pool import BrokerLink
-    from aioprod.net.rotation import Rotation
+    from aioprod.net.link import BrokerLink
+    from aioprod.net.login.logins import Logins
+    from aioprod.net.login.token_sources import TokenSource
     from aioprod.net.surroundings import Surroundings
-    from aioprod.net.tls import TlsContexts
-    from aioprod.net.token_sources import TokenSource
+    from aioprod.net.tls.contexts import TlsContexts
+    from aioprod.net.tls.rotation import Rotation
 
 __all__ = ["rotation_of", "security_of"]
 
@@ -33,7 +33,7 @@ def security_of(settings: ClientSettings, random: Random) -> tuple[TlsContexts |
     logins: Logins | None = None
     config = settings.security
     if config is not None and has_tls(config):
-        from aioprod.net.tls import TlsContexts
+        from aioprod.net.tls.contexts import TlsContexts
 
         tls = TlsContexts(config, timeout_s=settings.connect_timeout.initial_s)
     if config is not None and has_login(config):
@@ -43,7 +43,7 @@ def security_of(settings: ClientSettings, random: Random) -> tuple[TlsContexts |
 
 def _logins(config: SecurityConfig, settings: ClientSettings, random: Random) -> Logins:
     from aioprod.config._aws import AwsIdentity
-    from aioprod.net.logins import PasswordLogins, TokenLogins
+    from aioprod.net.login.logins import PasswordLogins, TokenLogins
 
     timeout_s = settings.request_timeout_s
     credentials = credentials_of(config)
@@ -54,13 +54,13 @@ def _logins(config: SecurityConfig, settings: ClientSettings, random: Random) ->
     if isinstance(credentials, AwsIdentity):
         _tell_unused(credentials.unused)
     if isinstance(credentials, AwsIdentity) and credentials.mechanism == "AWS_MSK_IAM":
-        from aioprod.net.aws import AwsCredentials, MskLogins
+        from aioprod.net.login.aws import AwsCredentials, MskLogins
 
         return MskLogins(AwsCredentials(credentials, timeout_s=timeout_s), wall=time.time)
     from aioprod.config._kerberos import KerberosIdentity
 
     if isinstance(credentials, KerberosIdentity):
-        from aioprod.net.kerberos import KerberosLogins
+        from aioprod.net.login.kerberos import KerberosLogins
 
         _tell_unused(credentials.unused)
         return KerberosLogins(credentials, timeout_s=timeout_s)
@@ -75,17 +75,17 @@ def _token_source(
     random: Random,
 ) -> TokenSource:
     from aioprod.config._token_source import TokenEndpoint, TokenFile
-    from aioprod.net.token_sources import FileTokens, ProvidedTokens
+    from aioprod.net.login.token_sources import FileTokens, ProvidedTokens
 
     if isinstance(credentials, Tokens):
         return ProvidedTokens(credentials.provider)
     if isinstance(credentials, TokenFile):
         return FileTokens(credentials.path, credentials.extensions)
     if isinstance(credentials, TokenEndpoint):
-        from aioprod.net.token_endpoint import EndpointTokens
+        from aioprod.net.login.token_endpoint import EndpointTokens
 
         return EndpointTokens(config, random=random, wall=time.time)
-    from aioprod.net.aws import AwsCredentials, MskTokens
+    from aioprod.net.login.aws import AwsCredentials, MskTokens
 
     found = AwsCredentials(credentials, timeout_s=settings.request_timeout_s)
     return MskTokens(found, [host for host, _ in settings.bootstrap], wall=time.time)
@@ -109,6 +109,6 @@ def rotation_of(links: Iterable[BrokerLink], around: Surroundings) -> Rotation |
     """What replaces the certificates and credentials of these links, None where there are none."""
     if not around.is_secured:
         return None
-    from aioprod.net.rotation import Rotation
+    from aioprod.net.tls.rotation import Rotation
 
     return Rotation(links, around)

@@ -14,8 +14,8 @@ from aioprod.net.tasks import Supervisor
 
 if TYPE_CHECKING:
     from aioprod.net.events import LinkEvents
-    from aioprod.net.logins import Logins
-    from aioprod.net.tls import TlsContexts
+    from aioprod.net.login.logins import Logins
+    from aioprod.net.tls.contexts import TlsContexts
 
 __all__ = ["Authentications", "Surroundings"]
 

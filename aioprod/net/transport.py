@@ -17,7 +17,7 @@ from aioprod.net.addresses import Endpoint, resolve, text_of
 from aioprod.net.settings import Address, ClientSettings
 
 if TYPE_CHECKING:
-    from aioprod.net.tls import Tls
+    from aioprod.net.tls.contexts import Tls
 
 __all__ = ["open_connection", "reason_of"]
 

@@ -8,9 +8,9 @@ from aioprod._lazy import imported_on_use
 
 if TYPE_CHECKING:
     from aioprod.producer.facade import Producer
-    from aioprod.producer.handle import TransactionHandle
-    from aioprod.producer.session_settings import TransactionSessionConfig
-    from aioprod.producer.transaction_session import TransactionSession
+    from aioprod.producer.transactions.handle import TransactionHandle
+    from aioprod.producer.transactions.session import TransactionSession
+    from aioprod.producer.transactions.session_settings import TransactionSessionConfig
 
 __all__ = ["Producer", "TransactionHandle", "TransactionSession", "TransactionSessionConfig"]
 
@@ -19,8 +19,8 @@ if not TYPE_CHECKING:
         __name__,
         {
             "Producer": "facade",
-            "TransactionHandle": "handle",
-            "TransactionSession": "transaction_session",
-            "TransactionSessionConfig": "session_settings",
+            "TransactionHandle": "transactions.handle",
+            "TransactionSession": "transactions.session",
+            "TransactionSessionConfig": "transactions.session_settings",
         },
     )

@@ -6,13 +6,13 @@ import math
 from collections.abc import Mapping
 
 from aioprod._error_codes import ErrorCode
-from aioprod.cluster.refusals import UNKNOWN_S, deletion
+from aioprod.cluster.topic_errors import UNKNOWN_S, deletion
 from aioprod.core.accumulator import Accumulator
 from aioprod.core.batch import Batch
 from aioprod.core.partition import Partition, Topic
 from aioprod.errors import UnknownTopicError
-from aioprod.producer.outcome import FAILED_PER_TURN, Outcomes
-from aioprod.producer.topics import Topics
+from aioprod.producer.outcomes import FAILED_PER_TURN, Outcomes
+from aioprod.producer.unknown_topics import Topics
 
 __all__ = ["DeletedTopics"]
 

@@ -27,22 +27,23 @@ from aioprod.interceptors import Interceptors
 from aioprod.net.client import Client
 from aioprod.net.settings import ClientSettings
 from aioprod.net.waiting import told_if_slow, told_meanwhile
-from aioprod.producer import milestones, unclosed
+from aioprod.producer import unclosed
+from aioprod.producer.backpressure import Room
 from aioprod.producer.clock import Clock
 from aioprod.producer.closing import CLOSE_QUIET_S, CloseLimit, Ending, Remainder
+from aioprod.producer.completions import USER_ERRORS, Delivery
 from aioprod.producer.explain import Explainer
 from aioprod.producer.failure import rebuilt
 from aioprod.producer.guard import Guard, State
-from aioprod.producer.identity import IdentityKeeper
+from aioprod.producer.logs import milestones
 from aioprod.producer.meters import Meters
-from aioprod.producer.outcome import Outcomes
+from aioprod.producer.outcomes import Outcomes
 from aioprod.producer.preparation import Preparation, Prepared
+from aioprod.producer.producer_id import IdentityKeeper
 from aioprod.producer.reporting import Reporting
-from aioprod.producer.results import USER_ERRORS, Delivery
-from aioprod.producer.room import Room
-from aioprod.producer.sender import Sender
+from aioprod.producer.scheduler import Sender
 from aioprod.producer.settings import accumulator_settings, sender_settings
-from aioprod.producer.topics import Topics
+from aioprod.producer.unknown_topics import Topics
 from aioprod.records.builder import record_size_bound
 from aioprod.records.cursor import EncodedRecord
 from aioprod.serializers import make_serializer
@@ -51,7 +52,7 @@ from aioprod.wire import crc
 
 if TYPE_CHECKING:
     # Only a transactional producer imports them.
-    from aioprod.producer.transactions import Transactions
+    from aioprod.producer.transactions.runner import Transactions
 
 __all__ = ["Engine"]
 
@@ -192,7 +193,7 @@ class Engine:
         )
         self._sender.attach(self.client, self.accumulator, self.delivery, self.outcomes, self.topics, self.room)
         if config.transactional_id is not None:
-            from aioprod.producer.transacting import transactions_of
+            from aioprod.producer.transactions.wiring import transactions_of
 
             self.transactions = transactions_of(self, self._sender)
         self.meters.watch(self.accumulator, self.client, self.interceptors, self.clock)
@@ -388,7 +389,7 @@ class Engine:
         with told_meanwhile(self.loop, remainder.tell, after_s=CLOSE_QUIET_S):
             limit_s = None if timeout is None else self._time_to_deliver(timeout)
             if self.transactions is not None:
-                from aioprod.producer.transacting import end_in_time
+                from aioprod.producer.transactions.wiring import end_in_time
 
                 limit_s = await end_in_time(self.transactions, limit_s, hurry)
             waited_for = [self._flush()[1], hurry]

@@ -13,7 +13,7 @@ from aioprod.core.states import IN_FLIGHT
 from aioprod.errors import AioprodError, UsageError
 from aioprod.net.client import Client
 from aioprod.net.connection import BrokerConnection
-from aioprod.net.pool import BrokerLink, LinkState
+from aioprod.net.link import BrokerLink, LinkState
 from aioprod.producer.settings import SenderSettings
 
 __all__ = ["Explainer", "counted", "seconds_of"]

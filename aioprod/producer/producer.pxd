@@ -3,7 +3,7 @@ cimport cython
 from aioprod.core.accumulator cimport Accumulator
 from aioprod.producer cimport native
 from aioprod.producer.clock cimport Clock
-from aioprod.producer.transactional cimport TransactionalCalls
+from aioprod.producer.transactions.calls cimport TransactionalCalls
 
 
 cdef class Producer(TransactionalCalls):

@@ -14,14 +14,14 @@ from aioprod.core.accumulator import Accumulator
 from aioprod.core.batch import Batch, ParkedRecord
 from aioprod.errors import AioprodError, BufferFullError, InvalidRecordError
 from aioprod.producer import native
+from aioprod.producer.bulk.send_many import send_many
 from aioprod.producer.callbacks import DeliveryCallbacks, error_callback
 from aioprod.producer.clock import Clock
 from aioprod.producer.futures import DeliveryFuture
 from aioprod.producer.guard import State
 from aioprod.producer.lacking import ProducerLacks
 from aioprod.producer.preparation import Prepared, as_bytes, partition_index, seconds, timestamp_ms
-from aioprod.producer.send_many import send_many
-from aioprod.producer.transactional import TransactionalCalls
+from aioprod.producer.transactions.calls import TransactionalCalls
 from aioprod.producer.unclosed import dropped
 from aioprod.records.headers import NO_HEADERS, encode_headers
 from aioprod.types import (
@@ -279,7 +279,7 @@ class Producer(TransactionalCalls, ProducerLacks):
         or all its rows raises as with `send_many`, and faults of single rows are in `failures` of the result.
         """
         self._guard.check()
-        from aioprod.producer.send_arrow import send_arrow  # With ctypes and all that knows Arrow's memory.
+        from aioprod.producer.bulk.send_arrow import send_arrow  # With ctypes and all that knows Arrow's memory.
 
         return await send_arrow(self._engine, batch, topic)
 

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable
 
 from aioprod.config import ProducerConfig, close_instance, instantiate
-from aioprod.producer.results import USER_ERRORS
+from aioprod.producer.completions import USER_ERRORS
 
 __all__ = ["Reporting"]
 

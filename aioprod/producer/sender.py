@@ -1,280 +1,301 @@
-"""The sender: one supervised coroutine that owns every deadline, and sees to it that the queues are drained.
-
-The drain (`dispatch`) is a plain function over the ready lists. It runs when a batch is opened or finished (by
-`call_soon`, once per turn of the loop), when an answer has freed a slot, when a connection becomes usable, and from the
-coroutine when a deadline has passed; so an idle `send()` pays no task switch.
-"""
+"""The drain: what may leave now is sent to its broker, and the answers are read."""
 
 from __future__ import annotations
 
-import asyncio
-import math
+from collections import deque
 from collections.abc import Callable
 
-from aioprod.cluster import MetadataUpdate
 from aioprod.core.accumulator import Accumulator
 from aioprod.core.batch import Batch
-from aioprod.core.drain import end_backoffs
-from aioprod.core.lifecycle import expired, next_expiry
+from aioprod.core.drain import drain
+from aioprod.core.lifecycle import compressed, land
 from aioprod.core.partition import BrokerQueue
+from aioprod.core.produce_request import FIRST_FLEXIBLE, FIRST_WITH_TOPIC_IDS, encode_produce
+from aioprod.core.produce_response import read_plain
 from aioprod.errors import AioprodError
-from aioprod.net.client import Client, ClientListener
-from aioprod.net.pool import BrokerLink
+from aioprod.messages import ProduceRequest
+from aioprod.net.client import Client
+from aioprod.net.connection import BrokerConnection
+from aioprod.producer.backpressure import Room
+from aioprod.producer.completions import Delivery
 from aioprod.producer.compressor import Compressor
-from aioprod.producer.deleted_topics import DeletedTopics
-from aioprod.producer.dispatch import Dispatch
 from aioprod.producer.meters import Meters
-from aioprod.producer.outages import Outages
-from aioprod.producer.outcome import FAILED_PER_TURN, Outcomes
-from aioprod.producer.results import Delivery
-from aioprod.producer.room import Room
+from aioprod.producer.outcomes import Outcomes
 from aioprod.producer.settings import SenderSettings
-from aioprod.producer.topics import Topics
-from aioprod.producer.watch import Watch
-from aioprod.records.compression import Compression
+from aioprod.wire.buffer import Buffer
 
-__all__ = ["Sender"]
+__all__ = ["Dispatch"]
 
-HOUSEKEEPING_S = 1.0
-"""How often failed futures that were dropped are looked for, while there are any."""
-
-TIMER_LATE_S = 0.0005
-"""uvloop rounds delays to whole milliseconds: without this a timer may ring before what it is for is due."""
+TURN_S = 0.004
+"""How long one turn of the loop may be spent on filling requests, until the one is full that passes it."""
+RAW_BATCHES = 3
+"""How many batches that are as large as may be compressed on the loop are compressed in one turn."""
 
 
-class Sender(ClientListener):
-    """Moves batches from the accumulator to the brokers and their outcomes to the delivery.
+class Dispatch:
+    """Moves batches from the queues of the accumulator to the brokers, and reads what they answer.
 
-    `on_failure` is called with the cause when something here goes wrong that no record is to blame for.
+    `turn` is called with what is to be called in the next turn of the loop, `wake_at` with the time of a deadline, in
+    monotonic seconds, `on_failure` with the cause when something here goes wrong that no record is to blame for.
+    `compressor` is None where nothing is compressed. `closing`: nothing lingers any more. `version_max` is the newest
+    Produce version that may be used: one that does more than the transaction wants must not be (KIP-890).
     """
 
-    _client: Client
-    _accumulator: Accumulator
-    _delivery: Delivery
-    _outcomes: Outcomes
-    _topics: Topics
-    _dispatch: Dispatch
-    _outages: Outages
-    _watch: Watch
-    _deleted: DeletedTopics
+    __slots__ = (
+        "_accumulator",
+        "_busy_since",
+        "_client",
+        "_clock",
+        "_compressor",
+        "_delivery",
+        "_meters",
+        "_on_failure",
+        "_outcomes",
+        "_room",
+        "_scheduled",
+        "_settings",
+        "_turn",
+        "_wake_at",
+        "closing",
+        "version_max",
+    )
 
     def __init__(
         self,
         settings: SenderSettings,
         *,
-        meters: Meters,
-        loop: asyncio.AbstractEventLoop,
-        clock: Callable[[], float],
-        on_failure: Callable[[BaseException], None],
-        on_metadata: Callable[[MetadataUpdate], None],
-    ) -> None:
-        self._settings = settings
-        self._meters = meters
-        self._loop = loop
-        self._clock = clock
-        self._on_failure = on_failure
-        self._on_metadata = on_metadata
-        self._compressor: Compressor | None = None
-        if settings.codec != Compression.NONE:
-            self._compressor = Compressor(settings.codec, settings.compression_level, loop=loop, ended=self._compressed)
-        self._due = math.inf
-        self._timer: asyncio.TimerHandle | None = None
-        self._sleeper: asyncio.Future[None] | None = None
-
-    def attach(
-        self,
         client: Client,
         accumulator: Accumulator,
         delivery: Delivery,
         outcomes: Outcomes,
-        topics: Topics,
         room: Room,
+        meters: Meters,
+        compressor: Compressor | None,
+        clock: Callable[[], float],
+        turn: Callable[[Callable[[], None]], object],
+        wake_at: Callable[[float], None],
+        on_failure: Callable[[BaseException], None],
     ) -> None:
-        """Get to know the parts that call back here."""
+        self._settings = settings
         self._client = client
         self._accumulator = accumulator
         self._delivery = delivery
         self._outcomes = outcomes
-        self._topics = topics
-        journal, clock = outcomes.journal, self._clock
-        accumulator.moved = lambda partition, old: journal.moved(partition, old, clock())
-        if accumulator.sequences is not None:
-            accumulator.sequences.bumped = lambda partition: journal.bumped(partition, clock())
-        self._deleted = DeletedTopics(accumulator, outcomes, topics)
-        self._watch = Watch(accumulator, outcomes.explainer, self._clock())
-        self._outages = Outages(client, accumulator, self._clock)
-        self._dispatch = Dispatch(
-            self._settings,
-            client=client,
-            accumulator=accumulator,
-            delivery=delivery,
-            outcomes=outcomes,
-            room=room,
-            meters=self._meters,
-            compressor=self._compressor,
-            clock=self._clock,
-            turn=self._loop.call_soon,
-            wake_at=self.wake_at,
-            on_failure=self._on_failure,
-        )
-
-    @property
-    def compress(self) -> Callable[[Batch], None] | None:
-        """What is to be called with each batch that is finished, None if nothing is compressed."""
-        return None if self._compressor is None else self._compressor.add
-
-    def _compressed(self, batch: Batch, error: Exception | None) -> None:
-        self._dispatch.come_back(batch, error)
-
-    def hurry(self) -> None:
-        """Nothing lingers any more."""
-        self._dispatch.closing = True
-
-    def limit_produce(self, version_max: int) -> None:
-        """Use no newer Produce version than this."""
-        self._dispatch.version_max = version_max
-
-    def close(self) -> None:
-        """Everything has its outcome: end the threads."""
-        if self._compressor is not None:
-            self._compressor.close()
-
-    # --- the coroutine
-
-    async def run(self) -> None:
-        """Do what is due, sleep until the next thing is, for ever."""
-        while True:
-            self._due = math.inf
-            # What the work makes due meanwhile counts too.
-            start = self._clock()
-            self._due = min(self._tick(start), self._due)
-            self._meters.held(self._clock() - start)
-            await self._sleep()
-
-    async def _sleep(self) -> None:
-        delay = self._due - self._clock()
-        if delay <= 0.0:
-            await asyncio.sleep(0)
-            return
-        self._sleeper = self._loop.create_future()
-        if delay < math.inf:
-            self._timer = self._loop.call_later(delay + TIMER_LATE_S, self.wake)
-        try:
-            await self._sleeper
-        finally:
-            self._sleeper = None
-            if self._timer is not None:
-                self._timer.cancel()
-                self._timer = None
-
-    def wake(self) -> None:
-        """Something may be due now."""
-        if self._sleeper is None:
-            self._due = -math.inf
-        elif not self._sleeper.done():
-            self._sleeper.set_result(None)
-
-    def watch_unseen(self) -> None:
-        """Look in a while for failed futures that were dropped."""
-        self.wake_at(self._clock() + HOUSEKEEPING_S)
-
-    def wake_at(self, due: float) -> None:
-        """Something will be due at `due`; earlier deadlines stay."""
-        if due >= self._due:
-            return
-        self._due = due
-        if self._sleeper is not None:
-            if self._timer is not None:
-                self._timer.cancel()
-            self._timer = self._loop.call_later(max(0.0, due - self._clock()) + TIMER_LATE_S, self.wake)
-
-    def _tick(self, now: float) -> float:
-        """Do everything that is due; when the next thing will be."""
-        accumulator = self._accumulator
-        for batch in expired(accumulator, now, FAILED_PER_TURN):
-            self._outcomes.expire(batch, now)
-        nexts = [
-            self._outages.poll(now),
-            self._client.poll(now),
-            end_backoffs(accumulator, now),
-            self._deleted.give_up(now),
-            self._topics.move_on(now),
-            next_expiry(accumulator),
-            self._watch.poll(now),
-        ]
-        nexts += [self._attend(queue, now) for queue in accumulator.queues.values() if queue.has_work()]
-        if self._delivery.unseen:
-            were_all_looked_at = self._delivery.report_unseen(closing=False)
-            nexts.append(now + HOUSEKEEPING_S if were_all_looked_at else now)
-        self._delivery.run()
-        return min((due for due in nexts if due is not None), default=math.inf)
-
-    def _attend(self, queue: BrokerQueue, now: float) -> float | None:
-        """Send what is due on one queue; when it needs attention again.
-
-        What could not be sent now is looked at again when an answer, a connection or metadata come.
-        """
-        due = queue.next_due()
-        if queue.ready or (due is not None and due <= now):
-            self._dispatch.serve(queue)
-            due = queue.next_due()
-        return due if due is not None and due > now else None
-
-    # --- the drain
-
-    def press(self) -> None:
-        """Somebody waits for memory: what lingers leaves."""
-        for queue in self._accumulator.queues.values():
-            if queue.has_work():
-                queue.schedule()
+        self._room = room
+        self._meters = meters
+        self._compressor = compressor
+        self._clock = clock
+        self._turn = turn
+        self._wake_at = wake_at
+        self._on_failure = on_failure
+        self._busy_since = 0.0
+        self._scheduled: deque[BrokerQueue] = deque()
+        self.closing = False
+        self.version_max = ProduceRequest.VERSIONS[1]
 
     def schedule(self, queue: BrokerQueue) -> None:
-        """Something of this queue may leave: drain it in this turn of the loop."""
-        self._dispatch.schedule(queue)
+        """Something of this queue may leave: drain it in the next turn of the loop."""
+        self._scheduled.append(queue)
+        if len(self._scheduled) == 1:
+            self._turn(self._serve_scheduled)
 
-    # --- ClientListener
+    def _serve_scheduled(self) -> None:
+        """Drain the queues that asked for it, as many of them as a turn has time for."""
+        start = self._clock()
+        hold_s = 0.0
+        while self._scheduled and hold_s < TURN_S:
+            self.serve(self._scheduled[0])
+            self._scheduled.popleft()
+            hold_s = self._clock() - start
+        self._meters.held(hold_s)
+        if self._scheduled:
+            self._turn(self._serve_scheduled)
 
-    def link_ready(self, link: BrokerLink) -> None:
-        """A broker can be sent to."""
-        self._meters.connected(link.node.id)
-        self._outages.back(link)
-        self._refill(link)
+    def serve(self, queue: BrokerQueue) -> None:
+        """Send what may leave now to one broker, and what takes too long for one turn of the loop in the next one."""
+        queue.scheduled = False
+        try:
+            self._serve(queue, self._clock())
+        except Exception as error:
+            self._on_failure(error)
 
-    def link_lost(self, link: BrokerLink, error: AioprodError | None) -> None:
-        """A connection is gone and every request on it has been completed, or none could be made."""
-        self._meters.disconnected(link.node.id)
-        self._outages.lost(link, error)
-        self._delivery.run()
-        self.wake()
+    def _serve(self, queue: BrokerQueue, now: float) -> None:
+        if not queue.has_work():
+            queue.stalled_since = None
+            return
+        link = self._client.link(queue.node_id)
+        if link is None:
+            metadata = self._accumulator.metadata
+            if metadata.next_refresh(now) > now:
+                metadata.request_update(now)
+                self._wake_at(metadata.next_refresh(now))
+            return
+        if not link.ensure(now):
+            self._stall(queue, now)
+            return
+        connection = link.connection
+        assert connection is not None
+        settings = self._settings
+        size_max = raw_max = settings.max_request_size
+        raw_min = 0
+        if self._compressor is not None:
+            raw_min = self._compressor.inline_size
+            raw_max = RAW_BATCHES * raw_min
+        while (
+            queue.has_work()
+            and queue.in_flight < settings.in_flight_max
+            and connection.can_write
+            and connection.throttled_until <= now
+            and not connection.closed
+        ):
+            batches = drain(self._accumulator, queue, now, size_max, raw_max, self._cut(queue))
+            if not batches:
+                break
+            raw_max -= self._transmit(queue, connection, batches, now)
+            if queue.has_work() and (raw_max < raw_min or self._clock() - now >= TURN_S):
+                queue.schedule()
+                return
+        if queue.ready:
+            self._stall(queue, now)
+        due = queue.next_due()
+        if due is not None and due > now:
+            self._wake_at(due)
 
-    def link_data(self, link: BrokerLink) -> None:
-        """Answers came in: first refill the wire, then tell the outcomes."""
-        self._refill(link)
-        self._delivery.run()
-        self._dispatch.rest()
+    def _cut(self, queue: BrokerQueue) -> bool:
+        """Whether batches that are not full may leave: the linger is Nagle's unless it is fixed."""
+        if self.closing or self._settings.linger_s == 0.0 or self._room.is_wanted:
+            return True
+        return self._settings.adaptive_linger and queue.in_flight == 0
 
-    def link_writable(self, link: BrokerLink) -> None:
-        """The socket takes bytes again, or a throttle has ended."""
-        self._refill(link)
+    def _stall(self, queue: BrokerQueue, now: float) -> None:
+        if queue.stalled_since is None:
+            queue.stalled_since = now
 
-    def _refill(self, link: BrokerLink) -> None:
-        queue = self._accumulator.queues.get(link.node.id)
-        if queue is not None:
-            self._dispatch.serve(queue)
-
-    def metadata_changed(self, update: MetadataUpdate) -> None:
-        """Follow the leaders, and let parked records move on."""
-        now = self._clock()
-        self._outages.named_anew()
-        self._accumulator.update_topics(update.changed_topics, now)
-        if update.recreated:
-            self._outcomes.recreated(update.recreated, now)
+    def _transmit(self, queue: BrokerQueue, connection: BrokerConnection, batches: list[Batch], now: float) -> int:
+        """Send one request; how many bytes of its records were compressed here."""
+        settings = self._settings
+        raw = 0
+        queue.stalled_since = None
+        try:
+            version = self._version(connection, batches)
+            for batch in batches:
+                batch.broker = queue.node_id
+                if not batch.sealed:
+                    builder = batch.builder
+                    if self._compressor is not None and not builder.compressed:
+                        raw += builder.size
+                        self._compressor.compress(builder)
+                    builder.seal(
+                        settings.codec,
+                        settings.compression_level,
+                        batch.producer_id,
+                        batch.epoch,
+                        batch.base_sequence,
+                        settings.transactional,
+                    )
+                    batch.sealed = True
+                elif not batch.stamped:
+                    batch.builder.restamp(batch.producer_id, batch.epoch, batch.base_sequence)
+                batch.stamped = True
+            parts, size = encode_produce(
+                version, settings.acks, settings.request_timeout_ms, batches, settings.transactional_id
+            )
+        except Exception as error:
+            self._outcomes.unsendable(batches, error, now)
             self._delivery.schedule()
-        if self._settings.transactional or not self._settings.follows_recreated:
-            self._deleted.suspect(update.errors)
-        self._on_metadata(update)
-        self.wake()
+            return raw
+        self._meters.sent(batches, now)
+        for batch in batches:
+            batch.unanswered = True
+        expects = settings.acks != 0
+        queue.in_flight += expects
+        connection.send_parts(
+            ProduceRequest,
+            version,
+            version >= FIRST_FLEXIBLE,
+            parts,
+            size,
+            Sent(self, queue, connection, version, batches, now),
+            timeout_s=settings.request_timeout_s,
+            expect_response=expects,
+        )
+        if not expects:
+            for batch in batches:
+                if land(self._accumulator, batch, now):
+                    self._outcomes.deliver(batch, -1, -1, now)
+            self._delivery.schedule()
+        return raw
 
-    def failed(self, error: BaseException) -> None:
-        """A background task of the client died."""
-        self._on_failure(error)
+    def _version(self, connection: BrokerConnection, batches: list[Batch]) -> int:
+        """The Produce version: the newest that both know, without topic ids where one of them is not known."""
+        version = connection.versions.pick(ProduceRequest, at_most=self.version_max)
+        if version >= FIRST_WITH_TOPIC_IDS:
+            for batch in batches:
+                if batch.topic_id is None:
+                    return connection.versions.pick(ProduceRequest, at_most=FIRST_WITH_TOPIC_IDS - 1)
+        return version
+
+    def come_back(self, batch: Batch, error: Exception | None) -> None:
+        """A thread is done with a batch: it may leave, or fails with the codec's `error`."""
+        try:
+            now = self._clock()
+            if compressed(self._accumulator, batch, now) and error is not None:
+                batch.cause = error
+                self._outcomes.fail(batch, now, f"the batch could not be compressed: {error}")
+                self._delivery.schedule()
+        except Exception as failure:
+            self._on_failure(failure)
+
+    def answered(self, sent: Sent, body: Buffer | None, error: AioprodError | None) -> None:
+        """A request was answered with `body`, or never will be because of `error`."""
+        sent.queue.in_flight -= 1
+        now = self._clock()
+        if self._busy_since == 0.0:
+            self._busy_since = now
+        batches = sent.batches
+        if body is None:
+            assert error is not None
+            self._outcomes.lost(batches, error, now)
+            return
+        plain = read_plain(sent.version, body, batches)
+        if plain is None:
+            throttle_time_ms = self._outcomes.answered(batches, body, sent.version, now)
+        else:
+            throttle_time_ms = plain.throttle_time_ms
+            for place, batch in enumerate(batches):
+                if land(self._accumulator, batch, now):
+                    self._outcomes.deliver(batch, plain.base_offsets[place], plain.append_times[place], now)
+        if throttle_time_ms > 0:
+            sent.connection.throttle(ProduceRequest, sent.version, throttle_time_ms)
+        self._meters.answered(now - sent.sent_at, throttle_time_ms)
+
+    def rest(self) -> None:
+        """What the answers in one chunk of bytes have led to is done."""
+        if self._busy_since > 0.0:
+            self._meters.held(self._clock() - self._busy_since)
+            self._busy_since = 0.0
+
+
+class Sent:
+    """A Produce request that was sent: called once, with the body of its answer or with the reason why none comes."""
+
+    __slots__ = ("batches", "connection", "dispatch", "queue", "sent_at", "version")
+
+    def __init__(
+        self,
+        dispatch: Dispatch,
+        queue: BrokerQueue,
+        connection: BrokerConnection,
+        version: int,
+        batches: list[Batch],
+        sent_at: float,
+    ) -> None:
+        self.dispatch = dispatch
+        self.queue = queue
+        self.connection = connection
+        self.version = version
+        self.batches = batches
+        self.sent_at = sent_at
+
+    def __call__(self, body: Buffer | None, error: AioprodError | None) -> None:
+        self.dispatch.answered(self, body, error)

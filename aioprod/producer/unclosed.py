@@ -10,7 +10,7 @@ from aioprod.errors import UsageError
 from aioprod.producer.closing import Ending
 from aioprod.producer.explain import counted
 from aioprod.producer.guard import State
-from aioprod.producer.milestones import named
+from aioprod.producer.logs.milestones import named
 
 if TYPE_CHECKING:
     from aioprod.producer.engine import Engine

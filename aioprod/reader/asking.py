@@ -11,8 +11,8 @@ from aioprod.errors import AioprodError, BrokerConnectionError, ErrorCode, Proto
 from aioprod.messages import MetadataRequest, MetadataResponse
 from aioprod.messages.negotiation import ByVersion
 from aioprod.net import more_telling
-from aioprod.reader.refusals import UNKNOWN_TOPIC_CODES, refusal
-from aioprod.reader.session import Session
+from aioprod.net.broker_errors import UNKNOWN_TOPIC_CODES, refusal
+from aioprod.net.session import Session
 from aioprod.wire.schema import Request, Response
 
 __all__ = ["Aim", "Outcome", "all_topics", "ask", "ask_for_each"]

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from aioprod.errors import BrokerError, ConfigError, ErrorCode
+from aioprod.net.session import Session, check_topic_name
 from aioprod.reader.offsets import EARLIEST, LATEST, look_up, timestamp_of
-from aioprod.reader.session import Session, check_topic_name
 from aioprod.types import Timestamp, TopicPartition
 
 __all__ = ["Bound", "Selection"]

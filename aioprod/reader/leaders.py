@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Final, Generic, NamedTuple, Self, TypeVar
 
 from aioprod._rights import Right
-from aioprod.cluster.refusals import topic_refusal
+from aioprod.cluster.topic_errors import topic_refusal
 from aioprod.errors import (
     AioprodError,
     BrokerConnectionError,
@@ -21,8 +21,8 @@ from aioprod.errors import (
     RequestTimedOutError,
     UnknownTopicError,
 )
-from aioprod.reader.refusals import refusal
-from aioprod.reader.session import Session
+from aioprod.net.broker_errors import refusal
+from aioprod.net.session import Session
 from aioprod.types import TopicPartition
 from aioprod.wire.schema import Request, Response
 

@@ -10,8 +10,8 @@ from typing import Final, Literal, TypeAlias
 from aioprod.errors import ConfigError, ErrorCode
 from aioprod.messages import ListOffsetsRequest, ListOffsetsResponse
 from aioprod.messages.list_offsets import ListOffsetsPartition, ListOffsetsTopic
+from aioprod.net.session import Session
 from aioprod.reader.leaders import LeaderRequests, Wanted
-from aioprod.reader.session import Session
 from aioprod.reader.settings import ISOLATION_LEVELS
 from aioprod.types import Timestamp, TopicPartition
 

@@ -11,12 +11,12 @@ from uuid import UUID
 from aioprod.cluster import Cluster
 from aioprod.errors import BrokerError, ErrorCode
 from aioprod.messages import FetchRequest, FetchResponse
+from aioprod.net.session import Session, SessionUser
 from aioprod.reader.bounds import Bound, Selection
 from aioprod.reader.deserializing import Deserializers
 from aioprod.reader.fetching import FetchedBatch, Fetching, Position, answer_size_max, out_of_range, unpacked
 from aioprod.reader.leaders import LeaderRequests
 from aioprod.reader.offsets import EARLIEST, LATEST, At, look_up, topic_offsets
-from aioprod.reader.session import Session, SessionUser
 from aioprod.reader.settings import ReaderConfig, isolation_level
 from aioprod.types import ConsumedRecord, TopicPartition
 

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from aioprod.spark.datasource import AioprodSource, each_batch
     from aioprod.spark.loading import load
     from aioprod.spark.loading.report import LoadReport
-    from aioprod.spark.once import Transactions, exactly_once
     from aioprod.spark.partitioning import co_partitioned, partition_of, with_partition
     from aioprod.spark.planning.job import plan
     from aioprod.spark.planning.measures import PlanReport
+    from aioprod.spark.transactions import Transactions, exactly_once
 
 __all__ = [
     "AioprodSource",
@@ -46,11 +46,11 @@ if not TYPE_CHECKING:
             "AuditReport": "auditing.report",
             "LoadReport": "loading.report",
             "PlanReport": "planning.measures",
-            "Transactions": "once",
+            "Transactions": "transactions",
             "audit": "auditing",
             "co_partitioned": "partitioning",
             "each_batch": "datasource",
-            "exactly_once": "once",
+            "exactly_once": "transactions",
             "load": "loading",
             "partition_of": "partitioning",
             "plan": "planning.job",

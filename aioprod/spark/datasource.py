@@ -36,34 +36,34 @@ class AioprodSource(DataSource):
     # Each room below is imported when it is asked for: a writer needs no reader, and either has much to import.
 
     def schema(self) -> StructType:
-        from aioprod.spark.source import schema
+        from aioprod.spark.source.reader import schema
 
         return schema(self.options)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        from aioprod.spark.source import batch_reader
+        from aioprod.spark.source.reader import batch_reader
 
         return batch_reader(self.options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
-        from aioprod.spark.source import stream_reader
+        from aioprod.spark.source.reader import stream_reader
 
         return stream_reader(self.options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         options = SinkOptions.from_spark(self.options)
         if options.delivery == EXACTLY_ONCE:
-            from aioprod.spark.once.sink import batch_writer
+            from aioprod.spark.transactions.sink import batch_writer
         else:
-            from aioprod.spark.sink import batch_writer
+            from aioprod.spark.sink.writer import batch_writer
         return batch_writer(options, schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
         options = SinkOptions.from_spark(self.options)
         if options.delivery == EXACTLY_ONCE:
-            from aioprod.spark.once.sink import stream_writer
+            from aioprod.spark.transactions.sink import stream_writer
         else:
-            from aioprod.spark.sink import stream_writer
+            from aioprod.spark.sink.writer import stream_writer
         made: DataSourceStreamWriter = stream_writer(options, schema, overwrite)
         return made
 

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 from uuid import UUID
 
 from aioprod.errors import AioprodError, BrokerError, ConfigError, ErrorCode, UnknownTopicError
+from aioprod.net.broker_errors import named
+from aioprod.net.session import Session
 from aioprod.reader.offsets import EARLIEST, LATEST, look_up
-from aioprod.reader.refusals import named
-from aioprod.reader.session import Session
 from aioprod.spark import worker
-from aioprod.spark.source_options import Limit, SourceOptions
+from aioprod.spark.source.options import Limit, SourceOptions
 from aioprod.types import TopicPartition
 
 if TYPE_CHECKING:

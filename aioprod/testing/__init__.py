@@ -12,7 +12,6 @@ from aioprod._lazy import imported_on_use
 
 if TYPE_CHECKING:
     from aioprod.testing.acls import Acl
-    from aioprod.testing.cluster import KafkaCluster
     from aioprod.testing.errors import (
         KafkaStartError,
         KafkaUnavailableError,
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
         UnusedFaultWarning,
     )
     from aioprod.testing.fake import FakeCluster
+    from aioprod.testing.kafka.cluster import KafkaCluster
     from aioprod.testing.mocks import producer_mock
     from aioprod.testing.proxy import Direction, TcpProxy
     from aioprod.testing.security import Security
@@ -47,7 +47,7 @@ if not TYPE_CHECKING:
             "Acl": "acls",
             "Direction": "proxy",
             "FakeCluster": "fake",
-            "KafkaCluster": "cluster",
+            "KafkaCluster": "kafka.cluster",
             "KafkaStartError": "errors",
             "KafkaUnavailableError": "errors",
             "Security": "security",

@@ -16,10 +16,10 @@ from typing import Any, Generic, Self, TypeVar
 
 import pytest
 
-from aioprod.testing.cluster import KafkaCluster
 from aioprod.testing.errors import KafkaUnavailableError
 from aioprod.testing.fake import FakeCluster
 from aioprod.testing.fake.broker import FakeBroker
+from aioprod.testing.kafka.cluster import KafkaCluster
 from aioprod.testing.proxy import TcpProxy
 
 __all__ = ["FakeClusterThread", "LoopThread", "fresh_topic", "proxies", "running_cluster", "running_fake_cluster"]

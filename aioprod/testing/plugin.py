@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from aioprod.testing.cluster import KafkaCluster
     from aioprod.testing.fixtures import FakeClusterThread
+    from aioprod.testing.kafka.cluster import KafkaCluster
     from aioprod.testing.proxy import TcpProxy
 
 

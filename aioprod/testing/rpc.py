@@ -19,8 +19,8 @@ from aioprod.messages.create_topics import CreatableTopic, CreatableTopicConfig
 from aioprod.messages.delete_topics import DeletableTopicResult, DeleteTopicState
 from aioprod.messages.metadata import MetadataRequestTopic, MetadataResponse
 from aioprod.messages.negotiation import ApiVersions
-from aioprod.testing.acl_requests import CreateAclsRequest, DescribeAclsRequest, creation_of, described
 from aioprod.testing.acls import Acl
+from aioprod.testing.kafka.acl_requests import CreateAclsRequest, DescribeAclsRequest, creation_of, described
 from aioprod.wire.codec import decode
 from aioprod.wire.frame import FRAME_SIZE_MAX, decode_response_header, encode_request
 from aioprod.wire.schema import Request, Response

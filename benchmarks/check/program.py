@@ -18,7 +18,7 @@ import uvloop
 
 import aioprod
 from aioprod import Producer
-from aioprod.producer import dispatch, engine, results
+from aioprod.producer import completions, engine, sender
 
 VALUE = b"x" * 100
 KEYS = [b"key-%d" % number for number in range(1000)]
@@ -126,7 +126,7 @@ async def main(row: str, rounds: int, records: int, bootstrap_servers: str, topi
     """A round that is not counted, then those that are; raises AssertionError unless each record was delivered."""
     assert aioprod.__file__.startswith(sys.path[0]), f"{aioprod.__file__} is not the one that is meant."
     assert aioprod.COMPILED, f"The modules of {aioprod.__file__} are not compiled."
-    results.TURN_S = dispatch.TURN_S = OPEN_TURN_S
+    completions.TURN_S = sender.TURN_S = OPEN_TURN_S
     # The sticky choice draws partitions, and two batches in a row for the same one take two requests.
     vars(engine)["Random"] = lambda: Random(SEED)
     call, linger = CALLS[row]

@@ -16,7 +16,7 @@ from aioprod.core.sasl.oauthbearer import oauthbearer
 from aioprod.core.sasl.plain import plain
 from aioprod.core.sasl.scram import Scram
 from aioprod.messages import SaslAuthenticateResponse, SaslHandshakeResponse
-from aioprod.net.certificates import certificates_in, has_private_key, tidy_pem, validity
+from aioprod.net.tls.certificates import certificates_in, has_private_key, tidy_pem, validity
 
 __all__ = ["jaas", "jaas_seeds", "login", "login_seeds", "pem", "pem_seeds", "token_seeds", "tokens"]
 

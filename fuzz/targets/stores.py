@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 
-from aioprod.net.certificates import certificates_in, validity
-from aioprod.net.stores import TrustStore, key_store_of, trust_store_of
+from aioprod.net.tls.certificates import certificates_in, validity
+from aioprod.net.tls.stores import TrustStore, key_store_of, trust_store_of
 from aioprod.testing.certificates import Authority
 from tests.support.java_stores import jks
 

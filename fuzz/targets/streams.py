@@ -7,10 +7,10 @@ from functools import cache
 from typing import NamedTuple
 from uuid import UUID
 
-from aioprod.core.answer import read_plain
 from aioprod.core.batch import Batch
 from aioprod.core.connection import Connection, Phase
-from aioprod.core.produce import FIRST_WITH_TOPIC_IDS
+from aioprod.core.produce_request import FIRST_WITH_TOPIC_IDS
+from aioprod.core.produce_response import read_plain
 from aioprod.errors import BrokerError, ProtocolError
 from aioprod.messages import (
     ApiVersionsResponse,

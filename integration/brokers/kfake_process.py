@@ -13,9 +13,9 @@ from typing import Final
 
 from aioprod.errors import AioprodError
 from aioprod.testing import TcpProxy, rpc
-from aioprod.testing.cache import cache_folder, log_progress, once
 from aioprod.testing.errors import KafkaStartError
-from aioprod.testing.settings import HOST, free_ports
+from aioprod.testing.kafka.cache import cache_folder, log_progress, once
+from aioprod.testing.kafka.settings import HOST, free_ports
 from integration.brokers.broker import NotRunError
 
 __all__ = ["kfake"]

@@ -8,7 +8,7 @@ import json
 import sys
 from pathlib import Path
 
-from aioprod.testing.jars import DEFAULT_VERSION
+from aioprod.testing.kafka.jars import DEFAULT_VERSION
 from integration.chaos import report
 from integration.chaos.modes import CLIENTS, MODES
 from integration.chaos.run import Options, run

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from aioprod.testing import KafkaCluster, Security
-from aioprod.testing.jars import DEFAULT_VERSION
+from aioprod.testing.kafka.jars import DEFAULT_VERSION
 from benchmarks.environment import environment
 from benchmarks.log_ins import librdkafka_settings
 from integration.chaos.brokers import PROPERTIES, Brokers

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from aioprod.testing import KafkaCluster
-from aioprod.testing.jars import DEFAULT_VERSION
+from aioprod.testing.kafka.jars import DEFAULT_VERSION
 from integration.group import report
 from integration.group.plan import STRATEGIES
 from integration.group.run import PROPERTIES, Options, run

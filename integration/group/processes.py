@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from aioprod.testing.jars import compile_java, java, kafka_libs
+from aioprod.testing.kafka.jars import compile_java, java, kafka_libs
 from integration.group.plan import CONFLUENT, JAVA, OURS, TRANSFORMER
 from integration.group.programs.telling import Job
 from integration.group.reports import Report

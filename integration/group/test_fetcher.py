@@ -17,13 +17,13 @@ from aioprod import Producer, TopicPartition
 from aioprod.admin import Admin
 from aioprod.errors import BrokerError, ErrorCode
 from aioprod.group.fetcher import Fetcher
+from aioprod.group.membership import GroupMetadata
 from aioprod.group.offsets import commit_offsets, start_offsets
-from aioprod.group.steps import GroupMetadata
 from aioprod.net import Coordinator
+from aioprod.net.session import Session
 from aioprod.reader import Reader, ReaderConfig
 from aioprod.reader.fetching import answer_size_max
 from aioprod.reader.offsets import EARLIEST, LATEST
-from aioprod.reader.session import Session
 from aioprod.testing import KafkaCluster
 from aioprod.types import ConsumedRecord, OffsetAndMetadata
 from integration.support.brokers import VERSIONS, SharedClusters

@@ -13,10 +13,10 @@ from aioprod import Producer
 from aioprod._rights import REFUSALS, Right, authorization_error
 from aioprod.errors import AuthorizationError, BrokerError, RejectedError
 from aioprod.testing import Acl, KafkaCluster, Security
-from aioprod.testing.acl_requests import DescribeAclsRequest, creation_of, described
 from aioprod.testing.acls import ANONYMOUS, CLUSTER
 from aioprod.testing.fixtures import running_cluster
-from aioprod.testing.jars import java, kafka_libs
+from aioprod.testing.kafka.acl_requests import DescribeAclsRequest, creation_of, described
+from aioprod.testing.kafka.jars import java, kafka_libs
 from integration.support.brokers import TRANSACTION_VERSION_1
 from tests.support.acl_scenarios import GUARDED, SCENARIOS, Bench, Scenario
 

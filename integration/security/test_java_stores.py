@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from aioprod import Producer
-from aioprod.net.certificates import certificates_in
-from aioprod.net.stores import key_store_of, trust_store_of
-from aioprod.testing.cache import run_tool
+from aioprod.net.tls.certificates import certificates_in
+from aioprod.net.tls.stores import key_store_of, trust_store_of
 from aioprod.testing.certificates import Authority
-from aioprod.testing.jars import java
+from aioprod.testing.kafka.cache import run_tool
+from aioprod.testing.kafka.jars import java
 from integration.security.secured import Secured
 from integration.support.clusters import MakeTopic
 from tests.support.java_stores import PASSWORD, jks, pkcs12

@@ -19,7 +19,7 @@ from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, Config
 from aioprod import OAuthToken, Producer
 from aioprod.admin import Admin
 from aioprod.errors import AioprodError
-from aioprod.net.certificates import certificates_in
+from aioprod.net.tls.certificates import certificates_in
 from aioprod.testing import KafkaCluster, Security
 from aioprod.testing.certificates import LOCAL_HOSTS, Authority, Identity
 from aioprod.testing.fixtures import running_cluster

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aioprod.testing.jars import fetched
+from aioprod.testing.kafka.jars import fetched
 
 __all__ = ["connector_jars"]
 

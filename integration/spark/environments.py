@@ -9,7 +9,7 @@ import venv
 from collections.abc import Sequence
 from pathlib import Path
 
-from aioprod.testing.cache import cache_folder, log_progress, once, run_tool
+from aioprod.testing.kafka.cache import cache_folder, log_progress, once, run_tool
 
 __all__ = ["NEEDED", "ROOT", "python_with", "python_with_connect", "run_program"]
 

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from aioprod.testing.fixtures import running_cluster
-from aioprod.testing.jars import DEFAULT_VERSION
+from aioprod.testing.kafka.jars import DEFAULT_VERSION
 from integration.spark.connector import connector_jars
 from integration.spark.faulty import DRIVER_POINTS, Faults, break_driver
 from integration.spark.once_stream import CLUSTER, Ended, Life, Topic, begin_life, end_of, one_life

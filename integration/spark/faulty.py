@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING, Any
 
 from aioprod import TransactionSession
 from aioprod.errors import TransactionUnknownError
-from aioprod.producer.coordination import Coordination
-from aioprod.spark.once import transaction
-from aioprod.spark.once.reports import Report
-from aioprod.spark.once.task import TaskIdentity, WriteTask, participating
-from aioprod.spark.rows import sent
+from aioprod.producer.transactions.requests import Coordination
+from aioprod.spark.sink.rows import sent
+from aioprod.spark.transactions import transaction
+from aioprod.spark.transactions.reports import Report
+from aioprod.spark.transactions.task import TaskIdentity, WriteTask, participating
 
 if TYPE_CHECKING:
     import pyarrow as pa

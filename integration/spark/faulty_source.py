@@ -13,11 +13,11 @@ from pyspark.sql.types import StructType
 from aioprod.errors import TransactionUnknownError
 from aioprod.producer import TransactionHandle, TransactionSession
 from aioprod.spark.datasource import AioprodSource
-from aioprod.spark.once.sink import Told, task_here
-from aioprod.spark.once.stream_sink import StreamWriter
-from aioprod.spark.once.task import participating
 from aioprod.spark.options import KafkaSettings
-from aioprod.spark.rows import sent
+from aioprod.spark.sink.rows import sent
+from aioprod.spark.transactions.sink import Told, task_here
+from aioprod.spark.transactions.stream_sink import StreamWriter
+from aioprod.spark.transactions.task import participating
 from integration.spark.faulty import TASK_FAULTS, Faults, fail_in_task, thaw_zombie
 
 if TYPE_CHECKING:

@@ -20,11 +20,11 @@ from pyspark.sql.streaming.query import StreamingQuery
 from aioprod import TransactionSession
 from aioprod.admin import Admin
 from aioprod.spark import exactly_once
-from aioprod.spark.once import query as query_module
-from aioprod.spark.once.marker import group_of
-from aioprod.spark.once.query import EachBatch
-from aioprod.spark.once.transaction import Transactions
 from aioprod.spark.partitioning import co_partitioned, with_partition
+from aioprod.spark.transactions import query as query_module
+from aioprod.spark.transactions.marker import group_of
+from aioprod.spark.transactions.query import EachBatch
+from aioprod.spark.transactions.transaction import Transactions
 from aioprod.types import TopicPartition
 from integration.spark.faulty import Faults, SparksOwn
 from integration.spark.faulty_source import FaultySource

@@ -23,9 +23,9 @@ from pyspark.sql import SparkSession
 
 from aioprod.errors import ConfigError, UnknownTopicError, UsageError
 from aioprod.spark import exactly_once, worker
-from aioprod.spark.once.marker import group_of
-from aioprod.spark.once.settings import OnceSettings
-from aioprod.spark.once.steps import Steps
+from aioprod.spark.transactions.marker import group_of
+from aioprod.spark.transactions.settings import OnceSettings
+from aioprod.spark.transactions.steps import Steps
 from aioprod.testing import KafkaCluster
 from integration.spark.faulty import DRIVER_POINTS, Faults, break_driver, state_of, wait_for
 from integration.spark.once_stream import CLUSTER, Ended, Life, Topic, begin_life, end_of, numbers, one_life
@@ -208,7 +208,7 @@ def test_queries_that_are_over_leave_nothing_open(case: Case) -> None:
         return len(asyncio.all_tasks())
 
     def are_over() -> bool:
-        return not any(thread.name == "aioprod.spark.once" for thread in threading.enumerate())
+        return not any(thread.name == "aioprod.spark.transactions" for thread in threading.enumerate())
 
     wait_for(are_over)
     before = worker.run(at_work())

@@ -10,7 +10,7 @@ import pytest
 
 from aioprod.testing import KafkaCluster
 from aioprod.testing.fixtures import running_cluster
-from aioprod.testing.jars import DEFAULT_VERSION
+from aioprod.testing.kafka.jars import DEFAULT_VERSION
 
 __all__ = ["NEWEST", "TRANSACTION_VERSION_1", "VERSIONS", "SharedClusters", "transaction_version"]
 

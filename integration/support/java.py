@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
-from aioprod.testing.jars import compile_java, java, kafka_libs
+from aioprod.testing.kafka.jars import compile_java, java, kafka_libs
 from aioprod.types import Headers
 
 __all__ = ["JavaOracle", "PartitionDigest", "TopicDigest"]

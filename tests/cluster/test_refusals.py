@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from aioprod.cluster import Metadata
-from aioprod.cluster.refusals import FRESH_S, UNKNOWN_ATTEMPTS, UNKNOWN_S, deletion, topic_refusal
+from aioprod.cluster.topic_errors import FRESH_S, UNKNOWN_ATTEMPTS, UNKNOWN_S, deletion, topic_refusal
 from aioprod.errors import AioprodError, AuthorizationError, ErrorCode, InvalidTopicError, UnknownTopicError
 from tests.support.metadata_answers import exchange, new_metadata, partition, topic
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aioprod.core.answer import read_plain
 from aioprod.core.batch import Batch
+from aioprod.core.produce_response import read_plain
 from aioprod.messages import ProduceResponse
 from aioprod.messages.produce import (
     BatchIndexAndErrorMessage,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from aioprod.core.batch import Batch, Run
-from aioprod.core.division import set_apart, split
 from aioprod.core.lifecycle import flush, land, release, settle
+from aioprod.core.splitting import set_apart, split
 from tests.support.accumulators import Harness, values
 
 

@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aioprod.core.batch import Batch, Run
-from aioprod.core.division import split
 from aioprod.core.lifecycle import (
     expired,
     flush,
@@ -19,6 +18,7 @@ from aioprod.core.lifecycle import (
     withdraw,
 )
 from aioprod.core.parking import evict, evict_overdue, move_on
+from aioprod.core.splitting import split
 from aioprod.core.states import SETTLED
 from aioprod.errors import InvalidRecordError
 from tests.support.accumulators import UNLIMITED, Harness, values

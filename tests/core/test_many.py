@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from aioprod.core import many
+from aioprod.core import bulk_values
 from aioprod.core.batch import Batch, Run
-from aioprod.core.many import Slice
+from aioprod.core.bulk_values import Slice
 from aioprod.errors import AioprodError, InvalidRecordError, RecordTooLargeError, SerializationError
 from aioprod.records.headers import NO_HEADERS, encode_headers
 from aioprod.types import TopicPartition
@@ -121,7 +121,7 @@ def test_it_stops_where_there_is_no_room_and_goes_on_with_granted_room() -> None
 
 
 def test_the_loop_gets_a_turn_after_so_many_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(many, "BYTES_PER_TURN", 250)
+    monkeypatch.setattr(bulk_values, "BYTES_PER_TURN", 250)
     harness = Harness()
     harness.lead({0: 1})
     given = piece(Call(), [b"x" * 100] * 7)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aioprod.core.pool import BUFFER_OVERHEAD, BufferPool
+from aioprod.core.buffer_pool import BUFFER_OVERHEAD, BufferPool
 from aioprod.records.builder import HEADER, PREFIX
 
 

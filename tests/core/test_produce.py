@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 from aioprod.core.batch import Batch
-from aioprod.core.produce import FIRST_WITH_TOPIC_IDS, encode_produce
+from aioprod.core.produce_request import FIRST_WITH_TOPIC_IDS, encode_produce
 from aioprod.messages import ProduceRequest
 from aioprod.messages.produce import PartitionProduceData, TopicProduceData
 from aioprod.records.compression import Compression

@@ -9,7 +9,7 @@ from typing import Final
 import pytest
 
 from aioprod.core import transactions
-from aioprod.group import classic_states
+from aioprod.group.classic import states as classic_states
 from tests.support.snippets import ROOT
 
 DIAGRAMS: Final[dict[str, tuple[str, Callable[[], str]]]] = {

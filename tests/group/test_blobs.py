@@ -8,8 +8,13 @@ from hypothesis import strategies as st
 
 from aioprod.errors import ProtocolError
 from aioprod.group.assignors import CooperativeStickyAssignor, StickyAssignor, Subscription
-from aioprod.group.assignors.user_data import decode_generation, decode_sticky
-from aioprod.group.blobs import decode_assignment, decode_subscription, encode_assignment, encode_subscription
+from aioprod.group.assignors.sticky.user_data import decode_generation, decode_sticky
+from aioprod.group.subscription_codec import (
+    decode_assignment,
+    decode_subscription,
+    encode_assignment,
+    encode_subscription,
+)
 from aioprod.types import TopicPartition
 
 ORDERS = TopicPartition("orders", 0)

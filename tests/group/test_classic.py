@@ -14,10 +14,10 @@ from aioprod.group.assignors import (
     StickyAssignor,
     Subscription,
 )
-from aioprod.group.assignors.user_data import decode_sticky
-from aioprod.group.blobs import decode_subscription
-from aioprod.group.classic_states import TRANSITIONS, Event, Meaning, State, Subject, diagram, meaning_of
-from aioprod.group.steps import Ask, Describe, Failed, GiveUp, GroupMetadata, Left, Take, Wait
+from aioprod.group.assignors.sticky.user_data import decode_sticky
+from aioprod.group.classic.states import TRANSITIONS, Event, Meaning, State, Subject, diagram, meaning_of
+from aioprod.group.membership import Ask, Describe, Failed, GiveUp, GroupMetadata, Left, Take, Wait
+from aioprod.group.subscription_codec import decode_subscription
 from aioprod.messages import (
     HeartbeatResponse,
     JoinGroupRequest,

@@ -17,11 +17,11 @@ from aioprod.errors import (
     RequestTimedOutError,
     UnsupportedVersionError,
 )
-from aioprod.group.consumer import ConsumerMembership
-from aioprod.group.consumer_states import TRANSITIONS, Event, State
-from aioprod.group.refusals import member_refusal
+from aioprod.group.errors import member_refusal
+from aioprod.group.kip848.membership import ConsumerMembership
+from aioprod.group.kip848.states import TRANSITIONS, Event, State
+from aioprod.group.membership import Ask, Describe, Failed, GiveUp, GroupMetadata, Left, Step, Take, Wait
 from aioprod.group.settings import MemberConfig
-from aioprod.group.steps import Ask, Describe, Failed, GiveUp, GroupMetadata, Left, Step, Take, Wait
 from aioprod.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, HeartbeatResponse
 from aioprod.messages.consumer_group_heartbeat import Assignment, TopicPartitions
 from aioprod.messages.negotiation import ByVersion

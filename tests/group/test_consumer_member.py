@@ -13,7 +13,7 @@ from aioprod.errors import BrokerError, ErrorCode, UnsupportedVersionError
 from aioprod.group import Member
 from aioprod.messages import ConsumerGroupHeartbeatRequest
 from aioprod.testing import FakeCluster
-from aioprod.testing.fake.consumer import ConsumerGroup
+from aioprod.testing.fake.state.kip848_group import ConsumerGroup
 from aioprod.types import TopicPartition
 from tests.support.sessions import FAST
 from tests.support.stored_batches import fill

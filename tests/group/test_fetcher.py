@@ -10,8 +10,8 @@ import pytest
 from aioprod.errors import ConfigError, SerializationError, UsageError
 from aioprod.group.fetcher import Fetcher
 from aioprod.messages import FetchRequest, ListOffsetsRequest
+from aioprod.net.session import Session
 from aioprod.reader.offsets import EARLIEST, LATEST
-from aioprod.reader.session import Session
 from aioprod.reader.settings import ReaderConfig
 from aioprod.records import Compression, ControlType
 from aioprod.testing import FakeCluster

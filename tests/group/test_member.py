@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from aioprod.cluster.refusals import UNKNOWN_ATTEMPTS
+from aioprod.cluster.topic_errors import UNKNOWN_ATTEMPTS
 from aioprod.errors import BrokerError, ConfigError, ErrorCode, InvalidTopicError, UnsupportedVersionError, UsageError
 from aioprod.group import GroupMetadata, Member, MemberConfig
 from aioprod.group.assignors import RangeAssignor
-from aioprod.group.checks import checked_assignors
+from aioprod.group.validation import checked_assignors
 from aioprod.messages import (
     HeartbeatRequest,
     JoinGroupRequest,

@@ -20,7 +20,7 @@ from aioprod.messages import (
     OffsetFetchRequest,
 )
 from aioprod.testing import FakeCluster
-from aioprod.testing.fake.log import FakePartition
+from aioprod.testing.fake.state.log import FakePartition
 from aioprod.testing.simulation import SimulatedLoop
 from aioprod.types import TopicPartition
 from tests.support.sessions import keep_loop_time

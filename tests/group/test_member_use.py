@@ -10,7 +10,7 @@ import pytest
 
 from aioprod.errors import AioprodError, ConfigError, UsageError
 from aioprod.group import Member
-from aioprod.group.classic import ClassicMembership
+from aioprod.group.classic.membership import ClassicMembership
 from aioprod.testing import FakeCluster
 from aioprod.types import OffsetAndMetadata, TopicPartition
 from tests.group.test_member import new_member

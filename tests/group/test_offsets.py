@@ -16,14 +16,14 @@ from aioprod.errors import (
     ProtocolError,
     RequestTimedOutError,
 )
+from aioprod.group.membership import GroupMetadata
 from aioprod.group.offsets import commit_offsets, start_offsets
-from aioprod.group.steps import GroupMetadata
 from aioprod.messages import OffsetCommitRequest, OffsetCommitResponse, OffsetFetchRequest
 from aioprod.net import Coordinator
+from aioprod.net.session import Session
 from aioprod.reader.offsets import EARLIEST, LATEST
-from aioprod.reader.session import Session
 from aioprod.testing import FakeCluster
-from aioprod.testing.fake.groups import Committed, FakeGroup
+from aioprod.testing.fake.state.group_offsets import Committed, FakeGroup
 from aioprod.types import OffsetAndMetadata, TopicPartition
 from tests.support.sessions import running_session
 

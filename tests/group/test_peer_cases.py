@@ -1,7 +1,7 @@
 """What kafka-python and aiokafka test of their assignors, told anew: both have the same cases, but for cooperation.
 
 Left out, as there is nothing here that they could be about: that an assignor's metadata carry owned partitions, and
-that they are read from it (`group/blobs.py` does that for all assignors and has its own tests); that the records of
+that they are read from it (`group/subscription_codec.py` does that for all assignors and has its own tests); that the records of
 movements know whether they are sticky (nobody asks ours: that no two members swap partitions of a topic is checked on
 the assignments themselves, in all cases where peers ask their records).
 """
@@ -21,7 +21,7 @@ from aioprod.group.assignors import (
     RoundRobinAssignor,
     StickyAssignor,
 )
-from aioprod.group.assignors.movements import Movements
+from aioprod.group.assignors.sticky.movements import Movements
 from aioprod.types import TopicPartition
 from tests.support.assignments import Owned, check_balanced, next_round, parsed, readers, short, swaps
 

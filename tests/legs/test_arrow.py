@@ -86,11 +86,11 @@ def test_rows(batch: pa.RecordBatch, custom: bool, batch_size: int, room: int) -
         accumulator = harness.accumulator
         errors = leg["aioprod.errors"]
         source = leg["aioprod.arrow.interface"].open_source(batch)
-        schema = leg["aioprod.producer.arrow_schema"].ArrowSchema(source.field, topic)
+        schema = leg["aioprod.producer.bulk.arrow_schema"].ArrowSchema(source.field, topic)
         chunk = source.next()
         bulk = Call(leg)
         refusals = {"refused": errors.UnknownTopicError("refused")}
-        rows = leg["aioprod.core.rows"].Rows(bulk, schema.columns(chunk.array), 7, refusals)
+        rows = leg["aioprod.core.bulk_columns"].Rows(bulk, schema.columns(chunk.array), 7, refusals)
         rows.timestamp = 1000
         log: list[object] = []
         granted = False

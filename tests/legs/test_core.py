@@ -71,7 +71,7 @@ class Driver:
 
     def many(self, key: bytes | None, values: list[Any], partition: int, with_headers: bool) -> object:
         headers = self.leg["aioprod.records.headers"].encode_headers([("name", b"value")] if with_headers else [])
-        module = self.leg["aioprod.core.many"]
+        module = self.leg["aioprod.core.bulk_values"]
         calls = Calls(self.leg)
         keys = None if key is None else [key] * len(values)
         part = module.Slice(calls, values, keys, headers, 1000, partition, 5)
@@ -112,7 +112,7 @@ class Driver:
         return self.held()
 
     def divide(self, number: int, in_halves: bool) -> object:
-        module = self.leg["aioprod.core.division"]
+        module = self.leg["aioprod.core.splitting"]
         if number < len(self.on_the_way) and self.on_the_way[number].builder.count > 1:
             batch = self.on_the_way.pop(number)
             assert self.leg["aioprod.core.lifecycle"].land(self.accumulator, batch, self.now)

@@ -23,8 +23,8 @@ from aioprod.config import ClientConfig
 from aioprod.config._aws import AwsIdentity
 from aioprod.errors import AuthenticationError, ConfigError
 from aioprod.messages import SaslAuthenticateRequest, SaslHandshakeRequest
-from aioprod.net.aws import AwsCredentials
-from aioprod.net.logins import Logins
+from aioprod.net.login.aws import AwsCredentials
+from aioprod.net.login.logins import Logins
 from aioprod.net.security import security_of
 from aioprod.net.settings import ClientSettings
 from aioprod.testing import FakeCluster, Security
@@ -261,7 +261,7 @@ async def test_keys_that_do_not_come(monkeypatch: pytest.MonkeyPatch) -> None:
         released.wait(60)
         return Credentials("alice", "alice-secret")
 
-    monkeypatch.setattr("aioprod.net.aws._found", slow)
+    monkeypatch.setattr("aioprod.net.login.aws._found", slow)
     found = AwsCredentials(AwsIdentity("AWS_MSK_IAM"), timeout_s=0.05)
     try:
         for _ in range(3):

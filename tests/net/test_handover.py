@@ -16,7 +16,7 @@ from aioprod.core.backoff import Backoff
 from aioprod.errors import AuthenticationError, BrokerConnectionError
 from aioprod.messages import ApiVersionsRequest, MetadataRequest, SaslHandshakeRequest
 from aioprod.net.connection import BrokerConnection
-from aioprod.net.pool import LinkState
+from aioprod.net.link import LinkState
 from aioprod.testing import FakeCluster, Security
 from tests.support.links import ALL, Bench, bench, node_of
 

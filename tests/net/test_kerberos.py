@@ -15,8 +15,8 @@ import pytest
 from aioprod.config import ClientConfig
 from aioprod.errors import AuthenticationError, ConfigError
 from aioprod.messages import SaslAuthenticateRequest, SaslHandshakeRequest
-from aioprod.net.kerberos import KerberosLogins
-from aioprod.net.logins import Logins
+from aioprod.net.login.kerberos import KerberosLogins
+from aioprod.net.login.logins import Logins
 from aioprod.net.security import security_of
 from aioprod.net.settings import ClientSettings
 from aioprod.testing import FakeCluster, Security

@@ -10,8 +10,8 @@ from aioprod.cluster import Node
 from aioprod.errors import BrokerConnectionError
 from aioprod.messages import MetadataRequest
 from aioprod.net.events import LinkEvents
-from aioprod.net.links import Links
-from aioprod.net.pool import LinkState
+from aioprod.net.link import LinkState
+from aioprod.net.pool import Links
 from aioprod.net.settings import ClientSettings
 from aioprod.net.surroundings import Surroundings
 from aioprod.net.tasks import Supervisor

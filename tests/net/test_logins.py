@@ -17,10 +17,10 @@ from aioprod.config import ClientConfig
 from aioprod.core.sasl.claims import describe_token
 from aioprod.errors import AuthenticationError, ConfigError, RequestTimedOutError
 from aioprod.messages import SaslAuthenticateRequest
-from aioprod.net.logins import Logins, PasswordLogins, TokenLogins, refresh_at
+from aioprod.net.login.logins import Logins, PasswordLogins, TokenLogins, refresh_at
+from aioprod.net.login.token_sources import ProvidedTokens
 from aioprod.net.security import security_of
 from aioprod.net.settings import ClientSettings
-from aioprod.net.token_sources import ProvidedTokens
 from aioprod.testing.security import unsecured_token
 from tests.support.clients import Clock
 

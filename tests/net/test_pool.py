@@ -11,7 +11,7 @@ from aioprod.core.backoff import Backoff
 from aioprod.errors import BrokerConnectionError, RequestTimedOutError
 from aioprod.messages import ApiVersionsRequest, MetadataRequest
 from aioprod.net import dialing
-from aioprod.net.pool import LinkState
+from aioprod.net.link import LinkState
 from aioprod.testing import FakeCluster
 from tests.support.links import ALL, bench, dead_node, node_of
 

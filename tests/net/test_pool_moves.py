@@ -8,7 +8,7 @@ import pytest
 from aioprod.core.backoff import Backoff
 from aioprod.errors import BrokerConnectionError
 from aioprod.messages import ApiVersionsRequest, ListOffsetsRequest, MetadataRequest
-from aioprod.net.pool import LinkState
+from aioprod.net.link import LinkState
 from aioprod.testing import FakeCluster
 from tests.support.links import ALL, bench, dead_node, node_of
 

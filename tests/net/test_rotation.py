@@ -20,8 +20,8 @@ from aioprod.config import ClientConfig
 from aioprod.errors import AuthenticationError, ConfigError, TlsError, UsageError
 from aioprod.messages import ApiVersionsRequest, MetadataRequest, SaslHandshakeRequest
 from aioprod.net import Client
-from aioprod.net.rotation import LOOK_S, SETTLED_S, Rotation
-from aioprod.net.tls import TlsContexts
+from aioprod.net.tls.contexts import TlsContexts
+from aioprod.net.tls.rotation import LOOK_S, SETTLED_S, Rotation
 from aioprod.testing import FakeCluster, Security
 from aioprod.testing.certificates import Authority
 from aioprod.testing.security import unsecured_token

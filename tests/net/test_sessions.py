@@ -17,7 +17,7 @@ from aioprod.config import ClientConfig
 from aioprod.core.backoff import Backoff
 from aioprod.errors import AuthenticationError, BrokerConnectionError, TlsError
 from aioprod.messages import ApiVersionsRequest, MetadataRequest, SaslAuthenticateRequest, SaslHandshakeRequest
-from aioprod.net.pool import LinkState
+from aioprod.net.link import LinkState
 from aioprod.testing import FakeCluster, Security
 from aioprod.testing.security import MECHANISMS, unsecured_token
 from tests.support.clients import Clock, running_client

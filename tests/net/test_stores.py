@@ -15,10 +15,10 @@ from cryptography.hazmat.primitives import serialization
 
 from aioprod.config import ClientConfig
 from aioprod.errors import ConfigError
-from aioprod.net.certificates import certificates_in
-from aioprod.net.jks import read_jks
-from aioprod.net.stores import key_store_of, trust_store, trust_store_of
-from aioprod.net.tls import Tls, TlsContexts
+from aioprod.net.tls.certificates import certificates_in
+from aioprod.net.tls.contexts import Tls, TlsContexts
+from aioprod.net.tls.jks import read_jks
+from aioprod.net.tls.stores import key_store_of, trust_store, trust_store_of
 from aioprod.testing.certificates import Authority
 from tests.support.java_stores import PASSWORD, jks, pkcs12, pkcs12_trust
 

@@ -26,11 +26,11 @@ from aioprod.config import ClientConfig
 from aioprod.core.sasl.token_endpoint import request_by_secret
 from aioprod.errors import AuthenticationError, ConfigError
 from aioprod.messages import SaslAuthenticateRequest
-from aioprod.net.http_post import _explained
-from aioprod.net.logins import TokenLogins
+from aioprod.net.login.http_post import _explained
+from aioprod.net.login.logins import TokenLogins
+from aioprod.net.login.token_endpoint import EndpointTokens
 from aioprod.net.security import security_of
 from aioprod.net.settings import ClientSettings
-from aioprod.net.token_endpoint import EndpointTokens
 from aioprod.oauth_token import OAuthToken
 from aioprod.testing import FakeCluster, Security
 from aioprod.testing.certificates import LOCAL_HOSTS, Authority

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from aioprod import TopicPartition
 from aioprod.core.batch import Run
 from aioprod.errors import InvalidRecordError, RejectedError, SerializationError
-from aioprod.producer.bulk import Bulk, chunks, per_record, same_headers
+from aioprod.producer.bulk.call import Bulk, chunks, per_record, same_headers
 from aioprod.producer.failure import Failure
 
 FAILURE = Failure(

@@ -17,7 +17,7 @@ from aioprod.errors import AioprodError, ErrorCode, UsageError
 from aioprod.messages import ProduceRequest
 from aioprod.producer import callbacks
 from aioprod.producer.callbacks import KNOWN_MAX, DeliveryCallbacks
-from aioprod.producer.line_limit import LINES_MAX, WINDOW_S
+from aioprod.producer.logs.line_limit import LINES_MAX, WINDOW_S
 from aioprod.testing import FakeCluster
 from tests.support.producers import Outcomes, ShiftedClock, running
 

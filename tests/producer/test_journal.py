@@ -13,8 +13,8 @@ from aioprod.core.batch import Batch
 from aioprod.core.partition import Partition, Topic
 from aioprod.errors import ErrorCode
 from aioprod.messages import MetadataRequest, ProduceRequest
-from aioprod.producer.journal import PARTITIONS_MAX, PAUSE_S, Journal
-from aioprod.producer.line_limit import LINES_MAX, WINDOW_S
+from aioprod.producer.logs.event_log import PARTITIONS_MAX, PAUSE_S, Journal
+from aioprod.producer.logs.line_limit import LINES_MAX, WINDOW_S
 from aioprod.records.builder import RecordBatchBuilder
 from aioprod.routing.sticky import StickyChoice
 from aioprod.testing import FakeCluster

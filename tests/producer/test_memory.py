@@ -18,7 +18,7 @@ from aioprod.errors import (
     RecordTooLargeError,
 )
 from aioprod.messages import MetadataRequest, ProduceRequest
-from aioprod.producer.room import Room
+from aioprod.producer.backpressure import Room
 from aioprod.testing.fake import FakeCluster, Fault
 from tests.support.producers import Outcomes, ShiftedClock, Spy, pass_time, produced, running, turns, until
 

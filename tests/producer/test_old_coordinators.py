@@ -26,9 +26,9 @@ from aioprod.messages import (
     ProduceRequest,
     TxnOffsetCommitRequest,
 )
-from aioprod.producer.coordination import GroupMetadata
+from aioprod.producer.transactions.requests import GroupMetadata
 from aioprod.testing import FakeCluster
-from aioprod.testing.fake.transactions import State
+from aioprod.testing.fake.state.transactions import State
 from tests.support.producers import ShiftedClock, pass_time, turns, until
 from tests.support.transactions import seen, state_of, transacting, values, work
 

@@ -14,7 +14,7 @@ from aioprod.admin import Admin
 from aioprod.errors import UsageError
 from aioprod.group import Member
 from aioprod.messages import ProduceRequest, SaslHandshakeRequest
-from aioprod.producer.transaction_session import TransactionSession
+from aioprod.producer.transactions.session import TransactionSession
 from aioprod.reader import Reader
 from aioprod.testing import FakeCluster, Security
 from aioprod.testing.security import unsecured_token

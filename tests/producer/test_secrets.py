@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives import serialization
 from aioprod import OAuthToken, Producer, ProducerConfig
 from aioprod.config._check import check_file
 from aioprod.errors import AioprodError, AuthenticationError, ConfigError
-from aioprod.net.certificates import certificates_in
+from aioprod.net.tls.certificates import certificates_in
 from aioprod.testing import FakeCluster, Security
 from aioprod.testing.security import MECHANISMS, unsecured_token
 from tests.support.identity_provider import CLIENT, Answer, IdentityProvider, identity_provider

@@ -285,7 +285,7 @@ async def test_more_topics_than_there_are_places_for(brokers: FakeCluster) -> No
 async def test_a_topic_that_no_record_can_go_to_fails_its_own_rows_only(
     brokers: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("aioprod.cluster.refusals.UNKNOWN_S", 0.0)
+    monkeypatch.setattr("aioprod.cluster.topic_errors.UNKNOWN_S", 0.0)
     brokers.state.auto_create = False
     topic = brokers.create_topic("good")
     names = ["good", "missing", None, "no such name!", "good", "missing"]
@@ -618,7 +618,7 @@ async def test_interceptors_see_and_change_each_row(brokers: FakeCluster, with_t
 async def test_interceptors_hear_of_rows_that_no_record_can_be_made_of(
     brokers: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("aioprod.cluster.refusals.UNKNOWN_S", 0.0)
+    monkeypatch.setattr("aioprod.cluster.topic_errors.UNKNOWN_S", 0.0)
     brokers.state.auto_create = False
     brokers.create_topic("t")
     spy = Spy()

@@ -13,11 +13,11 @@ from aioprod import ProducerConfig
 from aioprod.core.lifecycle import land, settle
 from aioprod.errors import NotSentError
 from aioprod.interceptors import Interceptors
+from aioprod.producer.completions import Delivery
 from aioprod.producer.compressor import INLINE_S
-from aioprod.producer.dispatch import RAW_BATCHES, TURN_S, Dispatch
 from aioprod.producer.meters import Meters
-from aioprod.producer.outcome import FAILED_PER_TURN
-from aioprod.producer.results import Delivery
+from aioprod.producer.outcomes import FAILED_PER_TURN
+from aioprod.producer.sender import RAW_BATCHES, TURN_S, Dispatch
 from aioprod.producer.settings import sender_settings
 from aioprod.records.compression import Compression, inline_size
 from aioprod.testing import FakeCluster

@@ -29,7 +29,7 @@ from aioprod.messages import (
 from aioprod.producer.compressor import INLINE_S
 from aioprod.records.compression import Compression, inline_size
 from aioprod.testing import FakeCluster
-from aioprod.testing.fake.transactions import State
+from aioprod.testing.fake.state.transactions import State
 from tests.support.codec_gate import codec_gate
 from tests.support.producers import ShiftedClock, pass_time, turns, until
 from tests.support.simulated import in_simulated_time
@@ -214,7 +214,7 @@ async def test_offsets_that_may_have_been_added(arrives: bool, number: int) -> N
 async def test_a_partition_without_records_that_may_have_been_added(
     explicit: FakeCluster, monkeypatch: pytest.MonkeyPatch, arrives: bool
 ) -> None:
-    monkeypatch.setattr("aioprod.producer.transactions.PATIENCE_S", 0.05)
+    monkeypatch.setattr("aioprod.producer.transactions.runner.PATIENCE_S", 0.05)
     async with transacting(explicit) as producer:
         await producer.begin_transaction()
         loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS

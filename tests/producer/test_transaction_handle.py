@@ -22,7 +22,7 @@ from aioprod.errors import (
 )
 from aioprod.messages import AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest, ProduceRequest
 from aioprod.testing import FakeCluster
-from aioprod.testing.fake.transactions import State
+from aioprod.testing.fake.state.transactions import State
 from aioprod.types import TopicPartition
 
 FAST = {"retry_backoff_ms": 1, "retry_backoff_max_ms": 5, "reconnect_backoff_ms": 1, "reconnect_backoff_max_ms": 5}

@@ -24,7 +24,7 @@ from aioprod.messages import (
     ProduceRequest,
     TxnOffsetCommitRequest,
 )
-from aioprod.producer import transactions
+from aioprod.producer.transactions import runner
 from aioprod.testing import FakeCluster
 from tests.support.producers import begin, new_producer, turns, until
 from tests.support.simulated import in_simulated_time
@@ -36,7 +36,7 @@ S = TransactionState
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """What goes on in the background loses patience soon."""
-    monkeypatch.setattr(transactions, "PATIENCE_S", 0.05)
+    monkeypatch.setattr(runner, "PATIENCE_S", 0.05)
 
 
 @pytest.mark.usefixtures("hasty")

@@ -34,10 +34,10 @@ from aioprod.messages import (
     TxnOffsetCommitRequest,
 )
 from aioprod.messages.describe_transactions import TransactionState
-from aioprod.producer import transaction_session
-from aioprod.producer.coordination import GroupMetadata
-from aioprod.producer.session_settings import TransactionSessionConfig
-from aioprod.producer.standing import Standing, standing_of
+from aioprod.producer.transactions import session as session_module
+from aioprod.producer.transactions.requests import GroupMetadata
+from aioprod.producer.transactions.session_settings import TransactionSessionConfig
+from aioprod.producer.transactions.status import Standing, standing_of
 from aioprod.testing import FakeCluster
 from aioprod.types import OffsetAndMetadata, TopicPartition
 
@@ -302,7 +302,7 @@ async def test_a_commit_after_the_time_out_is_unknown_and_the_coordinator_says_w
 
 @both_versions
 async def test_a_commit_without_an_answer_in_time_is_unknown(version: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transaction_session, "_EXTRA_S", 20.0)
+    monkeypatch.setattr(session_module, "_EXTRA_S", 20.0)
     async with cluster_and_session(version) as (cluster, session):
         await session.begin()
         await session.send_offsets({PLACE: 5}, "marker")
@@ -379,7 +379,7 @@ async def test_other_refusals_are_told_as_they_are() -> None:
 
 
 async def test_a_coordinator_that_cant_tell(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transaction_session, "_EXTRA_S", 0.02)
+    monkeypatch.setattr(session_module, "_EXTRA_S", 0.02)
     async with cluster_and_session() as (cluster, session):
         handle = await session.begin()
         cluster.fault(DescribeTransactionsRequest, error=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)

@@ -17,7 +17,7 @@ from aioprod.admin import Admin
 from aioprod.errors import NotSentError, ProducerClosedError, UnknownOutcomeError
 from aioprod.group import Member
 from aioprod.messages import ProduceRequest
-from aioprod.producer.transaction_session import TransactionSession
+from aioprod.producer.transactions.session import TransactionSession
 from aioprod.reader import Reader
 from aioprod.testing import FakeCluster
 from aioprod.testing.simulation import SimulatedLoop, start

@@ -18,8 +18,8 @@ from aioprod.errors import (
 )
 from aioprod.messages import ListOffsetsRequest, ListOffsetsResponse, MetadataRequest
 from aioprod.messages.list_offsets import ListOffsetsPartition, ListOffsetsTopic
+from aioprod.net.session import Session
 from aioprod.reader.leaders import LeaderRequests, Wanted
-from aioprod.reader.session import Session
 from aioprod.testing import FakeCluster
 from aioprod.types import TopicPartition
 from tests.support.clients import Clock

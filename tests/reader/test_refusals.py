@@ -12,7 +12,7 @@ from aioprod.errors import (
     TopicExistsError,
     UnknownTopicError,
 )
-from aioprod.reader.refusals import refusal
+from aioprod.net.broker_errors import refusal
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from aioprod.cluster import MetadataUpdate
-from aioprod.cluster.refusals import UNKNOWN_ATTEMPTS
+from aioprod.cluster.topic_errors import UNKNOWN_ATTEMPTS
 from aioprod.errors import (
     AioprodError,
     AuthorizationError,
@@ -17,7 +17,7 @@ from aioprod.errors import (
     UsageError,
 )
 from aioprod.messages import ApiVersionsRequest, MetadataRequest
-from aioprod.reader.session import check_topic_name
+from aioprod.net.session import check_topic_name
 from aioprod.testing import FakeCluster
 from aioprod.types import TopicPartition
 from tests.support.sessions import new_session, running_session

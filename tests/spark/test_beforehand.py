@@ -20,10 +20,10 @@ from aioprod.spark.inputs import check_source, local_path
 from aioprod.spark.known_columns import check_columns
 from aioprod.spark.loading import command as load
 from aioprod.spark.manifest import FILE, Manifest, Plan
-from aioprod.spark.once.marker import Policy
-from aioprod.spark.once.settings import OnceSettings
-from aioprod.spark.once.steps import Steps
 from aioprod.spark.planning import command as plan
+from aioprod.spark.transactions.marker import Policy
+from aioprod.spark.transactions.settings import OnceSettings
+from aioprod.spark.transactions.steps import Steps
 from aioprod.testing.fixtures import FakeClusterThread
 
 PLAN = Plan(

@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql.types import StructType, _parse_datatype_json_string
 
 from aioprod.errors import ConfigError
-from aioprod.spark.columns import sink_columns
+from aioprod.spark.sink.columns import sink_columns
 
 FULL = {
     "key": "string",

@@ -18,10 +18,10 @@ from aioprod.spark.loading.cluster import TopicState, check_remembered, check_un
 from aioprod.spark.loading.command import _header, _setting, main, settings_of, write_json
 from aioprod.spark.loading.job import _brief, _check_same, _checked_run_id, _made_up, _Tally, checked_partitioner
 from aioprod.spark.loading.progress import Progress
-from aioprod.spark.once.marker import Policy
-from aioprod.spark.once.settings import OnceSettings
-from aioprod.spark.once.steps import Steps
-from aioprod.spark.written import Written
+from aioprod.spark.sink.written import Written
+from aioprod.spark.transactions.marker import Policy
+from aioprod.spark.transactions.settings import OnceSettings
+from aioprod.spark.transactions.steps import Steps
 from aioprod.testing.fixtures import FakeClusterThread
 
 DIGEST = Digest(3, 30, 1, 2, 3, 5, 8)

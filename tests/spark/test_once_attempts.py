@@ -19,12 +19,12 @@ from aioprod.errors import (
 )
 from aioprod.messages import EndTxnRequest, OffsetFetchRequest, TxnOffsetCommitRequest
 from aioprod.spark import worker
-from aioprod.spark.once import steps as steps_module
-from aioprod.spark.once.attempts import Attempts
-from aioprod.spark.once.marker import Policy
-from aioprod.spark.once.settings import OnceSettings
-from aioprod.spark.once.steps import Steps
-from aioprod.spark.once.task import participating
+from aioprod.spark.transactions import steps as steps_module
+from aioprod.spark.transactions.attempts import Attempts
+from aioprod.spark.transactions.marker import Policy
+from aioprod.spark.transactions.settings import OnceSettings
+from aioprod.spark.transactions.steps import Steps
+from aioprod.spark.transactions.task import participating
 from aioprod.testing.fixtures import FakeClusterThread, running_fake_cluster
 from aioprod.types import TopicPartition
 

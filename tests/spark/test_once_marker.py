@@ -14,9 +14,9 @@ from aioprod.errors import (
     UndeliveredRowsError,
     UsageError,
 )
-from aioprod.spark.once import failures
-from aioprod.spark.once.failures import FinalTaskError
-from aioprod.spark.once.marker import Action, Policy, check_owner, decide, group_of, marker_of
+from aioprod.spark.transactions import failures
+from aioprod.spark.transactions.failures import FinalTaskError
+from aioprod.spark.transactions.marker import Action, Policy, check_owner, decide, group_of, marker_of
 from aioprod.types import OffsetAndMetadata
 
 
@@ -87,7 +87,7 @@ def test_an_error_for_good_passes_through_sparks_text() -> None:
     raised = failures.for_the_driver(refused)
     assert isinstance(raised, FinalTaskError)
     error, final = failures.of_job(
-        RuntimeError(SPARK_SAYS.format(f"aioprod.spark.once.failures.FinalTaskError: {raised}"))
+        RuntimeError(SPARK_SAYS.format(f"aioprod.spark.transactions.failures.FinalTaskError: {raised}"))
     )
     assert final
     assert isinstance(error, UndeliveredRowsError)
@@ -115,7 +115,7 @@ def test_a_row_that_sql_refuses() -> None:
         ("aioprod.errors.AuthorizationError: No. Hint: Ask.", AuthorizationError),
         ("aioprod.errors.RejectedError: No.", AioprodError),
         ("aioprod.errors.ErrorCode: No.", AioprodError),
-        ("aioprod.spark.once.failures.FinalTaskError: odd", AioprodError),
+        ("aioprod.spark.transactions.failures.FinalTaskError: odd", AioprodError),
     ],
 )
 def test_what_kind_of_error_a_text_names(line: str, kind: type[AioprodError]) -> None:

@@ -14,11 +14,11 @@ from pyspark.sql.types import StringType, StructType
 from aioprod import TransactionHandle
 from aioprod.errors import ConfigError, UnknownTopicError, UsageError
 from aioprod.messages import InitProducerIdRequest
-from aioprod.spark.once import Transactions, exactly_once, query, slots, transaction
-from aioprod.spark.once.query import EachBatch, query_of
-from aioprod.spark.once.slots import check_session, slots_of
-from aioprod.spark.once.task import WriteTask
-from aioprod.spark.written import Written
+from aioprod.spark.sink.written import Written
+from aioprod.spark.transactions import Transactions, exactly_once, query, slots, transaction
+from aioprod.spark.transactions.query import EachBatch, query_of
+from aioprod.spark.transactions.slots import check_session, slots_of
+from aioprod.spark.transactions.task import WriteTask
 from aioprod.testing.fixtures import FakeClusterThread, running_fake_cluster
 
 SCHEMA = StructType().add("value", StringType())
@@ -292,7 +292,7 @@ def test_how_a_query_is_started(cluster: FakeClusterThread) -> None:
 
 
 def threads_of_queries() -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name == "aioprod.spark.once"]
+    return [thread for thread in threading.enumerate() if thread.name == "aioprod.spark.transactions"]
 
 
 @pytest.mark.parametrize("jvm_dies", [False, True])

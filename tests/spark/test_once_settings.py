@@ -9,8 +9,8 @@ import pytest
 from aioprod.errors import ConfigError, UnknownTopicError, UnsupportedVersionError
 from aioprod.messages import DescribeTransactionsRequest, InitProducerIdRequest, OffsetFetchRequest
 from aioprod.spark import worker
-from aioprod.spark.once.settings import OnceSettings
-from aioprod.spark.once.steps import Steps
+from aioprod.spark.transactions.settings import OnceSettings
+from aioprod.spark.transactions.steps import Steps
 from aioprod.testing.fixtures import FakeClusterThread
 from aioprod.types import TopicPartition
 from aioprod.wire.schema import AnyRequest

@@ -22,9 +22,9 @@ from aioprod.errors import (
 )
 from aioprod.messages import EndTxnRequest, InitProducerIdRequest, ProduceRequest
 from aioprod.spark.datasource import AioprodSource
-from aioprod.spark.once import sink
-from aioprod.spark.once.marker import Action
-from aioprod.spark.once.sink import Told
+from aioprod.spark.transactions import sink
+from aioprod.spark.transactions.marker import Action
+from aioprod.spark.transactions.sink import Told
 from aioprod.testing.fixtures import FakeClusterThread, running_fake_cluster
 from aioprod.types import TopicPartition
 

@@ -18,15 +18,15 @@ from aioprod.errors import (
     UsageError,
 )
 from aioprod.spark import worker
-from aioprod.spark.columns import sink_columns
-from aioprod.spark.once import task
-from aioprod.spark.once.failures import FinalTaskError
-from aioprod.spark.once.first_batches import guarded
-from aioprod.spark.once.reports import RECEIPTS, REPORTS, Report, disjoint, reports_of
-from aioprod.spark.once.settings import OnceSettings
-from aioprod.spark.once.steps import Steps
-from aioprod.spark.once.task import TaskIdentity, WriteTask, participating
-from aioprod.spark.written import Written
+from aioprod.spark.sink.columns import sink_columns
+from aioprod.spark.sink.written import Written
+from aioprod.spark.transactions import task
+from aioprod.spark.transactions.failures import FinalTaskError
+from aioprod.spark.transactions.first_batches import guarded
+from aioprod.spark.transactions.reports import RECEIPTS, REPORTS, Report, disjoint, reports_of
+from aioprod.spark.transactions.settings import OnceSettings
+from aioprod.spark.transactions.steps import Steps
+from aioprod.spark.transactions.task import TaskIdentity, WriteTask, participating
 from aioprod.testing.fixtures import FakeClusterThread, running_fake_cluster
 
 SCHEMA = StructType().add("key", BinaryType()).add("value", StringType()).add("partition", IntegerType())

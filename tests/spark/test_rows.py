@@ -10,9 +10,10 @@ import pytest
 
 from aioprod.errors import UndeliveredRowsError
 from aioprod.producer import Producer
-from aioprod.spark import rows, worker
-from aioprod.spark.rows import _Pace, sent
-from aioprod.spark.written import Written, written
+from aioprod.spark import worker
+from aioprod.spark.sink import rows
+from aioprod.spark.sink.rows import _Pace, sent
+from aioprod.spark.sink.written import Written, written
 from aioprod.testing.fixtures import FakeClusterThread
 
 

@@ -16,8 +16,8 @@ import pyspark_aioprod
 from aioprod.errors import ConfigError, UndeliveredRowsError, UnknownTopicError, UsageError
 from aioprod.spark import worker
 from aioprod.spark.datasource import AioprodSource
-from aioprod.spark.sink import Delivered
-from aioprod.spark.written import Written
+from aioprod.spark.sink.writer import Delivered
+from aioprod.spark.sink.written import Written
 from aioprod.testing.fixtures import FakeClusterThread
 
 SCHEMA = StructType().add("key", StringType()).add("value", StringType())

@@ -18,8 +18,9 @@ from aioprod.errors import BrokerError, ConfigError, CorruptRecordError, ErrorCo
 from aioprod.messages import FetchRequest, MetadataRequest
 from aioprod.reader import Reader
 from aioprod.records import Compression, ControlType
-from aioprod.spark import source_rows, worker
+from aioprod.spark import worker
 from aioprod.spark.datasource import AioprodSource
+from aioprod.spark.source import rows as source_rows
 from aioprod.testing.fixtures import FakeClusterThread
 from tests.records.test_table import Rows, built
 from tests.support.stored_batches import fill, marker, store, stored_batch

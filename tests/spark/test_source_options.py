@@ -10,7 +10,7 @@ import pytest
 
 from aioprod.errors import ConfigError, InvalidTopicError
 from aioprod.reader.offsets import EARLIEST, LATEST
-from aioprod.spark.source_options import Limit, SourceOptions, Topics
+from aioprod.spark.source.options import Limit, SourceOptions, Topics
 from aioprod.types import TopicPartition
 
 SERVERS = {"kafka.bootstrap.servers": "localhost:9092"}

@@ -5,7 +5,7 @@ import pickle
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aioprod.spark.source_ranges import Stretch, divided_stretches, shares
+from aioprod.spark.source.ranges import Stretch, divided_stretches, shares
 from aioprod.types import TopicPartition
 
 SIZES = st.lists(st.tuples(st.integers(0, 1000), st.integers(0, 5000)), max_size=12)

@@ -12,10 +12,10 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming import datasource as limits
 
 from aioprod.errors import BrokerError, ConfigError, UnknownTopicError
-from aioprod.spark import stream_source
 from aioprod.spark.datasource import AioprodSource
 from aioprod.spark.offsets import Offsets
-from aioprod.spark.stream_source import StreamReader
+from aioprod.spark.source import stream as stream_source
+from aioprod.spark.source.stream import StreamReader
 from aioprod.testing.fixtures import FakeClusterThread
 from aioprod.types import TopicPartition
 from tests.support.stored_batches import fill, store, stored_batch

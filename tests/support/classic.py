@@ -8,11 +8,11 @@ from typing import Any, Final
 from aioprod.cluster.model import PartitionInfo
 from aioprod.errors import ErrorCode
 from aioprod.group.assignors import CooperativeStickyAssignor, RangeAssignor, Subscription
-from aioprod.group.blobs import decode_assignment, encode_assignment, encode_subscription
-from aioprod.group.classic import ClassicMembership
-from aioprod.group.classic_states import State
+from aioprod.group.classic.membership import ClassicMembership
+from aioprod.group.classic.states import State
+from aioprod.group.membership import Ask, Describe, GiveUp, Step, Take, Wait
 from aioprod.group.settings import MemberConfig
-from aioprod.group.steps import Ask, Describe, GiveUp, Step, Take, Wait
+from aioprod.group.subscription_codec import decode_assignment, encode_assignment, encode_subscription
 from aioprod.messages import (
     HeartbeatRequest,
     HeartbeatResponse,

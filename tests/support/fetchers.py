@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from aioprod.group.fetcher import Fetcher
+from aioprod.net.session import Session
 from aioprod.reader.fetching import answer_size_max
-from aioprod.reader.session import Session
 from aioprod.reader.settings import ReaderConfig
 from aioprod.testing import FakeCluster
 from aioprod.types import ConsumedRecord, TopicPartition

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.serialization.pkcs12 import (
     serialize_key_and_certificates,
 )
 
-from aioprod.net.certificates import certificates_in
+from aioprod.net.tls.certificates import certificates_in
 from aioprod.testing.certificates import Identity
 
 __all__ = ["PASSWORD", "jks", "pkcs12", "pkcs12_trust"]

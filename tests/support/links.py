@@ -12,7 +12,7 @@ from aioprod.cluster import Node
 from aioprod.errors import AioprodError
 from aioprod.messages import MetadataRequest
 from aioprod.net.events import LinkEvents
-from aioprod.net.pool import BrokerLink
+from aioprod.net.link import BrokerLink
 from aioprod.net.security import security_of
 from aioprod.net.settings import ClientSettings
 from aioprod.net.surroundings import Surroundings

@@ -20,7 +20,7 @@ from aioprod.messages import ProduceResponse
 from aioprod.messages.produce import BatchIndexAndErrorMessage, PartitionProduceResponse, TopicProduceResponse
 from aioprod.producer.failure import Failure
 from aioprod.producer.meters import Meters
-from aioprod.producer.outcome import Outcomes
+from aioprod.producer.outcomes import Outcomes
 from aioprod.producer.settings import sender_settings
 from aioprod.records.parser import parse_batches
 from aioprod.wire.codec import encode

@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 from random import Random
 from typing import Any, Final
 
+from aioprod.net.session import Session
 from aioprod.reader import Reader
-from aioprod.reader.session import Session
 from aioprod.reader.settings import SessionConfig
 from aioprod.testing import FakeCluster
 from aioprod.types import ConsumedRecord

@@ -20,7 +20,7 @@ from aioprod.messages import (
     TxnOffsetCommitRequest,
 )
 from aioprod.testing import FakeCluster
-from aioprod.testing.fake.transactions import COMPLETING
+from aioprod.testing.fake.state.transactions import COMPLETING
 from tests.support.producers import running, until
 
 __all__ = ["seen", "state_of", "transacting", "transactional", "values", "work"]

@@ -8,14 +8,14 @@ import pytest
 
 from aioprod.errors import ConfigError, Operation
 from aioprod.testing import Acl, Security
-from aioprod.testing.acl_requests import (
+from aioprod.testing.acls import allows
+from aioprod.testing.kafka.acl_requests import (
     AclDescription,
     DescribeAclsResource,
     DescribeAclsResponse,
     creation_of,
     described,
 )
-from aioprod.testing.acls import allows
 
 ALICE, BOB = "User:alice", "User:bob"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from aioprod.testing import ToolError
-from aioprod.testing.cache import cache_folder, log_progress, once, run_tool
+from aioprod.testing.kafka.cache import cache_folder, log_progress, once, run_tool
 
 
 def silent(line: str) -> None:
@@ -108,7 +108,7 @@ def test_without_a_listener_progress_goes_to_the_log(caplog: pytest.LogCaptureFi
 def test_the_package_is_imported_without_its_parts() -> None:
     program = (
         "import sys, aioprod.testing\n"
-        "assert not {'aioprod.testing.cluster', 'aioprod.testing.proxy'} & set(sys.modules)\n"
+        "assert not {'aioprod.testing.kafka.cluster', 'aioprod.testing.proxy'} & set(sys.modules)\n"
         "from aioprod.testing import KafkaCluster\n"
         "try:\n    aioprod.testing.Nothing\n"
         "except AttributeError as error:\n    print(error)\n"

@@ -16,8 +16,8 @@ import pytest
 
 from aioprod.errors import BrokerError, ConfigError, UsageError
 from aioprod.testing import KafkaCluster, KafkaStartError, KafkaUnavailableError
-from aioprod.testing import cluster as cluster_module
-from aioprod.testing import local as local_module
+from aioprod.testing.kafka import cluster as cluster_module
+from aioprod.testing.kafka import local as local_module
 
 
 async def is_open(address: str) -> bool:

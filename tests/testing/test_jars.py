@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from aioprod.errors import ConfigError
-from aioprod.testing import KafkaUnavailableError, ToolError, jars
+from aioprod.testing import KafkaUnavailableError, ToolError
+from aioprod.testing.kafka import jars
 from tests.support import stand_in_java
 from tests.support.maven_repository import MavenRepository
 

@@ -9,8 +9,8 @@ from contextlib import suppress
 
 import pytest
 
+from aioprod.testing.kafka.settings import PORTS
 from aioprod.testing.listening import close_server, listen
-from aioprod.testing.settings import PORTS
 
 
 async def test_nothing_follows_what_was_accepted_before() -> None:

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from jgo.constants import MAVEN_CENTRAL_URL
 
-from aioprod.testing import KafkaUnavailableError, maven
-from aioprod.testing.cache import log_progress
+from aioprod.testing import KafkaUnavailableError
+from aioprod.testing.kafka import maven
+from aioprod.testing.kafka.cache import log_progress
 from tests.support.maven_repository import MavenRepository
 
 KAFKA = ("org.apache.kafka", "kafka_2.13", "4.4.0")
@@ -184,9 +185,9 @@ def test_without_a_mirror_it_is_the_public_repository(monkeypatch: pytest.Monkey
 
 
 def test_without_jgo_its_extra_is_named(monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
-    from aioprod.testing import jars
+    from aioprod.testing.kafka import jars
 
-    monkeypatch.delitem(sys.modules, "aioprod.testing.maven")
+    monkeypatch.delitem(sys.modules, "aioprod.testing.kafka.maven")
     monkeypatch.setitem(sys.modules, "jgo.constants", None)
     with pytest.raises(KafkaUnavailableError, match=r"(?s)jgo.* is not installed.*aioprod\[testing\]"):
         jars.kafka_libs()

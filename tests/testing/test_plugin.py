@@ -83,7 +83,7 @@ def test_without_kafka_tests_are_skipped_with_the_reason(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("AIOPROD_KAFKA", raising=False)
-    monkeypatch.setattr("aioprod.testing.cluster.choose_backend", no_kafka)
+    monkeypatch.setattr("aioprod.testing.kafka.cluster.choose_backend", no_kafka)
     result = run(pytester, monkeypatch, "def test_it(kafka_cluster): ...")
     result.assert_outcomes(skipped=1)
     result.stdout.fnmatch_lines(["*no Kafka on this machine: neither Docker nor Java*"])
@@ -91,7 +91,7 @@ def test_without_kafka_tests_are_skipped_with_the_reason(
 
 def test_a_backend_that_was_asked_for_must_be_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIOPROD_KAFKA", "docker")
-    monkeypatch.setattr("aioprod.testing.cluster.choose_backend", no_kafka)
+    monkeypatch.setattr("aioprod.testing.kafka.cluster.choose_backend", no_kafka)
     with pytest.raises(KafkaUnavailableError), running_cluster(1):
         pass
 

@@ -10,7 +10,7 @@ import sys
 import time
 from pathlib import Path
 
-from aioprod.testing.reaper import Reaper, clean_up
+from aioprod.testing.kafka.reaper import Reaper, clean_up
 
 
 def sleeper() -> subprocess.Popen[bytes]:
@@ -61,7 +61,7 @@ def test_what_a_killed_process_started_ends_too(tmp_path: Path) -> None:
     folder.mkdir()
     program = (
         "import os, signal, subprocess, sys\n"
-        "from aioprod.testing.reaper import Reaper\n"
+        "from aioprod.testing.kafka.reaper import Reaper\n"
         "sleep = [sys.executable, '-c', 'import time; time.sleep(600)']\n"
         "process = subprocess.Popen(sleep, stdout=subprocess.DEVNULL)\n"
         f"Reaper().watch(pids=[process.pid], folders=[{str(folder)!r}])\n"

@@ -10,7 +10,7 @@ from aioprod.group.assignors.comparison import Balance, Comparison, Move, balanc
 from aioprod.group.assignors.model import Assignor, Subscription
 from aioprod.group.assignors.range import RangeAssignor
 from aioprod.group.assignors.round_robin import RoundRobinAssignor
-from aioprod.group.assignors.sticky import CooperativeStickyAssignor, StickyAssignor
+from aioprod.group.assignors.sticky.assignor import CooperativeStickyAssignor, StickyAssignor
 
 __all__ = [
     "ASSIGNORS",

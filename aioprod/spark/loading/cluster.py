@@ -10,8 +10,8 @@ from aioprod.errors import RequestTimedOutError, UsageError
 from aioprod.producer import TransactionSession
 from aioprod.reader.settings import SessionConfig
 from aioprod.spark import worker
-from aioprod.spark.once.marker import Policy, group_of
-from aioprod.spark.once.settings import OnceSettings
+from aioprod.spark.transactions.marker import Policy, group_of
+from aioprod.spark.transactions.settings import OnceSettings
 from aioprod.types import OffsetAndMetadata, TopicPartition
 
 __all__ = ["TopicState", "check_remembered", "check_unused", "topic_state"]

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from aioprod.errors import ConfigError
-from aioprod.spark.columns import sink_columns
 from aioprod.spark.inputs import quiet, refused
+from aioprod.spark.sink.columns import sink_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -22,11 +22,11 @@ from aioprod.spark.loading.expressions import ORDER, Expression, Records
 from aioprod.spark.loading.progress import Progress
 from aioprod.spark.loading.report import LoadReport
 from aioprod.spark.manifest import FILE, Manifest, Plan, check_rows, manifest_of, read_receipts, receipts_of
-from aioprod.spark.once import Transactions
-from aioprod.spark.once.settings import OnceSettings
-from aioprod.spark.once.slots import check_session
 from aioprod.spark.partitioning import spreading
-from aioprod.spark.written import Written
+from aioprod.spark.sink.written import Written
+from aioprod.spark.transactions import Transactions
+from aioprod.spark.transactions.settings import OnceSettings
+from aioprod.spark.transactions.slots import check_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

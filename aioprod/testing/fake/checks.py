@@ -13,7 +13,7 @@ from aioprod.wire.schema import AnyRequest, Request
 
 if TYPE_CHECKING:
     from aioprod.testing.fake.faults import Fault
-    from aioprod.testing.fake.topics import FakeTopic
+    from aioprod.testing.fake.state.topics import FakeTopic
 
 __all__ = [
     "check_count",

@@ -15,11 +15,11 @@ from aioprod.testing.errors import UnusedFaultError, UnusedFaultWarning
 from aioprod.testing.fake import checks
 from aioprod.testing.fake.broker import FakeBroker
 from aioprod.testing.fake.faults import NO_FAULT, Fault, Seen
-from aioprod.testing.fake.groups import FakeGroup
-from aioprod.testing.fake.log import Isolation
-from aioprod.testing.fake.state import FakeState
-from aioprod.testing.fake.timers import Timers
-from aioprod.testing.fake.topics import FakeTopic, Topics
+from aioprod.testing.fake.state.group_offsets import FakeGroup
+from aioprod.testing.fake.state.log import Isolation
+from aioprod.testing.fake.state.shared import FakeState
+from aioprod.testing.fake.state.timers import Timers
+from aioprod.testing.fake.state.topics import FakeTopic, Topics
 from aioprod.types import TopicPartition
 from aioprod.wire.schema import AnyRequest
 

@@ -29,27 +29,27 @@ from aioprod.messages import (
     SyncGroupRequest,
     TxnOffsetCommitRequest,
 )
-from aioprod.testing.fake.administration import create_partitions, list_groups
-from aioprod.testing.fake.coordination import (
-    add_offsets_to_txn,
-    add_partitions_to_txn,
-    end_txn,
-    find_coordinator,
-    init_producer_id,
-)
-from aioprod.testing.fake.describing import describe_transactions
-from aioprod.testing.fake.fetch import fetch, list_offsets
-from aioprod.testing.fake.grouping import (
+from aioprod.testing.fake.handlers.administration import create_partitions, list_groups
+from aioprod.testing.fake.handlers.describe_transactions import describe_transactions
+from aioprod.testing.fake.handlers.fetch import fetch, list_offsets
+from aioprod.testing.fake.handlers.groups import (
     consumer_group_heartbeat,
     heartbeat,
     join_group,
     leave_group,
     sync_group,
 )
-from aioprod.testing.fake.metadata import create_topics, delete_topics, metadata
-from aioprod.testing.fake.offsets import offset_commit, offset_fetch, txn_offset_commit
-from aioprod.testing.fake.produce import produce
-from aioprod.testing.fake.state import Call
+from aioprod.testing.fake.handlers.metadata import create_topics, delete_topics, metadata
+from aioprod.testing.fake.handlers.offsets import offset_commit, offset_fetch, txn_offset_commit
+from aioprod.testing.fake.handlers.produce import produce
+from aioprod.testing.fake.handlers.transactions import (
+    add_offsets_to_txn,
+    add_partitions_to_txn,
+    end_txn,
+    find_coordinator,
+    init_producer_id,
+)
+from aioprod.testing.fake.state.shared import Call
 from aioprod.wire.schema import AnyRequest
 
 __all__ = ["HANDLERS"]

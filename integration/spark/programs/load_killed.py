@@ -24,7 +24,7 @@ from typing import IO
 
 from aioprod.testing import KafkaCluster
 from aioprod.testing.fixtures import LoopThread, running_cluster
-from aioprod.testing.jars import DEFAULT_VERSION
+from aioprod.testing.kafka.jars import DEFAULT_VERSION
 from integration.spark.sessions import local_session
 
 _TOPIC = "load-killed"

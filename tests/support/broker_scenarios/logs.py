@@ -7,7 +7,7 @@ import asyncio
 from aioprod.errors import ErrorCode
 from aioprod.records import parse_batches
 from aioprod.records.layout import ATTRIBUTES, CRC, MAGIC, RECORD_COUNT
-from aioprod.testing.fake.log import EARLIEST, LATEST
+from aioprod.testing.fake.state.log import EARLIEST, LATEST
 from aioprod.wire.crc import crc32c
 from tests.support.broker_scenarios.scenario import scenario, scenario_of_version_2
 from tests.support.lab import PATIENCE_S, Lab, Topic, batch

@@ -10,7 +10,7 @@ from aioprod import Producer, TopicPartition
 from aioprod.errors import ErrorCode
 from aioprod.messages import FindCoordinatorRequest
 from aioprod.testing import FakeCluster
-from aioprod.testing.fake.transactions import LAST_EPOCH, State
+from aioprod.testing.fake.state.transactions import LAST_EPOCH, State
 from tests.support.lab import Lab, Topic, batch, connected_lab
 from tests.support.producers import until
 

@@ -18,7 +18,7 @@ from aioprod.messages import (
     TxnOffsetCommitRequest,
 )
 from aioprod.testing import FakeCluster
-from aioprod.testing.fake.quota import Quota
+from aioprod.testing.fake.state.quota import Quota
 from tests.support.lab import Lab, Stored, Topic, batch, connected_lab
 from tests.support.producers import until
 

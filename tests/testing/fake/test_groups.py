@@ -13,7 +13,7 @@ from aioprod.messages import (
     SyncGroupRequest,
 )
 from aioprod.testing import FakeCluster
-from aioprod.testing.fake.log import FakePartition
+from aioprod.testing.fake.state.log import FakePartition
 from tests.support.lab import Topic, connected_lab
 from tests.support.lab_groups import RawMember, open_group
 from tests.support.simulated import in_simulated_time

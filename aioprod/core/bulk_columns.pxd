@@ -1,0 +1,69 @@
+cimport cython
+
+from aioprod.arrow.columns cimport BytesColumn, NumberColumn, PairsColumn, TimestampColumn
+from aioprod.core.accumulator cimport Accumulator
+from aioprod.core.batch cimport Batch
+from aioprod.core.budget cimport MemoryBudget
+from aioprod.core.partition_choice cimport PartitionChoice
+from aioprod.core.bulk_values cimport join_bulk
+from aioprod.core.partition cimport Partition, Topic
+from aioprod.records cimport memory
+from aioprod.records.builder cimport RecordBatchBuilder
+from aioprod.records.builder cimport size_bound
+from aioprod.records.builder cimport put_varint, varint_size
+from aioprod.routing.hashes cimport murmur2_of
+
+
+cdef bytes NO_HEADERS
+cdef Py_ssize_t LOOSE_OVERHEAD, ROW_COST, SLOW_ROW_COST, TOPIC_SLOTS, TOPICS_MAX
+
+
+@cython.final
+cdef class KnownTopic:
+    cdef bytes name
+    cdef Topic topic
+    cdef int number
+
+
+@cython.final
+cdef class Rows:
+    cdef readonly object bulk, places, numbers, unknown
+    cdef readonly Py_ssize_t at, accepted, needed
+    cdef public long long timestamp
+    cdef Py_ssize_t _first, _length, _left
+    cdef BytesColumn _value, _key, _topic
+    cdef NumberColumn _partition
+    cdef TimestampColumn _timestamp
+    cdef PairsColumn _headers
+    cdef object _refusals
+    cdef list _known
+    cdef int _number, _known_count
+    cdef bytearray _scratch
+
+    cpdef bint append(self, Accumulator accumulator, Topic topic, double now, bint granted) except -1
+    @cython.locals(
+        stop=Py_ssize_t, row=Py_ssize_t, places="int[::1]", numbers="int[::1]", value=BytesColumn, key=BytesColumn,
+        choice=PartitionChoice, key_size=Py_ssize_t, headers_size=Py_ssize_t, timestamp="long long", bound=Py_ssize_t, index=int, batch=Batch,
+        in_runs=bint,
+    )
+    cdef bint _append(self, Accumulator accumulator, Topic topic, double now, bint granted) except -1
+    @cython.locals(
+        partition=Partition, batch=Batch, builder=RecordBatchBuilder, start=Py_ssize_t, budget=MemoryBudget,
+        end=Py_ssize_t, first=Py_ssize_t, stop=Py_ssize_t, value=BytesColumn, timestamp="long long", row=Py_ssize_t,
+    )
+    cdef bint _append_run(self, Accumulator accumulator, Topic topic, double now) except -1
+    @cython.locals(count=Py_ssize_t, index=int, places="int[::1]", row=Py_ssize_t)
+    cdef void _end_run(
+        self, Accumulator accumulator, Batch batch, Py_ssize_t stop, Py_ssize_t size, double now
+    ) except *
+    @cython.locals(
+        pairs=PairsColumn, names=BytesColumn, values=BytesColumn, size=Py_ssize_t, stop=Py_ssize_t, pair=Py_ssize_t,
+        p="unsigned char *", pos=Py_ssize_t,
+    )
+    cdef Py_ssize_t _put_headers(self, Accumulator accumulator, Topic topic, Py_ssize_t row) except -1
+    @cython.locals(column=BytesColumn, slot=Py_ssize_t, known=KnownTopic)
+    cdef Topic _topic_of(self, Accumulator accumulator, Py_ssize_t row, double now)
+    @cython.locals(column=BytesColumn, data="const unsigned char *", start=Py_ssize_t, left=Py_ssize_t)
+    cdef bint _is_name(self, bytes name) except -1
+    @cython.locals(column=BytesColumn)
+    cdef KnownTopic _look_up(self, Accumulator accumulator, double now)

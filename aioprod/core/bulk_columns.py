@@ -1,0 +1,366 @@
+# cython: boundscheck=False, wraparound=False
+"""Rows of columns on their way into the accumulator: encoded from where they lie, without an object for each."""
+
+from __future__ import annotations
+
+from array import array
+from typing import Protocol
+
+from aioprod._legs import COMPILED
+from aioprod.arrow.columns import BytesColumn, NumberColumn, PairsColumn, TimestampColumn
+from aioprod.core.accumulator import Accumulator
+from aioprod.core.batch import Batch
+from aioprod.core.bulk_values import BYTES_PER_TURN, BulkCall, join_bulk
+from aioprod.core.partition import Topic
+from aioprod.errors import AioprodError, InvalidTopicError, SerializationError
+from aioprod.records import memory
+from aioprod.records.builder import LOOSE_OVERHEAD, put_varint, size_bound, varint_size
+from aioprod.records.headers import NO_HEADERS
+from aioprod.routing.hashes import murmur2_of
+
+__all__ = ["RecordColumns", "Rows", "RowsCall"]
+
+ROWS_PER_TURN_SLOW = 500
+"""Rows that may be encoded before the loop gets a turn where each runs some Python: a custom partitioner, a refusal,
+all of this when it is interpreted."""
+
+ROW_COST = 0 if COMPILED else BYTES_PER_TURN // ROWS_PER_TURN_SLOW
+SLOW_ROW_COST = BYTES_PER_TURN // ROWS_PER_TURN_SLOW
+"""What a row counts against `BYTES_PER_TURN` beside its bytes."""
+
+TOPIC_SLOTS = 256
+TOPICS_MAX = 192
+"""A table of topics by a hash of their names begins anew when it holds so many: a call may have any number of them."""
+
+
+class RowsCall(BulkCall, Protocol):
+    """What a bulk call has to offer to rows with topics of their own."""
+
+    def number_of(self, topic: str) -> int:
+        """The number of a topic among those of the call."""
+
+
+class RecordColumns:
+    """The columns of `length` records, None for one that is not there."""
+
+    __slots__ = ("headers", "key", "length", "partition", "timestamp", "topic", "value")
+
+    def __init__(
+        self,
+        length: int,
+        value: BytesColumn,
+        key: BytesColumn | None = None,
+        topic: BytesColumn | None = None,
+        partition: NumberColumn | None = None,
+        headers: PairsColumn | None = None,
+        timestamp: TimestampColumn | None = None,
+    ) -> None:
+        self.length = length
+        self.value = value
+        self.key = key
+        self.topic = topic
+        self.partition = partition
+        self.headers = headers
+        self.timestamp = timestamp
+
+
+class KnownTopic:
+    """A topic of the call with its name as the column holds it, and its number among the topics of the call."""
+
+    __slots__ = ("name", "number", "topic")
+
+    def __init__(self, name: bytes, topic: Topic, number: int) -> None:
+        self.name = name
+        self.topic = topic
+        self.number = number
+
+
+class Rows:
+    """Neighbouring records of a bulk call that lie in columns.
+
+    `first` is the index of the first row in the call; `places` has the partition of each record, -1 for those that are
+    not accepted, and `numbers` the number of its topic if there is a column of them. `at` is how many records have
+    been dealt with, `accepted` how many of them were accepted, `needed` the room in bytes that the next one did not
+    find, `unknown` the topic of the next one if its partitions are not known. `timestamp` (ms) is that of rows without
+    one; the caller keeps it up to date.
+    """
+
+    __slots__ = (
+        "_first",
+        "_headers",
+        "_key",
+        "_known",
+        "_known_count",
+        "_left",
+        "_length",
+        "_number",
+        "_partition",
+        "_refusals",
+        "_scratch",
+        "_timestamp",
+        "_topic",
+        "_value",
+        "accepted",
+        "at",
+        "bulk",
+        "needed",
+        "numbers",
+        "places",
+        "timestamp",
+        "unknown",
+    )
+
+    def __init__(self, bulk: RowsCall, columns: RecordColumns, first: int, refusals: dict[str, AioprodError]) -> None:
+        """`refusals` says of topics of the call why no record can go there; the caller adds to it."""
+        self.bulk = bulk
+        self.timestamp = 0
+        self._first = first
+        self._length = columns.length
+        self._value = columns.value
+        self._key = columns.key
+        self._topic = columns.topic
+        self._partition = columns.partition
+        self._headers = columns.headers
+        self._timestamp = columns.timestamp
+        self._refusals = refusals
+        self._known: list[KnownTopic | None] = []
+        self._known_count = 0
+        self._number = 0
+        self._left = 0
+        self._scratch = bytearray(256)
+        self.places = array("i", [-1]) * columns.length
+        self.numbers = array("i", [0]) * (0 if columns.topic is None else columns.length)
+        self.at = 0
+        self.accepted = 0
+        self.needed = 0
+        self.unknown: str | None = None
+
+    def append(self, accumulator: Accumulator, topic: Topic | None, now: float, granted: bool) -> bool:
+        """Append what is left, up to `BYTES_PER_TURN`; False when there is more.
+
+        Then `needed` or `unknown` say what the next record waits for, if for anything. A record that can't be accepted
+        for a reason of its own goes to the call's refused ones. `topic` is that of all rows, and known; None where
+        they have a column of topics. `granted`: the room of the next record was reserved. `now` is in monotonic
+        seconds.
+        """
+        self.needed = 0
+        self.unknown = None
+        self._left = BYTES_PER_TURN
+        # What was known may have been forgotten since the last turn.
+        self._known_count = TOPICS_MAX
+        while self.at < self._length:
+            try:
+                return self._append(accumulator, topic, now, granted)
+            except AioprodError as error:
+                self.bulk.refused(self._first + self.at, error)
+                self.at += 1
+                self._left -= SLOW_ROW_COST
+                granted = False
+        return True
+
+    def _append(self, accumulator: Accumulator, topic: Topic | None, now: float, granted: bool) -> bool:
+        stop = self._length
+        places = self.places
+        numbers = self.numbers
+        value = self._value
+        key = self._key
+        choice = accumulator.choice
+        key_size = -1
+        headers_size = 1
+        timestamp = self.timestamp
+        in_runs = self._topic is None and self._partition is None and self._headers is None and key is None
+        in_runs = in_runs and choice.is_sticky(False, -1) and accumulator.fitting_is_enough
+        while self.at < stop:
+            if self._left <= 0:
+                return False
+            if in_runs and not granted and topic is not None and self._append_run(accumulator, topic, now):
+                continue
+            row = self.at
+            if self._topic is not None:
+                topic = self._topic_of(accumulator, row, now)
+                numbers[row] = self._number
+            if topic is None:
+                return False
+            value.find(row)
+            if key is not None:
+                key.find(row)
+                key_size = key.size
+            if self._timestamp is not None:
+                timestamp = self._timestamp.ms if self._timestamp.find(row) else self.timestamp
+            if self._headers is not None:
+                headers_size = self._put_headers(accumulator, topic, row)
+            bound = size_bound(key_size, value.size, headers_size)
+            accumulator.check_size(topic, bound)
+            if not granted and not accumulator.budget.fits(bound):
+                self.needed = bound
+                return False
+            granted = False
+            self._left -= bound + ROW_COST
+            index = -1
+            if self._partition is not None and self._partition.find(row):
+                index = choice.asked_for(topic, self._partition.value)
+            elif not choice.is_sticky(key_size >= 0, -1):
+                if key is not None and choice.is_built_in:
+                    index = choice.by_key(topic, key.data, key.start, key_size)
+                else:
+                    self._left -= SLOW_ROW_COST
+                    index = choice.choose(topic, None if key is None else key.get(), value.get(), -1, bound, now)
+            batch = accumulator.place(
+                topic,
+                index,
+                value.data if key is None else key.data,
+                0 if key is None else key.start,
+                key_size,
+                value.data,
+                value.start,
+                value.size,
+                self._scratch,
+                0,
+                headers_size,
+                timestamp,
+                now,
+                bound,
+            )
+            join_bulk(batch, self.bulk)
+            places[row] = batch.partition.index
+            self.at += 1
+            self.accepted += 1
+        return True
+
+    def _append_run(self, accumulator: Accumulator, topic: Topic, now: float) -> bool:
+        """Append rows to the open batch of the sticky partition while that is all there is to do; False for none.
+
+        They have nothing but a value and, perhaps, a time.
+        """
+        partition = topic.partitions[topic.sticky.partition]
+        batch = partition.open
+        if batch is None:
+            return False
+        builder = batch.builder
+        start = builder.position
+        budget = accumulator.budget
+        end = start + min(self._left, budget.open_to - budget.used) - LOOSE_OVERHEAD
+        first = self.at
+        stop = self._length
+        if ROW_COST:
+            stop = min(stop, first + self._left // ROW_COST)
+        value = self._value
+        timestamp = self.timestamp
+        row = first
+        try:
+            while row < stop:
+                value.find(row)
+                if builder.position + value.size > end:
+                    break
+                if self._timestamp is not None:
+                    timestamp = self._timestamp.ms if self._timestamp.find(row) else self.timestamp
+                if not builder.append_from(
+                    timestamp, value.data, 0, -1, value.data, value.start, value.size, NO_HEADERS, 0, 1
+                ):
+                    break
+                row += 1
+        finally:
+            if row > first:
+                self._end_run(accumulator, batch, row, builder.position - start, now)
+        return row > first
+
+    def _end_run(self, accumulator: Accumulator, batch: Batch, stop: int, size: int, now: float) -> None:
+        """The rows up to `stop` are in the batch, where they take `size` bytes."""
+        count = stop - self.at
+        index = batch.partition.index
+        places = self.places
+        for row in range(self.at, stop):
+            places[row] = index
+        self.at = stop
+        self.accepted += count
+        self._left -= size + count * ROW_COST
+        join_bulk(batch, self.bulk, count)
+        accumulator.count(batch, count, size, now)
+
+    def _put_headers(self, accumulator: Accumulator, topic: Topic, row: int) -> int:
+        """Encode the headers of a row into `_scratch`; how many bytes they take."""
+        pairs = self._headers
+        assert pairs is not None
+        pairs.find(row)
+        if pairs.count <= 0:
+            self._scratch[0] = 0
+            return 1
+        names = pairs.names
+        values = pairs.values
+        size = varint_size(pairs.count)
+        stop = pairs.first + pairs.count
+        for pair in range(pairs.first, stop):
+            if not pairs.find_pair(pair):
+                raise SerializationError(
+                    f"The name of header {pair - pairs.first} of a record for topic {topic.name!r} is null."
+                )
+            size += varint_size(names.size) + names.size + varint_size(values.size)
+            if values.size > 0:
+                size += values.size
+        accumulator.check_size(topic, size)
+        if size > len(self._scratch):
+            self._scratch = bytearray(2 * size)
+        p = self._scratch
+        pos = put_varint(p, 0, pairs.count)
+        for pair in range(pairs.first, stop):
+            pairs.find_pair(pair)
+            pos = put_varint(p, pos, names.size)
+            memory.copy(p, pos, names.data, names.start, names.size)
+            pos = put_varint(p, pos + names.size, values.size)
+            if values.size > 0:
+                memory.copy(p, pos, values.data, values.start, values.size)
+                pos += values.size
+        return pos
+
+    # --- topics of their own
+
+    def _topic_of(self, accumulator: Accumulator, row: int, now: float) -> Topic | None:
+        """The topic of a row with a column of topics, None while its partitions are not known: it is `unknown` then."""
+        column = self._topic
+        assert column is not None
+        if not column.find(row):
+            raise InvalidTopicError("The topic of a record is null.")
+        if self._known_count == TOPICS_MAX:
+            self._known = [None] * TOPIC_SLOTS
+            self._known_count = 0
+        slot = murmur2_of(column.data, column.start, column.size) % TOPIC_SLOTS
+        known = self._known[slot]
+        while known is not None and not self._is_name(known.name):
+            slot = (slot + 1) % TOPIC_SLOTS
+            known = self._known[slot]
+        if known is None:
+            known = self._look_up(accumulator, now)
+            if known is None:
+                return None
+            self._known[slot] = known
+            self._known_count += 1
+        self._number = known.number
+        return known.topic
+
+    def _is_name(self, name: bytes) -> bool:
+        """Whether the topic of the row found has this name."""
+        column = self._topic
+        assert column is not None
+        data = column.data
+        start = column.start
+        left = column.size
+        if left != len(name):
+            return False
+        while left > 0 and data[start + left - 1] == name[left - 1]:
+            left -= 1
+        return left == 0
+
+    def _look_up(self, accumulator: Accumulator, now: float) -> KnownTopic | None:
+        """The topic of the row found; raises InvalidTopicError, or why no record can go there."""
+        column = self._topic
+        assert column is not None
+        encoded = column.get()
+        assert encoded is not None
+        name = encoded.decode(errors="replace")
+        if name in self._refusals:
+            raise self._refusals[name].again()
+        topic = accumulator.topic(name, now)
+        if topic.parked is not None:
+            self.unknown = name
+            return None
+        return KnownTopic(encoded, topic, self.bulk.number_of(name))

@@ -1,0 +1,67 @@
+"""The least loaded reader of a topic, found without looking at all of them each time."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sized
+from heapq import heapify, heappop, heappush, heapreplace
+
+from aioprod.group.assignors.model import Group
+from aioprod.group.assignors.sticky.racks import Racks
+from aioprod.types import TopicPartition
+
+__all__ = ["LeastLoaded"]
+
+
+class LeastLoaded:
+    """Of the readers of a topic the one that holds fewest partitions, and of several the first by name.
+
+    There is a heap of (load, index of the member) for each topic that was asked for. A load that has grown since is put
+    right when it comes to the top; one that `fell` is added beside the old one.
+    """
+
+    def __init__(self, group: Group, held: Mapping[str, Sized]) -> None:
+        self._group = group
+        self._held = held
+        self._members = list(group.members)
+        self._indexes = {member: index for index, member in enumerate(self._members)}
+        self._heaps: dict[Hashable, list[tuple[int, int]]] = {}
+
+    def reader(self, topic: str) -> str:
+        """The least loaded of a topic's readers."""
+        heap = self._heaps.get(topic)
+        if heap is None:
+            heap = self._heaps[topic] = self._heap(self._group.readers[topic])
+        return self._first(heap)
+
+    def within_rack(self, tp: TopicPartition, racks: Racks) -> str | None:
+        """The least loaded of those that can read it within their rack, or have none."""
+        key = (tp.topic, self._group.racks.get(tp))
+        heap = self._heaps.get(key)
+        if heap is None:
+            fitting = [member for member in self._group.readers[tp.topic] if not racks.mismatch(member, tp)]
+            heap = self._heaps[key] = self._heap(fitting)
+        return self._first(heap) if heap else None
+
+    def fell(self, member: str) -> None:
+        """Note that the member holds less than before."""
+        entry = (len(self._held[member]), self._indexes[member])
+        for topic in self._group.subscribed[member]:
+            if (heap := self._heaps.get(topic)) is not None:
+                heappush(heap, entry)
+
+    def _heap(self, members: Iterable[str]) -> list[tuple[int, int]]:
+        heap = [(len(self._held[member]), self._indexes[member]) for member in members]
+        heapify(heap)
+        return heap
+
+    def _first(self, heap: list[tuple[int, int]]) -> str:
+        while True:
+            load, index = heap[0]
+            member = self._members[index]
+            load_now = len(self._held[member])
+            if load == load_now:
+                return member
+            if load < load_now:
+                heapreplace(heap, (load_now, index))
+            else:
+                heappop(heap)  # it fell: its true load is in the heap, too

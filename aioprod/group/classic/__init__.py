@@ -1,0 +1,1 @@
+"""The classic group protocol, in which a member that leads assigns the partitions."""

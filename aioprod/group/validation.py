@@ -1,0 +1,121 @@
+"""What users give a member, checked before anything is sent."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, TypeAlias
+
+from aioprod.config import instantiate
+from aioprod.errors import ConfigError
+from aioprod.group.assignors import Assignor
+from aioprod.group.settings import MemberConfig
+from aioprod.net.session import check_topic_name
+from aioprod.types import OffsetAndMetadata, TopicPartition
+
+__all__ = [
+    "DEFAULT_ASSIGNORS",
+    "Subscribed",
+    "checked_assignors",
+    "checked_group",
+    "checked_offsets",
+    "checked_partitions",
+    "checked_subscription",
+]
+
+Subscribed: TypeAlias = str | Iterable[str] | re.Pattern[str]
+"""The name of a topic, several, or a pattern that names have to match."""
+
+DEFAULT_ASSIGNORS: Final = ("cooperative-sticky", "range")
+
+_TEXT_BYTES_MAX: Final = 32_767
+_PARTITION_MAX: Final = 2**31 - 1
+_OFFSET_MAX: Final = 2**63 - 1
+
+
+def checked_group(group_id: object) -> str:
+    """The name of a group; raises ConfigError for what can't be one."""
+    if not isinstance(group_id, str) or not group_id or not _fits(group_id):
+        raise ConfigError(f"group_id is {group_id!r:.60}: give the group a name, a str of up to 32767 bytes.")
+    return group_id
+
+
+def checked_subscription(topics: Subscribed) -> tuple[re.Pattern[str] | None, frozenset[str]]:
+    """The pattern of the topics to read, or their names; raises ConfigError and InvalidTopicError."""
+    if isinstance(topics, re.Pattern):
+        if not isinstance(topics.pattern, str):
+            raise ConfigError(f"topics is {topics!r:.60}, which matches bytes: give a pattern of a str.")
+        return topics, frozenset()
+    if not isinstance(topics, Iterable):
+        raise ConfigError(f"topics is {topics!r:.60}: give the name of a topic, several, or a pattern (re.compile).")
+    names = (topics,) if isinstance(topics, str) else tuple(topics)
+    for name in names:
+        check_topic_name(name)
+    if not names:
+        raise ConfigError("topics is empty: name at least one topic to read.")
+    return None, frozenset(names)
+
+
+def checked_assignors(given: object, config: MemberConfig) -> tuple[Assignor, ...]:
+    """The assignors, made where they are named; raises ConfigError."""
+    if config.group_protocol == "consumer" and given is not DEFAULT_ASSIGNORS:
+        raise ConfigError(
+            "assignors can't be set with group.protocol=consumer: the brokers divide the partitions.",
+            hint="Set group_remote_assignor to one of theirs.",
+        )
+    if not isinstance(given, Iterable):
+        raise ConfigError(f"assignors is {given!r:.60}: give names of assignors, or objects.")
+    assignors: dict[str, Assignor] = {}
+    for one in [given] if isinstance(given, str) else given:
+        assignor = instantiate(one, "assignor", config)
+        name = getattr(assignor, "name", None)
+        if not isinstance(name, str) or not name:
+            raise ConfigError(f"Assignor {one!r} has no name, by which the members of a group agree on it.")
+        if name in assignors:
+            raise ConfigError(f"Assignor {name!r} is given twice.")
+        assignors[name] = assignor
+    if not assignors:
+        raise ConfigError("assignors is empty: give at least one.")
+    return tuple(assignors.values())
+
+
+def checked_offsets(offsets: Mapping[TopicPartition, Any]) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Offsets to commit, in one form; raises ConfigError and InvalidTopicError."""
+    if not isinstance(offsets, Mapping):
+        raise ConfigError(f"offsets is {offsets!r:.60}: give a mapping from TopicPartition to the next offset.")
+    return {_checked_partition(place): _checked_offset(place, given) for place, given in offsets.items()}
+
+
+def checked_partitions(partitions: TopicPartition | Iterable[TopicPartition]) -> tuple[TopicPartition, ...]:
+    """One partition or several, each once; raises ConfigError and InvalidTopicError."""
+    if isinstance(partitions, TopicPartition):
+        partitions = (partitions,)
+    if not isinstance(partitions, Iterable):
+        raise ConfigError(f"partitions is {partitions!r:.60}: give a TopicPartition(topic, partition), or several.")
+    return tuple(dict.fromkeys(_checked_partition(place, "partitions") for place in partitions))
+
+
+def _checked_partition(place: object, name: str = "offsets") -> TopicPartition:
+    if isinstance(place, tuple) and len(place) == 2:
+        topic, partition = place
+        check_topic_name(topic)
+        if isinstance(partition, int) and not isinstance(partition, bool) and 0 <= partition <= _PARTITION_MAX:
+            return TopicPartition(topic, partition)
+    raise ConfigError(f"{name} has {place!r:.60} for a partition: give a TopicPartition(topic, partition).")
+
+
+def _checked_offset(place: object, given: object) -> OffsetAndMetadata:
+    offset, metadata = given if isinstance(given, OffsetAndMetadata) else (given, "")
+    if isinstance(offset, bool) or not isinstance(offset, int) or not 0 <= offset <= _OFFSET_MAX:
+        raise ConfigError(f"offsets has {offset!r:.60} for {place!r}: give the offset of the next record, from 0 on.")
+    if not isinstance(metadata, str) or not _fits(metadata):
+        raise ConfigError(f"offsets has other metadata for {place!r} than a str of up to 32767 bytes.")
+    return OffsetAndMetadata(offset, metadata)
+
+
+def _fits(text: str) -> bool:
+    """Whether it can be written in a request."""
+    try:
+        return len(text.encode()) <= _TEXT_BYTES_MAX
+    except UnicodeEncodeError:
+        return False

@@ -1,0 +1,1 @@
+"""How connections log in: credentials and tokens from files, endpoints, AWS and Kerberos."""

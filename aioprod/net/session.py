@@ -1,0 +1,314 @@
+"""A client that runs by itself, and what is asked of it about topics."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+import os
+import time
+import warnings
+from collections.abc import Awaitable, Callable, Iterable
+from random import Random
+from types import TracebackType
+from typing import Any, Self
+
+from aioprod._live import Live, described, running_loop
+from aioprod._rights import Right, authorization_error
+from aioprod.cluster import Metadata, MetadataUpdate, PartitionInfo
+from aioprod.cluster.names import topic_name_error
+from aioprod.cluster.topic_errors import topic_refusal
+from aioprod.errors import (
+    AioprodError,
+    ErrorCode,
+    InvalidTopicError,
+    MetadataTimeoutError,
+    UsageError,
+)
+from aioprod.net import BrokerLink, Client, ClientListener, ClientSettings
+from aioprod.reader.settings import SessionConfig
+
+__all__ = ["Session", "SessionUser", "Started", "check_topic_name"]
+
+
+def check_topic_name(topic: object) -> None:
+    """Raise InvalidTopicError for what can't be the name of a topic."""
+    complaint = topic_name_error(topic) if isinstance(topic, str) else f"A topic's name must be a str, not {topic!r}."
+    if complaint is not None:
+        raise InvalidTopicError(complaint)
+
+
+class Session(ClientListener):
+    """Connects a reader or an administrator to a cluster; it never creates topics by asking for them.
+
+    `settings` are fields of ClientSettings that win over what `config` says. `name` is how messages call the user.
+    """
+
+    def __init__(self, config: SessionConfig, name: str, **settings: Any) -> None:
+        self.config = config
+        self.timeout_s = config.default_api_timeout_ms / 1000
+        self.clock: Callable[[], float] = time.monotonic
+        self._name = name
+        self._settings = ClientSettings.from_config(config, allow_auto_topic_creation=False, **settings)
+        self._random = Random()  # noqa: S311  # for jitter
+        self._client: Client | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        # In order of arrival, which is the order in which they are woken.
+        self._waiters: dict[asyncio.Future[None], None] = {}
+        self._failure: BaseException | None = None
+        self._process = 0
+        self._ending: asyncio.Task[None] | None = None
+
+    # --- life
+
+    async def start(self) -> None:
+        """Connect to the cluster.
+
+        Raises MetadataTimeoutError when no bootstrap server answers within `default.api.timeout.ms`, ProtocolError or
+        UnsupportedVersionError when those that answer can't be used, UsageError when it was started before.
+        """
+        loop = running_loop()
+        if self._client is not None and not loop.is_closed() and loop is self._loop:
+            raise UsageError(
+                f"This {self._name} is running already: use it as it is.",
+                hint="`async with` starts it, so call start() or write `async with`, not both.",
+            )
+        if self._loop is not None:
+            raise UsageError(f"This {self._name} was started before: make a new one.")
+        self._loop = loop
+        client = Client(self._settings, loop=self._loop, clock=self.clock, random=self._random, listener=self)
+        try:
+            await client.start(self.timeout_s)
+        except BaseException:
+            await client.close()
+            raise
+        client.keep_running()
+        self._client = client
+        self._process = os.getpid()
+
+    async def close(self) -> None:
+        """Close all connections and end all tasks; a second call does nothing."""
+        client, self._client = self._client, None
+        self.notify()
+        if client is not None:
+            await client.close()
+
+    def dropped(self, user: object, end: Callable[[], Awaitable[None]] | None = None) -> None:
+        """Nobody refers to `user` any more: warn if it was not closed, and `end` it, by default by closing this.
+
+        Nothing that runs in the loop may refer to `user`. May be called in any thread.
+        """
+        if self._client is None or self._loop is None or os.getpid() != self._process:
+            return
+        with contextlib.suppress(RuntimeError):  # The loop has ended, and with it all that ran there.
+            self._loop.call_soon_threadsafe(self._end, end or self.close)
+        text = f"Unclosed {self._name}: use `async with`, or await its close()."
+        warnings.warn(text, ResourceWarning, stacklevel=2, source=user)
+
+    def _end(self, end: Callable[[], Awaitable[None]]) -> None:
+        if self._client is not None and not self._client.is_ending:
+            self._ending = asyncio.ensure_future(end())
+
+    async def reload_credentials(self) -> None:
+        """Take up new certificates, passwords and tokens; raises what `Client.reload_credentials` raises."""
+        await self.client.reload_credentials()
+
+    @property
+    def client(self) -> Client:
+        """The running client; raises UsageError before `start()`, after `close()` and in another event loop."""
+        if self._client is None:
+            state = "closed" if self._loop is not None else "not started: use `async with`, or await start() first"
+            raise UsageError(f"This {self._name} is {state}.")
+        self.check_loop()
+        return self._client
+
+    def described(self, kind: str, what: str = "") -> str:
+        """The `repr` of its user, whose state ends with `what` while it runs."""
+        state = "not started" if self._loop is None else "closed"
+        if self._client is not None:
+            state = f"running{what}" if self._failure is None else "failed"
+        return described(kind, self.config.client_id, self.config.bootstrap_servers, state)
+
+    def check_loop(self) -> None:
+        """Raise UsageError in another event loop than the one in which it was started."""
+        if self._loop is None:
+            return
+        try:
+            running = asyncio.get_running_loop()
+        except RuntimeError:
+            running = None
+        if running is not self._loop:
+            raise UsageError(
+                f"This {self._name} belongs to another event loop, the one in which it was started.",
+                hint="From another thread use loop.call_soon_threadsafe() or asyncio.run_coroutine_threadsafe().",
+            )
+
+    def backoff_s(self, failures: int) -> float:
+        """How long to wait before the next try, after so many failures before the last one."""
+        return self._settings.retry_backoff.delay_s(failures, self._random)
+
+    # --- waiting
+
+    async def change(self, timeout_s: float, futures: Iterable[asyncio.Future[Any]] = ()) -> None:
+        """Wait until there is news of the cluster, or one of `futures` is done, for `timeout_s` at most.
+
+        Raises AioprodError when a background task of the client has failed, UsageError when the session was closed.
+        """
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiters[waiter] = None
+        timeout = None if math.isinf(timeout_s) else max(0.0, timeout_s)
+        try:
+            await asyncio.wait([waiter, *futures], timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            del self._waiters[waiter]
+        if self._failure is not None:
+            raise AioprodError(f"The client of this {self._name} has failed: {self._failure!r}.") from self._failure
+        _ = self.client
+
+    def notify(self) -> None:
+        """Have everybody who waits for a change look again."""
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    # --- ClientListener
+
+    def metadata_changed(self, update: MetadataUpdate) -> None:
+        """Who waits looks again."""
+        self.notify()
+
+    def failed(self, error: BaseException) -> None:
+        """Who waits hears of it, and so does who asks the client later."""
+        self._failure = error
+        self.notify()
+
+    def link_ready(self, link: BrokerLink) -> None:
+        """The client sends its requests by itself."""
+
+    def link_lost(self, link: BrokerLink, error: AioprodError | None) -> None:
+        """The requests on the way were told."""
+
+    def link_data(self, link: BrokerLink) -> None:
+        """The requests were answered."""
+
+    def link_writable(self, link: BrokerLink) -> None:
+        """The client sends its requests by itself."""
+
+    def wake(self) -> None:
+        """The client runs by itself."""
+
+    # --- topics
+
+    def want(self, topics: Iterable[str]) -> None:
+        """Have these topics described and kept up to date; one that does not exist is asked for until it does."""
+        client, now = self.client, self.clock()
+        for topic in topics:
+            client.metadata.touch(topic, now)
+        client.wake()
+
+    async def partitions(self, topic: str) -> tuple[PartitionInfo, ...]:
+        """All partitions of a topic by index, as the cluster describes it now.
+
+        Raises UnknownTopicError, InvalidTopicError, AuthorizationError, or MetadataTimeoutError when that takes longer
+        than `default.api.timeout.ms`.
+        """
+        metadata = self._ask_anew(topic)
+        deadline = self.clock() + self.timeout_s
+        while not metadata.cluster.partition_count(topic):
+            error = topic_refusal(metadata, topic, self.clock(), to_write=False)
+            if error is not None:
+                metadata.forget_topic(topic)
+                # Others may still want it.
+                self.notify()
+                raise error
+            await self._news_of(topic, deadline, "describe")
+        return metadata.cluster.partitions_for_topic(topic)
+
+    async def wait_for_leaders(self, topic: str, deadline: float, *, count: int = 1) -> None:
+        """Wait until all partitions of a topic that was just created, or has grown, have leaders; MetadataTimeoutError
+        if they don't. `count`: how many there have to be at least.
+
+        That the topic does not exist is no answer here: the broker that is asked has not heard of it yet. Raises
+        AuthorizationError when this client may not describe the topic.
+        """
+        metadata = self._ask_anew(topic)
+        while True:
+            code = metadata.topic_error(topic) or ErrorCode.NONE
+            said = f"Topic {topic!r} was created, but this client may not describe it ({ErrorCode.said(code)})."
+            if denied := authorization_error(said, code, [Right("DESCRIBE", "topic", topic)]):
+                metadata.forget_topic(topic)
+                raise denied
+            partitions = metadata.cluster.partitions_for_topic(topic)
+            if partitions and all(partition.leader is not None for partition in partitions):
+                if len(partitions) >= count:
+                    return
+                # A broker that has not heard yet of the others tells those that it knows, and is not asked by itself.
+                metadata.request_update(self.clock(), topic)
+                self.client.wake()
+            await self._news_of(topic, deadline, "name the leaders of")
+
+    def _ask_anew(self, topic: str) -> Metadata:
+        """Have the topic described at once, whatever was known of it before."""
+        check_topic_name(topic)
+        metadata = self.client.metadata
+        metadata.forget_topic(topic)
+        self.want([topic])
+        return metadata
+
+    async def _news_of(self, topic: str, deadline: float, doing: str) -> None:
+        left_s = deadline - self.clock()
+        if left_s <= 0.0:
+            raise MetadataTimeoutError(f"No broker could {doing} topic {topic!r} in time: {self.client.describe()}.")
+        await self.change(left_s)
+
+
+class Started(Live):
+    """An async context manager that starts, and closes in the end."""
+
+    async def start(self) -> None:
+        """Begin."""
+        raise NotImplementedError
+
+    async def close(self) -> None:
+        """End."""
+        raise NotImplementedError
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+
+class SessionUser(Started):
+    """Whoever asks a cluster through a `Session`, which lives as long."""
+
+    _session: Session
+
+    def __repr__(self) -> str:
+        return self._session.described(type(self).__name__)
+
+    async def start(self) -> None:
+        """Connect to the cluster; raises what `Session.start` raises."""
+        await self._session.start()
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._session.close()
+
+    def __del__(self) -> None:
+        session = getattr(self, "_session", None)
+        if session is not None:
+            session.dropped(self)
+
+    async def reload_credentials(self) -> None:
+        """Read certificates and passwords anew, fetch another token, and have new connections take over.
+
+        One broker after the other, while requests go on. Raises ConfigError, AuthenticationError or
+        BrokerConnectionError: why there are no new credentials, or why a broker does not accept them; the old
+        connections stay in use then. UsageError before `start()` and after `close()`.
+        """
+        await self._session.reload_credentials()

@@ -1,0 +1,1 @@
+"""TLS: contexts, certificates and stores, their rotation, and what failures mean."""

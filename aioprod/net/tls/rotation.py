@@ -1,0 +1,130 @@
+"""Certificates and credentials that are replaced while a client runs: new connections take over, broker by broker."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import time
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from aioprod.errors import AioprodError, AuthenticationError, ConfigError, UsageError
+from aioprod.net.link import BrokerLink
+from aioprod.net.surroundings import Surroundings
+from aioprod.net.tls.contexts import Files, TlsContexts
+
+__all__ = ["LOOK_S", "SETTLED_S", "Rotation"]
+
+LOOK_S: Final = 60.0
+"""How often the files of certificates are looked at."""
+
+SETTLED_S: Final = 5.0
+"""How long files have to be the same before they are read: several files are replaced one after the other."""
+
+_logger = logging.getLogger("aioprod.net")
+
+
+class Rotation:
+    """Has connections be replaced by others with the present certificates and credentials.
+
+    That is done when it is asked for, and when files of certificates have changed. Passwords in files, and tokens, are
+    taken up by each new log-in in any case. `wall` is the time since the epoch.
+    """
+
+    def __init__(
+        self, links: Iterable[BrokerLink], around: Surroundings, *, wall: Callable[[], float] = time.time
+    ) -> None:
+        self._links = links
+        self._around = around
+        self._wall = wall
+        self._changing = asyncio.Lock()
+        self._seen: Files | None = None
+        self._look_at = -math.inf
+
+    def poll(self, now: float) -> float:
+        """Look at the files if it is time to; returns when something is due next."""
+        tls = self._around.tls
+        if tls is None or not tls.is_of_settings:
+            return math.inf
+        if now >= self._look_at:
+            self._look_at = math.inf
+            self._around.tasks.spawn(self._look(tls), name="look at TLS files")
+        return self._look_at
+
+    @property
+    def expires_s(self) -> float | None:
+        """In how many seconds our certificate ends or the token expires, whatever is first; None without both."""
+        tls, logins = self._around.tls, self._around.logins
+        ends = [source.ends for source in (tls, logins) if source is not None]
+        known = [end for end in ends if end is not None]
+        return min(known) - self._wall() if known else None
+
+    async def reload(self) -> None:
+        """Read files and passwords anew, fetch another token, and have new connections take over.
+
+        Raises ConfigError or AuthenticationError if there is nothing new to be used, and when a broker does not accept
+        it the first of these errors, after all brokers were tried. What was in use stays in use then. UsageError if the
+        client is closed meanwhile.
+        """
+        errors: list[AioprodError] = []
+        task = self._around.tasks.spawn(self._reload(errors), name="reload credentials")
+        try:
+            await asyncio.wait([task])
+        finally:
+            task.cancel()
+        if task.cancelled():
+            raise UsageError("The client was closed while it reloaded its credentials.")
+        if errors:
+            raise errors[0].again()
+
+    async def _reload(self, errors: list[AioprodError]) -> None:
+        async with self._changing:
+            try:
+                for source in (self._around.tls, self._around.logins):
+                    if source is not None:
+                        await source.reload()
+            except (AuthenticationError, ConfigError) as error:
+                _logger.warning("There are no new credentials, so the old ones stay in use: %s", error)
+                errors.append(error)
+                return
+            for link in list(self._links):
+                errors += await self._replace(link)
+
+    async def _replace(self, link: BrokerLink) -> list[AioprodError]:
+        try:
+            await link.use_new_credentials()
+        except AioprodError as error:
+            _logger.warning(
+                "%s does not take a connection with the new credentials, so the old one stays in use: %s",
+                link.peer,
+                error,
+            )
+            return [error]
+        return []
+
+    async def _look(self, tls: TlsContexts) -> None:
+        """Have connections be replaced that were made with files which have changed, and have settled.
+
+        Without files there is a certificate's end to warn of.
+        """
+        next_s = LOOK_S
+        async with self._changing:
+            files = await tls.files()
+            if files != self._seen:
+                self._seen = files
+                next_s = SETTLED_S
+            else:
+                await self._follow_files(tls)
+        self._look_at = self._around.clock() + next_s
+        self._around.events.due(self._look_at)
+
+    async def _follow_files(self, tls: TlsContexts) -> None:
+        try:
+            current = await tls.current()
+        except ConfigError:
+            # Nothing was ever made of these files, and each attempt to connect says so.
+            return
+        for link in list(self._links):
+            if link.connection is not None and link.connection.tls is not current:
+                await self._replace(link)

@@ -1,0 +1,1 @@
+"""Many records by one call: `send_many` and `send_arrow`."""

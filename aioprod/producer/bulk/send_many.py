@@ -1,0 +1,144 @@
+"""`send_many`: a whole iterable with one completion, encoded in slices so that the loop keeps turning."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterable, Iterable, Iterator, Sized
+from contextlib import aclosing
+from itertools import islice
+from typing import Any
+
+from aioprod._legs import COMPILED
+from aioprod.errors import AioprodError, InvalidRecordError
+from aioprod.producer.bulk.appender import Feeder
+from aioprod.producer.bulk.call import Bulk, chunks, per_record, same_headers
+from aioprod.producer.engine import Engine
+from aioprod.producer.preparation import partition_index, timestamp_ms
+from aioprod.records.headers import NO_HEADERS, encode_headers
+from aioprod.types import Headers, ProducerRecord, SendResult, Timestamp
+
+__all__ = ["send_many"]
+
+CHUNK = 2500 if COMPILED else 500
+"""Records that are encoded at most before the loop gets a turn: a small part of the time that it may be kept."""
+TURN_S = 0.005
+"""How long one turn of the loop may be spent on serializing."""
+
+
+async def send_many(
+    engine: Engine,
+    topic: str,
+    values: Iterable[Any] | AsyncIterable[Any],
+    keys: Iterable[Any] | None,
+    partition: int | None,
+    headers: Headers | Iterable[Headers | None] | None,
+    timestamps: Timestamp | Iterable[Timestamp | None] | None,
+) -> SendResult:
+    """Send all values and wait for their outcome; see `Producer.send_many`."""
+    if isinstance(values, (str, bytes, bytearray, memoryview)) or not isinstance(values, (Iterable, AsyncIterable)):
+        raise InvalidRecordError(f"send_many got values of type {type(values).__name__}: give an iterable of values.")
+    partition_index(topic, partition)
+    era = engine.guard.era
+    await engine.topics.known(topic, engine.max_block_s)
+    count = engine.client.metadata.cluster.partition_count(topic)
+    if partition is not None and partition >= count:
+        raise InvalidRecordError(f"Topic {topic!r} has no partition {partition}: it has {count} (0 to {count - 1}).")
+    size = len(values) if isinstance(values, Sized) else None
+    call = _Call(engine, topic, partition, keys, headers, timestamps, size, era)
+    bulk = call.bulk
+    try:
+        async with aclosing(chunks(values, CHUNK)) as slices:
+            async for chunk in slices:
+                await call.take(chunk)
+                await asyncio.sleep(0)
+        bulk.close()
+        await bulk.future
+    except BaseException as error:
+        bulk.give_up(error)
+        raise
+    return bulk.result()
+
+
+class _Call:
+    """One call on its way through the values."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        topic: str,
+        partition: int | None,
+        keys: Iterable[Any] | None,
+        headers: Headers | Iterable[Headers | None] | None,
+        timestamps: Timestamp | Iterable[Timestamp | None] | None,
+        count: int | None,
+        era: int,
+    ) -> None:
+        self.bulk = Bulk(topic, engine.loop.create_future())
+        self._feeder = Feeder(engine, self.bulk, era)
+        self._engine = engine
+        self._topic = topic
+        self._partition = partition
+        self._headers: Any = None
+        self._timestamp: Timestamp | None = None
+        self._each_headers: Iterator[Any] | None = None
+        self._each_timestamp: Iterator[Any] | None = None
+        self._each_key = per_record("keys", keys, count)
+        if same_headers(headers):
+            self._headers = headers
+        else:
+            self._each_headers = per_record("headers", headers, count)
+        if timestamps is None or isinstance(timestamps, Iterable):
+            self._each_timestamp = per_record("timestamps", timestamps, count)
+        else:
+            timestamp_ms(topic, timestamps)
+            self._timestamp = timestamps
+        self._is_uniform = engine.preparation.plain and self._each_headers is None and self._each_timestamp is None
+        if self._is_uniform:
+            self._encoded = encode_headers(self._headers) if self._headers else NO_HEADERS
+            self._timestamp_ms = None if self._timestamp is None else timestamp_ms(topic, self._timestamp)
+
+    async def take(self, values: list[Any]) -> None:
+        """Append some values, waiting for room; what is wrong with single records goes to the failures."""
+        if not self._is_uniform:
+            end = self._engine.clock() + TURN_S
+            for value in values:
+                await self._take_one(value)
+                if self._engine.clock() >= end:
+                    await asyncio.sleep(0)
+                    end = self._engine.clock() + TURN_S
+            return
+        keys = None if self._each_key is None else list(islice(self._each_key, len(values)))
+        count = len(values) if keys is None else len(keys)
+        index = partition_index(self._topic, self._partition)
+        await self._feeder.take(self._topic, values[:count], keys, self._encoded, index, self._timestamp_ms)
+        if count < len(values):
+            raise self._too_few("keys")
+
+    async def _take_one(self, value: Any) -> None:
+        record = ProducerRecord(
+            self._topic,
+            value,
+            key=self._next("keys", self._each_key, None),
+            partition=self._partition,
+            headers=self._next("headers", self._each_headers, self._headers),
+            timestamp=self._next("timestamps", self._each_timestamp, self._timestamp),
+        )
+        try:
+            prepared = await self._engine.preparation.accept_async(record)
+        except AioprodError as error:
+            self._feeder.refuse_one(error)
+        else:
+            await self._feeder.take_one(prepared)
+
+    def _next(self, name: str, values: Iterator[Any] | None, for_all: Any) -> Any:
+        if values is None:
+            return for_all
+        try:
+            return next(values)
+        except StopIteration:
+            raise self._too_few(name) from None
+
+    def _too_few(self, name: str) -> InvalidRecordError:
+        return InvalidRecordError(
+            f"send_many got {name} for only {len(self.bulk.partitions)} of its values: give one per value."
+        )

@@ -1,0 +1,402 @@
+"""Who waits for a record learns what became of it: futures, callbacks, bulk calls, interceptors, `on_error`."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from asyncio import Future, InvalidStateError
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from aioprod.core.accumulator import Accumulator
+from aioprod.core.batch import Batch, ParkedRecord, Run
+from aioprod.core.lifecycle import release
+from aioprod.errors import (
+    AioprodError,
+    DeliveryError,
+    NotSentError,
+    RejectedError,
+    TransactionAbortedError,
+    UnknownOutcomeError,
+)
+from aioprod.interceptors import Interceptors
+from aioprod.producer.completion import Completion
+from aioprod.producer.failure import Failure, kind_of, rebuilt
+from aioprod.producer.futures import DeliveryFuture
+from aioprod.producer.logs.callback_faults import CallbackFaults
+from aioprod.records.builder import EncodedRecord
+from aioprod.types import DeliveryReport, ErrorCallback, ProducerRecord, TopicPartition
+
+__all__ = ["Delivery"]
+
+log = logging.getLogger("aioprod.producer")
+
+
+def _references_of_a_local() -> int:
+    held = [object()]
+    local = held.pop()
+    return sys.getrefcount(local)
+
+
+SLICE_COST = 512
+"""Between two looks at the clock; a callback costs 1, a future 5: waking its task costs another turn of the loop."""
+FUTURE_COST = 5
+RUN_SLICE = SLICE_COST // FUTURE_COST
+"""Records of a run that are told in one go where each of them is told on its own."""
+UNSEEN_SLICE = 5000
+"""Failed futures that are looked at in one turn of the loop."""
+ONLY_HERE = _references_of_a_local()
+"""What `sys.getrefcount` says of an object that nothing but a local variable holds."""
+USER_ERRORS = (Exception, asyncio.CancelledError)
+"""What a callback may raise: also the cancellation of some other future that it asked for its result."""
+TURN_S = 0.005
+"""How long one turn of the loop may be spent on telling outcomes, whoever asks for it how often."""
+UNCOUNTED_S = 0.001
+"""Up to this nobody takes note of the end of a turn, which costs a callback."""
+set_result = Future.set_result
+
+
+class Delivery:
+    """Settled batches on their way to those who wait, in order, a few milliseconds of each turn of the loop.
+
+    `held` is called with the time that each turn took, in seconds, `room_freed` when bytes were given back,
+    `watch_unseen` when `report_unseen` is wanted in a while, `on_refused` with the reason when accepted records never
+    got a partition.
+    """
+
+    def __init__(
+        self,
+        accumulator: Accumulator,
+        *,
+        loop: asyncio.AbstractEventLoop,
+        clock: Callable[[], float],
+        interceptors: Interceptors,
+        on_error: ErrorCallback | None,
+        held: Callable[[float], None],
+        room_freed: Callable[[], None],
+        watch_unseen: Callable[[], None],
+    ) -> None:
+        self._accumulator = accumulator
+        self._loop = loop
+        # What send() waits for. Asking isinstance() of a callback costs as much as calling it.
+        self._plain_future = type(loop.create_future())
+        self._clock = clock
+        self._interceptors = interceptors
+        self._intercepted = bool(interceptors)
+        self._on_error = on_error
+        self._faults = CallbackFaults(clock)
+        self._held = held
+        self._room_freed = room_freed
+        self._watch_unseen = watch_unseen
+        self._queue: deque[Completion] = deque()
+        self._scheduled = False
+        self._spent_s = 0.0
+        self.unseen: list[tuple[DeliveryFuture, ProducerRecord | None]] = []
+        self._unseen_left = 0
+        self.counts: dict[type[DeliveryError], int] = {NotSentError: 0, UnknownOutcomeError: 0, RejectedError: 0}
+        self.delivered = 0
+        self.undelivered: list[DeliveryError] | None = None
+        self.on_refused: Callable[[AioprodError], None] | None = None
+
+    # --- what comes in
+
+    def succeed(self, batch: Batch, base_offset: int, append_time: int) -> None:
+        """A batch is stored at `base_offset` (-1: not known); `append_time` is the broker's in ms, -1 for none."""
+        self.delivered += batch.records
+        self._queue.append(Completion(batch, base_offset, append_time, None))
+
+    def fail(self, batch: Batch, failure: Failure) -> None:
+        """A batch will not be sent (again)."""
+        self.counts[failure.family] += batch.records
+        self._queue.append(Completion(batch, -1, -1, failure))
+
+    def refuse(self, records: Iterable[ParkedRecord], cause: AioprodError) -> None:
+        """Records of one topic that were evicted from their parking place never got a partition.
+
+        To a `send()` they were not accepted yet: it raises the cause itself.
+        """
+        message = ""
+        for record in records:
+            if not message and self.on_refused is not None:
+                self.on_refused(cause)
+            message = message or f"A record for topic {record.topic.name!r} was not sent: {cause.message}"
+            waiter = record.waiter
+            if isinstance(waiter, Future) and type(waiter) is not DeliveryFuture:
+                own = cause.again()
+                self._interceptors.on_send_error(self._parked(record), record.partition, own)
+                if not waiter.done():
+                    waiter.set_exception(own)
+            else:
+                self._refuse(record, message, cause)
+
+    def _refuse(self, record: ParkedRecord, message: str, cause: AioprodError) -> None:
+        self.counts[NotSentError] += 1
+        error = kind_of(NotSentError, cause)(
+            message,
+            topic=record.topic.name,
+            partition=record.partition,
+            age_s=self._clock() - record.accepted,
+            hint=cause.hint,
+        )
+        error.__cause__ = cause
+        if self.undelivered is not None:
+            self.undelivered.append(error)
+        if self._intercepted:
+            self._interceptors.on_send_error(self._parked(record), record.partition, error)
+        if not self._tell_error(record.waiter, error, lambda: self._parked(record)):
+            self.report_unwatched(error, self._parked(record))
+
+    # --- telling
+
+    def run(self) -> None:
+        """Tell outcomes for what is left of the `TURN_S` of this turn of the loop; the next one goes on."""
+        start = self._clock()
+        hold_s = 0.0
+        while self._queue and self._spent_s + hold_s < TURN_S:
+            completion = self._queue[0]
+            if self._step(completion):
+                self._queue.popleft()
+                self._close(completion)
+            hold_s = self._clock() - start
+        self._held(hold_s)
+        self._spent_s += hold_s
+        if self._queue or self._spent_s > UNCOUNTED_S:
+            self.schedule()
+        self._room_freed()
+
+    def schedule(self) -> None:
+        """Tell outcomes in the next turn of the loop."""
+        if not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self._next_turn)
+
+    def _next_turn(self) -> None:
+        self._scheduled = False
+        self._spent_s = 0.0
+        if self._queue:
+            self.run()
+
+    def run_all(self) -> None:
+        """Tell everything now: the producer closes."""
+        while self._queue:
+            self._spent_s = 0.0
+            self.run()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether everybody has been told of every batch that is settled."""
+        return not self._queue
+
+    def batches(self) -> list[Batch]:
+        """The settled batches of which not everybody has been told."""
+        return [completion.batch for completion in self._queue]
+
+    def _step(self, completion: Completion) -> bool:
+        """Tell up to `SLICE_COST` worth of waiters; False when there are more."""
+        batch = completion.batch
+        waiters = batch.waiters
+        failure = completion.failure
+        withdrawn = batch.withdrawn
+        # Of a record without waiter nobody hears but interceptors and, of its failure, on_error.
+        unheard = not self._intercepted and (failure is None or self._on_error is None)
+        cost = 0
+        while completion.entry < len(waiters) and cost < SLICE_COST:
+            waiter = waiters[completion.entry]
+            if type(waiter) is Run:
+                cost += self._tell_run(completion, waiter)
+                continue
+            completion.entry += 1
+            if waiter is None and unheard:
+                if failure is not None:
+                    completion.unwatched += 1
+                    cost += 1
+                    if self.undelivered is not None:
+                        self.undelivered.append(failure.error(completion.next_index()))
+                completion.behind += 1
+            else:
+                completion.step()
+                if withdrawn is None or completion.cursor.index not in withdrawn:
+                    cost += self._tell(completion, waiter)
+        return completion.entry >= len(waiters)
+
+    def _tell(self, completion: Completion, waiter: Any) -> int:
+        """Tell the waiter of the record on which the cursor stands; what it cost."""
+        if completion.failure is not None:
+            self._tell_failure(completion, waiter, completion.failure)
+            return FUTURE_COST
+        metadata = completion.metadata()
+        if self._intercepted:
+            self._interceptors.on_acknowledgement(metadata, None)
+        if waiter is None:
+            return 1
+        kind = type(waiter)
+        if kind is DeliveryFuture or kind is self._plain_future:
+            try:
+                set_result(waiter, metadata)
+            except InvalidStateError:
+                return 1  # It was cancelled: nobody is woken.
+            return FUTURE_COST
+        try:
+            told = waiter(metadata, None)
+        except USER_ERRORS as error:
+            self._faults.raised("on_delivery", waiter, error, completion.place())
+            return 1
+        if told is not None:
+            self._faults.returned("on_delivery", waiter, told, completion.place())
+        return 1
+
+    def _tell_run(self, completion: Completion, run: Run) -> int:
+        """Tell a bulk call of its next records, some of them if somebody hears of each; what it cost."""
+        failure = completion.failure
+        count = run.count - completion.told
+        if failure is not None or self._intercepted:
+            count = min(count, RUN_SLICE)
+            for _ in range(count):
+                completion.step()
+                self._tell_of_run(completion, run)
+        else:
+            completion.behind += count
+        completion.told += count
+        if completion.told == run.count:
+            first = completion.next_index() - run.count
+            offset = completion.base_offset + first if completion.base_offset >= 0 else -1
+            place = TopicPartition(completion.topic, completion.batch.partition.index)
+            run.bulk.settle(place, run, offset, failure, first)
+            completion.told = 0
+            completion.entry += 1
+        return 1 if failure is None and not self._intercepted else count * FUTURE_COST
+
+    def _tell_of_run(self, completion: Completion, run: Run) -> None:
+        """Tell all but the bulk call itself of the record on which the cursor stands."""
+        failure = completion.failure
+        error = None if failure is None else failure.error(completion.cursor.index)
+        if self._intercepted:
+            self._interceptors.on_acknowledgement(completion.metadata(), error)
+        if error is None:
+            return
+        if self.undelivered is not None:
+            self.undelivered.append(error)
+        if not run.bulk.watched:
+            completion.unwatched += 1
+            if self._on_error is not None:
+                self._report(error, completion.record())
+
+    def _tell_failure(self, completion: Completion, waiter: Any, failure: Failure) -> None:
+        error = failure.error(completion.cursor.index)
+        if self._intercepted:
+            self._interceptors.on_acknowledgement(completion.metadata(), error)
+        if self.undelivered is not None:
+            self.undelivered.append(error)
+        if not self._tell_error(waiter, error, completion.record):
+            completion.unwatched += 1
+            if self._on_error is not None:
+                self._report(error, completion.record())
+
+    def _tell_error(self, waiter: Any, error: DeliveryError, record: Callable[[], ProducerRecord]) -> bool:
+        """Tell one waiter of a failure; False when nobody waits."""
+        if waiter is None:
+            return False
+        if isinstance(waiter, Future):
+            if waiter.cancelled():
+                return False
+            if not waiter.done():
+                waiter.set_exception(error)
+                if type(waiter) is DeliveryFuture:
+                    self.unseen.append((waiter, record() if self._on_error is not None else None))
+                    if len(self.unseen) == 1:
+                        self._watch_unseen()
+            return True
+        place = f"a failed record of {error.topic}-{error.partition}"
+        try:
+            self._faults.returned("on_delivery", waiter, waiter(None, error), place)
+        except USER_ERRORS as raised:
+            self._faults.raised("on_delivery", waiter, raised, place)
+        return True
+
+    def _close(self, completion: Completion) -> None:
+        release(self._accumulator, completion.batch)
+        failure = completion.failure
+        if failure is not None and completion.unwatched and self._on_error is None:
+            whose = "" if completion.unwatched == completion.batch.records else f"{completion.unwatched} of them "
+            said = f"{failure.event}, {whose}without on_delivery or future: {failure.why}"
+            log.log(_level(failure.cause), "%s", said)
+
+    # --- failures that nobody has seen
+
+    def report_unseen(self, closing: bool) -> bool:
+        """Report the failed `submit()` futures that were dropped, or at the end never looked at.
+
+        A part of them at a time: False when some have not been looked at since the last time that it was True.
+        """
+        if self._unseen_left <= 0:
+            self._unseen_left = len(self.unseen)
+        held = self.unseen[:UNSEEN_SLICE]
+        del self.unseen[:UNSEEN_SLICE]
+        self._unseen_left -= len(held)
+        dropped = 0
+        level = logging.DEBUG
+        shown: BaseException | None = None
+        held.reverse()
+        while held:
+            future, record = held.pop()
+            if not future._log_traceback:
+                continue
+            if not closing and sys.getrefcount(future) > ONLY_HERE:
+                self.unseen.append((future, record))
+                continue
+            error = future.exception()
+            dropped += 1
+            if shown is None or _level(error) > level:
+                level, shown = _level(error), error
+            if record is not None and isinstance(error, AioprodError):
+                self._report(error, record)
+        if dropped and self._on_error is None:
+            whose = "1 future of a failed record was" if dropped == 1 else f"{dropped} futures of failed records were"
+            log.log(level, "%s never looked at: %s", whose, shown)
+        return self._unseen_left <= 0
+
+    def report_unwatched(self, error: AioprodError, record: ProducerRecord) -> None:
+        """Report one failed record of which nobody else will hear."""
+        self._report(error, record)
+        if self._on_error is None:
+            log.log(_level(error), "A record failed and nobody waits for it: %s", error)
+
+    def _report(self, error: AioprodError, record: ProducerRecord) -> None:
+        if self._on_error is None:
+            return
+        place = f"a record of topic {record.topic!r}"
+        try:
+            self._faults.returned("on_error", self._on_error, self._on_error(error, record), place)
+        except USER_ERRORS as raised:
+            self._faults.raised("on_error", self._on_error, raised, place)
+
+    # --- records and reports
+
+    def _parked(self, record: ParkedRecord) -> ProducerRecord:
+        encoded = EncodedRecord(record.timestamp, record.key, record.value, record.headers)
+        return rebuilt(record.topic.name, record.partition, encoded)
+
+    def tell_faults(self) -> None:
+        """Log what callbacks failed with and was only counted so far: the producer closes."""
+        self._faults.close()
+
+    def report(self) -> DeliveryReport:
+        """The counts since `start()`, and what failed since `undelivered` was set."""
+        return DeliveryReport(
+            delivered=self.delivered,
+            not_sent=self.counts[NotSentError],
+            unknown=self.counts[UnknownOutcomeError],
+            rejected=self.counts[RejectedError],
+            undelivered=tuple(self.undelivered or ()),
+        )
+
+
+def _level(error: BaseException | None) -> int:
+    """How loud the log is told of a failed record: the user asked for an abort, and for what it gives up."""
+    while isinstance(error, AioprodError):
+        if isinstance(error, TransactionAbortedError) and error.on_purpose:
+            return logging.DEBUG
+        error = error.__cause__
+    return logging.WARNING

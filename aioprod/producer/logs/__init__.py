@@ -1,0 +1,1 @@
+"""What a producer writes into the log, and how often."""

@@ -1,0 +1,68 @@
+"""What the log is told of callbacks that fail: why, once for each callback and kind of failure, and then how often."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from aioprod.config import describe
+from aioprod.producer.explain import counted, seconds_of
+from aioprod.producer.logs.line_limit import WINDOW_S, LineLimit
+
+__all__ = ["CallbackFaults"]
+
+log = logging.getLogger("aioprod.producer")
+
+
+class CallbackFaults:
+    """Logs the first failure of a kind with its traceback, ten at most in ten seconds, and counts the others."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._limit = LineLimit()
+        self._repeated: dict[tuple[str, str], tuple[float, int]] = {}
+
+    def raised(self, name: str, callback: Any, error: BaseException, record: str) -> None:
+        """A callback, named `name` in the call that brought it, raised an error; `record` says for which record."""
+        what = f"The {name} callback {_described(callback)}"
+        self._tell(what, f"raised {type(error).__qualname__}", f"for {record}", error)
+
+    def returned(self, name: str, callback: Any, given: object, record: str) -> None:
+        """A callback returned something; a coroutine is closed, as nobody is there to await it."""
+        if asyncio.iscoroutine(given):
+            given.close()
+            what = f"The {name} callback {_described(callback)}"
+            hint = "and nobody awaits it. Hint: Let it start a task for what has to be awaited"
+            self._tell(what, "returned a coroutine", f"for {record}, {hint}", None)
+
+    def close(self) -> None:
+        """Tell of what was counted and not told yet."""
+        now = self._clock()
+        for (what, how), (since, count) in self._repeated.items():
+            self._tell_count(what, how, count, now - since)
+        self._repeated.clear()
+
+    def _tell(self, what: str, how: str, where: str, error: BaseException | None) -> None:
+        now = self._clock()
+        known = self._repeated.get((what, how))
+        if known is None:
+            self._repeated[what, how] = now, 0
+            is_told = self._limit.take("failures of callbacks", now).is_told
+            log.log(logging.ERROR if is_told else logging.DEBUG, "%s %s %s", what, how, where, exc_info=error)
+            return
+        since, count = known[0], known[1] + 1
+        if now - since >= WINDOW_S:
+            self._tell_count(what, how, count, now - since)
+            since, count = now, 0
+        self._repeated[what, how] = since, count
+
+    def _tell_count(self, what: str, how: str, count: int, seconds: float) -> None:
+        if count:
+            log.error("%s %s %s more in %s", what, how, counted(count, "time"), seconds_of(seconds))
+
+
+def _described(callback: Any) -> str:
+    """The name of a callback: of the function behind a partial, of the class of a callable object."""
+    return describe(getattr(callback, "func", callback))

@@ -1,0 +1,90 @@
+"""What the producer tells the log of its partitions: leaders that move, batches that go again, new epochs."""
+
+from __future__ import annotations
+
+import logging
+
+from aioprod.core.batch import Batch
+from aioprod.core.partition import BrokerQueue, Partition
+from aioprod.producer.explain import counted, seconds_of
+from aioprod.producer.logs.line_limit import LineLimit
+
+__all__ = ["Journal"]
+
+log = logging.getLogger("aioprod.producer")
+
+PAUSE_S = 60.0
+"""After so long without it the cause of a retry is news again."""
+
+PARTITIONS_MAX = 1000
+"""Of so many partitions the last cause is remembered."""
+
+
+class Journal:
+    """Writes to the logger `aioprod.producer`; `now` is in monotonic seconds. What is over the limit is DEBUG."""
+
+    def __init__(self) -> None:
+        self.limit = LineLimit()
+        # Of a partition: why a batch went again, how often in a row for this reason, and when last.
+        self._causes: dict[tuple[str, int], tuple[str, int, float]] = {}
+
+    def moved(self, partition: Partition, old: BrokerQueue | None, now: float) -> None:
+        """A partition has another leader than `old`; None stands for nobody."""
+        if log.isEnabledFor(logging.INFO):
+            names = ["no broker" if queue is None else f"broker {queue.node_id}" for queue in (old, partition.queue)]
+            self._say(
+                "leader moves",
+                f"{partition.topic.name}-{partition.index} is led by {names[1]} now, was by {names[0]} "
+                f"(leader epoch {partition.leader_epoch})",
+                now,
+            )
+
+    def retried(self, batch: Batch, delay_s: float, now: float) -> None:
+        """A batch goes again after a backoff; the same cause is told the 1st, 2nd, 4th, 8th ... time in a row."""
+        if log.isEnabledFor(logging.DEBUG):
+            partition = batch.partition
+            when = "at once" if delay_s <= 0.0 else f"in {seconds_of(delay_s)}"
+            why = str(batch.cause).rstrip(".")
+            text = (
+                f"A batch of {partition.topic.name}-{partition.index} with {counted(batch.records, 'record')} goes "
+                f"again {when}, as attempt {batch.attempts + 1}: {why}"
+            )
+            times = self._times_in_a_row(partition, why, now)
+            if times & (times - 1) == 0:
+                log.debug("%s", text)
+
+    def _times_in_a_row(self, partition: Partition, why: str, now: float) -> int:
+        """How often batches of a partition have gone again for this reason by now."""
+        place = (partition.topic.name, partition.index)
+        before, times, last = self._causes.pop(place, ("", 0, now))
+        if before != why or now - last >= PAUSE_S:
+            times = 0
+        if len(self._causes) == PARTITIONS_MAX:
+            del self._causes[next(iter(self._causes))]
+        self._causes[place] = why, times + 1, now
+        return times + 1
+
+    def bumped(self, partition: Partition, now: float) -> None:
+        """The sequence numbers of a partition begin anew in another epoch of the producer."""
+        if log.isEnabledFor(logging.INFO):
+            self._say(
+                "epoch bumps",
+                f"{partition.topic.name}-{partition.index}: new producer epoch {partition.epoch} after a batch was "
+                "lost or refused (no duplicates, order kept)",
+                now,
+            )
+
+    def recreated(self, topic: str, followers: int, now: float) -> None:
+        """A topic was deleted and created again."""
+        follow = f": {counted(followers, 'batch')} of the old one {'follows' if followers == 1 else 'follow'}"
+        self._say("new topics", f"Topic {topic!r} was deleted and created again{follow if followers else ''}", now)
+
+    def deleted(self, topic: str, count: int, now: float) -> None:
+        """A topic was deleted, and with it nothing can become of the batches that are held for it."""
+        self._say("deleted topics", f"Topic {topic!r} was deleted: {counted(count, 'batch')} for it can't be sent", now)
+
+    def _say(self, kind: str, text: str, now: float) -> None:
+        line = self.limit.take(kind, now)
+        if line.left_out:
+            log.info("%d more %s in %s are logged as DEBUG only", line.left_out, kind, seconds_of(line.window_s))
+        log.log(logging.INFO if line.is_told else logging.DEBUG, "%s", text)

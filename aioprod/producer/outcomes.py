@@ -1,0 +1,397 @@
+"""What becomes of batches that were sent, or that can't be: delivered, queued again, split, or failed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
+
+from aioprod._error_codes import ErrorCode
+from aioprod._rights import IDEMPOTENT_WRITE, Right, authorization_error
+from aioprod.cluster import Node
+from aioprod.cluster.topic_errors import deletion
+from aioprod.core.accumulator import Accumulator
+from aioprod.core.batch import Batch
+from aioprod.core.lifecycle import go_on, land, requeue, settle
+from aioprod.core.produce_request import FIRST_WITH_TOPIC_IDS
+from aioprod.core.refusals import HINTS
+from aioprod.core.retry import AMBIGUOUS, Verdict, failure_family, judge
+from aioprod.core.splitting import set_apart, split
+from aioprod.core.states import IN_FLIGHT
+from aioprod.errors import (
+    AioprodError,
+    BrokerConnectionError,
+    BrokerError,
+    DeliveryError,
+    NotSentError,
+    ProtocolError,
+    RecordTooLargeError,
+    UnknownOutcomeError,
+)
+from aioprod.messages import ProduceResponse
+from aioprod.messages.produce import PartitionProduceResponse
+from aioprod.producer.closing import Ending
+from aioprod.producer.completions import Delivery
+from aioprod.producer.explain import Explainer, counted
+from aioprod.producer.failure import Failure
+from aioprod.producer.logs.event_log import Journal
+from aioprod.producer.meters import Meters
+from aioprod.producer.settings import SenderSettings
+from aioprod.types import TopicPartition
+from aioprod.wire.buffer import Buffer
+from aioprod.wire.codec import decode
+
+__all__ = ["FAILED_PER_TURN", "Outcomes"]
+
+OUT_OF_SEQUENCE = (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID)
+
+NOT_JOINED = (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.CONCURRENT_TRANSACTIONS)
+"""What a leader answers to the first batch of a partition in a transaction while its coordinator has no time: for the
+transaction before, or for the first batch of another process in the same transaction. Replicas are not the matter."""
+
+COMPLETION_SHARE = 0.2
+"""The part of the usual backoff after which a broker is asked again that is completing the transaction before."""
+
+FAILED_PER_TURN = 100
+"""Batches that are given up in one turn of the loop when many of them are at once: some milliseconds' worth."""
+
+DUPLICATES_OF = {
+    UnknownOutcomeError: "They may be stored: sending them again may make duplicates.",
+    NotSentError: "They never left this process: they can be sent again without making duplicates.",
+}
+
+
+LARGE = 32 * 1024
+"""More bytes than a batch has by default: brokers hang up on a request that is larger than they are set to read."""
+
+
+def _hint(family: type[DeliveryError], batch: Batch) -> str | None:
+    """What to do about the cause; but first of all that records may be stored, which the cause does not know."""
+    known: str | None = getattr(batch.cause, "hint", None)
+    if known is not None and family is not UnknownOutcomeError:
+        return known
+    duplicates = DUPLICATES_OF.get(family)
+    if type(batch.cause) is BrokerConnectionError and batch.attempts > 1 and batch.record_bytes > LARGE:
+        return (
+            f"{duplicates} A broker hangs up when a request is larger than its socket.request.max.bytes: this one had "
+            f"{batch.record_bytes} bytes of records."
+        )
+    return duplicates
+
+
+def no_cause(_code: ErrorCode | int, _said: str) -> AioprodError | None:
+    """Without transactions no code speaks of them."""
+    return None
+
+
+class Outcomes:
+    """Reads answers, applies the error table, and hands settled batches to the delivery.
+
+    `explainer` knows what a batch waits for. `backoff` maps the number of failed attempts to seconds; `wake` makes the
+    sender look at what is due now: the end of a backoff, a request for metadata. `journal` writes to the log.
+    `given_up`: nothing is sent again, for this reason and cause, as the transaction is lost; `on_failed_batch` is then
+    called with each batch that was not delivered, and why. `pause_to_join` maps the number of failed attempts to be
+    part of a transaction to seconds; these count for nothing. `transactional_cause` makes the error for a code that
+    speaks of the transactional id, and is given what the broker said.
+    """
+
+    def __init__(
+        self,
+        settings: SenderSettings,
+        *,
+        accumulator: Accumulator,
+        delivery: Delivery,
+        meters: Meters,
+        explainer: Explainer,
+        backoff: Callable[[int], float],
+        wake: Callable[[], None],
+    ) -> None:
+        self._settings = settings
+        self._accumulator = accumulator
+        self._delivery = delivery
+        self._meters = meters
+        self._backoff = backoff
+        self._wake = wake
+        self.explainer = explainer
+        self.journal = Journal()
+        self.given_up: tuple[str, AioprodError] | None = None
+        self.on_failed_batch: Callable[[Batch, str], None] | None = None
+        self.pause_to_join: Callable[[int], float] | None = None
+        self.transactional_cause: Callable[[ErrorCode | int, str], AioprodError | None] = no_cause
+
+    # --- answers
+
+    def answered(self, batches: list[Batch], body: Buffer, version: int, now: float) -> int:
+        """A broker answered a Produce request with `body`; returns the throttle time in it, in ms.
+
+        A batch that the answer leaves out, or an answer that can't be read, counts as a lost answer.
+        """
+        try:
+            response = decode(ProduceResponse, version, body)
+        except ProtocolError as error:
+            self.lost(batches, error, now)
+            return 0
+        answers: dict[tuple[object, int], PartitionProduceResponse] = {
+            (topic.topic_id if version >= FIRST_WITH_TOPIC_IDS else topic.name, answer.index): answer
+            for topic in response.responses
+            for answer in topic.partition_responses
+        }
+        endpoints = {
+            node.node_id: Node(node.node_id, node.host, node.port, node.rack) for node in response.node_endpoints
+        }
+        for batch in batches:
+            topic = batch.partition.topic
+            key = (batch.topic_id if version >= FIRST_WITH_TOPIC_IDS else topic.name, batch.partition.index)
+            answer = answers.get(key)
+            if answer is None:
+                missing = ProtocolError(
+                    f"Broker {batch.broker} left {topic.name}-{batch.partition.index} out of its Produce response."
+                )
+                self.lost([batch], missing, now)
+            elif land(self._accumulator, batch, now):
+                self._judge(batch, answer, endpoints, now)
+        return response.throttle_time_ms
+
+    def lost(self, batches: list[Batch], error: AioprodError, now: float) -> None:
+        """The answer for these batches will never come: they may be stored or not."""
+        for batch in batches:
+            self._refresh(batch, now)
+            if not land(self._accumulator, batch, now):
+                continue
+            batch.maybe_stored = True
+            batch.cause = error
+            batch.code = None
+            if batch.attempts <= self._settings.retries:
+                self._again(batch, now)
+            else:
+                self.fail(batch, now, f"retries={self._settings.retries} are used up: {error.message}")
+
+    def _judge(self, batch: Batch, answer: PartitionProduceResponse, endpoints: Mapping[int, Node], now: float) -> None:
+        code = ErrorCode.of(answer.error_code)
+        verdict = judge(batch, code, self._settings.retries)
+        if self.pause_to_join is not None and code in NOT_JOINED and not batch.partition.is_anchored:
+            verdict = Verdict.RETRY
+        if code in OUT_OF_SEQUENCE and batch.base_sequence >= 0:
+            verdict = self._out_of_sequence(batch)
+        if verdict is Verdict.DELIVERED:
+            offset = answer.base_offset if code == ErrorCode.NONE else -1
+            self.deliver(batch, offset, answer.log_append_time_ms, now)
+            return
+        self._remember(batch, code, answer.error_message)
+        if verdict is Verdict.SPLIT and self._may_divide(batch):
+            self._meters.split()
+            split(self._accumulator, batch, now)
+            return
+        if isinstance(code, ErrorCode) and code.refreshes_metadata:
+            self._refresh(batch, now)
+        if verdict is Verdict.RETRY:
+            self._again(batch, now)
+            self._follow_hint(batch, answer, endpoints, now)
+            return
+        self._refused(batch, answer, now)
+
+    def _out_of_sequence(self, batch: Batch) -> Verdict:
+        """It goes again behind the batch that fills the hole before it, or, as nothing does, in a new epoch."""
+        sequences = self._accumulator.sequences
+        assert sequences is not None
+        if sequences.is_forgotten(batch):
+            return Verdict.FAIL
+        is_hole = sequences.refuse(batch)
+        return Verdict.FAIL if is_hole and sequences.transactional else Verdict.RETRY
+
+    def _may_divide(self, batch: Batch) -> bool:
+        """Whether its parts can't be duplicates: a broker knows a batch again, but not parts of it."""
+        return batch.base_sequence < 0 or not batch.maybe_stored
+
+    def _refused(self, batch: Batch, answer: PartitionProduceResponse, now: float) -> None:
+        """The broker stored nothing of a batch; where it names the records to blame, the others go again (KIP-467)."""
+        count = batch.builder.count
+        named = {error.batch_index: error.batch_index_error_message for error in answer.record_errors}
+        culprits = sorted(index for index in named if 0 <= index < count)
+        # An open transaction is lost with the culprits; its others have no use for new sequence numbers.
+        reasons = {index: named[index] or "no reason given." for index in culprits}
+        if culprits and len(culprits) < count and self._may_divide(batch) and not self._settings.transactional:
+            batch = set_apart(self._accumulator, batch, culprits, now)
+            reasons = dict(enumerate(reasons.values()))
+        assert batch.cause is not None
+        why = batch.cause.message if isinstance(batch.cause, AioprodError) else str(batch.cause)
+        self.fail(batch, now, why, reasons or None)
+
+    def _remember(self, batch: Batch, code: ErrorCode | int, said: str | None) -> None:
+        """Keep what the broker said, for the error that the records may end with."""
+        batch.unanswered = False
+        batch.code = code
+        if code in AMBIGUOUS:
+            batch.maybe_stored = True
+        partition = batch.partition
+        name = code.name if isinstance(code, ErrorCode) else str(code)
+        answered = f"Broker {batch.broker} answered {name} for {partition.topic.name}-{partition.index}"
+        rights = (Right("WRITE", "topic", partition.topic.name), IDEMPOTENT_WRITE)
+        denied = authorization_error(f"{answered}.", code, rights)
+        message = f"{answered}: {said}" if said and denied is None else f"{answered}."
+        if denied is not None:
+            batch.cause = denied
+        elif code in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE):
+            batch.cause = RecordTooLargeError(
+                message, hint="Raise the topic's max.message.bytes, or lower batch.size and the size of the records."
+            )
+        else:
+            batch.cause = BrokerError(message, code=code, hint=HINTS.get(code))
+        if (cause := self.transactional_cause(code, message.rstrip("."))) is not None:
+            cause.__cause__ = batch.cause if denied is None else None
+            batch.cause = cause
+
+    def _follow_hint(
+        self, batch: Batch, answer: PartitionProduceResponse, endpoints: Mapping[int, Node], now: float
+    ) -> None:
+        """Go on at once where the answer names a newer leader (KIP-951)."""
+        partition = TopicPartition(batch.partition.topic.name, batch.partition.index)
+        hint = answer.current_leader
+        metadata = self._accumulator.metadata
+        if metadata.apply_leader_hint(partition, hint.leader_id, hint.leader_epoch, endpoints.get(hint.leader_id), now):
+            self._accumulator.update_topics([partition.topic], now)
+
+    def recreated(self, names: Iterable[str], now: float) -> None:
+        """These topics were deleted and created again: what was meant for the old ones fails, or follows to the new."""
+        recreated = {name: 0 for name in names if name in self._accumulator.topics}
+        sequences = self._accumulator.sequences
+        if sequences is not None:
+            for name in recreated:
+                for partition in self._accumulator.topics[name].partitions:
+                    sequences.unanchor(partition)
+        for batch in list(self._accumulator.incomplete):
+            name = batch.partition.topic.name
+            waits = name in recreated and batch.state != IN_FLIGHT
+            if waits and self._is_orphan(batch) and self._readdress(batch, now):
+                recreated[name] += 1
+                batch.partition.retry_at = 0.0
+                go_on(self._accumulator, batch.partition, now)
+        for name, followers in recreated.items():
+            self.journal.recreated(name, followers, now)
+
+    def _is_orphan(self, batch: Batch) -> bool:
+        known, present = batch.topic_id, batch.partition.topic.topic_id
+        return known is not present and known is not None and present is not None and known != present
+
+    def _readdress(self, batch: Batch, now: float) -> bool:
+        """Send a batch to the new topic of the same name if it may follow, else fail it; whether it follows.
+
+        It keeps its sequence numbers: a request that named the topic, and not its id, may have brought it there before.
+        """
+        partition, why = batch.partition, ""
+        if not self._settings.follows_recreated:
+            why = " (topic.recreation=fail)"
+        elif self._settings.transactional:
+            why = ", and what belongs to a transaction does not follow"
+        elif partition.index >= partition.topic.count:
+            why = f" with {partition.topic.count} partitions, so that it can't follow"
+        if why:
+            last = f" {batch.cause}" if batch.cause is not None else ""
+            self.fail(batch, now, f"the topic was deleted and created again{why}.{last}")
+            return False
+        batch.topic_id = partition.topic.topic_id
+        return True
+
+    def _again(self, batch: Batch, now: float) -> None:
+        is_orphan = self._is_orphan(batch)
+        if is_orphan and not self._readdress(batch, now):
+            return
+        if self.given_up is not None:
+            self._give_up(batch, now)
+            return
+        self._meters.retried(batch)
+        leader = batch.partition.queue
+        has_moved = leader is not None and leader.node_id != batch.broker
+        delay_s = 0.0 if has_moved or is_orphan else self._backoff(batch.attempts - 1)
+        if self.pause_to_join is not None and batch.code in NOT_JOINED and not batch.partition.is_anchored:
+            delay_s = self.pause_to_join(batch.attempts - 1)
+        elif batch.code == ErrorCode.CONCURRENT_TRANSACTIONS:
+            delay_s *= COMPLETION_SHARE
+        self.journal.retried(batch, delay_s, now)
+        requeue(self._accumulator, batch, now, delay_s)
+        self._wake()
+
+    def _refresh(self, batch: Batch, now: float) -> None:
+        """What we know of the batch's topic is out of date."""
+        metadata = self._accumulator.metadata
+        metadata.touch(batch.partition.topic.name, now)
+        metadata.request_update(now, batch.partition.topic.name)
+        self._wake()
+
+    # --- outcomes
+
+    def deliver(self, batch: Batch, base_offset: int, append_time: int, now: float) -> None:
+        """The broker has the batch; `append_time` is in ms, -1 where the records keep their own."""
+        sequences = self._accumulator.sequences
+        if sequences is not None and batch.base_sequence >= 0 and not self._is_orphan(batch):
+            sequences.acknowledge(batch)
+        settle(self._accumulator, batch, now)
+        self._delivery.succeed(batch, base_offset, append_time)
+
+    def unsendable(self, batches: list[Batch], error: Exception, now: float) -> None:
+        """No request could be made of these batches: the broker is too old, or compression failed."""
+        for batch in batches:
+            if land(self._accumulator, batch, now):
+                batch.attempts -= 1
+                batch.cause = error
+                self.fail(batch, now, f"no request could be made for broker {batch.broker}: {error}")
+
+    def expire(self, batch: Batch, now: float) -> None:
+        """The delivery deadline of a batch has passed, wherever it is."""
+        why = self.explainer.why_expired(batch, now)
+        if batch.cause is None:
+            batch.cause = self.explainer.trouble(batch)
+        deleted = deletion(self._accumulator.metadata, batch.partition.topic.name, now)
+        if deleted is not None:
+            why = f"{deleted.message} {why}"
+            deleted.__cause__, batch.cause = batch.cause, deleted
+        self.fail(batch, now, f"delivery.timeout.ms={self._settings.delivery_timeout_ms} has passed. {why}")
+
+    def fail(self, batch: Batch, now: float, why: str, reasons: dict[int, str] | None = None) -> None:
+        """Give a batch up, for a reason in a sentence; `reasons` are those of single records by index."""
+        family = failure_family(batch)
+        partition = batch.partition
+        sequences = self._accumulator.sequences
+        if sequences is not None and batch.base_sequence >= 0:
+            sequences.lose(batch, is_missing=family is not UnknownOutcomeError)
+        settle(self._accumulator, batch, now)
+        self._meters.failed(batch)
+        records, were = counted(batch.records, "record"), "was" if batch.records == 1 else "were"
+        failure = Failure(
+            family=family,
+            event=f"{records} of {partition.topic.name}-{partition.index} {were} not delivered",
+            why=why,
+            topic=partition.topic.name,
+            partition=partition.index,
+            attempts=batch.attempts,
+            broker=batch.broker,
+            age_s=now - batch.created,
+            code=batch.code,
+            cause=batch.cause,
+            hint=_hint(family, batch),
+            reasons=reasons,
+        )
+        self._delivery.fail(batch, failure)
+        if self.on_failed_batch is not None:
+            self.on_failed_batch(batch, failure.message)
+
+    def _give_up(self, batch: Batch, now: float) -> None:
+        assert self.given_up is not None
+        why, batch.cause = self.given_up
+        self.fail(batch, now, why)
+
+    def fail_unsent(self, now: float) -> bool:
+        """Give up a turn's worth of what is not on the wire, as the transaction is lost; whether there is more."""
+        incomplete = self._accumulator.incomplete
+        unsent = (batch for batch in incomplete if batch.state != IN_FLIGHT)
+        batches = list(islice(unsent, FAILED_PER_TURN))
+        for batch in batches:
+            self._give_up(batch, now)
+        return len(batches) == FAILED_PER_TURN
+
+    def fail_some(self, now: float, ending: Ending) -> bool:
+        """Give up a turn's worth of what has no outcome yet, as the producer ends; whether there is more."""
+        for batch in list(islice(self._accumulator.incomplete, FAILED_PER_TURN)):
+            if ending.cause is not None:
+                batch.cause = ending.cause
+            self.fail(batch, now, ending.of_batch(batch))
+        return bool(self._accumulator.incomplete)

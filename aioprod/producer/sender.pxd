@@ -1,0 +1,49 @@
+cimport cython
+
+from aioprod.core.accumulator cimport Accumulator
+from aioprod.core.produce_response cimport PlainAnswer, read_plain
+from aioprod.core.batch cimport Batch
+from aioprod.core.partition cimport BrokerQueue
+from aioprod.core.produce_request cimport encode_produce
+from aioprod.core.drain cimport drain
+from aioprod.core.lifecycle cimport compressed, land
+from aioprod.producer.meters cimport Meters
+from aioprod.records.builder cimport RecordBatchBuilder
+
+
+@cython.final
+cdef class Dispatch:
+    cdef Accumulator _accumulator
+    cdef Meters _meters
+    cdef object _client, _clock, _compressor, _delivery, _on_failure, _outcomes, _room, _scheduled, _settings
+    cdef object _turn, _wake_at
+    cdef double _busy_since
+    cdef public bint closing
+    cdef public int version_max
+
+    @cython.locals(start=double, hold_s=double)
+    cpdef _serve_scheduled(self)
+    cpdef rest(self)
+    @cython.locals(batches=list, size_max=Py_ssize_t, raw_max=Py_ssize_t, raw_min=Py_ssize_t)
+    cdef _serve(self, BrokerQueue queue, double now)
+    cdef bint _cut(self, BrokerQueue queue) except -1
+    cdef _stall(self, BrokerQueue queue, double now)
+    @cython.locals(
+        batch=Batch, builder=RecordBatchBuilder, version=int, parts=list, raw=Py_ssize_t, size=Py_ssize_t, expects=bint,
+    )
+    cdef Py_ssize_t _transmit(self, BrokerQueue queue, connection, list batches, double now) except -1
+    @cython.locals(batch=Batch)
+    cdef _version(self, connection, list batches)
+    @cython.locals(now=double, batches=list, batch=Batch, plain=PlainAnswer, throttle_time_ms=int, place=Py_ssize_t)
+    cdef answered(self, Sent sent, body, error)
+
+
+@cython.final
+@cython.freelist(32)
+cdef class Sent:
+    cdef Dispatch dispatch
+    cdef BrokerQueue queue
+    cdef object connection
+    cdef int version
+    cdef list batches
+    cdef double sent_at

@@ -1,0 +1,60 @@
+"""What a transaction that is shared by several processes is known by, and how they produce in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+from aioprod.config import ProducerConfig
+from aioprod.errors import ConfigError
+from aioprod.producer.facade import Producer
+from aioprod.producer.transactions.participant import FIRST_IMPLICIT, Participation
+
+__all__ = ["TransactionHandle"]
+
+_ITS_OWN: Final = ("transactional_id", "transaction_timeout_ms")
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionHandle:
+    """One transaction of a `TransactionSession`, for the processes that produce in it; may be pickled.
+
+    `epoch` is new with each transaction: brokers refuse whoever comes with an older one. `transaction_version` is the
+    same for all who take part, whatever the cluster's is meanwhile; `timeout_ms` that after which brokers abort.
+    """
+
+    transactional_id: str
+    producer_id: int
+    epoch: int
+    transaction_version: int
+    timeout_ms: int
+
+    @property
+    def is_implicit(self) -> bool:
+        """Whether partitions and groups are added to the transaction by the requests that write to them (KIP-890)."""
+        return self.transaction_version >= FIRST_IMPLICIT
+
+    def producer(
+        self,
+        bootstrap_servers: str | Iterable[str] | None = None,
+        *,
+        config: ProducerConfig | Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> Producer:
+        """A producer whose records belong to this transaction, for one process; it neither begins nor ends it.
+
+        Takes what `Producer` takes. `close()` waits for its records; only the session commits them. When one of them
+        is not delivered it takes no more, and raises TransactionAbortedError: the session has to abort. A partition
+        must be written to by one producer of the transaction only. Raises ConfigError.
+        """
+        if isinstance(config, Mapping):
+            config = ProducerConfig.given(config, bootstrap_servers, {})
+        given = [name for name in _ITS_OWN if name in options or (config is not None and name in config.explicit)]
+        if given:
+            raise ConfigError(f"{given[0].replace('_', '.')} can't be given: the transaction's handle has it.")
+        options |= {"transactional_id": self.transactional_id, "transaction_timeout_ms": self.timeout_ms}
+        producer = Producer(bootstrap_servers, config=config, **options)
+        producer._engine.transactions_as = partial(Participation, self)
+        return producer

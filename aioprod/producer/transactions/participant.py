@@ -1,0 +1,58 @@
+"""A producer's part in a transaction that a `TransactionSession` begins and ends, maybe in another process."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from aioprod.core.transactions import TransactionEvent, TransactionState
+from aioprod.errors import AioprodError, TransactionAbortedError, UsageError
+from aioprod.producer.transactions.effects import Present
+from aioprod.producer.transactions.requests import ProducerIdentity
+from aioprod.producer.transactions.runner import FIRST_IMPLICIT, Transactions
+
+if TYPE_CHECKING:
+    from aioprod.producer.transactions.handle import TransactionHandle
+
+__all__ = ["FIRST_IMPLICIT", "Participation"]
+
+_ENDED_BY_THE_SESSION: Final = (
+    TransactionEvent.INITIALIZE,
+    TransactionEvent.BEGIN,
+    TransactionEvent.SEND_OFFSETS,
+    TransactionEvent.COMMIT,
+    TransactionEvent.ABORT,
+)
+
+
+class Participation(Transactions):
+    """One transaction from beginning to end: with the identity of its handle, and without a say in how it ends."""
+
+    def __init__(self, handle: TransactionHandle, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._handle = handle
+
+    def refusal(self, call: TransactionEvent) -> AioprodError | None:
+        """Why the user can't make a call: those that begin and end a transaction are the session's."""
+        if call in _ENDED_BY_THE_SESSION:
+            return UsageError(
+                f"{call.value} can't be called: this producer takes part in a transaction of "
+                f"{self._handle.transactional_id!r} that a TransactionSession began.",
+                hint="The session sends offsets, commits and aborts.",
+            )
+        refusal = super().refusal(call)
+        if isinstance(refusal, TransactionAbortedError):
+            refusal.hint = "Close this producer; the session has to abort the transaction."
+        return refusal
+
+    async def initialize(self, timeout_s: float | None = None) -> None:
+        """Take the handle's identity; no broker is asked."""
+        if self.state is not TransactionState.UNINITIALIZED:
+            raise self.refusal(TransactionEvent.INITIALIZE) or UsageError("The producer was started before.")
+        self._adopt(ProducerIdentity(self._handle.producer_id, self._handle.epoch))
+        self._present = Present(self._handle.is_implicit)
+        self._effects.begin(self._handle.is_implicit)
+        self.state = TransactionState.IN_TRANSACTION
+        self._effects.admit(True)
+
+    async def close(self) -> None:
+        """Leave the transaction open: its session ends it."""

@@ -1,0 +1,416 @@
+"""What a transaction asks of coordinators: producer id, partitions, offsets and its end, each until it is answered."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from random import Random
+from typing import Final, TypeAlias, TypeVar
+
+from aioprod._error_codes import ErrorCode
+from aioprod._rights import Right, authorization_error
+from aioprod.core.backoff import Backoff
+from aioprod.core.produce_request import FIRST_THAT_JOINS
+from aioprod.core.transaction_codes import FATAL_FOR_RECORDS, Meaning, Step, meaning_of
+from aioprod.errors import (
+    AioprodError,
+    AuthorizationError,
+    BrokerError,
+    ConfigError,
+    Operation,
+    ProducerFencedError,
+    RequestTimedOutError,
+    UnsupportedVersionError,
+)
+from aioprod.messages import (
+    AddOffsetsToTxnRequest,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    EndTxnRequest,
+    InitProducerIdRequest,
+    ProduceRequest,
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+)
+from aioprod.messages.add_partitions_to_txn import AddPartitionsToTxnTopic
+from aioprod.messages.negotiation import ByVersion
+from aioprod.messages.txn_offset_commit import TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic
+from aioprod.net.client import Client
+from aioprod.net.coordinator import Coordinator
+from aioprod.types import TopicPartition
+from aioprod.wire.schema import AnyRequest, Request, Response
+
+__all__ = ["Coordination", "GroupMetadata", "Offsets", "ProducerIdentity", "Refused", "transaction_version"]
+
+ResponseT = TypeVar("ResponseT", bound=Response)
+
+CLIENTS_MAX: Final = {AddPartitionsToTxnRequest: 3, TxnOffsetCommitRequest: 4, EndTxnRequest: 4}
+"""The last versions below transaction.version 2: what comes after adds by itself, or raises the epoch (KIP-890)."""
+FIRST_IMPLICIT_REQUESTS: Final[Mapping[type[AnyRequest], int]] = {
+    ProduceRequest: FIRST_THAT_JOINS,
+    TxnOffsetCommitRequest: 5,
+    EndTxnRequest: 5,
+}
+"""What transaction.version 2 is made of."""
+FIRST_WITH_EPOCH: Final = 3
+"""The InitProducerId version that raises the epoch of a living producer (KIP-360)."""
+FIRST_WITH_MEMBER: Final = 3
+"""The TxnOffsetCommit version in which a member names itself, so that one that was replaced is refused (KIP-447)."""
+COMPLETION_BACKOFF: Final = Backoff(initial_s=0.02, max_s=0.1)
+"""How long to wait for the transaction before to be completed, which takes some milliseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerIdentity:
+    """What brokers know a producer by; (-1, -1) before it has one."""
+
+    producer_id: int = -1
+    epoch: int = -1
+
+    def __str__(self) -> str:
+        return f"epoch {self.epoch} of producer id {self.producer_id}"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMetadata:
+    """A member of a consumer group, whose offsets a transaction commits (KIP-447); by its name alone, any member."""
+
+    group_id: str
+    generation_id: int = -1
+    member_id: str = ""
+    group_instance_id: str | None = None
+
+
+Offsets: TypeAlias = Mapping[TopicPartition, int | tuple[int, str]]
+"""The next offset to read of each partition, and what else its group is to keep of it, up to 4 KB."""
+
+
+def transaction_version(client: Client) -> int:
+    """The finalized level of the cluster's feature transaction.version, 0 where it has none.
+
+    It is 1 at most where the requests of level 2 are not offered, as behind a proxy that knows older versions only and
+    passes the features on.
+    """
+    level = client.feature("transaction.version")
+    offers = all(client.speaks(kind, at_least=version) for kind, version in FIRST_IMPLICIT_REQUESTS.items())
+    return level if offers else min(level, 1)
+
+
+class Refused(Exception):  # noqa: N818  # says what was answered, and never leaves the producer
+    """A coordinator refused a request for good: the `code`, its `meaning`, and the `error` that the user is told."""
+
+    def __init__(self, code: ErrorCode | int, meaning: Meaning, error: AioprodError) -> None:
+        super().__init__(error)
+        self.code = code
+        self.meaning = meaning
+        self.error = error
+
+
+class Coordination:
+    """The requests of one transactional id; who calls sees to it that there is one at a time.
+
+    Each call asks until `deadline`, in monotonic seconds, and then raises RequestTimedOutError; what it asked may still
+    be carried out. Raises Refused for a code that won't change by asking again, and the errors of `Coordinator`.
+    `is_old`: the coordinator, as it was asked for an epoch last, is older than 2.5 (KIP-360).
+    """
+
+    def __init__(self, client: Client, transactional_id: str, timeout_ms: int, random: Random) -> None:
+        self.transactional_id = transactional_id
+        self.is_old = False
+        self._timeout_ms = timeout_ms
+        self._client = client
+        self._random = random
+        self._coordinator = Coordinator(client, "transaction", transactional_id)
+        self._groups: dict[str, Coordinator] = {}
+        self._own_right = Right("WRITE", "transactional_id", transactional_id)
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether a request of the present epoch may still be on its way, though another try was answered."""
+        return self._coordinator.lost > 0
+
+    async def initialize(self, before: ProducerIdentity, deadline: float, *, is_open: bool = False) -> ProducerIdentity:
+        """Get a producer id and epoch; older producers of this id are fenced, and an open transaction aborted.
+
+        `before` raises the epoch of this very producer, if it is still the one (KIP-360). A coordinator that `is_old`
+        can't be told who asks, nor can one whose transaction `is_open` and to be aborted by this: it takes the producer
+        for a new one, and the epoch that it gives tells whether there was yet another.
+        """
+        named, is_first = before, before.producer_id < 0
+        if self.is_old and not (is_first or is_open):
+            # Where another one took over this is refused, and that one is not fenced in turn.
+            await self.end(before, deadline, committed=False, raises_epoch=False, is_known=False)
+
+        def build(version: int) -> InitProducerIdRequest:
+            nonlocal named
+            self.is_old = version < FIRST_WITH_EPOCH
+            named = ProducerIdentity() if self.is_old or is_open else before
+            return InitProducerIdRequest(
+                transactional_id=self.transactional_id,
+                transaction_timeout_ms=self._timeout_ms,
+                producer_id=named.producer_id,
+                producer_epoch=named.epoch,
+            )
+
+        message = ByVersion(InitProducerIdRequest, build)
+        answer = await self._ask(
+            Step.INITIALIZE, message, deadline, self._coordinator, lambda answer: answer.error_code
+        )
+        identity = ProducerIdentity(answer.producer_id, answer.producer_epoch)
+        if named != before:
+            # To abort what is open raises the epoch as well.
+            self._check_next(identity, ProducerIdentity(before.producer_id, before.epoch + (2 if is_open else 1)))
+        self._coordinator.lost = 0
+        return identity
+
+    def _check_next(self, identity: ProducerIdentity, expected: ProducerIdentity) -> None:
+        """Raise Refused where somebody else has got an epoch in between, or so it looks."""
+        if identity != expected:
+            # One that was given to this very producer, and lost on its way, looks the same.
+            said = f"The coordinator, which is older than 2.5, gave {identity} where {expected} was the next"
+            raise Refused(ErrorCode.INVALID_PRODUCER_EPOCH, Meaning.FENCED, self.fenced(said))
+
+    async def add_partitions(
+        self, identity: ProducerIdentity, partitions: Iterable[TopicPartition], deadline: float
+    ) -> None:
+        """Tell the coordinator which partitions are written to, below transaction.version 2."""
+        topics: dict[str, list[int]] = {}
+        for topic, index in sorted(partitions):
+            topics.setdefault(topic, []).append(index)
+        request = AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=self.transactional_id,
+            v3_and_below_producer_id=identity.producer_id,
+            v3_and_below_producer_epoch=identity.epoch,
+            v3_and_below_topics=tuple(
+                AddPartitionsToTxnTopic(name=name, partitions=tuple(indexes)) for name, indexes in topics.items()
+            ),
+        )
+        await self._ask(
+            Step.ADD_PARTITIONS,
+            self._limited(request),
+            deadline,
+            self._coordinator,
+            lambda answer: _worst(code for _, code in _added(answer)),
+            lambda answer: _denied("WRITE", _added(answer)),
+        )
+
+    async def add_offsets(self, identity: ProducerIdentity, group_id: str, deadline: float) -> None:
+        """Tell the coordinator whose offsets will be committed, below transaction.version 2."""
+        request = AddOffsetsToTxnRequest(
+            transactional_id=self.transactional_id,
+            producer_id=identity.producer_id,
+            producer_epoch=identity.epoch,
+            group_id=group_id,
+        )
+        await self._ask(
+            Step.ADD_OFFSETS,
+            request,
+            deadline,
+            self._coordinator,
+            lambda answer: answer.error_code,
+            lambda _: [Right("READ", "group", group_id)],
+        )
+
+    async def commit_offsets(
+        self,
+        identity: ProducerIdentity,
+        offsets: Offsets,
+        group: GroupMetadata,
+        deadline: float,
+        *,
+        adds: bool,
+    ) -> None:
+        """Commit the offsets of a group once the transaction is; `adds` them to it by the same request.
+
+        Raises UnsupportedVersionError for a member of a group whose coordinator is older than 2.5: it could not refuse
+        one that was replaced.
+        """
+        topics: dict[str, list[TxnOffsetCommitRequestPartition]] = {}
+        for (topic, index), given in sorted(offsets.items()):
+            offset, metadata = (given, "") if isinstance(given, int) else given
+            row = TxnOffsetCommitRequestPartition(
+                partition_index=index, committed_offset=offset, committed_metadata=metadata
+            )
+            topics.setdefault(topic, []).append(row)
+
+        def build(version: int) -> TxnOffsetCommitRequest:
+            if version < FIRST_WITH_MEMBER and group != GroupMetadata(group.group_id):
+                raise UnsupportedVersionError(
+                    f"The offsets of group {group.group_id!r} were not committed: its coordinator is older than 2.5 "
+                    "and can't tell whether the member still owns the partitions (KIP-447).",
+                    hint="Results could be committed twice. Use brokers from 2.5 on; or give the group's name alone, "
+                    "if each partition is always read under the same transactional.id, so that its next owner "
+                    "fences this one.",
+                )
+            return TxnOffsetCommitRequest(
+                transactional_id=self.transactional_id,
+                group_id=group.group_id,
+                producer_id=identity.producer_id,
+                producer_epoch=identity.epoch,
+                generation_id_or_member_epoch=group.generation_id,
+                member_id=group.member_id,
+                group_instance_id=group.group_instance_id,
+                topics=tuple(
+                    TxnOffsetCommitRequestTopic(name=name, partitions=tuple(rows)) for name, rows in topics.items()
+                ),
+            )
+
+        coordinator = self._groups.get(group.group_id)
+        if coordinator is None:
+            coordinator = self._groups[group.group_id] = Coordinator(self._client, "group", group.group_id)
+        at_most = None if adds else CLIENTS_MAX[TxnOffsetCommitRequest]
+        message = ByVersion(TxnOffsetCommitRequest, build, at_most)
+        await self._ask(
+            Step.COMMIT_OFFSETS,
+            message,
+            deadline,
+            coordinator,
+            lambda answer: _worst(code for _, code in _committed(answer)),
+            lambda answer: [Right("READ", "group", group.group_id), *_denied("READ", _committed(answer))],
+        )
+
+    async def end(
+        self,
+        identity: ProducerIdentity,
+        deadline: float,
+        *,
+        committed: bool,
+        raises_epoch: bool,
+        is_known: bool = True,
+    ) -> ProducerIdentity:
+        """Commit or abort; the identity to go on with. May be repeated: the coordinator answers the same again.
+
+        One that is not `is_known` may not have begun at all: then there is nothing to end, and that is no error.
+        """
+        request = EndTxnRequest(
+            transactional_id=self.transactional_id,
+            producer_id=identity.producer_id,
+            producer_epoch=identity.epoch,
+            committed=committed,
+        )
+        step = Step.COMMIT if committed else Step.ABORT
+        message = request if raises_epoch else self._limited(request)
+        try:
+            answer = await self._ask(step, message, deadline, self._coordinator, lambda answer: answer.error_code)
+        except Refused as refused:
+            if is_known or refused.code != ErrorCode.INVALID_TXN_STATE:
+                raise
+            return identity
+        if answer.producer_id < 0:
+            return identity
+        return ProducerIdentity(answer.producer_id, answer.producer_epoch)
+
+    # --- asking
+
+    def _limited(self, request: Request[ResponseT]) -> ByVersion[ResponseT]:
+        kind = type(request)
+        return ByVersion(kind, lambda _version: request, CLIENTS_MAX[kind])
+
+    async def _ask(
+        self,
+        step: Step,
+        message: Request[ResponseT] | ByVersion[ResponseT],
+        deadline: float,
+        coordinator: Coordinator,
+        code_of: Callable[[ResponseT], int],
+        rights_of: Callable[[ResponseT], Iterable[Right]] = lambda _: (),
+    ) -> ResponseT:
+        attempt = 0
+        last = ""
+        while True:
+            delay_s = self._client.backoff_s(attempt)
+            attempt += 1
+            try:
+                answer = await coordinator.request(message, deadline=deadline, error_of=code_of)
+            except RequestTimedOutError as late:
+                if not last:
+                    raise
+                raise RequestTimedOutError(f"{last}, and was asked again until the time was over.") from late
+            code = ErrorCode.of(code_of(answer))
+            meaning = meaning_of(step, code)
+            if meaning is Meaning.DONE:
+                return answer
+            if meaning not in (Meaning.WAIT, Meaning.AGAIN):
+                error = self._error(step, code, meaning, rights_of(answer))
+                error.may_be_stored = _is_open(step, code)
+                raise Refused(code, meaning, error)
+            if meaning is Meaning.WAIT:
+                delay_s = min(delay_s, COMPLETION_BACKOFF.delay_s(attempt - 1, self._random))
+            last = _said(step, code)
+            await asyncio.sleep(min(delay_s, max(0.0, deadline - self._client.now())))
+
+    def _error(self, step: Step, code: ErrorCode | int, meaning: Meaning, rights: Iterable[Right]) -> AioprodError:
+        """What the user is told."""
+        said = _said(step, code)
+        if _is_open(step, code):
+            said += "; it may be committed or not"
+        if meaning is Meaning.FENCED:
+            return self.fenced(said)
+        if denied := self._denied(said, code, rights):
+            return denied
+        if code == ErrorCode.INVALID_TRANSACTION_TIMEOUT:
+            return ConfigError(
+                f"transaction.timeout.ms={self._timeout_ms} is more than the cluster allows.",
+                hint="Lower it, or raise the brokers' transaction.max.timeout.ms.",
+            )
+        return BrokerError(f"{said}.", code=code)
+
+    def cause_of(self, code: ErrorCode | int, said: str) -> AioprodError | None:
+        """Why a record was refused, as a broker `said`, if that is because of the transactional id; else None."""
+        if FATAL_FOR_RECORDS.get(code) is Meaning.FENCED:
+            return self.fenced(said)
+        if code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+            return self._denied(said, code)
+        return None
+
+    def _denied(self, said: str, code: int, rights: Iterable[Right] = ()) -> AuthorizationError | None:
+        return authorization_error(f"{said}.", code, [self._own_right, *rights])
+
+    def fenced(self, said: str) -> ProducerFencedError:
+        """The error for one whose epoch is not the newest any more, as a broker `said`."""
+        return ProducerFencedError(
+            f"{said}: another producer with transactional.id {self.transactional_id!r} took over, or the transaction "
+            f"was open for longer than transaction.timeout.ms={self._timeout_ms}.",
+            hint="Close this producer. Make a new one if no other is meant to have this transactional.id.",
+        )
+
+
+def _is_open(step: Step, code: ErrorCode | int) -> bool:
+    """Whether a transaction may be committed whose coordinator answers this: an earlier try may have done it."""
+    return step is Step.COMMIT and code != ErrorCode.INVALID_TXN_STATE
+
+
+def _said(step: Step, code: ErrorCode | int) -> str:
+    return f"The coordinator answered {ErrorCode.said(code)} to the request to {step.value}"
+
+
+def _worst(codes: Iterable[int]) -> int:
+    """The one code to act on: one that ends something, else one that asks for patience, else none.
+
+    A partition that was not attempted says nothing of why; the reason is with another one.
+    """
+    worst = int(ErrorCode.NONE)
+    for code in codes:
+        is_reason = code != ErrorCode.OPERATION_NOT_ATTEMPTED
+        known = ErrorCode.of(code)
+        ends = is_reason and not (isinstance(known, ErrorCode) and known.retriable)
+        if code != ErrorCode.NONE and (worst == ErrorCode.NONE or worst == ErrorCode.OPERATION_NOT_ATTEMPTED or ends):
+            worst = code
+    return worst
+
+
+def _added(answer: AddPartitionsToTxnResponse) -> list[tuple[str, int]]:
+    """Topic and code of each partition."""
+    topics = answer.results_by_topic_v3_and_below
+    return [(topic.name, row.partition_error_code) for topic in topics for row in topic.results_by_partition]
+
+
+def _committed(answer: TxnOffsetCommitResponse) -> list[tuple[str, int]]:
+    """Topic and code of each partition."""
+    return [(topic.name, row.error_code) for topic in answer.topics for row in topic.partitions]
+
+
+def _denied(operation: Operation, codes: Iterable[tuple[str, int]]) -> list[Right]:
+    """The rights to topics that were found missing."""
+    return [Right(operation, "topic", topic) for topic, code in codes if code == ErrorCode.TOPIC_AUTHORIZATION_FAILED]

@@ -1,0 +1,1 @@
+"""Rows of Spark into Kafka, in batch and streaming queries."""

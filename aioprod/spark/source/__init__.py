@@ -1,0 +1,1 @@
+"""Records of Kafka as rows of Spark, in batch and streaming queries."""

@@ -1,0 +1,1 @@
+"""How a fake broker answers each request."""

@@ -1,0 +1,178 @@
+"""How a fake broker answers Produce."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from aioprod.errors import CorruptRecordError, ErrorCode, ProtocolError
+from aioprod.messages import ProduceRequest, ProduceResponse
+from aioprod.messages.produce import (
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionProduceData,
+    PartitionProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
+from aioprod.records.layout import ATTRIBUTES, CRC
+from aioprod.records.parser import ParsedBatch, parse_batches
+from aioprod.testing.fake.handlers.implicit_adds import Writer, join
+from aioprod.testing.fake.state.log import FakePartition
+from aioprod.testing.fake.state.producers import NO_PRODUCER_ID, ProducerState
+from aioprod.testing.fake.state.shared import Call
+from aioprod.testing.fake.state.topics import FakeTopic, led_partition
+from aioprod.types import TopicPartition
+from aioprod.wire.crc import crc32c
+
+__all__ = ["has_failed", "produce"]
+
+BY_ID: Final = 13
+"""Version: topics have ids in place of names."""
+
+HINTS: Final = 10
+"""Version: the answer names the new leader (KIP-951)."""
+
+ABORTABLE: Final = 11
+"""Version: may be answered with TRANSACTION_ABORTABLE (KIP-890)."""
+
+JOINS: Final = 12
+"""Version: a write adds its partition to the transaction by itself (KIP-890)."""
+
+ACKS: Final = (-1, 0, 1)
+
+
+class Stored(NamedTuple):
+    """What became of one batch."""
+
+    error: ErrorCode
+    base_offset: int = -1
+    append_time_ms: int = -1
+
+
+def produce(call: Call, request: ProduceRequest) -> ProduceResponse:
+    """Append the batches of a request."""
+    topics = tuple(_topic(call, request, sent) for sent in request.topic_data)
+    call.state.tell_readers()
+    hinted = {row.current_leader.leader_id for topic in topics for row in topic.partition_responses} - {-1}
+    nodes = [(node_id, *call.state.nodes[node_id]) for node_id in sorted(hinted)]
+    endpoints = [NodeEndpoint(node_id=node_id, host=host, port=port) for node_id, host, port in nodes]
+    return ProduceResponse(responses=topics, node_endpoints=tuple(endpoints))
+
+
+def has_failed(answer: ProduceResponse) -> bool:
+    """Whether there is an error in it: who wants no answer hears of that by the end of the connection."""
+    return any(row.error_code for topic in answer.responses for row in topic.partition_responses)
+
+
+def _topic(call: Call, request: ProduceRequest, sent: TopicProduceData) -> TopicProduceResponse:
+    topic = call.state.topics.find(sent.name, sent.topic_id, by_id=call.version >= BY_ID)
+    rows = []
+    for data in sent.partition_data:
+        row = _partition(call, request, TopicPartition(topic.name if topic else sent.name, data.index), data)
+        if topic and row.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER and call.version >= HINTS:
+            row = replace(row, current_leader=_hint(call, topic, data.index))
+        rows.append(row)
+    return TopicProduceResponse(name=sent.name, topic_id=sent.topic_id, partition_responses=tuple(rows))
+
+
+def _partition(
+    call: Call, request: ProduceRequest, tp: TopicPartition, data: PartitionProduceData
+) -> PartitionProduceResponse:
+    if request.acks not in ACKS:
+        return PartitionProduceResponse(index=data.index, error_code=ErrorCode.INVALID_REQUIRED_ACKS, base_offset=-1)
+    unknown = ErrorCode.UNKNOWN_TOPIC_ID if call.version >= BY_ID else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    partition, error = led_partition(call.state.topics.get(tp.topic), data.index, call.node_id, unknown)
+    if denied := _denied(call, request, tp.topic):
+        return PartitionProduceResponse(index=data.index, error_code=denied, base_offset=-1)
+    wanted = call.fault.error_for(tp)
+    stored = Stored(error)
+    if partition is not None and (wanted == ErrorCode.NONE or call.fault.apply):
+        stored = _append(call, request, tp, partition, bytes(data.records or b""))
+    if wanted != ErrorCode.NONE:
+        stored = Stored(wanted)
+    return PartitionProduceResponse(
+        index=data.index,
+        error_code=stored.error,
+        base_offset=stored.base_offset,
+        log_append_time_ms=stored.append_time_ms,
+        log_start_offset=-1 if partition is None else 0,
+    )
+
+
+def _denied(call: Call, request: ProduceRequest, topic: str) -> ErrorCode:
+    """Why the client may not write this. A topic without a name is one whose id nobody knows."""
+    transactional_id = request.transactional_id
+    if transactional_id is not None and (denied := call.denied("WRITE", "transactional_id", transactional_id)):
+        return denied
+    return call.denied("WRITE", "topic", topic) if topic else ErrorCode.NONE
+
+
+def _hint(call: Call, topic: FakeTopic, index: int) -> LeaderIdAndEpoch:
+    """Who leads now, if that is known."""
+    known = topic.partitions[index]
+    if not call.state.leader_hints or known.leader not in call.state.nodes or known.leader == call.node_id:
+        return LeaderIdAndEpoch()
+    return LeaderIdAndEpoch(leader_id=known.leader, leader_epoch=known.leader_epoch)
+
+
+def _append(call: Call, request: ProduceRequest, tp: TopicPartition, partition: FakePartition, data: bytes) -> Stored:
+    """Store what one produce brought, unless it is stored already."""
+    config = call.state.topics[tp.topic].config
+    if len(data) > int(config.get("max.message.bytes", call.state.message_max_bytes)):
+        return Stored(ErrorCode.MESSAGE_TOO_LARGE)
+    if request.acks == -1 and len(call.state.nodes) < int(config.get("min.insync.replicas", 1)):
+        return Stored(ErrorCode.NOT_ENOUGH_REPLICAS)
+    batch = _readable(data)
+    if isinstance(batch, ErrorCode):
+        return Stored(batch)
+    if batch.producer_id == NO_PRODUCER_ID:
+        return Stored(ErrorCode.NONE, partition.append(batch, data))
+    known = partition.producers.of(batch.producer_id)
+    refusal = ErrorCode.NONE
+    if batch.is_transactional and not known.has_open(batch.producer_epoch):
+        refusal = _join(call, request, tp, known, batch)
+    stored_before = known.stored_before(batch)
+    if refusal == ErrorCode.NONE and stored_before is not None:
+        # Kafka tells the producer's own timestamp as if it were the time of the append.
+        return Stored(ErrorCode.NONE, stored_before, batch.max_timestamp)
+    refusal = refusal or known.refusal(batch)
+    return Stored(refusal) if refusal != ErrorCode.NONE else Stored(refusal, partition.append(batch, data))
+
+
+def _join(
+    call: Call, request: ProduceRequest, tp: TopicPartition, known: ProducerState, batch: ParsedBatch
+) -> ErrorCode:
+    """Have the coordinator agree to the first write of a transaction to a partition."""
+    if request.transactional_id is None:
+        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    if batch.producer_epoch < known.epoch:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    joins = call.version >= JOINS
+    known.verify(batch, is_implicit=joins)
+    writer = Writer(request.transactional_id, batch.producer_id, batch.producer_epoch, joins)
+    error = join(call.state, writer, partition=tp)
+    if error == ErrorCode.TRANSACTION_ABORTABLE and call.version < ABORTABLE:
+        return ErrorCode.INVALID_TXN_STATE
+    is_hidden = error == ErrorCode.CONCURRENT_TRANSACTIONS and not joins
+    if error == ErrorCode.COORDINATOR_NOT_AVAILABLE or is_hidden:
+        # Older clients retry this one without asking for metadata.
+        return ErrorCode.NOT_ENOUGH_REPLICAS
+    return error
+
+
+def _readable(data: bytes) -> ParsedBatch | ErrorCode:
+    """The only batch in `data`, or the error for what is wrong with it."""
+    try:
+        (batch,) = parse_batches(data, verify_crc=False)
+    except (ProtocolError, ValueError):
+        return ErrorCode.INVALID_RECORD
+    if crc32c(data[ATTRIBUTES:]) != int.from_bytes(data[CRC:ATTRIBUTES], "big"):
+        return ErrorCode.CORRUPT_MESSAGE
+    try:
+        count = len(list(batch.records()))
+    except CorruptRecordError:
+        return ErrorCode.INVALID_RECORD
+    has_sequence = batch.producer_id == NO_PRODUCER_ID or batch.base_sequence >= 0
+    is_whole = batch.size == len(data) and count == batch.count == batch.last_offset_delta + 1
+    return batch if is_whole and has_sequence and not batch.is_control else ErrorCode.INVALID_RECORD

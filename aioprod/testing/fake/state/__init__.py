@@ -1,0 +1,1 @@
+"""What the brokers of a fake cluster keep."""

@@ -1,0 +1,127 @@
+"""The log of one partition, as its leader keeps it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Final, Literal, NamedTuple
+
+from aioprod.records.parser import ControlType, ParsedBatch, ParsedRecord, parse_batches
+from aioprod.testing.fake.state.markers import marker
+from aioprod.testing.fake.state.producers import NO_PRODUCER_ID, ProducerStates
+
+__all__ = ["FakePartition", "Isolation", "StoredBatch"]
+
+LATEST: Final = -1
+EARLIEST: Final = -2
+MAX_TIMESTAMP: Final = -3
+
+Isolation = Literal["read_committed", "read_uncommitted"]
+
+
+class StoredBatch(NamedTuple):
+    """A batch with its final offset: parsed, and its bytes."""
+
+    batch: ParsedBatch
+    data: bytes
+
+
+class Aborted(NamedTuple):
+    """An aborted transaction: its first record's offset, and its marker's."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+
+
+@dataclass
+class FakePartition:
+    """One partition: its leader (None for none), its log, and what is known of those who write to it."""
+
+    leader: int | None
+    leader_epoch: int = 0
+    first_offset: int = 0
+    next_offset: int = 0
+    log: list[StoredBatch] = field(default_factory=list)
+    producers: ProducerStates = field(default_factory=ProducerStates)
+    aborted: list[Aborted] = field(default_factory=list)
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Where the first open transaction begins, or the end."""
+        start = self.producers.first_open_offset
+        return self.next_offset if start is None else start
+
+    def end_offset(self, isolation: Isolation) -> int:
+        """The offset up to which a reader sees records."""
+        return self.last_stable_offset if isolation == "read_committed" else self.next_offset
+
+    def append(self, batch: ParsedBatch, data: bytes) -> int:
+        """Store a batch at the end and take note of its producer; returns its base offset."""
+        base_offset = self._store_at_end(batch, data)
+        if batch.producer_id != NO_PRODUCER_ID:
+            self.producers.of(batch.producer_id).append(batch, base_offset)
+        return base_offset
+
+    def end_transaction(self, kind: ControlType, producer_id: int, epoch: int, timestamp: int) -> None:
+        """Write the marker that ends a producer's transaction here; `epoch` is the producer's from now on."""
+        data = marker(kind, producer_id, epoch, timestamp)
+        (batch,) = parse_batches(data)
+        offset = self._store_at_end(batch, data)
+        start = self.producers.of(producer_id).end_transaction(epoch)
+        if kind == ControlType.ABORT and start is not None:
+            self.aborted.append(Aborted(producer_id, start, offset))
+
+    def _store_at_end(self, batch: ParsedBatch, data: bytes) -> int:
+        base_offset = self.next_offset
+        # The checksum does not cover the offset.
+        placed = replace(batch, base_offset=base_offset)
+        self.log.append(StoredBatch(placed, base_offset.to_bytes(8, "big") + data[8:]))
+        self.next_offset = placed.next_offset
+        return base_offset
+
+    def store(self, data: bytes) -> None:
+        """Store one batch as it is, with the offset that it has; what it leaves out is a gap."""
+        (batch,) = parse_batches(data)
+        self.log.append(StoredBatch(batch, data))
+        self.next_offset = batch.next_offset
+
+    def delete_before(self, offset: int) -> None:
+        """Remove the records before an offset, as retention does: a batch that holds others too is kept whole."""
+        self.first_offset = max(self.first_offset, offset)
+        self.log = [stored for stored in self.log if stored.batch.next_offset > self.first_offset]
+
+    def batches(self, isolation: Isolation = "read_committed") -> Iterator[ParsedBatch]:
+        """The batches of data that a reader sees, in order."""
+        end = self.end_offset(isolation)
+        for batch, _ in self.log:
+            if batch.base_offset >= end or batch.is_control:
+                continue
+            if isolation == "read_uncommitted" or not self._was_aborted(batch):
+                yield batch
+
+    def _was_aborted(self, batch: ParsedBatch) -> bool:
+        return batch.is_transactional and any(
+            one.producer_id == batch.producer_id and one.first_offset <= batch.base_offset < one.last_offset
+            for one in self.aborted
+        )
+
+    def records(self, isolation: Isolation = "read_committed") -> list[ParsedRecord]:
+        """The records that a reader sees."""
+        batches = self.batches(isolation)
+        return [record for batch in batches for record in batch.records() if record.offset >= self.first_offset]
+
+    def offset_at(self, timestamp: int, isolation: Isolation) -> tuple[int, int]:
+        """Timestamp and offset of the first record from then on; -1 and -1 for none.
+
+        -1 asks for the end, -2 for the start, -3 for the record with the latest timestamp.
+        """
+        if timestamp == LATEST:
+            return -1, self.end_offset(isolation)
+        if timestamp == EARLIEST:
+            return -1, self.first_offset
+        records = self.records(isolation)
+        if timestamp == MAX_TIMESTAMP:
+            timestamp = max((record.timestamp for record in records), default=-1)
+        found = (record for record in records if record.timestamp >= timestamp)
+        return next(((record.timestamp, record.offset) for record in found), (-1, -1))

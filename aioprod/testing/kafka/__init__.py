@@ -1,0 +1,1 @@
+"""Real brokers for tests: where their programs come from, how they start and end."""

@@ -1,0 +1,128 @@
+"""The `local` backend: each broker a JVM process of this machine."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from aioprod.testing.errors import KafkaStartError, ToolError
+from aioprod.testing.kafka.cache import run_tool
+from aioprod.testing.kafka.settings import properties_text
+
+__all__ = ["LocalNode"]
+
+STOP_TIMEOUT_S: Final = 30.0
+KILL_TIMEOUT_S: Final = 30.0
+_LOG_TAIL_BYTES: Final = 6000
+_QUIET: Final = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
+
+
+@dataclass(slots=True)
+class LocalNode:
+    """One broker as a process of its own in `folder`; all methods block.
+
+    `java` is the command that starts a JVM, `libs` the folder of Kafka's jars; `changed` is called when a process came
+    or went.
+    """
+
+    node_id: int
+    folder: Path
+    java: Sequence[str]
+    libs: Path
+    properties: Mapping[str, str]
+    format_options: Sequence[str]
+    cluster_id: str
+    changed: Callable[[], None]
+    _process: subprocess.Popen[bytes] | None = field(default=None, init=False)
+
+    @property
+    def pid(self) -> int | None:
+        """The id of the process that runs now, or None."""
+        return self._process.pid if self._process is not None and self._process.poll() is None else None
+
+    def start(self) -> None:
+        """Start the broker's process, formatting its data folder the first time; does not wait until it serves."""
+        settings = self.folder / "server.properties"
+        if not settings.exists():
+            self.folder.mkdir(parents=True, exist_ok=True)
+            settings.write_text(properties_text(self.properties))
+            self._format(settings)
+        with self._log.open("ab") as log:
+            # A session of its own: Ctrl-C in the terminal is for the tests, which then close the cluster in order.
+            self._process = subprocess.Popen(
+                [*self._java_on_jars(), "kafka.Kafka", str(settings)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                cwd=self.folder,
+                start_new_session=True,
+            )
+        self.changed()
+
+    def alive(self) -> bool:
+        """Whether the process is there, be it stopped."""
+        return self.pid is not None
+
+    def kill(self) -> None:
+        """End it at once, as a crash does."""
+        self._end(signal.SIGKILL, KILL_TIMEOUT_S)
+
+    def stop(self) -> None:
+        """Let the broker shut down in order; one that takes longer than 30 s is killed."""
+        try:
+            self._end(signal.SIGTERM, STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
+
+    def pause(self) -> None:
+        """Freeze the process; its connections stay open and nobody answers."""
+        self._signal(signal.SIGSTOP)
+        if self.pid is not None:
+            # The signal stops one thread; the others go on until the kernel gets to them.
+            os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+
+    def resume(self) -> None:
+        """Let a frozen process go on."""
+        self._signal(signal.SIGCONT)
+
+    def remove(self) -> None:
+        """End the process; the folder is the cluster's."""
+        self.kill()
+
+    def log(self) -> str:
+        """The end of what the broker has said."""
+        with suppress(FileNotFoundError), self._log.open("rb") as file:
+            size = file.seek(0, 2)
+            file.seek(max(0, size - _LOG_TAIL_BYTES))
+            return file.read().decode(errors="replace")
+        return ""
+
+    @property
+    def _log(self) -> Path:
+        return self.folder / "broker.log"
+
+    def _java_on_jars(self, *options: str) -> list[str]:
+        return [*self.java, *options, "-cp", f"{self.libs}/*"]
+
+    def _format(self, settings: Path) -> None:
+        tool = [*self._java_on_jars(_QUIET), "kafka.tools.StorageTool", "format"]
+        try:
+            run_tool([*tool, "-t", self.cluster_id, "-c", settings, *self.format_options])
+        except ToolError as error:
+            raise KafkaStartError(f"Broker {self.node_id} could not format its data: {error.message}") from error
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self._process is not None and self._process.poll() is None:
+            self._process.send_signal(number)
+
+    def _end(self, number: signal.Signals, timeout_s: float) -> None:
+        self._signal(number)
+        if self._process is not None:
+            self._process.wait(timeout_s)
+        self.changed()
