@@ -10,6 +10,7 @@ from uuid import UUID
 from aioprod._live import Live, lacking
 from aioprod._rights import Right
 from aioprod.cluster import Node, PartitionInfo
+from aioprod.config import SessionConfig
 from aioprod.errors import (
     AioprodError,
     AuthorizationError,
@@ -20,7 +21,7 @@ from aioprod.errors import (
     UnknownTopicError,
     UnsupportedVersionError,
 )
-from aioprod.group.group_offsets import all_offsets
+from aioprod.group.committed_offsets import all_offsets
 from aioprod.group.listing import GroupListing, listed_groups
 from aioprod.messages import (
     CreatePartitionsRequest,
@@ -39,7 +40,6 @@ from aioprod.net import Coordinator
 from aioprod.net.session import Session, SessionUser, check_topic_name
 from aioprod.reader.asking import Aim, Outcome, all_topics, ask, ask_for_each
 from aioprod.reader.offsets import LATEST, At, look_up, topic_offsets
-from aioprod.reader.settings import SessionConfig
 from aioprod.types import OffsetAndMetadata, TopicPartition
 
 __all__ = ["Admin", "ClusterDescription", "GroupListing"]

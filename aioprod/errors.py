@@ -253,7 +253,7 @@ class TransactionUnknownError(AioprodError):
     """The answer to a commit does not tell whether the transaction was committed; it never means that it was not.
 
     `code` is what the coordinator answered last, None if it did not answer. `standing` is what it said when it was
-    asked about the transaction afterwards (a `Standing`, None if that was not possible).
+    asked about the transaction afterwards (a `TransactionStatus`, None if that was not possible).
     """
 
     may_be_stored = True

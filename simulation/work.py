@@ -32,7 +32,9 @@ class Work:
 
     async def run(self) -> None:
         """Send what was planned; what was begun may go on afterwards."""
-        senders = [self.spawn(self._sender(self.plan.records // self.plan.senders)) for _ in range(self.plan.senders)]
+        senders = [
+            self.spawn(self._scheduler(self.plan.records // self.plan.senders)) for _ in range(self.plan.senders)
+        ]
         for sender in senders:
             await asyncio.wait([sender])
 
@@ -53,7 +55,7 @@ class Work:
         while self.running:
             await asyncio.wait(list(self.running))
 
-    async def _sender(self, count: int) -> None:
+    async def _scheduler(self, count: int) -> None:
         random = self.random
         while count > 0:
             count -= await self.one_step()

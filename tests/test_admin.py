@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from aioprod.admin import Admin
+from aioprod.config import SessionConfig
 from aioprod.errors import (
     AioprodError,
     AuthorizationError,
@@ -25,7 +26,6 @@ from aioprod.errors import (
 )
 from aioprod.messages import CreateTopicsRequest, CreateTopicsResponse, DeleteTopicsRequest, MetadataRequest
 from aioprod.messages.create_topics import CreatableTopicConfig
-from aioprod.reader.settings import SessionConfig
 from aioprod.testing import FakeCluster
 from aioprod.types import TopicPartition
 from tests.support.sessions import FAST

@@ -13,14 +13,13 @@ import pytest
 
 from aioprod import Producer, ProducerConfig
 from aioprod.admin import Admin
-from aioprod.config import settings_of
+from aioprod.config import SessionConfig, settings_of
 from aioprod.config._other_clients import OTHER_NAMES
 from aioprod.config._page import reference_page
 from aioprod.errors import ConfigError
 from aioprod.group import Member, MemberConfig
 from aioprod.producer import TransactionSessionConfig
 from aioprod.reader import Reader, ReaderConfig, read
-from aioprod.reader.settings import SessionConfig
 
 CLASSES = {"any client": SessionConfig, "producer": ProducerConfig, "reader": ReaderConfig, "member": MemberConfig}
 

@@ -17,17 +17,20 @@ ROOT = Path(aioprod.__file__).parents[1]
 PRODUCER = {
     "": "_error_codes _lazy _legs _live _rights _shown cluster config core errors interceptors "
     "messages metrics net producer record_metadata records routing serializers types wire",
-    "cluster": "known metadata model names refusals",
-    "config": "_addresses _base _classes _client _files _oidc _producer _properties _refused _security _setting",
-    "core": "accumulator answer backoff batch budget choice connection division drain lifecycle many parking "
-    "partition pool produce refusals retry sequences states transactions",
+    "cluster": "metadata model names topic_errors topic_metadata",
+    "config": "_addresses _base _classes _client _files _oidc _producer _properties _refused _security _session _setting",
+    "core": "accumulator backoff batch budget buffer_pool bulk_values connection drain lifecycle parking "
+    "partition partition_choice produce_request produce_response retry sequences splitting states transactions",
     "messages": "api_versions init_producer_id metadata negotiation produce",
-    "net": "addresses client connection dialing links pool refresh security sessions settings surroundings tasks "
+    "net": "addresses client connection context dialing link login pool refresh security settings tasks "
     "transport waiting",
-    "producer": "bulk callback_faults callbacks clock closing completion compressor deleted_topics dispatch engine "
-    "explain facade failure feeding futures guard identity journal lacking line_limit meters milestones "
-    "native outages outcome preparation producer reporting results room send_many sender settings topics "
-    "transactional unclosed watch",
+    "net.login": "reauthentication",
+    "producer": "backpressure bulk callbacks clock closing completion completions compressor deleted_topics "
+    "delivery_future engine explain facade failure guard lacking logs meters native outcomes preparation producer "
+    "producer_id reporting scheduler sender settings transactions unclosed unknown_topics",
+    "producer.bulk": "appender call send_many",
+    "producer.logs": "callback_faults event_log line_limit milestones outages stall_monitor",
+    "producer.transactions": "calls",
     "records": "builder compression cursor fields headers layout memory",
     "routing": "hashes partitioners sticky",
     "serializers": "_adapter",
@@ -47,7 +50,7 @@ ProduceResponse TopicProduceData TopicProduceResponse
 
 DATASOURCE = {
     "": "_error_codes _lazy _legs config errors reader spark",
-    "config": "_addresses _base _classes _client _files _oidc _producer _properties _refused _security _setting",
+    "config": "_addresses _base _classes _client _files _oidc _producer _properties _refused _security _session _setting",
     "reader": "settings",
     "spark": "datasource options",
 }

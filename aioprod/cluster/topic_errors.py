@@ -8,7 +8,7 @@ from aioprod._rights import Right, authorization_error
 from aioprod.cluster.metadata import Metadata
 from aioprod.errors import AioprodError, ErrorCode, InvalidTopicError, UnknownTopicError
 
-__all__ = ["FRESH_S", "UNKNOWN_ATTEMPTS", "UNKNOWN_S", "deletion", "topic_refusal"]
+__all__ = ["FRESH_S", "UNKNOWN_ATTEMPTS", "UNKNOWN_S", "deletion", "topic_error"]
 
 UNKNOWN_ATTEMPTS: Final = 4
 """A topic does not exist when this many answers in a row say so: of a new one not every broker knows at once."""
@@ -23,7 +23,7 @@ _CREATED: Final = "If there is no such topic, it has to be created first."
 _CREATED_BY_WRITER: Final = "If there is no such topic, create it, or allow CREATE on it where brokers create topics."
 
 
-def topic_refusal(metadata: Metadata, topic: str, now: float, *, to_write: bool) -> AioprodError | None:
+def topic_error(metadata: Metadata, topic: str, now: float, *, to_write: bool) -> AioprodError | None:
     """The reason why a topic can't be used, None while there is hope.
 
     `to_write`: for somebody who writes to it, for whom brokers may create it; else for somebody who reads it. The class

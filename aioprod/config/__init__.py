@@ -9,6 +9,7 @@ from aioprod.config._client import ClientConfig
 from aioprod.config._files import read_file
 from aioprod.config._producer import ProducerConfig
 from aioprod.config._security import Password, SecurityConfig, Tokens, credentials_of, has_login, has_tls
+from aioprod.config._session import SessionConfig
 from aioprod.config._setting import Importance, Setting
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "Password",
     "ProducerConfig",
     "SecurityConfig",
+    "SessionConfig",
     "Setting",
     "Settings",
     "Tokens",

@@ -15,11 +15,10 @@ from typing import Any
 from aioprod.cluster import Metadata
 from aioprod.cluster.names import topic_name_error
 from aioprod.core.batch import Batch, ParkedRecord
-from aioprod.core.budget import MemoryBudget
+from aioprod.core.budget import MemoryBudget, buffer_full, record_too_large
 from aioprod.core.buffer_pool import BufferPool
 from aioprod.core.partition import BrokerQueue, Partition, Topic
 from aioprod.core.partition_choice import PartitionChoice
-from aioprod.core.refusals import buffer_full, record_too_large
 from aioprod.core.sequences import Sequences
 from aioprod.errors import InvalidTopicError
 from aioprod.records.builder import HEADER, LOOSE_OVERHEAD, RecordBatchBuilder, record_size_bound

@@ -1,7 +1,7 @@
 cimport cython
 
 
-cdef class RoomRequest:
+cdef class MemoryRequest:
     cdef public object waiter
     cdef public long long size
     cdef public bint granted, keep

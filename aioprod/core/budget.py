@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 
-__all__ = ["MemoryBudget", "RoomRequest"]
+from aioprod.errors import BufferFullError, RecordTooLargeError
+from aioprod.records.builder import HEADER
+
+__all__ = ["MemoryBudget", "MemoryRequest", "buffer_full", "record_too_large"]
 
 
-class RoomRequest:
+class MemoryRequest:
     """Somebody waits until `size` bytes are free, to `keep` them or just to know; `waiter` is opaque here."""
 
     __slots__ = ("granted", "keep", "size", "waiter")
@@ -38,7 +41,7 @@ class MemoryBudget:
         self.records = 0
         self.reserved = 0
         self.refused = 0
-        self.waiting: deque[RoomRequest] = deque()
+        self.waiting: deque[MemoryRequest] = deque()
 
     def fits(self, size: int) -> bool:
         """Whether a record of at most `size` bytes may be taken now."""
@@ -56,16 +59,16 @@ class MemoryBudget:
         assert self.used >= 0, "bytes were released twice"
         assert self.records >= 0, "records were released twice"
 
-    def wait(self, size: int, waiter: object, *, keep: bool = True) -> RoomRequest:
+    def wait(self, size: int, waiter: object, *, keep: bool = True) -> MemoryRequest:
         """Stand in line for `size` bytes."""
-        request = RoomRequest(size, waiter, keep)
+        request = MemoryRequest(size, waiter, keep)
         self.waiting.append(request)
         self._reopen()
         return request
 
-    def grant(self) -> list[RoomRequest]:
+    def grant(self) -> list[MemoryRequest]:
         """Those at the head of the line that fit now; the bytes of those that keep them are reserved."""
-        granted: list[RoomRequest] = []
+        granted: list[MemoryRequest] = []
         while self.waiting and self.used + self.reserved + self.waiting[0].size <= self.limit:
             request = self.waiting.popleft()
             if request.keep:
@@ -75,7 +78,7 @@ class MemoryBudget:
         self._reopen()
         return granted
 
-    def leave(self, request: RoomRequest) -> None:
+    def leave(self, request: MemoryRequest) -> None:
         """Leave the line, or give granted room back (its owner takes the bytes of its record itself)."""
         if request.granted:
             request.granted = False
@@ -84,7 +87,7 @@ class MemoryBudget:
             self.waiting.remove(request)
         self._reopen()
 
-    def dissolve(self) -> list[RoomRequest]:
+    def dissolve(self) -> list[MemoryRequest]:
         """End the line: return its waiters, none of which gets room."""
         waiting = list(self.waiting)
         self.waiting.clear()
@@ -93,3 +96,26 @@ class MemoryBudget:
 
     def _reopen(self) -> None:
         self.open_to = -1 if self.waiting or self.reserved else self.limit
+
+
+def record_too_large(topic: str, bound: int, size_max: int, memory: int) -> RecordTooLargeError:
+    """A record of up to `bound` bytes fits into no request of `size_max` bytes, or not into the whole memory."""
+    if bound + HEADER > size_max:
+        return RecordTooLargeError(
+            f"A record for topic {topic!r} takes up to {bound + HEADER} bytes with its batch header, more than "
+            f"max.request.size={size_max}.",
+            hint="Send smaller values, or raise max.request.size together with the topic's max.message.bytes.",
+        )
+    return RecordTooLargeError(
+        f"A record for topic {topic!r} takes up to {bound} bytes, more than buffer.memory={memory}.",
+        hint="Send smaller values, or raise buffer.memory, which has room for all records that are not delivered yet.",
+    )
+
+
+def buffer_full(topic: str, bound: int, budget: MemoryBudget) -> BufferFullError:
+    """There is no room for a record of up to `bound` bytes now."""
+    return BufferFullError(
+        f"buffer.memory={budget.limit} is used up: {budget.records} records with {budget.used} bytes wait for "
+        f"their delivery, and the next one, for topic {topic!r}, needs up to {bound} bytes.",
+        hint="Await producer.drain() or send(), which wait for room, or raise buffer.memory.",
+    )

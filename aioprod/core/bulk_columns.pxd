@@ -26,7 +26,7 @@ cdef class KnownTopic:
 
 
 @cython.final
-cdef class Rows:
+cdef class BulkColumns:
     cdef readonly object bulk, places, numbers, unknown
     cdef readonly Py_ssize_t at, accepted, needed
     cdef public long long timestamp

@@ -18,7 +18,7 @@ from aioprod.records.builder import LOOSE_OVERHEAD, put_varint, size_bound, vari
 from aioprod.records.headers import NO_HEADERS
 from aioprod.routing.hashes import murmur2_of
 
-__all__ = ["RecordColumns", "Rows", "RowsCall"]
+__all__ = ["BulkColumns", "RecordColumns", "RowsCall"]
 
 ROWS_PER_TURN_SLOW = 500
 """Rows that may be encoded before the loop gets a turn where each runs some Python: a custom partitioner, a refusal,
@@ -75,7 +75,7 @@ class KnownTopic:
         self.number = number
 
 
-class Rows:
+class BulkColumns:
     """Neighbouring records of a bulk call that lie in columns.
 
     `first` is the index of the first row in the call; `places` has the partition of each record, -1 for those that are

@@ -12,7 +12,7 @@ cpdef void join_bulk(Batch batch, bulk, Py_ssize_t count=*) except *
 
 
 @cython.final
-cdef class Slice:
+cdef class BulkValues:
     cdef readonly object bulk, places
     cdef readonly list values, keys
     cdef readonly bytes headers

@@ -12,7 +12,7 @@ from aioprod.errors import AioprodError
 from aioprod.records.builder import record_size_bound
 from aioprod.types import TopicPartition
 
-__all__ = ["BulkCall", "Slice", "join_bulk"]
+__all__ = ["BulkCall", "BulkValues", "join_bulk"]
 
 BYTES_PER_TURN = 2**20
 """What is copied at most before the loop gets a turn: far less than a millisecond's worth, but fresh memory is slow."""
@@ -46,7 +46,7 @@ def join_bulk(batch: Batch, bulk: BulkCall, count: int = 1) -> None:
     waiters.append(run)
 
 
-class Slice:
+class BulkValues:
     """Neighbouring records of a bulk call that have everything but key and value in common.
 
     `keys` has one entry per value, or is None; `timestamp` is in ms, `partition` -1 to be chosen, `headers` encoded.

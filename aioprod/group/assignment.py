@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
 from aioprod.errors import AioprodError, ConfigError, RequestTimedOutError
+from aioprod.group.committed_offsets import stable_offsets
 from aioprod.group.fetcher import Fetcher
-from aioprod.group.group_offsets import stable_offsets
 from aioprod.group.membership import GiveUp, GroupMetadata, Take
 from aioprod.group.meters import MemberMetrics
 from aioprod.group.offsets import commit_offsets, start_offsets

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from aioprod.cluster.topic_errors import topic_refusal
+from aioprod.cluster.topic_errors import topic_error
 from aioprod.errors import AioprodError
 from aioprod.group.assignment import Holding
 from aioprod.group.fetcher import Fetcher
@@ -99,7 +99,7 @@ class Explainer:
         for topic in sorted(topics):
             if client.metadata.cluster.partition_count(topic):
                 continue
-            refusal = topic_refusal(client.metadata, topic, now, to_write=False)
+            refusal = topic_error(client.metadata, topic, now, to_write=False)
             why = f"Topic {topic!r} is not described yet: {client.describe()}." if refusal is None else str(refusal)
             yield Trouble(f"topic {topic!r}", why)
 

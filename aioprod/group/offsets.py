@@ -15,8 +15,8 @@ from aioprod.errors import (
     ProtocolError,
     RequestTimedOutError,
 )
+from aioprod.group.committed_offsets import group_error, stable_offsets
 from aioprod.group.errors import not_static
-from aioprod.group.group_offsets import group_refusal, stable_offsets
 from aioprod.group.membership import GroupMetadata
 from aioprod.messages import OffsetCommitRequest, OffsetCommitResponse
 from aioprod.messages.negotiation import ByVersion
@@ -166,4 +166,4 @@ def _refusal(group: str, tp: TopicPartition, code: ErrorCode | int | None) -> Ai
     if code is None:
         return ProtocolError(f"{what}: its coordinator left it out of the answer.")
     rights = [Right("READ", "topic", tp.topic), Right("READ", "group", group)]
-    return group_refusal(what, code, rights, _HINTS.get(code))
+    return group_error(what, code, rights, _HINTS.get(code))

@@ -8,7 +8,7 @@ from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, Protocol
 
 from aioprod.cluster.model import PartitionInfo
-from aioprod.cluster.topic_errors import topic_refusal
+from aioprod.cluster.topic_errors import topic_error
 from aioprod.errors import AioprodError, MetadataTimeoutError, UnknownTopicError
 from aioprod.group.gate import Gate
 from aioprod.group.membership import Ask, Describe, Failed, GiveUp, Left, Membership, Step, Take, Wait
@@ -224,7 +224,7 @@ class Runner:
         while True:
             self._session.want(self._watched)
             for topic in self._watched:
-                error = topic_refusal(metadata, topic, self._clock(), to_write=False)
+                error = topic_error(metadata, topic, self._clock(), to_write=False)
                 if error is not None and not isinstance(error, UnknownTopicError):
                     self._fail(error)
                     return

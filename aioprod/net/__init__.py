@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aioprod._lazy import imported_on_use
-from aioprod.net.client import Client, ClientListener, more_telling
+from aioprod.net.client import Client, ClientListener, prefer_specific_error
 from aioprod.net.connection import BrokerConnection
 from aioprod.net.link import BrokerLink, LinkState
 from aioprod.net.settings import ClientSettings
@@ -21,7 +21,7 @@ __all__ = [
     "ClientSettings",
     "Coordinator",
     "LinkState",
-    "more_telling",
+    "prefer_specific_error",
 ]
 
 if not TYPE_CHECKING:

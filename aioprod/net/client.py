@@ -22,17 +22,17 @@ from aioprod.errors import (
 )
 from aioprod.messages.negotiation import ApiVersions, ByVersion
 from aioprod.net.connection import BrokerConnection
+from aioprod.net.context import ClientContext
 from aioprod.net.link import BrokerLink, LinkState
-from aioprod.net.pool import Links
+from aioprod.net.pool import LinkPool
 from aioprod.net.refresh import MetadataRefresh
 from aioprod.net.security import rotation_of, security_of
 from aioprod.net.settings import ClientSettings
-from aioprod.net.surroundings import Surroundings
 from aioprod.net.tasks import Supervisor
 from aioprod.net.waiting import told_if_slow
 from aioprod.wire.schema import AnyRequest, Request, Response
 
-__all__ = ["Client", "ClientListener", "more_telling"]
+__all__ = ["Client", "ClientListener", "prefer_specific_error"]
 
 ResponseT = TypeVar("ResponseT", bound=Response)
 
@@ -44,7 +44,7 @@ _LATE_S: Final = 0.0005
 """How late to wake: uvloop rounds delays to milliseconds, and who wakes early turns until something is really due."""
 
 
-def more_telling(before: AioprodError | None, error: AioprodError, *, was_cut_off: bool) -> AioprodError:
+def prefer_specific_error(before: AioprodError | None, error: AioprodError, *, was_cut_off: bool) -> AioprodError:
     """Of two failed tries of a request the one to tell of: `error`, the later one, if it is not just that time was up.
 
     `was_cut_off`: the later one had less time than a try has by itself, as the caller's deadline was near.
@@ -106,11 +106,11 @@ class Client:
         self._listener = listener
         self._tasks = Supervisor(loop, self.failed)
         tls, logins = security_of(settings, random)
-        around = Surroundings(settings, loop, clock, random, self._tasks, self, tls, logins)
-        self.authentications = around.authentications
-        self._links = Links(around)
-        self._rotation = rotation_of(self._links, around)
-        self._refresh = MetadataRefresh(self.metadata, self._links, around, self._metadata_changed)
+        context = ClientContext(settings, loop, clock, random, self._tasks, self, tls, logins)
+        self.authentications = context.authentications
+        self._links = LinkPool(context)
+        self._rotation = rotation_of(self._links, context)
+        self._refresh = MetadataRefresh(self.metadata, self._links, context, self._metadata_changed)
         self._features: ApiVersions = ApiVersions({})
         self._awake = asyncio.Event()
         # In order of arrival, which is the order in which they are woken.

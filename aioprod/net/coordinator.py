@@ -19,7 +19,7 @@ from aioprod.errors import (
 )
 from aioprod.messages import FindCoordinatorRequest, FindCoordinatorResponse
 from aioprod.messages.negotiation import ByVersion
-from aioprod.net.client import Client, more_telling
+from aioprod.net.client import Client, prefer_specific_error
 from aioprod.wire.schema import Request, Response
 
 __all__ = ["ELSEWHERE_OR_LATER", "Coordinator", "KeyType", "error_code_of"]
@@ -115,7 +115,7 @@ class Coordinator:
                 response = await self._ask(question, node_id, min(left_s, patience_s))
             except (BrokerConnectionError, ProtocolError) as error:
                 self.asked_at = None
-                trouble = more_telling(trouble, error, was_cut_off=left_s <= patience_s)
+                trouble = prefer_specific_error(trouble, error, was_cut_off=left_s <= patience_s)
                 self.lost += sent
                 self._lost(node_id)
             else:

@@ -11,8 +11,8 @@ from aioprod.core.connection import Connection
 from aioprod.errors import BrokerConnectionError
 from aioprod.net.addresses import text_of
 from aioprod.net.connection import BrokerConnection
+from aioprod.net.context import ClientContext
 from aioprod.net.settings import SOFTWARE_NAME, software_version
-from aioprod.net.surroundings import Surroundings
 from aioprod.net.transport import open_connection
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Target(Protocol):
 
 
 async def dial(
-    around: Surroundings,
+    context: ClientContext,
     target: Target,
     owner: ConnectionOwner,
     credentials: Callable[[str], Awaitable[Login]],
@@ -46,11 +46,11 @@ async def dial(
     Raises BrokerConnectionError, AuthenticationError and ConfigError. `credentials` are asked for where a log-in is
     wanted, which that time does not limit.
     """
-    settings = around.settings
+    settings = context.settings
     address = target.node.host, target.node.port
-    timeout_s = settings.connect_timeout.delay_s(attempts, around.random)
-    tls = None if around.tls is None else await around.tls.current()
-    login = None if around.logins is None else await credentials(address[0])
+    timeout_s = settings.connect_timeout.delay_s(attempts, context.random)
+    tls = None if context.tls is None else await context.tls.current()
+    login = None if context.logins is None else await credentials(address[0])
     made: BrokerConnection | None = None
 
     def make() -> BrokerConnection:
@@ -65,13 +65,13 @@ async def dial(
             protocol=settings.protocol,
             login=login,
         )
-        made = BrokerConnection(state, target.node.id, address, owner, around.loop, around.clock, tls)
+        made = BrokerConnection(state, target.node.id, address, owner, context.loop, context.clock, tls)
         return made
 
     try:
         async with asyncio.timeout(timeout_s):
             try:
-                return await open_connection(around.loop, address, make, settings, tls)
+                return await open_connection(context.loop, address, make, settings, tls)
             except BaseException:
                 if made is not None:
                     made.abandon()

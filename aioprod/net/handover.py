@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final
 from aioprod.errors import AioprodError, BrokerConnectionError
 from aioprod.messages import ApiVersionsRequest
 from aioprod.net.connection import BrokerConnection
+from aioprod.net.context import ClientContext
 from aioprod.net.dialing import dial
 from aioprod.net.settings import SOFTWARE_NAME, software_version
-from aioprod.net.surroundings import Surroundings
 
 if TYPE_CHECKING:
     from aioprod.core.login import Login
@@ -34,12 +34,12 @@ class Handover:
     its order keeps it. It owns the new connection until then, and the old one from then on.
     """
 
-    def __init__(self, around: Surroundings, link: BrokerLink, old: BrokerConnection) -> None:
-        self._around = around
+    def __init__(self, context: ClientContext, link: BrokerLink, old: BrokerConnection) -> None:
+        self._context = context
         self._link = link
         self._old = old
         self._new: BrokerConnection | None = None
-        self._outcome: asyncio.Future[AioprodError | None] = around.loop.create_future()
+        self._outcome: asyncio.Future[AioprodError | None] = context.loop.create_future()
 
     def poll(self, now: float) -> float:
         """Time out; returns when something is due next."""
@@ -72,13 +72,13 @@ class Handover:
 
     @property
     def _left_s(self) -> float:
-        return self._link.session.ends - self._around.clock()
+        return self._link.session.ends - self._context.clock()
 
     async def _connect(self, login: Login | None) -> BrokerConnection:
         async def given(host: str) -> Login:
             return await self._link.session.credentials(host) if login is None else login
 
-        new = await dial(self._around, self._link, self, given)
+        new = await dial(self._context, self._link, self, given)
         error = await self._outcome
         if error is not None:
             raise error.again()
@@ -88,9 +88,9 @@ class Handover:
         """Everything that was sent has been carried out: a broker answers in order, what wants no answer included."""
         last = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=software_version())
         # What is before it may take its time: JoinGroup waits for all members.
-        left_s = max(0.0, self._old.waits_until - self._around.clock())
+        left_s = max(0.0, self._old.waits_until - self._context.clock())
         try:
-            await self._old.request(last, timeout_s=left_s + self._around.settings.request_timeout_s)
+            await self._old.request(last, timeout_s=left_s + self._context.settings.request_timeout_s)
         except AioprodError:
             # The connection was lost, and the link knows.
             return
@@ -101,7 +101,7 @@ class Handover:
         self._new = connection
 
     def connection_ready(self, connection: BrokerConnection) -> None:
-        self._around.authentications.accepted()
+        self._context.authentications.accepted()
         if not self._outcome.done():
             self._outcome.set_result(None)
 
@@ -119,7 +119,7 @@ class Handover:
         pass
 
     def due(self, when: float) -> None:
-        self._around.events.due(when)
+        self._context.events.due(when)
 
     def failed(self, error: BaseException) -> None:
-        self._around.events.failed(error)
+        self._context.events.failed(error)

@@ -18,10 +18,10 @@ from aioprod.errors import (
     TlsError,
 )
 from aioprod.net.connection import BrokerConnection
+from aioprod.net.context import ClientContext
 from aioprod.net.dialing import dial
-from aioprod.net.sessions import Session
+from aioprod.net.login.reauthentication import LoginSession
 from aioprod.net.settings import Address
-from aioprod.net.surroundings import Surroundings
 
 if TYPE_CHECKING:
     from aioprod.core.login import Login
@@ -60,7 +60,7 @@ class BrokerLink:
     that its address was right once.
     """
 
-    def __init__(self, node: Node, around: Surroundings) -> None:
+    def __init__(self, node: Node, context: ClientContext) -> None:
         self.node = node
         self.address: Address = (node.host, node.port)
         self.state = LinkState.IDLE
@@ -72,8 +72,8 @@ class BrokerLink:
         self.retired = False
         self.was_ready = False
         self.queue: Any = None
-        self.session = Session(around, self)
-        self._around = around
+        self.session = LoginSession(context, self)
+        self._context = context
         self._wanted = False
         self._mismatches = 0
         self._attempt: asyncio.Task[None] | None = None
@@ -116,7 +116,7 @@ class BrokerLink:
             self.session.resume(now)
         if not self.retired and not stays:
             self._wanted = True
-            self._around.events.due(self._connect_if_due(now))
+            self._context.events.due(self._connect_if_due(now))
         return False
 
     @property
@@ -148,10 +148,10 @@ class BrokerLink:
                 due = min(due, connection.throttled_until)
             else:
                 connection.unthrottle()
-                self._around.events.link_writable(self)
+                self._context.events.link_writable(self)
         due = min(due, self.session.poll(connection, now))
         if connection.in_flight == 0:
-            idle_at = connection.last_used + self._around.settings.connections_max_idle_s
+            idle_at = connection.last_used + self._context.settings.connections_max_idle_s
             if self._is_stale(connection) or idle_at <= now:
                 connection.shut()
             else:
@@ -217,7 +217,7 @@ class BrokerLink:
         if self.state is not _READY:
             self._wanted |= self.state is LinkState.CONNECTING and not self.retired
             self._begin_anew()
-            self._around.events.due(self._around.clock())
+            self._context.events.due(self._context.clock())
             return
         async with self.session.changing:
             if self.state is _READY and self.connection is not None and not self.connection.closed:
@@ -232,7 +232,7 @@ class BrokerLink:
         from aioprod.net.handover import Handover  # Few clients have credentials that change.
 
         assert self.connection is not None
-        self._handover = Handover(self._around, self, self.connection)
+        self._handover = Handover(self._context, self, self.connection)
         try:
             await self._handover.run(login)
         except AioprodError as error:
@@ -246,16 +246,16 @@ class BrokerLink:
         connection.rename(self.node.id, self.peer)
         self.connection = connection
         self.session.begin(connection)
-        self._around.events.link_lost(self, None)
-        self._around.events.link_ready(self)
+        self._context.events.link_lost(self, None)
+        self._context.events.link_ready(self)
 
     def _not_accepted(self, error: AioprodError) -> None:
         if _is_mismatch(error):
             return
         if isinstance(error, (AuthenticationError, TlsError)):
-            self._around.authentications.refused()
-        if isinstance(error, _TO_MEND) and self._around.logins is not None:
-            self._around.logins.refused()
+            self._context.authentications.refused()
+        if isinstance(error, _TO_MEND) and self._context.logins is not None:
+            self._context.logins.refused()
 
     # -- connecting --------------------------------------------------------------------------------------------------
 
@@ -267,13 +267,13 @@ class BrokerLink:
             self.state = LinkState.CONNECTING
             self.connecting_since = now
             _logger.debug("Connecting to %s, attempt %d", self.peer, self.attempts + 1)
-            self._attempt = self._around.tasks.spawn(self._connect(), name=f"connect to {self.peer}")
+            self._attempt = self._context.tasks.spawn(self._connect(), name=f"connect to {self.peer}")
             self._attempt.add_done_callback(self._attempt_ended)
         return math.inf
 
     async def _connect(self) -> None:
         try:
-            await dial(self._around, self, self, self.session.credentials, self.attempts)
+            await dial(self._context, self, self, self.session.credentials, self.attempts)
         except (BrokerConnectionError, AuthenticationError, ConfigError) as error:
             self._attempt_failed(error)
 
@@ -284,7 +284,7 @@ class BrokerLink:
         self._attempt = None
         if attempt.cancelled() and self.connection is None:
             self.state = LinkState.IDLE
-            self._around.events.due(self._around.clock())
+            self._context.events.due(self._context.clock())
 
     def _attempt_failed(self, error: AioprodError) -> None:
         # A connection that was made and lost while the attempt was still ending has been reported already.
@@ -296,16 +296,16 @@ class BrokerLink:
         # A listener with SASL answers ApiVersions first, so the link was ready and `attempts` began anew.
         self._mismatches = self._mismatches + 1 if _is_mismatch(error) else 0
         self.attempts = max(self.attempts, self._mismatches - 1)
-        backoff = self._around.settings.reconnect_backoff
-        delay_s = backoff.delay_s(self.attempts, self._around.random)
+        backoff = self._context.settings.reconnect_backoff
+        delay_s = backoff.delay_s(self.attempts, self._context.random)
         if isinstance(error, _TO_MEND) and not _is_mismatch(error):
             # Until a setting, a certificate or a password is changed each try fails: keep their number low.
             delay_s = max(delay_s, backoff.max_s)
             self._not_accepted(error)
         self.attempts += 1
-        self.backoff_until = self._around.clock() + delay_s
+        self.backoff_until = self._context.clock() + delay_s
         self.state = LinkState.BACKOFF
-        self._around.events.link_lost(self, error)
+        self._context.events.link_lost(self, error)
 
     # -- ConnectionOwner ---------------------------------------------------------------------------------------------
 
@@ -317,20 +317,20 @@ class BrokerLink:
         self.was_ready = True
         self.attempts = 0
         self.last_error = None
-        if self._around.is_secured:
-            self._around.authentications.accepted()
+        if self._context.is_secured:
+            self._context.authentications.accepted()
         self.session.begin(connection)
-        self._around.events.link_ready(self)
+        self._context.events.link_ready(self)
 
     def connection_renewed(self, connection: BrokerConnection) -> None:
         self.session.begin(connection)
-        self._around.events.link_writable(self)
+        self._context.events.link_writable(self)
 
     def connection_data(self, connection: BrokerConnection) -> None:
-        self._around.events.link_data(self)
+        self._context.events.link_data(self)
 
     def connection_writable(self, connection: BrokerConnection) -> None:
-        self._around.events.link_writable(self)
+        self._context.events.link_writable(self)
 
     def connection_lost(self, connection: BrokerConnection, error: AioprodError | None) -> None:
         was_renewed = self.session.is_at_the_broker
@@ -342,22 +342,22 @@ class BrokerLink:
         self.state = LinkState.IDLE
         if error is not None:
             self._not_renewed(error)
-        self._around.events.link_lost(self, None)
+        self._context.events.link_lost(self, None)
 
     def _not_renewed(self, error: AioprodError) -> None:
         """The broker refused to renew the log-in; all requests before that have been answered."""
         _logger.warning("The log-in to %s was not renewed, so another connection is made: %s", self.peer, error)
-        self._around.authentications.not_renewed()
-        if self._around.logins is not None:
-            self._around.logins.refused()
+        self._context.authentications.not_renewed()
+        if self._context.logins is not None:
+            self._context.logins.refused()
         self._wanted = not self.retired
-        self._around.events.due(self._around.clock())
+        self._context.events.due(self._context.clock())
 
     def due(self, when: float) -> None:
-        self._around.events.due(when)
+        self._context.events.due(when)
 
     def failed(self, error: BaseException) -> None:
-        self._around.events.failed(error)
+        self._context.events.failed(error)
 
 
 def _is_mismatch(error: AioprodError) -> bool:

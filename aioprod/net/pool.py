@@ -10,21 +10,21 @@ from typing import Final
 from aioprod.cluster import Node
 from aioprod.errors import AioprodError
 from aioprod.net.connection import BrokerConnection
+from aioprod.net.context import ClientContext
 from aioprod.net.link import BrokerLink, LinkState
 from aioprod.net.settings import Address
-from aioprod.net.surroundings import Surroundings
 
-__all__ = ["Links"]
+__all__ = ["LinkPool"]
 
 _STAGGER_S: Final = 0.1
 """While any broker of the metadata will do: how long to wait for one to connect before the next one is tried too."""
 
 
-class Links:
+class LinkPool:
     """The brokers of the metadata by id, and while none of them helps the bootstrap servers under ids below 0."""
 
-    def __init__(self, around: Surroundings) -> None:
-        self._around = around
+    def __init__(self, context: ClientContext) -> None:
+        self._context = context
         self._links: dict[int, BrokerLink] = {}
 
     def __iter__(self) -> Iterator[BrokerLink]:
@@ -69,7 +69,7 @@ class Links:
         for link in self:
             if link.is_bootstrap and link.address == (node.host, node.port):
                 return self._links.pop(link.node.id)
-        return BrokerLink(node, self._around)
+        return BrokerLink(node, self._context)
 
     def set_bootstrap(self, addresses: Iterable[Address]) -> None:
         """Try the bootstrap servers too, but those that are known as brokers."""
@@ -78,7 +78,7 @@ class Links:
             if (host, port) in known:
                 continue
             node = Node(-1 - index, host, port)
-            link = self._links.setdefault(node.id, BrokerLink(node, self._around))
+            link = self._links.setdefault(node.id, BrokerLink(node, self._context))
             link.follow(node)
 
     def give_up(self, error: AioprodError) -> None:
@@ -101,7 +101,7 @@ class Links:
             return None
         load = {link: link.connection.in_flight if link.connection else 0 for link in candidates}
         lowest = min(load.values())
-        return self._around.random.choice([link for link in candidates if load[link] == lowest])
+        return self._context.random.choice([link for link in candidates if load[link] == lowest])
 
     def seek(self, now: float) -> float:
         """Nobody is ready: see that somebody will be. Returns when to look again if nothing has happened until then.
@@ -116,7 +116,7 @@ class Links:
             return since + _STAGGER_S
         possible = [link for link in self if link.can_connect(now)]
         if possible:
-            self._around.random.choice(possible).ensure(now)
+            self._context.random.choice(possible).ensure(now)
             return now + _STAGGER_S
         return min((link.backoff_until for link in self if link.state is LinkState.BACKOFF), default=math.inf)
 

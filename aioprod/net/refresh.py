@@ -16,9 +16,9 @@ from aioprod.errors import AioprodError, BrokerConnectionError, BrokerError, Err
 from aioprod.messages import MetadataRequest, MetadataResponse
 from aioprod.net.addresses import canonical_addresses
 from aioprod.net.connection import BrokerConnection
+from aioprod.net.context import ClientContext
 from aioprod.net.link import BrokerLink
-from aioprod.net.pool import Links
-from aioprod.net.surroundings import Surroundings
+from aioprod.net.pool import LinkPool
 
 __all__ = ["HEDGE_S", "MetadataRefresh"]
 
@@ -33,12 +33,12 @@ class MetadataRefresh:
     """
 
     def __init__(
-        self, metadata: Metadata, links: Links, around: Surroundings, changed: Callable[[MetadataUpdate], None]
+        self, metadata: Metadata, links: LinkPool, context: ClientContext, changed: Callable[[MetadataUpdate], None]
     ) -> None:
         self.error: AioprodError | None = None
         self._metadata = metadata
         self._links = links
-        self._around = around
+        self._context = context
         self._changed = changed
         self._version = metadata.version
         self._wanted_since: float | None = None
@@ -64,10 +64,10 @@ class MetadataRefresh:
             self._ask(link, link.connection, now)
             return min(self._hedge_at, give_up_at)
         due = min(self._links.seek(now), give_up_at)
-        if self._around.settings.rebootstrap and self._links.all_failing and not self._links.has_bootstrap:
+        if self._context.settings.rebootstrap and self._links.all_failing and not self._links.has_bootstrap:
             # None of the bootstrap servers need be new, so there may be nothing else to try after this.
             if now >= self._bootstrap_after:
-                self._bootstrap_after = now + self._around.settings.reconnect_backoff.max_s
+                self._bootstrap_after = now + self._context.settings.reconnect_backoff.max_s
                 self.bootstrap()
             due = min(due, self._bootstrap_after)
         return due
@@ -78,14 +78,14 @@ class MetadataRefresh:
             return
         self._version = self._metadata.version
         for link in self._links.set_nodes(self._metadata.cluster.nodes):
-            self._around.events.link_ready(link)
+            self._context.events.link_ready(link)
 
     # -- asking ------------------------------------------------------------------------------------------------------
 
     def _ask(self, link: BrokerLink, connection: BrokerConnection, now: float) -> None:
         if self._metadata.is_asking:
             self._metadata.ask_again()
-        message = self._metadata.build_request(now, self._around.settings.allow_auto_topic_creation)
+        message = self._metadata.build_request(now, self._context.settings.allow_auto_topic_creation)
         self._hedge_at = now + HEDGE_S * 2.0 ** len(self._owing)
         self._serial += 1
         try:
@@ -97,7 +97,7 @@ class MetadataRefresh:
             return
         self._owing.add(connection)
         exchange = self._exchange(link, connection, version, answer, self._serial)
-        self._around.tasks.spawn(exchange, name="metadata request")
+        self._context.tasks.spawn(exchange, name="metadata request")
 
     async def _exchange(
         self,
@@ -108,7 +108,7 @@ class MetadataRefresh:
         serial: int,
     ) -> None:
         """Take up an answer. `serial` tells whether another broker was asked since: it is used all the same."""
-        clock = self._around.clock
+        clock = self._context.clock
         try:
             response = await answer
         except AioprodError as error:
@@ -123,20 +123,20 @@ class MetadataRefresh:
         self.error = self._avoid = self._wanted_since = None
         self.follow()
         self._changed(update)
-        self._around.events.due(clock())
+        self._context.events.due(clock())
 
     def _not_answered(self, link: BrokerLink, error: AioprodError, serial: int) -> None:
         if serial == self._serial:
-            self._metadata.handle_failure(error, self._around.clock())
+            self._metadata.handle_failure(error, self._context.clock())
         self._failed(link, error)
 
     def _failed(self, link: BrokerLink, error: AioprodError) -> None:
         self.error = error
         self._avoid = link.node.id
-        now = self._around.clock()
+        now = self._context.clock()
         if isinstance(error, BrokerError) and error.code == ErrorCode.REBOOTSTRAP_REQUIRED:
             self.rebootstrap(now, f"{link.peer} asked for it")
-        self._around.events.due(now)
+        self._context.events.due(now)
 
     # -- beginning anew ----------------------------------------------------------------------------------------------
 
@@ -144,7 +144,7 @@ class MetadataRefresh:
         """When the brokers that we know will have kept us waiting for too long; if that is now, give them up."""
         if self._wanted_since is None:
             self._wanted_since = now
-        settings = self._around.settings
+        settings = self._context.settings
         if not settings.rebootstrap or not self._links.has_brokers:
             return math.inf
         give_up_at = self._wanted_since + settings.rebootstrap_trigger_s
@@ -155,23 +155,23 @@ class MetadataRefresh:
 
     def bootstrap(self) -> None:
         """Take the bootstrap servers for brokers until there is an answer."""
-        if not self._around.settings.canonical_names:
-            self._links.set_bootstrap(self._around.settings.bootstrap)
+        if not self._context.settings.canonical_names:
+            self._links.set_bootstrap(self._context.settings.bootstrap)
         elif not self._resolving:
             self._resolving = True
-            self._around.tasks.spawn(self._bootstrap_canonical(), name="canonical bootstrap names")
+            self._context.tasks.spawn(self._bootstrap_canonical(), name="canonical bootstrap names")
 
     async def _bootstrap_canonical(self) -> None:
-        around = self._around
+        context = self._context
         try:
-            self._links.set_bootstrap(await canonical_addresses(around.loop, around.settings.bootstrap))
+            self._links.set_bootstrap(await canonical_addresses(context.loop, context.settings.bootstrap))
         finally:
             self._resolving = False
-        around.events.due(around.clock())
+        context.events.due(context.clock())
 
     def rebootstrap(self, now: float, reason: str) -> None:
         """Drop all brokers and begin with the bootstrap servers again (KIP-1102)."""
-        if not self._around.settings.rebootstrap:
+        if not self._context.settings.rebootstrap:
             return
         self._wanted_since = now
         self._avoid = None

@@ -15,10 +15,10 @@ from aioprod.net.settings import Address, ClientSettings
 if TYPE_CHECKING:
     from aioprod.config._aws import AwsIdentity
     from aioprod.config._token_source import TokenEndpoint, TokenFile
+    from aioprod.net.context import ClientContext
     from aioprod.net.link import BrokerLink
     from aioprod.net.login.logins import Logins
     from aioprod.net.login.token_sources import TokenSource
-    from aioprod.net.surroundings import Surroundings
     from aioprod.net.tls.contexts import TlsContexts
     from aioprod.net.tls.rotation import Rotation
 
@@ -105,10 +105,10 @@ def _warn_of_open_password(addresses: Iterable[Address]) -> None:
         )
 
 
-def rotation_of(links: Iterable[BrokerLink], around: Surroundings) -> Rotation | None:
+def rotation_of(links: Iterable[BrokerLink], context: ClientContext) -> Rotation | None:
     """What replaces the certificates and credentials of these links, None where there are none."""
-    if not around.is_secured:
+    if not context.is_secured:
         return None
     from aioprod.net.tls.rotation import Rotation
 
-    return Rotation(links, around)
+    return Rotation(links, context)

@@ -17,7 +17,8 @@ from aioprod._live import Live, described, running_loop
 from aioprod._rights import Right, authorization_error
 from aioprod.cluster import Metadata, MetadataUpdate, PartitionInfo
 from aioprod.cluster.names import topic_name_error
-from aioprod.cluster.topic_errors import topic_refusal
+from aioprod.cluster.topic_errors import topic_error
+from aioprod.config import SessionConfig
 from aioprod.errors import (
     AioprodError,
     ErrorCode,
@@ -26,7 +27,6 @@ from aioprod.errors import (
     UsageError,
 )
 from aioprod.net import BrokerLink, Client, ClientListener, ClientSettings
-from aioprod.reader.settings import SessionConfig
 
 __all__ = ["Session", "SessionUser", "Started", "check_topic_name"]
 
@@ -215,7 +215,7 @@ class Session(ClientListener):
         metadata = self._ask_anew(topic)
         deadline = self.clock() + self.timeout_s
         while not metadata.cluster.partition_count(topic):
-            error = topic_refusal(metadata, topic, self.clock(), to_write=False)
+            error = topic_error(metadata, topic, self.clock(), to_write=False)
             if error is not None:
                 metadata.forget_topic(topic)
                 # Others may still want it.

@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from aioprod.core.budget import MemoryBudget, RoomRequest
+from aioprod.core.budget import MemoryBudget, MemoryRequest
 from aioprod.errors import AioprodError, BufferFullError
 
-__all__ = ["Room"]
+__all__ = ["MemoryWaiters"]
 
 DRAINED = 0.5
 """The share of `buffer.memory` that is free when `drain()` returns: who awaits it often enough is never refused."""
 
 
-class Room:
+class MemoryWaiters:
     """Lets senders wait, in order, until their record fits; `pressed` is called when somebody starts to wait."""
 
     def __init__(self, budget: MemoryBudget, loop: asyncio.AbstractEventLoop, pressed: Callable[[], None]) -> None:
@@ -27,7 +27,7 @@ class Room:
         """Whether somebody waits: then nothing lingers."""
         return bool(self._budget.waiting)
 
-    async def reserve(self, size: int, timeout_s: float) -> RoomRequest:
+    async def reserve(self, size: int, timeout_s: float) -> MemoryRequest:
         """Stand in line for `size` bytes; raises BufferFullError after `timeout_s`.
 
         The room is the caller's until it calls `give_back`.
@@ -51,7 +51,7 @@ class Room:
             await self._stand_in_line(wanted, keep=False)
             budget.refused = 0
 
-    async def _stand_in_line(self, size: int, *, keep: bool) -> RoomRequest:
+    async def _stand_in_line(self, size: int, *, keep: bool) -> MemoryRequest:
         waiter: asyncio.Future[None] = self._loop.create_future()
         request = self._budget.wait(size, waiter, keep=keep)
         self._pressed()
@@ -63,7 +63,7 @@ class Room:
             raise
         return request
 
-    def give_back(self, request: RoomRequest) -> None:
+    def give_back(self, request: MemoryRequest) -> None:
         """Return a reservation, used or not, and let the next in line have what is left."""
         self._budget.leave(request)
         self.freed()

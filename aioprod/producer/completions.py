@@ -23,13 +23,13 @@ from aioprod.errors import (
 )
 from aioprod.interceptors import Interceptors
 from aioprod.producer.completion import Completion
+from aioprod.producer.delivery_future import DeliveryFuture
 from aioprod.producer.failure import Failure, kind_of, rebuilt
-from aioprod.producer.futures import DeliveryFuture
 from aioprod.producer.logs.callback_faults import CallbackFaults
 from aioprod.records.builder import EncodedRecord
 from aioprod.types import DeliveryReport, ErrorCallback, ProducerRecord, TopicPartition
 
-__all__ = ["Delivery"]
+__all__ = ["Completions"]
 
 log = logging.getLogger("aioprod.producer")
 
@@ -58,7 +58,7 @@ UNCOUNTED_S = 0.001
 set_result = Future.set_result
 
 
-class Delivery:
+class Completions:
     """Settled batches on their way to those who wait, in order, a few milliseconds of each turn of the loop.
 
     `held` is called with the time that each turn took, in seconds, `room_freed` when bytes were given back,

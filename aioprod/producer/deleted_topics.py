@@ -12,7 +12,7 @@ from aioprod.core.batch import Batch
 from aioprod.core.partition import Partition, Topic
 from aioprod.errors import UnknownTopicError
 from aioprod.producer.outcomes import FAILED_PER_TURN, Outcomes
-from aioprod.producer.unknown_topics import Topics
+from aioprod.producer.unknown_topics import UnknownTopics
 
 __all__ = ["DeletedTopics"]
 
@@ -27,7 +27,7 @@ class DeletedTopics:
     take nothing. What is on the wire is waited for.
     """
 
-    def __init__(self, accumulator: Accumulator, outcomes: Outcomes, topics: Topics) -> None:
+    def __init__(self, accumulator: Accumulator, outcomes: Outcomes, topics: UnknownTopics) -> None:
         self._accumulator = accumulator
         self._outcomes = outcomes
         self._topics = topics
@@ -35,7 +35,7 @@ class DeletedTopics:
         self._suspects: dict[str, bool] = {}
 
     def suspect(self, errors: Mapping[str, ErrorCode | int]) -> None:
-        """Watch those topics in use of which an answer says that they don't exist."""
+        """StallMonitor those topics in use of which an answer says that they don't exist."""
         for name, code in errors.items():
             topic = self._accumulator.topics.get(name)
             if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and topic is not None and topic.count:

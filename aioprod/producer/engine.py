@@ -13,7 +13,7 @@ from aioprod.cluster import Cluster, MetadataUpdate, PartitionInfo
 from aioprod.config import ProducerConfig, close_instance
 from aioprod.core.accumulator import Accumulator
 from aioprod.core.batch import Batch, FlushBarrier, ParkedRecord
-from aioprod.core.budget import RoomRequest
+from aioprod.core.budget import MemoryRequest
 from aioprod.core.lifecycle import flush, withdraw
 from aioprod.core.parking import withdraw_parked
 from aioprod.core.sequences import Sequences
@@ -28,10 +28,10 @@ from aioprod.net.client import Client
 from aioprod.net.settings import ClientSettings
 from aioprod.net.waiting import told_if_slow, told_meanwhile
 from aioprod.producer import unclosed
-from aioprod.producer.backpressure import Room
+from aioprod.producer.backpressure import MemoryWaiters
 from aioprod.producer.clock import Clock
 from aioprod.producer.closing import CLOSE_QUIET_S, CloseLimit, Ending, Remainder
-from aioprod.producer.completions import USER_ERRORS, Delivery
+from aioprod.producer.completions import USER_ERRORS, Completions
 from aioprod.producer.explain import Explainer
 from aioprod.producer.failure import rebuilt
 from aioprod.producer.guard import Guard, State
@@ -39,11 +39,11 @@ from aioprod.producer.logs import milestones
 from aioprod.producer.meters import Meters
 from aioprod.producer.outcomes import Outcomes
 from aioprod.producer.preparation import Preparation, Prepared
-from aioprod.producer.producer_id import IdentityKeeper
+from aioprod.producer.producer_id import ProducerIdKeeper
 from aioprod.producer.reporting import Reporting
-from aioprod.producer.scheduler import Sender
+from aioprod.producer.scheduler import Scheduler
 from aioprod.producer.settings import accumulator_settings, sender_settings
-from aioprod.producer.unknown_topics import Topics
+from aioprod.producer.unknown_topics import UnknownTopics
 from aioprod.records.builder import record_size_bound
 from aioprod.records.cursor import EncodedRecord
 from aioprod.serializers import make_serializer
@@ -67,10 +67,10 @@ class Engine:
 
     accumulator: Accumulator
     client: Client
-    delivery: Delivery
+    delivery: Completions
     outcomes: Outcomes
-    topics: Topics
-    room: Room
+    topics: UnknownTopics
+    room: MemoryWaiters
     loop: asyncio.AbstractEventLoop
     _ending: Ending
 
@@ -89,7 +89,7 @@ class Engine:
         self.random = Random()  # noqa: S311  # for jitter and sticky partitions
         self._on_error = on_error
         self.guard = Guard()
-        self._identity: IdentityKeeper | None = None
+        self._identity: ProducerIdKeeper | None = None
         self.transactions: Transactions | None = None
         self.transactions_as: Callable[..., Transactions] | None = None
         self._sending: asyncio.Task[None] | None = None
@@ -112,7 +112,7 @@ class Engine:
         try:
             await self.client.start(self.max_block_s)
             guard.check_not_closed()
-            self._sending = self.loop.create_task(self._sender.run(), name="aioprod sender")
+            self._sending = self.loop.create_task(self._scheduler.run(), name="aioprod sender")
             self._sending.add_done_callback(self._sender_ended)
             if self.transactions is not None:
                 await self._initialize(self.transactions, deadline - self.clock())
@@ -140,7 +140,7 @@ class Engine:
         config = self.config
         settings = sender_settings(config)
         self.loop = loop
-        self._sender = Sender(
+        self._scheduler = Scheduler(
             settings,
             meters=self.meters,
             loop=loop,
@@ -149,20 +149,20 @@ class Engine:
             on_metadata=self._metadata_changed,
         )
         client_settings = ClientSettings.from_config(config)
-        self.client = Client(client_settings, loop=loop, clock=self.clock, random=self.random, listener=self._sender)
+        self.client = Client(client_settings, loop=loop, clock=self.clock, random=self.random, listener=self._scheduler)
         self.accumulator = Accumulator(
             accumulator_settings(config),
             metadata=self.client.metadata,
             random=self.random,
-            wake=self._sender.schedule,
+            wake=self._scheduler.schedule,
             partitioner=self._partitioner,
-            due=self._sender.wake_at,
-            compress=self._sender.compress,
+            due=self._scheduler.wake_at,
+            compress=self._scheduler.compress,
             sequences=Sequences(transactional=settings.transactional) if config.enable_idempotence else None,
             withdraw=self.withdraw,
         )
-        self.room = Room(self.accumulator.budget, loop, self._sender.press)
-        self.delivery = Delivery(
+        self.room = MemoryWaiters(self.accumulator.budget, loop, self._scheduler.press)
+        self.delivery = Completions(
             self.accumulator,
             loop=loop,
             clock=self.clock,
@@ -170,7 +170,7 @@ class Engine:
             on_error=self._on_error,
             held=self.meters.held,
             room_freed=self.room.freed,
-            watch_unseen=self._sender.watch_unseen,
+            watch_unseen=self._scheduler.watch_unseen,
         )
         self.outcomes = Outcomes(
             settings,
@@ -179,11 +179,11 @@ class Engine:
             meters=self.meters,
             explainer=Explainer(settings, accumulator=self.accumulator, client=self.client, clock=self.clock),
             backoff=self.client.backoff_s,
-            wake=self._sender.wake,
+            wake=self._scheduler.wake,
         )
         if config.enable_idempotence and not settings.transactional:
-            self._identity = IdentityKeeper(self.client, self.accumulator, loop=loop, on_failure=self.fail)
-        self.topics = Topics(
+            self._identity = ProducerIdKeeper(self.client, self.accumulator, loop=loop, on_failure=self.fail)
+        self.topics = UnknownTopics(
             self.accumulator,
             self.delivery,
             loop=loop,
@@ -191,16 +191,16 @@ class Engine:
             guard=self.guard,
             describe=self.client.describe,
         )
-        self._sender.attach(self.client, self.accumulator, self.delivery, self.outcomes, self.topics, self.room)
+        self._scheduler.attach(self.client, self.accumulator, self.delivery, self.outcomes, self.topics, self.room)
         if config.transactional_id is not None:
             from aioprod.producer.transactions.wiring import transactions_of
 
-            self.transactions = transactions_of(self, self._sender)
+            self.transactions = transactions_of(self, self._scheduler)
         self.meters.watch(self.accumulator, self.client, self.interceptors, self.clock)
 
     # --- records on their way in, and out again
 
-    async def reserve(self, prepared: Prepared) -> RoomRequest:
+    async def reserve(self, prepared: Prepared) -> MemoryRequest:
         """Wait for room for a record, in order of arrival; raises BufferFullError after `max.block.ms`."""
         topic, key, value, headers, partition, _ = prepared
         try:
@@ -361,7 +361,7 @@ class Engine:
     async def _close(self, limit: CloseLimit, hurry: asyncio.Future[None]) -> DeliveryReport:
         """Wait for the outcomes until `limit`, or until somebody is in a hurry; then give the rest up."""
         self.delivery.undelivered = []
-        self._sender.hurry()
+        self._scheduler.hurry()
         begun = self.clock()
         refusal = ProducerClosedError("The producer was closed before the record could be accepted.")
         self.room.close(refusal)
@@ -403,7 +403,7 @@ class Engine:
     async def _tear_down(self) -> None:
         self.guard.enter(State.CLOSED)
         self._reporting.stop()
-        self._sender.close()
+        self._scheduler.close()
         if self._identity is not None:
             await self._identity.close()
         if self.transactions is not None:

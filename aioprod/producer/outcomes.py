@@ -13,7 +13,6 @@ from aioprod.core.accumulator import Accumulator
 from aioprod.core.batch import Batch
 from aioprod.core.lifecycle import go_on, land, requeue, settle
 from aioprod.core.produce_request import FIRST_WITH_TOPIC_IDS
-from aioprod.core.refusals import HINTS
 from aioprod.core.retry import AMBIGUOUS, Verdict, failure_family, judge
 from aioprod.core.splitting import set_apart, split
 from aioprod.core.states import IN_FLIGHT
@@ -30,10 +29,10 @@ from aioprod.errors import (
 from aioprod.messages import ProduceResponse
 from aioprod.messages.produce import PartitionProduceResponse
 from aioprod.producer.closing import Ending
-from aioprod.producer.completions import Delivery
+from aioprod.producer.completions import Completions
 from aioprod.producer.explain import Explainer, counted
 from aioprod.producer.failure import Failure
-from aioprod.producer.logs.event_log import Journal
+from aioprod.producer.logs.event_log import EventLog
 from aioprod.producer.meters import Meters
 from aioprod.producer.settings import SenderSettings
 from aioprod.types import TopicPartition
@@ -53,6 +52,12 @@ COMPLETION_SHARE = 0.2
 
 FAILED_PER_TURN = 100
 """Batches that are given up in one turn of the loop when many of them are at once: some milliseconds' worth."""
+
+HINTS: dict[int, str] = {
+    ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT: "Send without idempotence (enable.idempotence=false), or to a topic "
+    "whose message.format.version is 0.11 or later.",
+}
+"""What to do where a broker refused records with a code that does not say so itself."""
 
 DUPLICATES_OF = {
     UnknownOutcomeError: "They may be stored: sending them again may make duplicates.",
@@ -99,7 +104,7 @@ class Outcomes:
         settings: SenderSettings,
         *,
         accumulator: Accumulator,
-        delivery: Delivery,
+        delivery: Completions,
         meters: Meters,
         explainer: Explainer,
         backoff: Callable[[int], float],
@@ -112,7 +117,7 @@ class Outcomes:
         self._backoff = backoff
         self._wake = wake
         self.explainer = explainer
-        self.journal = Journal()
+        self.journal = EventLog()
         self.given_up: tuple[str, AioprodError] | None = None
         self.on_failed_batch: Callable[[Batch, str], None] | None = None
         self.pause_to_join: Callable[[int], float] | None = None

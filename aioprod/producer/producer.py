@@ -17,7 +17,7 @@ from aioprod.producer import native
 from aioprod.producer.bulk.send_many import send_many
 from aioprod.producer.callbacks import DeliveryCallbacks, error_callback
 from aioprod.producer.clock import Clock
-from aioprod.producer.futures import DeliveryFuture
+from aioprod.producer.delivery_future import DeliveryFuture
 from aioprod.producer.guard import State
 from aioprod.producer.lacking import ProducerLacks
 from aioprod.producer.preparation import Prepared, as_bytes, partition_index, seconds, timestamp_ms

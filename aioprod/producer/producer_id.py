@@ -23,7 +23,7 @@ from aioprod.messages import InitProducerIdRequest
 from aioprod.net.client import Client
 from aioprod.net.waiting import told_if_slow
 
-__all__ = ["IdentityKeeper"]
+__all__ = ["ProducerIdKeeper"]
 
 log = logging.getLogger("aioprod.producer")
 
@@ -33,7 +33,7 @@ TIMEOUT_WITHOUT_TRANSACTIONS_MS = 2**31 - 1
 """What the request says where there is no transaction; brokers don't look at it."""
 
 
-class IdentityKeeper:
+class ProducerIdKeeper:
     """Asks for the producer id at the start, and for another one when the epochs of that are used up.
 
     `on_failure` is called with what nobody expected.

@@ -1,6 +1,6 @@
 """The sender: one supervised coroutine that owns every deadline, and sees to it that the queues are drained.
 
-The drain (`dispatch`) is a plain function over the ready lists. It runs when a batch is opened or finished (by
+The drain (`sender`) is a plain function over the ready lists. It runs when a batch is opened or finished (by
 `call_soon`, once per turn of the loop), when an answer has freed a slot, when a connection becomes usable, and from the
 coroutine when a deadline has passed; so an idle `send()` pays no task switch.
 """
@@ -20,20 +20,20 @@ from aioprod.core.partition import BrokerQueue
 from aioprod.errors import AioprodError
 from aioprod.net.client import Client, ClientListener
 from aioprod.net.link import BrokerLink
-from aioprod.producer.backpressure import Room
-from aioprod.producer.completions import Delivery
+from aioprod.producer.backpressure import MemoryWaiters
+from aioprod.producer.completions import Completions
 from aioprod.producer.compressor import Compressor
 from aioprod.producer.deleted_topics import DeletedTopics
 from aioprod.producer.logs.outages import Outages
-from aioprod.producer.logs.stall_monitor import Watch
+from aioprod.producer.logs.stall_monitor import StallMonitor
 from aioprod.producer.meters import Meters
 from aioprod.producer.outcomes import FAILED_PER_TURN, Outcomes
-from aioprod.producer.sender import Dispatch
+from aioprod.producer.sender import Sender
 from aioprod.producer.settings import SenderSettings
-from aioprod.producer.unknown_topics import Topics
+from aioprod.producer.unknown_topics import UnknownTopics
 from aioprod.records.compression import Compression
 
-__all__ = ["Sender"]
+__all__ = ["Scheduler"]
 
 HOUSEKEEPING_S = 1.0
 """How often failed futures that were dropped are looked for, while there are any."""
@@ -42,7 +42,7 @@ TIMER_LATE_S = 0.0005
 """uvloop rounds delays to whole milliseconds: without this a timer may ring before what it is for is due."""
 
 
-class Sender(ClientListener):
+class Scheduler(ClientListener):
     """Moves batches from the accumulator to the brokers and their outcomes to the delivery.
 
     `on_failure` is called with the cause when something here goes wrong that no record is to blame for.
@@ -50,12 +50,12 @@ class Sender(ClientListener):
 
     _client: Client
     _accumulator: Accumulator
-    _delivery: Delivery
+    _delivery: Completions
     _outcomes: Outcomes
-    _topics: Topics
-    _dispatch: Dispatch
+    _topics: UnknownTopics
+    _sender: Sender
     _outages: Outages
-    _watch: Watch
+    _watch: StallMonitor
     _deleted: DeletedTopics
 
     def __init__(
@@ -85,10 +85,10 @@ class Sender(ClientListener):
         self,
         client: Client,
         accumulator: Accumulator,
-        delivery: Delivery,
+        delivery: Completions,
         outcomes: Outcomes,
-        topics: Topics,
-        room: Room,
+        topics: UnknownTopics,
+        room: MemoryWaiters,
     ) -> None:
         """Get to know the parts that call back here."""
         self._client = client
@@ -101,9 +101,9 @@ class Sender(ClientListener):
         if accumulator.sequences is not None:
             accumulator.sequences.bumped = lambda partition: journal.bumped(partition, clock())
         self._deleted = DeletedTopics(accumulator, outcomes, topics)
-        self._watch = Watch(accumulator, outcomes.explainer, self._clock())
+        self._watch = StallMonitor(accumulator, outcomes.explainer, self._clock())
         self._outages = Outages(client, accumulator, self._clock)
-        self._dispatch = Dispatch(
+        self._sender = Sender(
             self._settings,
             client=client,
             accumulator=accumulator,
@@ -124,15 +124,15 @@ class Sender(ClientListener):
         return None if self._compressor is None else self._compressor.add
 
     def _compressed(self, batch: Batch, error: Exception | None) -> None:
-        self._dispatch.come_back(batch, error)
+        self._sender.come_back(batch, error)
 
     def hurry(self) -> None:
         """Nothing lingers any more."""
-        self._dispatch.closing = True
+        self._sender.closing = True
 
     def limit_produce(self, version_max: int) -> None:
         """Use no newer Produce version than this."""
-        self._dispatch.version_max = version_max
+        self._sender.version_max = version_max
 
     def close(self) -> None:
         """Everything has its outcome: end the threads."""
@@ -216,7 +216,7 @@ class Sender(ClientListener):
         """
         due = queue.next_due()
         if queue.ready or (due is not None and due <= now):
-            self._dispatch.serve(queue)
+            self._sender.serve(queue)
             due = queue.next_due()
         return due if due is not None and due > now else None
 
@@ -230,7 +230,7 @@ class Sender(ClientListener):
 
     def schedule(self, queue: BrokerQueue) -> None:
         """Something of this queue may leave: drain it in this turn of the loop."""
-        self._dispatch.schedule(queue)
+        self._sender.schedule(queue)
 
     # --- ClientListener
 
@@ -251,7 +251,7 @@ class Sender(ClientListener):
         """Answers came in: first refill the wire, then tell the outcomes."""
         self._refill(link)
         self._delivery.run()
-        self._dispatch.rest()
+        self._sender.rest()
 
     def link_writable(self, link: BrokerLink) -> None:
         """The socket takes bytes again, or a throttle has ended."""
@@ -260,7 +260,7 @@ class Sender(ClientListener):
     def _refill(self, link: BrokerLink) -> None:
         queue = self._accumulator.queues.get(link.node.id)
         if queue is not None:
-            self._dispatch.serve(queue)
+            self._sender.serve(queue)
 
     def metadata_changed(self, update: MetadataUpdate) -> None:
         """Follow the leaders, and let parked records move on."""

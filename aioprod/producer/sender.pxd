@@ -12,7 +12,7 @@ from aioprod.records.builder cimport RecordBatchBuilder
 
 
 @cython.final
-cdef class Dispatch:
+cdef class Sender:
     cdef Accumulator _accumulator
     cdef Meters _meters
     cdef object _client, _clock, _compressor, _delivery, _on_failure, _outcomes, _room, _scheduled, _settings
@@ -41,7 +41,7 @@ cdef class Dispatch:
 @cython.final
 @cython.freelist(32)
 cdef class Sent:
-    cdef Dispatch dispatch
+    cdef Sender sender
     cdef BrokerQueue queue
     cdef object connection
     cdef int version

@@ -16,15 +16,15 @@ from aioprod.errors import AioprodError
 from aioprod.messages import ProduceRequest
 from aioprod.net.client import Client
 from aioprod.net.connection import BrokerConnection
-from aioprod.producer.backpressure import Room
-from aioprod.producer.completions import Delivery
+from aioprod.producer.backpressure import MemoryWaiters
+from aioprod.producer.completions import Completions
 from aioprod.producer.compressor import Compressor
 from aioprod.producer.meters import Meters
 from aioprod.producer.outcomes import Outcomes
 from aioprod.producer.settings import SenderSettings
 from aioprod.wire.buffer import Buffer
 
-__all__ = ["Dispatch"]
+__all__ = ["Sender"]
 
 TURN_S = 0.004
 """How long one turn of the loop may be spent on filling requests, until the one is full that passes it."""
@@ -32,7 +32,7 @@ RAW_BATCHES = 3
 """How many batches that are as large as may be compressed on the loop are compressed in one turn."""
 
 
-class Dispatch:
+class Sender:
     """Moves batches from the queues of the accumulator to the brokers, and reads what they answer.
 
     `turn` is called with what is to be called in the next turn of the loop, `wake_at` with the time of a deadline, in
@@ -66,9 +66,9 @@ class Dispatch:
         *,
         client: Client,
         accumulator: Accumulator,
-        delivery: Delivery,
+        delivery: Completions,
         outcomes: Outcomes,
-        room: Room,
+        room: MemoryWaiters,
         meters: Meters,
         compressor: Compressor | None,
         clock: Callable[[], float],
@@ -279,18 +279,18 @@ class Dispatch:
 class Sent:
     """A Produce request that was sent: called once, with the body of its answer or with the reason why none comes."""
 
-    __slots__ = ("batches", "connection", "dispatch", "queue", "sent_at", "version")
+    __slots__ = ("batches", "connection", "queue", "sender", "sent_at", "version")
 
     def __init__(
         self,
-        dispatch: Dispatch,
+        sender: Sender,
         queue: BrokerQueue,
         connection: BrokerConnection,
         version: int,
         batches: list[Batch],
         sent_at: float,
     ) -> None:
-        self.dispatch = dispatch
+        self.sender = sender
         self.queue = queue
         self.connection = connection
         self.version = version
@@ -298,4 +298,4 @@ class Sent:
         self.sent_at = sent_at
 
     def __call__(self, body: Buffer | None, error: AioprodError | None) -> None:
-        self.dispatch.answered(self, body, error)
+        self.sender.answered(self, body, error)

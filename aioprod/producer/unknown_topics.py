@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from aioprod._error_codes import ErrorCode
 from aioprod.cluster import Metadata
-from aioprod.cluster.topic_errors import topic_refusal
+from aioprod.cluster.topic_errors import topic_error
 from aioprod.core.accumulator import Accumulator
 from aioprod.core.parking import evict_first, evict_overdue, move_on
 from aioprod.core.partition import Topic
@@ -18,10 +18,10 @@ from aioprod.errors import (
     MetadataTimeoutError,
     UnknownTopicError,
 )
-from aioprod.producer.completions import Delivery
+from aioprod.producer.completions import Completions
 from aioprod.producer.guard import Guard
 
-__all__ = ["Topics"]
+__all__ = ["UnknownTopics"]
 
 TURN_RECORDS = 2000
 """Parked records that are moved on in one turn of the loop: a few milliseconds' worth."""
@@ -44,7 +44,7 @@ def metadata_timeout(metadata: Metadata, name: str, limit: str, brokers: str) ->
     )
 
 
-class Topics:
+class UnknownTopics:
     """Looks after the topics that are not known yet, the records parked for them and the calls that wait for them.
 
     `describe` says in words how it stands with the brokers.
@@ -53,7 +53,7 @@ class Topics:
     def __init__(
         self,
         accumulator: Accumulator,
-        delivery: Delivery,
+        delivery: Completions,
         *,
         loop: asyncio.AbstractEventLoop,
         clock: Callable[[], float],
@@ -79,7 +79,7 @@ class Topics:
         deadline = self._clock() + timeout_s
         metadata = self._accumulator.metadata
         while (topic := self._accumulator.topic(name, self._clock())).parked is not None:
-            if name in self._absent and (absence := topic_refusal(metadata, name, self._clock(), to_write=True)):
+            if name in self._absent and (absence := topic_error(metadata, name, self._clock(), to_write=True)):
                 self.remember(name, self._clock())
                 raise absence
             remaining_s = deadline - self._clock()
@@ -125,7 +125,7 @@ class Topics:
             if topic.name in self._absent and not topic.parked:
                 due = min(due, self._forget_in_time(topic, now))
                 continue
-            refusal = topic_refusal(metadata, topic.name, now, to_write=True)
+            refusal = topic_error(metadata, topic.name, now, to_write=True)
             if refusal is not None:
                 self.refuse(topic, refusal, TURN_REFUSALS)
                 if topic.parked:

@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from aioprod.reader.fetching import FetchedBatch
     from aioprod.reader.offsets import At
     from aioprod.reader.reader import Reader, read
-    from aioprod.reader.settings import ReaderConfig, SessionConfig
+    from aioprod.reader.settings import ReaderConfig
 
-__all__ = ["At", "Bound", "FetchedBatch", "Reader", "ReaderConfig", "SessionConfig", "read"]
+__all__ = ["At", "Bound", "FetchedBatch", "Reader", "ReaderConfig", "read"]
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = imported_on_use(
@@ -24,7 +24,6 @@ if not TYPE_CHECKING:
             "FetchedBatch": "fetching",
             "Reader": "reader",
             "ReaderConfig": "settings",
-            "SessionConfig": "settings",
             "read": "reader",
         },
     )

@@ -10,7 +10,7 @@ from aioprod._rights import Right
 from aioprod.errors import AioprodError, BrokerConnectionError, ErrorCode, ProtocolError, RequestTimedOutError
 from aioprod.messages import MetadataRequest, MetadataResponse
 from aioprod.messages.negotiation import ByVersion
-from aioprod.net import more_telling
+from aioprod.net import prefer_specific_error
 from aioprod.net.broker_errors import UNKNOWN_TOPIC_CODES, refusal
 from aioprod.net.session import Session
 from aioprod.wire.schema import Request, Response
@@ -114,7 +114,7 @@ class _Asking:
     def unanswered(self, error: BrokerConnectionError, *, was_cut_off: bool) -> None:
         """Nobody knows what was done."""
         for topic, trouble in self.left.items():
-            self.left[topic] = more_telling(trouble, error, was_cut_off=was_cut_off)
+            self.left[topic] = prefer_specific_error(trouble, error, was_cut_off=was_cut_off)
         self._maybe_done.update(self.left)
         self.node_id = self._only
 

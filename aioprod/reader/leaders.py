@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Final, Generic, NamedTuple, Self, TypeVar
 
 from aioprod._rights import Right
-from aioprod.cluster.topic_errors import topic_refusal
+from aioprod.cluster.topic_errors import topic_error
 from aioprod.errors import (
     AioprodError,
     BrokerConnectionError,
@@ -217,7 +217,7 @@ class LeaderRequests(Generic[WantedT, ResponseT]):
 
     async def _wait(self, unfinished: Sequence[WantedT], now: float) -> None:
         for topic in _topics(unfinished):
-            error = topic_refusal(self._session.client.metadata, topic, now, to_write=False)
+            error = topic_error(self._session.client.metadata, topic, now, to_write=False)
             if error is not None and not (self._patient and isinstance(error, UnknownTopicError)):
                 raise error
         left_s = math.inf if self._patient else self._session.timeout_s - self._waited_s

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from aioprod.config import ClientConfig
+from aioprod.config import SessionConfig
 from aioprod.config._setting import HIGH, LOW, MEDIUM, boolean, integer, text
 from aioprod.errors import ConfigError
 
 if TYPE_CHECKING:
     from aioprod.config._other_clients import Role
 
-__all__ = ["ISOLATION_LEVELS", "ReaderConfig", "SessionConfig", "isolation_level"]
+__all__ = ["ISOLATION_LEVELS", "ReaderConfig", "isolation_level"]
 
 ISOLATION_LEVELS: Final = {"read_uncommitted": 0, "read_committed": 1}
 """What a reader sees of transactions that are open or aborted, with the number on the wire (KIP-98)."""
@@ -23,22 +23,6 @@ def isolation_level(isolation: str) -> int:
     if isolation not in ISOLATION_LEVELS:
         raise ConfigError(f"isolation is {isolation!r}: it must be one of {', '.join(ISOLATION_LEVELS)}.")
     return ISOLATION_LEVELS[isolation]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class SessionConfig(ClientConfig):
-    """The settings of everything that asks a cluster questions, and how long it goes on asking.
-
-    Raises ConfigError, in a sentence that names the setting, for a value that can't be used.
-    """
-
-    default_api_timeout_ms: int = integer(
-        60_000,
-        at_least=1,
-        importance=MEDIUM,
-        doc="How long to go on trying while brokers can't be reached or answer with errors that may pass. A reader "
-        "counts the time that it waits without any partition getting on.",
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

@@ -7,10 +7,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
-from aioprod.config import ClientConfig, ProducerConfig
+from aioprod.config import ClientConfig, ProducerConfig, SessionConfig
 from aioprod.config._base import settings_of
 from aioprod.errors import ConfigError
-from aioprod.reader.settings import SessionConfig
 
 __all__ = ["AT_LEAST_ONCE", "EXACTLY_ONCE", "KafkaSettings", "SinkOptions", "divided", "truth"]
 

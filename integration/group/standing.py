@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from integration.group.reports import Partitions, Report, Said
 
-__all__ = ["Standing"]
+__all__ = ["TransactionStatus"]
 
 
 @dataclass(slots=True)
@@ -18,7 +18,7 @@ class _Member:
 
 
 @dataclass(slots=True)
-class Standing:
+class TransactionStatus:
     """Who is expected to be in the group, and what they have of `partitions`."""
 
     partitions: Partitions

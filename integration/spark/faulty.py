@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from aioprod import TransactionSession
 from aioprod.errors import TransactionUnknownError
-from aioprod.producer.transactions.requests import Coordination
+from aioprod.producer.transactions.requests import CoordinatorRequests
 from aioprod.spark.sink.rows import sent
 from aioprod.spark.transactions import transaction
 from aioprod.spark.transactions.reports import Report
@@ -235,7 +235,7 @@ def break_driver(faults: Faults, die: Callable[[str], None]) -> Callable[[], Non
         TransactionSession.begin,
         TransactionSession.send_offsets,
         TransactionSession.commit,
-        Coordination.end,
+        CoordinatorRequests.end,
     )
     write, _, begin, send_offsets, commit, end = originals
 
@@ -290,7 +290,7 @@ def break_driver(faults: Faults, die: Callable[[str], None]) -> Callable[[], Non
         TransactionSession.begin = begin  # type: ignore[method-assign]
         TransactionSession.send_offsets = send_offsets  # type: ignore[method-assign]
         TransactionSession.commit = commit  # type: ignore[method-assign]
-        Coordination.end = end  # type: ignore[method-assign]
+        CoordinatorRequests.end = end  # type: ignore[method-assign]
 
     put(faulty_write, faulty_task, faulty_begin, faulty_send_offsets, faulty_commit, faulty_end)
     return lambda: put(*originals)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from aioprod.cluster import Metadata
-from aioprod.cluster.topic_errors import FRESH_S, UNKNOWN_ATTEMPTS, UNKNOWN_S, deletion, topic_refusal
+from aioprod.cluster.topic_errors import FRESH_S, UNKNOWN_ATTEMPTS, UNKNOWN_S, deletion, topic_error
 from aioprod.errors import AioprodError, AuthorizationError, ErrorCode, InvalidTopicError, UnknownTopicError
 from tests.support.metadata_answers import exchange, new_metadata, partition, topic
 
@@ -30,7 +30,7 @@ def told(code: ErrorCode, times: int = 1) -> Metadata:
 )
 @pytest.mark.parametrize("to_write", [True, False])
 def test_what_one_answer_means(code: ErrorCode, kind: type[AioprodError] | None, to_write: bool) -> None:
-    error = topic_refusal(told(code), "t", 100.0, to_write=to_write)
+    error = topic_error(told(code), "t", 100.0, to_write=to_write)
     assert (None if error is None else type(error)) is kind
     if isinstance(error, AuthorizationError):
         assert (error.resource_type, error.resource, error.operation) == ("topic", "t", "DESCRIBE")
@@ -42,23 +42,23 @@ def test_what_one_answer_means(code: ErrorCode, kind: type[AioprodError] | None,
 
 def test_several_answers_in_a_row_say_that_a_topic_does_not_exist() -> None:
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert topic_refusal(told(unknown, UNKNOWN_ATTEMPTS - 1), "t", 100.0, to_write=False) is None
+    assert topic_error(told(unknown, UNKNOWN_ATTEMPTS - 1), "t", 100.0, to_write=False) is None
     metadata = told(unknown, UNKNOWN_ATTEMPTS)
-    assert isinstance(topic_refusal(metadata, "t", 0.0, to_write=False), UnknownTopicError)
+    assert isinstance(topic_error(metadata, "t", 0.0, to_write=False), UnknownTopicError)
     # Brokers that create topics go on saying so for a while.
-    assert topic_refusal(metadata, "t", UNKNOWN_S - 0.1, to_write=True) is None
-    error = topic_refusal(metadata, "t", UNKNOWN_S, to_write=True)
+    assert topic_error(metadata, "t", UNKNOWN_S - 0.1, to_write=True) is None
+    error = topic_error(metadata, "t", UNKNOWN_S, to_write=True)
     assert isinstance(error, UnknownTopicError)
     assert "does not exist, and the cluster does not create it" in str(error)
-    assert topic_refusal(metadata, "another", 100.0, to_write=True) is None
+    assert topic_error(metadata, "another", 100.0, to_write=True) is None
 
 
 def test_answers_that_are_old_say_nothing_any_more() -> None:
     metadata = told(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_ATTEMPTS)
     last = metadata.told_at("t")
     assert last == UNKNOWN_ATTEMPTS - 1
-    assert isinstance(topic_refusal(metadata, "t", last + FRESH_S, to_write=True), UnknownTopicError)
-    assert topic_refusal(metadata, "t", last + FRESH_S + 0.1, to_write=True) is None
+    assert isinstance(topic_error(metadata, "t", last + FRESH_S, to_write=True), UnknownTopicError)
+    assert topic_error(metadata, "t", last + FRESH_S + 0.1, to_write=True) is None
     assert metadata.told_at("another") == float("-inf")
 
 
@@ -74,7 +74,7 @@ def test_a_topic_that_was_there_is_called_deleted_after_several_answers() -> Non
     error = deletion(metadata, "t", now)
     assert isinstance(error, UnknownTopicError)
     assert error.message == "Topic 't' was deleted: no broker that was asked has known it for 3.0 s."
-    assert str(topic_refusal(metadata, "t", now, to_write=True)) == str(error)
+    assert str(topic_error(metadata, "t", now, to_write=True)) == str(error)
     assert deletion(told(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 9), "t", 9.0) is None, "it never was there"
     # One answer that knows it is enough to begin anew.
     exchange(metadata, now, topic("t", [partition(0)]))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aioprod.core.budget import MemoryBudget, RoomRequest
+from aioprod.core.budget import MemoryBudget, MemoryRequest
 
 
 def test_takes_and_releases() -> None:
@@ -97,8 +97,8 @@ def test_records_are_taken_one_by_one_or_several_at_a_time() -> None:
 def test_the_limit_always_holds(steps: list[tuple[str, int]]) -> None:
     budget = MemoryBudget(100)
     taken: list[int] = []
-    waiting: list[RoomRequest] = []
-    granted: list[RoomRequest] = []
+    waiting: list[MemoryRequest] = []
+    granted: list[MemoryRequest] = []
     for step, size in steps:
         if step == "take" and budget.fits(size):
             budget.take(size)

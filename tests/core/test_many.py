@@ -8,7 +8,7 @@ import pytest
 
 from aioprod.core import bulk_values
 from aioprod.core.batch import Batch, Run
-from aioprod.core.bulk_values import Slice
+from aioprod.core.bulk_values import BulkValues
 from aioprod.errors import AioprodError, InvalidRecordError, RecordTooLargeError, SerializationError
 from aioprod.records.headers import NO_HEADERS, encode_headers
 from aioprod.types import TopicPartition
@@ -36,11 +36,13 @@ class Call:
         self.failures.append((index, error))
 
 
-def piece(call: Call, given: list[Any], keys: list[Any] | None = None, *, partition: int = -1, first: int = 0) -> Slice:
-    return Slice(call, given, keys, NO_HEADERS, 1000, partition, first)
+def piece(
+    call: Call, given: list[Any], keys: list[Any] | None = None, *, partition: int = -1, first: int = 0
+) -> BulkValues:
+    return BulkValues(call, given, keys, NO_HEADERS, 1000, partition, first)
 
 
-def append(harness: Harness, given: Slice, granted: bool = False) -> bool:
+def append(harness: Harness, given: BulkValues, granted: bool = False) -> bool:
     topic = harness.accumulator.topic("t", 0.0)
     return given.append(harness.accumulator, topic, 0.0, granted)
 
@@ -195,7 +197,7 @@ def test_a_run_has_the_headers_and_the_time_of_the_call() -> None:
     harness = Harness()
     harness.lead({0: 1})
     harness.append(b"before", timestamp=700)
-    given = Slice(Call(), [b"a", b"b"], None, headers, 90_000, -1, 0)
+    given = BulkValues(Call(), [b"a", b"b"], None, headers, 90_000, -1, 0)
     assert append(harness, given)
     builder = opened(harness).builder
     assert [tuple(record) for record in builder.records()] == [

@@ -1,9 +1,9 @@
 """What kafka-python and aiokafka test of their assignors, told anew: both have the same cases, but for cooperation.
 
 Left out, as there is nothing here that they could be about: that an assignor's metadata carry owned partitions, and
-that they are read from it (`group/subscription_codec.py` does that for all assignors and has its own tests); that the records of
-movements know whether they are sticky (nobody asks ours: that no two members swap partitions of a topic is checked on
-the assignments themselves, in all cases where peers ask their records).
+that they are read from it (`group/subscription_codec.py` does that for all assignors and has its own tests); that the
+records of movements know whether they are sticky (nobody asks ours: that no two members swap partitions of a topic is
+checked on the assignments themselves, in all cases where peers ask their records).
 """
 
 from __future__ import annotations

@@ -90,7 +90,7 @@ def test_rows(batch: pa.RecordBatch, custom: bool, batch_size: int, room: int) -
         chunk = source.next()
         bulk = Call(leg)
         refusals = {"refused": errors.UnknownTopicError("refused")}
-        rows = leg["aioprod.core.bulk_columns"].Rows(bulk, schema.columns(chunk.array), 7, refusals)
+        rows = leg["aioprod.core.bulk_columns"].BulkColumns(bulk, schema.columns(chunk.array), 7, refusals)
         rows.timestamp = 1000
         log: list[object] = []
         granted = False

@@ -74,7 +74,7 @@ class Driver:
         module = self.leg["aioprod.core.bulk_values"]
         calls = Calls(self.leg)
         keys = None if key is None else [key] * len(values)
-        part = module.Slice(calls, values, keys, headers, 1000, partition, 5)
+        part = module.BulkValues(calls, values, keys, headers, 1000, partition, 5)
         topic = self.accumulator.topic("t", self.now)
         whole = part.append(self.accumulator, topic, self.now, False)
         return whole, part.at, part.accepted, part.needed, list(part.places), calls.said

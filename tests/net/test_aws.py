@@ -214,7 +214,7 @@ async def test_a_role_that_may_not_be_assumed(sts: IdentityProvider) -> None:
     sts.answers = [
         Answer(
             403,
-            b'<ErrorResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><Error><Type>Sender</Type>'
+            b'<ErrorResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><Error><Type>Scheduler</Type>'
             b"<Code>AccessDenied</Code><Message>alice may not</Message></Error></ErrorResponse>",
         )
     ]

@@ -55,7 +55,7 @@ async def test_a_second_connection_takes_over() -> None:
         assert b.link.is_ready(b.clock())
         await new.request(ALL)
         assert len(brokers.seen_of(SaslHandshakeRequest)) == 2
-        assert b.around.authentications.successful == 2
+        assert b.context.authentications.successful == 2
         # The link hears of what becomes of it.
         new.shut()
         await b.events.seen("lost", 2)
@@ -109,7 +109,7 @@ async def test_a_connection_that_is_refused_leaves_the_old_one_as_it_was(tmp_pat
         assert b.link.connection is old
         assert b.link.is_ready(b.clock())
         assert b.events.errors == []
-        assert b.around.authentications.failed == 1
+        assert b.context.authentications.failed == 1
         assert b.link.last_error is None
 
 
@@ -221,7 +221,7 @@ async def test_a_session_that_is_to_be_renewed_meanwhile_is_not() -> None:
         assert b.link.connection is not old
         assert b.link.is_ready(b.clock())
         assert len(brokers.seen_of(SaslHandshakeRequest)) == 2
-        assert b.around.authentications.renewals.count == 0
+        assert b.context.authentications.renewals.count == 0
 
 
 async def test_a_broker_that_is_gone_is_not_connected_to_again() -> None:

@@ -9,11 +9,11 @@ import pytest
 from aioprod.cluster import Node
 from aioprod.errors import BrokerConnectionError
 from aioprod.messages import MetadataRequest
+from aioprod.net.context import ClientContext
 from aioprod.net.events import LinkEvents
 from aioprod.net.link import LinkState
-from aioprod.net.pool import Links
+from aioprod.net.pool import LinkPool
 from aioprod.net.settings import ClientSettings
-from aioprod.net.surroundings import Surroundings
 from aioprod.net.tasks import Supervisor
 from aioprod.testing import FakeCluster
 from tests.support.clients import FAST, Clock
@@ -39,14 +39,14 @@ class Quiet(LinkEvents):
 
 
 class Bench:
-    """Links, the time, and what has to be ended."""
+    """LinkPool, the time, and what has to be ended."""
 
     def __init__(self) -> None:
         loop = asyncio.get_running_loop()
         self.clock = Clock()
         self.tasks = Supervisor(loop, print)
         settings = ClientSettings(bootstrap=(), reconnect_backoff=FAST)
-        self.links = Links(Surroundings(settings, loop, self.clock, Random(5), self.tasks, Quiet()))
+        self.links = LinkPool(ClientContext(settings, loop, self.clock, Random(5), self.tasks, Quiet()))
 
     async def ready(self, *node_ids: int) -> None:
         """Connect these."""

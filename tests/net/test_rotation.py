@@ -307,7 +307,7 @@ async def test_without_files_connections_stay_and_the_end_of_a_certificate_is_lo
 ) -> None:
     async with running(certified()) as r:
         before = r.connections
-        tls = r.rotation._around.tls
+        tls = r.rotation._context.tls
         assert tls is not None
         looks: list[object] = []
         monkeypatch.setattr(tls, "_warn_of_its_end", looks.append)
@@ -345,7 +345,7 @@ async def test_files_of_which_nothing_was_ever_made_are_left_to_who_connects(tmp
     missing = {"ssl_keystore_location": str(tmp_path / "own.pem")}
     config = ClientConfig.from_options(bootstrap_servers="x:1", security_protocol="SSL", **missing)
     async with bench(dead_node(), security=config) as b:
-        rotation = Rotation([b.link], b.around)
+        rotation = Rotation([b.link], b.context)
         for due_s in (SETTLED_S, LOOK_S):
             rotation.poll(b.clock())
             async with asyncio.timeout(10):

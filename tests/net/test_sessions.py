@@ -256,7 +256,7 @@ async def test_a_log_in_that_is_refused_again_costs_a_connection_and_nothing_els
         await ask(b)
         (said,) = caplog.messages
         assert "was not renewed, so another connection is made: Broker 1 at" in said
-        counted = b.around.authentications
+        counted = b.context.authentications
         assert (counted.successful, counted.failed, counted.failed_renewals) == (2, 0, 1)
 
 
@@ -279,7 +279,7 @@ async def test_a_password_that_is_wrong_now_leaves_the_session_its_time(
         assert "can't be renewed: Broker 1 at" in caplog.messages[0]
         assert b.link.is_ready(b.clock()), "it holds for two more seconds"
         await b.link.connection.request(ALL)  # type: ignore[union-attr]
-        assert b.around.authentications.failed == 1
+        assert b.context.authentications.failed == 1
         b.clock.advance(2.0)
         assert not b.link.ensure(b.clock())
         b.poll()

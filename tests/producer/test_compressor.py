@@ -64,7 +64,7 @@ async def test_every_codec_in_threads(brokers: FakeCluster, codec: str) -> None:
     values = [b"%d " % n * 100 for n in range(2000)]
     options = OPTIONS | {"compression_type": codec, "batch_size": 100_000}
     async with running(brokers, **options) as producer:
-        compressor = producer._engine._sender._compressor
+        compressor = producer._engine._scheduler._compressor
         assert compressor is not None
         compressor._inline_size_max = compressor.inline_size = 0
         result = await producer.send_many("t", values, partition=1)

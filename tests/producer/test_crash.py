@@ -68,7 +68,7 @@ async def test_everybody_who_waits_gets_the_cause(
         await turns(3)
 
         monkeypatch.setattr(producer._engine.topics, "move_on", breaks)
-        producer._engine._sender.wake()
+        producer._engine._scheduler.wake()
         async with asyncio.timeout(5):
             waiting: list[Awaitable[object]] = [
                 in_flight,

@@ -13,7 +13,7 @@ from aioprod.core.batch import Batch
 from aioprod.core.partition import Partition, Topic
 from aioprod.errors import ErrorCode
 from aioprod.messages import MetadataRequest, ProduceRequest
-from aioprod.producer.logs.event_log import PARTITIONS_MAX, PAUSE_S, Journal
+from aioprod.producer.logs.event_log import PARTITIONS_MAX, PAUSE_S, EventLog
 from aioprod.producer.logs.line_limit import LINES_MAX, WINDOW_S
 from aioprod.records.builder import RecordBatchBuilder
 from aioprod.routing.sticky import StickyChoice
@@ -144,7 +144,7 @@ async def test_the_same_cause_of_retries_is_told_ever_more_rarely(
 
 def test_the_causes_of_so_many_partitions_are_remembered(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, LOGGER)
-    journal = Journal()
+    journal = EventLog()
     sticky = StickyChoice(Random(1), batch_size=1, adaptive=False)
     for index in range(PARTITIONS_MAX + 5):
         batch = Batch(Partition(Topic("t", sticky), index, 5), RecordBatchBuilder(bytearray(100)), 0, 0.0, 1.0)

@@ -128,8 +128,8 @@ async def test_when_credentials_end_is_explained(left_s: float, said: str) -> No
         async with running(brokers, **TOKENS.client_options()) as producer:
             rotation = producer._engine.client._rotation
             assert rotation is not None
-            assert rotation._around.logins is not None
-            ends = rotation._around.logins.ends
+            assert rotation._context.logins is not None
+            ends = rotation._context.logins.ends
             assert ends is not None
             rotation._wall = lambda: ends - left_s
             assert producer.explain("t", 0).endswith(f"The certificate or the token of this client {said}.")

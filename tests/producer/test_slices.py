@@ -13,11 +13,11 @@ from aioprod import ProducerConfig
 from aioprod.core.lifecycle import land, settle
 from aioprod.errors import NotSentError
 from aioprod.interceptors import Interceptors
-from aioprod.producer.completions import Delivery
+from aioprod.producer.completions import Completions
 from aioprod.producer.compressor import INLINE_S
 from aioprod.producer.meters import Meters
 from aioprod.producer.outcomes import FAILED_PER_TURN
-from aioprod.producer.sender import RAW_BATCHES, TURN_S, Dispatch
+from aioprod.producer.sender import RAW_BATCHES, TURN_S, Sender
 from aioprod.producer.settings import sender_settings
 from aioprod.records.compression import Compression, inline_size
 from aioprod.testing import FakeCluster
@@ -50,7 +50,7 @@ async def test_what_is_compressed_on_the_loop_is_spread_over_requests_and_turns(
     options: dict[str, Any] = {"compression_type": "gzip", "compression_gzip_level": 9, "batch_size": size}
     async with running(brokers, linger_ms=1_000_000, adaptive_linger=False, **options) as producer:
         await producer.partitions_for("t")
-        compressor = producer._engine._sender._compressor
+        compressor = producer._engine._scheduler._compressor
         assert compressor is not None
         compressor._timer = lambda: 0.0
         for partition in range(3 * RAW_BATCHES):
@@ -77,7 +77,7 @@ def test_brokers_take_turns_of_the_loop() -> None:
     harness.lead({0: 1, 1: 2, 2: 3})
     queues = [harness.accumulator.queue(node_id) for node_id in (1, 2, 3)]
     nobody = cast(Any, None)
-    dispatch = Dispatch(
+    sender = Sender(
         sender_settings(ProducerConfig.from_options(bootstrap_servers="h:1")),
         client=nobody,
         accumulator=harness.accumulator,
@@ -93,7 +93,7 @@ def test_brokers_take_turns_of_the_loop() -> None:
     )
     for queue in queues:
         queue.scheduled = True
-        dispatch.schedule(queue)
+        sender.schedule(queue)
     served: list[int] = []
     while asked:
         asked.pop()()
@@ -147,7 +147,7 @@ def test_outcomes_have_one_share_of_a_turn_whoever_asks() -> None:
     harness = Harness()
     harness.lead({0: 1, 1: 1, 2: 1})
     loop = cast(Any, SimpleNamespace(call_soon=asked.append, create_future=object))
-    delivery = Delivery(
+    delivery = Completions(
         harness.accumulator,
         loop=loop,
         clock=Stepping(2 * TURN_S),

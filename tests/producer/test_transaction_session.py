@@ -37,7 +37,7 @@ from aioprod.messages.describe_transactions import TransactionState
 from aioprod.producer.transactions import session as session_module
 from aioprod.producer.transactions.requests import GroupMetadata
 from aioprod.producer.transactions.session_settings import TransactionSessionConfig
-from aioprod.producer.transactions.status import Standing, standing_of
+from aioprod.producer.transactions.status import TransactionStatus, status_of
 from aioprod.testing import FakeCluster
 from aioprod.types import OffsetAndMetadata, TopicPartition
 
@@ -67,7 +67,7 @@ async def time_out(cluster: FakeCluster, session: TransactionSession) -> None:
     transactions = cluster.state.transactions
     transactions._fence(transactions["load"])
     assert session.handle is not None
-    while await session.standing(session.handle) is not Standing.ABORTED:
+    while await session.standing(session.handle) is not TransactionStatus.ABORTED:
         await asyncio.sleep(0.001)
 
 
@@ -129,8 +129,8 @@ async def test_begin_aborts_what_was_left_open(version: int) -> None:
             handle = await other.begin()
             assert handle.epoch == left.epoch + 2
             assert await other.committed_offsets("marker", [PLACE]) == {PLACE: None}
-            assert await other.standing(left) is Standing.TAKEN_OVER
-            assert await other.standing(handle) is Standing.OPEN
+            assert await other.standing(left) is TransactionStatus.TAKEN_OVER
+            assert await other.standing(handle) is TransactionStatus.OPEN
 
 
 def test_a_handle_may_be_pickled() -> None:
@@ -276,7 +276,7 @@ async def test_a_commit_after_a_rival_took_over_is_unknown(version: int) -> None
             await rival.begin()
         with pytest.raises(TransactionUnknownError, match="was committed is not known") as caught:
             await session.commit()
-        assert caught.value.standing is Standing.TAKEN_OVER
+        assert caught.value.standing is TransactionStatus.TAKEN_OVER
         assert caught.value.code == ErrorCode.PRODUCER_FENCED
         assert "committed_offsets() tell" in str(caught.value)
         with pytest.raises(TransactionUnknownError):
@@ -294,7 +294,7 @@ async def test_a_commit_after_the_time_out_is_unknown_and_the_coordinator_says_w
         assert "transaction.timeout.ms=4321" in str(lost.value)
         with pytest.raises(TransactionUnknownError) as caught:
             await session.commit()
-        assert caught.value.standing is Standing.ABORTED
+        assert caught.value.standing is TransactionStatus.ABORTED
         await session.begin()
         assert await session.committed_offsets("marker", [PLACE]) == {PLACE: None}
         assert cluster.committed_offset("marker", PLACE) is None
@@ -310,7 +310,7 @@ async def test_a_commit_without_an_answer_in_time_is_unknown(version: int, monke
         cluster.fault(EndTxnRequest, drop="after", times=None)
         with pytest.raises(TransactionUnknownError) as caught:
             await session.commit()
-        assert (caught.value.code, caught.value.standing) == (None, Standing.COMMITTED)
+        assert (caught.value.code, caught.value.standing) == (None, TransactionStatus.COMMITTED)
         session._session.timeout_s = 60.0
         assert await session.committed_offsets("marker", [PLACE]) == {PLACE: OffsetAndMetadata(5)}
 
@@ -322,7 +322,7 @@ async def test_an_unknown_commit_may_be_tried_again() -> None:
         cluster.fault(EndTxnRequest, error=ErrorCode.UNKNOWN_SERVER_ERROR)
         with pytest.raises(TransactionUnknownError, match="it is open") as caught:
             await session.commit()
-        assert caught.value.standing is Standing.OPEN
+        assert caught.value.standing is TransactionStatus.OPEN
         await session.commit()
         assert await session.committed_offsets("marker", [PLACE]) == {PLACE: OffsetAndMetadata(5)}
 
@@ -383,9 +383,9 @@ async def test_a_coordinator_that_cant_tell(monkeypatch: pytest.MonkeyPatch) -> 
     async with cluster_and_session() as (cluster, session):
         handle = await session.begin()
         cluster.fault(DescribeTransactionsRequest, error=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-        assert await session.standing(handle) is Standing.NOT_KNOWN
+        assert await session.standing(handle) is TransactionStatus.NOT_KNOWN
         cluster.fault(DescribeTransactionsRequest, edit=lambda _: DescribeTransactionsResponse())
-        assert await session.standing(handle) is Standing.NOT_KNOWN
+        assert await session.standing(handle) is TransactionStatus.NOT_KNOWN
         cluster.fault(DescribeTransactionsRequest, error=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         cluster.fault(EndTxnRequest, error=ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         with pytest.raises(BrokerError, match="INVALID_PRODUCER_ID_MAPPING"):
@@ -399,7 +399,7 @@ async def test_a_coordinator_that_cant_tell(monkeypatch: pytest.MonkeyPatch) -> 
 
 async def test_a_transactional_id_that_nobody_knows_any_more() -> None:
     async with cluster_and_session() as (_, session):
-        assert await session.standing(TransactionHandle("forgotten", 7, 3, 2, 60_000)) is Standing.NOT_KNOWN
+        assert await session.standing(TransactionHandle("forgotten", 7, 3, 2, 60_000)) is TransactionStatus.NOT_KNOWN
 
 
 def test_a_session_takes_a_configuration() -> None:
@@ -430,25 +430,25 @@ async def test_a_session_is_used_in_its_order() -> None:
 @pytest.mark.parametrize(
     ("epoch", "state", "standing"),
     [
-        (5, "Empty", Standing.OPEN),
-        (5, "Ongoing", Standing.OPEN),
-        (5, "CompleteCommit", Standing.COMMITTED),
-        (5, "PrepareCommit", Standing.COMMITTED),
-        (5, "CompleteAbort", Standing.ABORTED),
-        (6, "CompleteCommit", Standing.COMMITTED),
-        (6, "PrepareEpochFence", Standing.ABORTED),
-        (6, "CompleteAbort", Standing.ABORTED),
-        (6, "Empty", Standing.TAKEN_OVER),
-        (6, "Ongoing", Standing.TAKEN_OVER),
-        (7, "CompleteAbort", Standing.TAKEN_OVER),
-        (7, "Empty", Standing.TAKEN_OVER),
-        (4, "Empty", Standing.NOT_KNOWN),
-        (5, "Dead", Standing.NOT_KNOWN),
+        (5, "Empty", TransactionStatus.OPEN),
+        (5, "Ongoing", TransactionStatus.OPEN),
+        (5, "CompleteCommit", TransactionStatus.COMMITTED),
+        (5, "PrepareCommit", TransactionStatus.COMMITTED),
+        (5, "CompleteAbort", TransactionStatus.ABORTED),
+        (6, "CompleteCommit", TransactionStatus.COMMITTED),
+        (6, "PrepareEpochFence", TransactionStatus.ABORTED),
+        (6, "CompleteAbort", TransactionStatus.ABORTED),
+        (6, "Empty", TransactionStatus.TAKEN_OVER),
+        (6, "Ongoing", TransactionStatus.TAKEN_OVER),
+        (7, "CompleteAbort", TransactionStatus.TAKEN_OVER),
+        (7, "Empty", TransactionStatus.TAKEN_OVER),
+        (4, "Empty", TransactionStatus.NOT_KNOWN),
+        (5, "Dead", TransactionStatus.NOT_KNOWN),
     ],
 )
-def test_how_it_stands(epoch: int, state: str, standing: Standing) -> None:
+def test_how_it_stands(epoch: int, state: str, standing: TransactionStatus) -> None:
     handle = TransactionHandle("load", 7, 5, 2, 60_000)
     described = TransactionState(transaction_state=state, producer_id=7, producer_epoch=epoch)
-    assert standing_of(handle, described) is standing
+    assert status_of(handle, described) is standing
     other = TransactionState(transaction_state=state, producer_id=8, producer_epoch=epoch)
-    assert standing_of(handle, other) is Standing.TAKEN_OVER
+    assert status_of(handle, other) is TransactionStatus.TAKEN_OVER

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from aioprod.config import SessionConfig
 from aioprod.errors import ConfigError
 from aioprod.reader import ReaderConfig
-from aioprod.reader.settings import SessionConfig
 
 
 def test_defaults_are_those_of_java() -> None:

@@ -11,11 +11,11 @@ from typing import Any
 from aioprod.cluster import Node
 from aioprod.errors import AioprodError
 from aioprod.messages import MetadataRequest
+from aioprod.net.context import ClientContext
 from aioprod.net.events import LinkEvents
 from aioprod.net.link import BrokerLink
 from aioprod.net.security import security_of
 from aioprod.net.settings import ClientSettings
-from aioprod.net.surroundings import Surroundings
 from aioprod.net.tasks import Supervisor
 from aioprod.testing import FakeCluster
 from tests.support.clients import FAST, Clock
@@ -78,8 +78,8 @@ class Bench:
         settings: dict[str, Any] = {"bootstrap": (), "reconnect_backoff": FAST}
         made = ClientSettings(**settings | options)
         self.tls, self.logins = security_of(made, Random(5))
-        self.around = Surroundings(made, loop, self.clock, Random(5), self.tasks, self.events, self.tls, self.logins)
-        self.link = BrokerLink(node, self.around)
+        self.context = ClientContext(made, loop, self.clock, Random(5), self.tasks, self.events, self.tls, self.logins)
+        self.link = BrokerLink(node, self.context)
 
     async def ready(self) -> None:
         """Connect."""

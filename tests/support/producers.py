@@ -76,7 +76,7 @@ def left_over(before: set[asyncio.Task[Any]]) -> list[asyncio.Task[Any]]:
 def pass_time(producer: Producer, clock: ShiftedClock, seconds: float) -> None:
     """Let time pass at once for a producer."""
     clock.offset_s += seconds
-    producer._engine._sender.wake()
+    producer._engine._scheduler.wake()
 
 
 async def until(condition: Callable[[], object]) -> None:

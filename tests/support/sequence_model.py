@@ -93,7 +93,7 @@ class ModelLog:
 
 
 class Told:
-    """Keeps the outcomes, in the place of a `Delivery`."""
+    """Keeps the outcomes, in the place of a `Completions`."""
 
     def __init__(self, harness: Harness) -> None:
         self._harness = harness

@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 from random import Random
 from typing import Any, Final
 
+from aioprod.config import SessionConfig
 from aioprod.net.session import Session
 from aioprod.reader import Reader
-from aioprod.reader.settings import SessionConfig
 from aioprod.testing import FakeCluster
 from aioprod.types import ConsumedRecord
 

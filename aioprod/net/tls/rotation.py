@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from aioprod.errors import AioprodError, AuthenticationError, ConfigError, UsageError
+from aioprod.net.context import ClientContext
 from aioprod.net.link import BrokerLink
-from aioprod.net.surroundings import Surroundings
 from aioprod.net.tls.contexts import Files, TlsContexts
 
 __all__ = ["LOOK_S", "SETTLED_S", "Rotation"]
@@ -33,10 +33,10 @@ class Rotation:
     """
 
     def __init__(
-        self, links: Iterable[BrokerLink], around: Surroundings, *, wall: Callable[[], float] = time.time
+        self, links: Iterable[BrokerLink], context: ClientContext, *, wall: Callable[[], float] = time.time
     ) -> None:
         self._links = links
-        self._around = around
+        self._context = context
         self._wall = wall
         self._changing = asyncio.Lock()
         self._seen: Files | None = None
@@ -44,18 +44,18 @@ class Rotation:
 
     def poll(self, now: float) -> float:
         """Look at the files if it is time to; returns when something is due next."""
-        tls = self._around.tls
+        tls = self._context.tls
         if tls is None or not tls.is_of_settings:
             return math.inf
         if now >= self._look_at:
             self._look_at = math.inf
-            self._around.tasks.spawn(self._look(tls), name="look at TLS files")
+            self._context.tasks.spawn(self._look(tls), name="look at TLS files")
         return self._look_at
 
     @property
     def expires_s(self) -> float | None:
         """In how many seconds our certificate ends or the token expires, whatever is first; None without both."""
-        tls, logins = self._around.tls, self._around.logins
+        tls, logins = self._context.tls, self._context.logins
         ends = [source.ends for source in (tls, logins) if source is not None]
         known = [end for end in ends if end is not None]
         return min(known) - self._wall() if known else None
@@ -68,7 +68,7 @@ class Rotation:
         client is closed meanwhile.
         """
         errors: list[AioprodError] = []
-        task = self._around.tasks.spawn(self._reload(errors), name="reload credentials")
+        task = self._context.tasks.spawn(self._reload(errors), name="reload credentials")
         try:
             await asyncio.wait([task])
         finally:
@@ -81,7 +81,7 @@ class Rotation:
     async def _reload(self, errors: list[AioprodError]) -> None:
         async with self._changing:
             try:
-                for source in (self._around.tls, self._around.logins):
+                for source in (self._context.tls, self._context.logins):
                     if source is not None:
                         await source.reload()
             except (AuthenticationError, ConfigError) as error:
@@ -116,8 +116,8 @@ class Rotation:
                 next_s = SETTLED_S
             else:
                 await self._follow_files(tls)
-        self._look_at = self._around.clock() + next_s
-        self._around.events.due(self._look_at)
+        self._look_at = self._context.clock() + next_s
+        self._context.events.due(self._look_at)
 
     async def _follow_files(self, tls: TlsContexts) -> None:
         try:

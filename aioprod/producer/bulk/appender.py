@@ -7,17 +7,17 @@ from array import array
 from typing import Any, Protocol
 
 from aioprod.core.accumulator import Accumulator
-from aioprod.core.bulk_values import Slice
+from aioprod.core.bulk_values import BulkValues
 from aioprod.errors import AioprodError
 from aioprod.producer.bulk.call import Bulk
 from aioprod.producer.engine import Engine
 from aioprod.producer.preparation import Prepared
 
-__all__ = ["Feeder", "Piece"]
+__all__ = ["BulkAppender", "BulkPart"]
 
 
-class Piece(Protocol):
-    """Neighbouring records of a bulk call: `core.many.Slice`, or `core.rows.Rows` with their topics in a column."""
+class BulkPart(Protocol):
+    """Neighbouring records of a bulk call: `BulkValues`, or `BulkColumns` with their topics in a column."""
 
     @property
     def accepted(self) -> int:
@@ -34,7 +34,7 @@ class Piece(Protocol):
         """
 
 
-class Feeder:
+class BulkAppender:
     """Appends the pieces of one bulk call, which began in the guard's `era`."""
 
     def __init__(self, engine: Engine, bulk: Bulk, era: int) -> None:
@@ -42,7 +42,7 @@ class Feeder:
         self._bulk = bulk
         self._era = era
 
-    def append(self, piece: Piece, name: str | None, granted: bool = False) -> bool:
+    def append(self, piece: BulkPart, name: str | None, granted: bool = False) -> bool:
         """Append what can be appended now; False when there is more. `name` is the topic of all, None for several."""
         engine = self._engine
         engine.guard.check()
@@ -59,7 +59,7 @@ class Feeder:
         finally:
             self._bulk.accepted(piece.accepted - before)
 
-    async def append_next(self, piece: Piece, name: str | None) -> None:
+    async def append_next(self, piece: BulkPart, name: str | None) -> None:
         """Wait for the room that the next record needs, in order of arrival, and append what can be appended then."""
         engine = self._engine
         request = await engine.room.reserve(piece.needed, engine.max_block_s)
@@ -83,7 +83,7 @@ class Feeder:
         bulk = self._bulk
         if timestamp is None:
             timestamp = engine.clock.timestamp_ms(engine.clock.now_ns())
-        piece = Slice(bulk, values, keys, headers, timestamp, partition, len(bulk.partitions))
+        piece = BulkValues(bulk, values, keys, headers, timestamp, partition, len(bulk.partitions))
         while not self.append(piece, name):
             if piece.needed:
                 await self.append_next(piece, name)

@@ -7,9 +7,9 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 
 from aioprod.arrow.interface import Chunk, Source, open_source
-from aioprod.core.bulk_columns import RecordColumns, Rows
+from aioprod.core.bulk_columns import BulkColumns, RecordColumns
 from aioprod.errors import AioprodError, AuthorizationError, InvalidTopicError, MetadataTimeoutError
-from aioprod.producer.bulk.appender import Feeder
+from aioprod.producer.bulk.appender import BulkAppender
 from aioprod.producer.bulk.arrow_schema import ArrowSchema
 from aioprod.producer.bulk.call import Bulk
 from aioprod.producer.engine import Engine
@@ -96,7 +96,7 @@ class _Call:
         self.bulk = Bulk("" if topic is None else topic, engine.loop.create_future())
         self._engine = engine
         self._topic = topic
-        self._feeder = Feeder(engine, self.bulk, era)
+        self._feeder = BulkAppender(engine, self.bulk, era)
         self._refusals: dict[str, AioprodError] = {}
         # What lies in Arrow columns are bytes already: serializers have nothing to do.
         self._preparation = Preparation(engine.interceptors, None, None)
@@ -111,7 +111,7 @@ class _Call:
     async def _take_all(self, columns: RecordColumns) -> None:
         engine = self._engine
         topic = self._topic
-        rows = Rows(self.bulk, columns, len(self.bulk.partitions), self._refusals)
+        rows = BulkColumns(self.bulk, columns, len(self.bulk.partitions), self._refusals)
         while True:
             rows.timestamp = engine.clock.timestamp_ms(engine.clock.now_ns())
             if self._feeder.append(rows, topic):

@@ -10,7 +10,7 @@ from typing import Any
 
 from aioprod._legs import COMPILED
 from aioprod.errors import AioprodError, InvalidRecordError
-from aioprod.producer.bulk.appender import Feeder
+from aioprod.producer.bulk.appender import BulkAppender
 from aioprod.producer.bulk.call import Bulk, chunks, per_record, same_headers
 from aioprod.producer.engine import Engine
 from aioprod.producer.preparation import partition_index, timestamp_ms
@@ -74,7 +74,7 @@ class _Call:
         era: int,
     ) -> None:
         self.bulk = Bulk(topic, engine.loop.create_future())
-        self._feeder = Feeder(engine, self.bulk, era)
+        self._feeder = BulkAppender(engine, self.bulk, era)
         self._engine = engine
         self._topic = topic
         self._partition = partition

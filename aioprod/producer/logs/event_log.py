@@ -9,7 +9,7 @@ from aioprod.core.partition import BrokerQueue, Partition
 from aioprod.producer.explain import counted, seconds_of
 from aioprod.producer.logs.line_limit import LineLimit
 
-__all__ = ["Journal"]
+__all__ = ["EventLog"]
 
 log = logging.getLogger("aioprod.producer")
 
@@ -20,7 +20,7 @@ PARTITIONS_MAX = 1000
 """Of so many partitions the last cause is remembered."""
 
 
-class Journal:
+class EventLog:
     """Writes to the logger `aioprod.producer`; `now` is in monotonic seconds. What is over the limit is DEBUG."""
 
     def __init__(self) -> None:

@@ -10,7 +10,7 @@ from aioprod.core.batch import Batch, ParkedRecord
 from aioprod.core.partition import Partition, Topic
 from aioprod.producer.explain import Explainer, counted, seconds_of
 
-__all__ = ["LINES_MAX", "Watch"]
+__all__ = ["LINES_MAX", "StallMonitor"]
 
 log = logging.getLogger("aioprod.producer")
 
@@ -25,7 +25,7 @@ LINES_MAX = 10
 """How many partitions, and how many topics, are named at a time."""
 
 
-class Watch:
+class StallMonitor:
     """Looks at what is held once in a while, and warns of what is the same as at the last look."""
 
     def __init__(self, accumulator: Accumulator, explainer: Explainer, now: float) -> None:

@@ -14,12 +14,12 @@ from aioprod.core.sequences import Sequences
 from aioprod.errors import AioprodError
 from aioprod.messages import ProduceRequest
 from aioprod.net.client import Client
-from aioprod.producer.completions import Delivery
+from aioprod.producer.completions import Completions
 from aioprod.producer.guard import Guard
 from aioprod.producer.outcomes import Outcomes
-from aioprod.producer.scheduler import Sender
+from aioprod.producer.scheduler import Scheduler
 from aioprod.producer.transactions.requests import ProducerIdentity, transaction_version
-from aioprod.producer.unknown_topics import Topics
+from aioprod.producer.unknown_topics import UnknownTopics
 
 __all__ = ["Effects", "Present"]
 
@@ -49,9 +49,9 @@ class Effects:
     accumulator: Accumulator
     sequences: Sequences
     outcomes: Outcomes
-    delivery: Delivery
-    topics: Topics
-    sender: Sender
+    delivery: Completions
+    topics: UnknownTopics
+    sender: Scheduler
     guard: Guard
     flush: Callable[[float | None], Awaitable[None]]
 

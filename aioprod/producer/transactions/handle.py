@@ -10,7 +10,7 @@ from typing import Any, Final
 from aioprod.config import ProducerConfig
 from aioprod.errors import ConfigError
 from aioprod.producer.facade import Producer
-from aioprod.producer.transactions.participant import FIRST_IMPLICIT, Participation
+from aioprod.producer.transactions.participant import FIRST_IMPLICIT, Participant
 
 __all__ = ["TransactionHandle"]
 
@@ -56,5 +56,5 @@ class TransactionHandle:
             raise ConfigError(f"{given[0].replace('_', '.')} can't be given: the transaction's handle has it.")
         options |= {"transactional_id": self.transactional_id, "transaction_timeout_ms": self.timeout_ms}
         producer = Producer(bootstrap_servers, config=config, **options)
-        producer._engine.transactions_as = partial(Participation, self)
+        producer._engine.transactions_as = partial(Participant, self)
         return producer

@@ -13,7 +13,7 @@ from aioprod.producer.transactions.runner import FIRST_IMPLICIT, Transactions
 if TYPE_CHECKING:
     from aioprod.producer.transactions.handle import TransactionHandle
 
-__all__ = ["FIRST_IMPLICIT", "Participation"]
+__all__ = ["FIRST_IMPLICIT", "Participant"]
 
 _ENDED_BY_THE_SESSION: Final = (
     TransactionEvent.INITIALIZE,
@@ -24,7 +24,7 @@ _ENDED_BY_THE_SESSION: Final = (
 )
 
 
-class Participation(Transactions):
+class Participant(Transactions):
     """One transaction from beginning to end: with the identity of its handle, and without a say in how it ends."""
 
     def __init__(self, handle: TransactionHandle, *arguments: Any, **options: Any) -> None:

@@ -41,7 +41,7 @@ from aioprod.net.coordinator import Coordinator
 from aioprod.types import TopicPartition
 from aioprod.wire.schema import AnyRequest, Request, Response
 
-__all__ = ["Coordination", "GroupMetadata", "Offsets", "ProducerIdentity", "Refused", "transaction_version"]
+__all__ = ["CoordinatorRequests", "GroupMetadata", "Offsets", "ProducerIdentity", "Refused", "transaction_version"]
 
 ResponseT = TypeVar("ResponseT", bound=Response)
 
@@ -107,7 +107,7 @@ class Refused(Exception):  # noqa: N818  # says what was answered, and never lea
         self.error = error
 
 
-class Coordination:
+class CoordinatorRequests:
     """The requests of one transactional id; who calls sees to it that there is one at a time.
 
     Each call asks until `deadline`, in monotonic seconds, and then raises RequestTimedOutError; what it asked may still

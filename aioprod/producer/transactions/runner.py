@@ -23,7 +23,7 @@ from aioprod.errors import (
 )
 from aioprod.net.tasks import Supervisor
 from aioprod.producer.transactions.effects import Effects, Present
-from aioprod.producer.transactions.requests import Coordination, GroupMetadata, ProducerIdentity, Refused
+from aioprod.producer.transactions.requests import CoordinatorRequests, GroupMetadata, ProducerIdentity, Refused
 from aioprod.types import TopicPartition
 
 __all__ = ["Transactions"]
@@ -64,7 +64,7 @@ class Transactions:
     def __init__(
         self,
         effects: Effects,
-        coordination: Coordination,
+        coordination: CoordinatorRequests,
         *,
         loop: asyncio.AbstractEventLoop,
         max_block_s: float,

@@ -19,14 +19,14 @@ from aioprod.errors import (
     UnsupportedVersionError,
     UsageError,
 )
-from aioprod.group.group_offsets import FIRST_STABLE, stable_offsets
+from aioprod.group.committed_offsets import FIRST_STABLE, stable_offsets
 from aioprod.messages import DescribeTransactionsRequest, DescribeTransactionsResponse, OffsetFetchRequest
 from aioprod.net import Coordinator
 from aioprod.net.session import Session, SessionUser
 from aioprod.producer.transactions.handle import TransactionHandle
 from aioprod.producer.transactions.participant import FIRST_IMPLICIT
 from aioprod.producer.transactions.requests import (
-    Coordination,
+    CoordinatorRequests,
     GroupMetadata,
     Offsets,
     ProducerIdentity,
@@ -34,7 +34,7 @@ from aioprod.producer.transactions.requests import (
     transaction_version,
 )
 from aioprod.producer.transactions.session_settings import TransactionSessionConfig
-from aioprod.producer.transactions.status import Standing, standing_of
+from aioprod.producer.transactions.status import TransactionStatus, status_of
 from aioprod.types import OffsetAndMetadata, TopicPartition
 
 __all__ = ["TransactionSession"]
@@ -82,7 +82,7 @@ class TransactionSession(SessionUser):
         self._turn = asyncio.Lock()
         self._handle: TransactionHandle | None = None
         self._commit_tried = False
-        self._coordination: Coordination
+        self._coordination: CoordinatorRequests
         self._coordinator: Coordinator
 
     # --- life
@@ -92,7 +92,7 @@ class TransactionSession(SessionUser):
         await super().start()
         client = self._session.client
         random = Random()  # noqa: S311  # for jitter
-        self._coordination = Coordination(client, self._id, self.config.transaction_timeout_ms, random)
+        self._coordination = CoordinatorRequests(client, self._id, self.config.transaction_timeout_ms, random)
         self._coordinator = Coordinator(client, "transaction", self._id)
 
     async def close(self) -> None:
@@ -205,9 +205,9 @@ class TransactionSession(SessionUser):
                 if self._commit_tried:
                     await self._unknown(handle, refused.error, refused.code, deadline)
                 standing = await self._standing(handle, deadline)
-                if standing is Standing.TAKEN_OVER:
+                if standing is TransactionStatus.TAKEN_OVER:
                     raise self._taken_over() from refused.error
-                if standing not in (Standing.OPEN, Standing.ABORTED):
+                if standing not in (TransactionStatus.OPEN, TransactionStatus.ABORTED):
                     raise refused.error from None
             self._handle = None
 
@@ -228,7 +228,7 @@ class TransactionSession(SessionUser):
         coordinator = Coordinator(self._session.client, "group", group)
         return await stable_offsets(coordinator, partitions, self._deadline())
 
-    async def standing(self, handle: TransactionHandle) -> Standing:
+    async def standing(self, handle: TransactionHandle) -> TransactionStatus:
         """How the coordinator sees a transaction (KIP-664).
 
         Tells a time-out from somebody who took over: brokers answer both with the same codes. Begin again only after
@@ -236,32 +236,32 @@ class TransactionSession(SessionUser):
         """
         return await self._standing(handle, self._deadline())
 
-    async def _standing(self, handle: TransactionHandle, deadline: float) -> Standing:
+    async def _standing(self, handle: TransactionHandle, deadline: float) -> TransactionStatus:
         def code_of(answer: DescribeTransactionsResponse) -> int:
             return answer.transaction_states[0].error_code if answer.transaction_states else ErrorCode.NONE
 
         request = DescribeTransactionsRequest(transactional_ids=(handle.transactional_id,))
         answer = await self._coordinator.request(request, deadline=deadline, error_of=code_of)
         if code_of(answer) != ErrorCode.NONE or not answer.transaction_states:
-            return Standing.NOT_KNOWN
-        return standing_of(handle, answer.transaction_states[0])
+            return TransactionStatus.NOT_KNOWN
+        return status_of(handle, answer.transaction_states[0])
 
     # --- failures
 
-    async def _standing_if_told(self, handle: TransactionHandle, deadline: float) -> Standing:
+    async def _standing_if_told(self, handle: TransactionHandle, deadline: float) -> TransactionStatus:
         """The same for an error that is raised in any case: at least a few seconds, and no error of its own."""
         try:
             return await self._standing(handle, max(deadline, self._session.clock() + _EXTRA_S))
         except AioprodError:
-            return Standing.NOT_KNOWN
+            return TransactionStatus.NOT_KNOWN
 
     async def _lost(self, handle: TransactionHandle, refused: Refused, deadline: float) -> NoReturn:
         """Raise what a refusal in the middle of a transaction means."""
         if refused.code in _LOST:
             standing = await self._standing_if_told(handle, deadline)
-            if standing is Standing.TAKEN_OVER:
+            if standing is TransactionStatus.TAKEN_OVER:
                 raise self._taken_over() from refused.error
-            if standing is Standing.ABORTED:
+            if standing is TransactionStatus.ABORTED:
                 raise TransactionAbortedError(
                     f"The transaction of {self._id!r} was aborted, by its time-out or by its own session.",
                     hint=f"If it was open for longer than transaction.timeout.ms={handle.timeout_ms}, begin again, "

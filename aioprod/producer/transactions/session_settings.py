@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from aioprod.config import SessionConfig
 from aioprod.config._setting import HIGH, LOW, integer, optional_text
-from aioprod.reader.settings import SessionConfig
 
 __all__ = ["TransactionSessionConfig"]
 

@@ -7,7 +7,7 @@ from typing import Final, Protocol
 
 from aioprod.messages.describe_transactions import TransactionState
 
-__all__ = ["Identified", "Standing", "standing_of"]
+__all__ = ["Identified", "TransactionStatus", "status_of"]
 
 
 class Identified(Protocol):
@@ -20,7 +20,7 @@ class Identified(Protocol):
     def epoch(self) -> int: ...
 
 
-class Standing(Enum):
+class TransactionStatus(Enum):
     """How a coordinator sees a transaction of which one has lost track."""
 
     OPEN = "it is open, or nothing was written in it"
@@ -35,7 +35,7 @@ _COMMIT_STATES: Final = frozenset({"PrepareCommit", "CompleteCommit"})
 _ABORT_STATES: Final = frozenset({"PrepareAbort", "CompleteAbort", "PrepareEpochFence"})
 
 
-def standing_of(handle: Identified, state: TransactionState) -> Standing:
+def status_of(handle: Identified, state: TransactionState) -> TransactionStatus:
     """Read what the coordinator says of a transactional id, for one of its transactions.
 
     The end of a transaction leaves the epoch, or raises it by one (a time-out, and any end under transaction.version
@@ -43,13 +43,13 @@ def standing_of(handle: Identified, state: TransactionState) -> Standing:
     """
     raised = state.producer_epoch - handle.epoch
     if state.producer_id != handle.producer_id or raised > 1:
-        return Standing.TAKEN_OVER
+        return TransactionStatus.TAKEN_OVER
     if raised < 0:
-        return Standing.NOT_KNOWN
+        return TransactionStatus.NOT_KNOWN
     if state.transaction_state in _COMMIT_STATES:
-        return Standing.COMMITTED
+        return TransactionStatus.COMMITTED
     if state.transaction_state in _ABORT_STATES:
-        return Standing.ABORTED
+        return TransactionStatus.ABORTED
     if state.transaction_state in _OPEN_STATES:
-        return Standing.OPEN if raised == 0 else Standing.TAKEN_OVER
-    return Standing.NOT_KNOWN
+        return TransactionStatus.OPEN if raised == 0 else TransactionStatus.TAKEN_OVER
+    return TransactionStatus.NOT_KNOWN

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 from aioprod.core.partition import Partition
 from aioprod.core.transactions import TransactionEvent, TransactionState
 from aioprod.producer.transactions.effects import Effects
-from aioprod.producer.transactions.requests import Coordination
+from aioprod.producer.transactions.requests import CoordinatorRequests
 from aioprod.producer.transactions.runner import Transactions
 
 if TYPE_CHECKING:
     from aioprod.producer.engine import Engine
-    from aioprod.producer.scheduler import Sender
+    from aioprod.producer.scheduler import Scheduler
 
 __all__ = ["end_in_time", "transactions_of"]
 
@@ -62,7 +62,7 @@ async def end_in_time(transactions: Transactions, timeout_s: float | None, hurry
     return None if timeout_s is None else max(0.0, timeout_s - (loop.time() - start))
 
 
-def transactions_of(engine: Engine, sender: Sender) -> Transactions:
+def transactions_of(engine: Engine, sender: Scheduler) -> Transactions:
     """The transactions of a producer with a `transactional.id` that is being built."""
     config = engine.config
     sequences = engine.accumulator.sequences
@@ -81,7 +81,9 @@ def transactions_of(engine: Engine, sender: Sender) -> Transactions:
         guard=engine.guard,
         flush=engine.flush,
     )
-    coordination = Coordination(engine.client, config.transactional_id, config.transaction_timeout_ms, engine.random)
+    coordination = CoordinatorRequests(
+        engine.client, config.transactional_id, config.transaction_timeout_ms, engine.random
+    )
     transactions = (engine.transactions_as or Transactions)(
         effects, coordination, loop=engine.loop, max_block_s=engine.max_block_s, on_failure=engine.fail
     )

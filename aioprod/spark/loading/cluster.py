@@ -6,9 +6,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from aioprod.admin import Admin
+from aioprod.config import SessionConfig
 from aioprod.errors import RequestTimedOutError, UsageError
 from aioprod.producer import TransactionSession
-from aioprod.reader.settings import SessionConfig
 from aioprod.spark import worker
 from aioprod.spark.transactions.marker import Policy, group_of
 from aioprod.spark.transactions.settings import OnceSettings

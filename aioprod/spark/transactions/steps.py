@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from aioprod.admin import Admin
+from aioprod.config import SessionConfig
 from aioprod.errors import (
     AioprodError,
     ProducerFencedError,
@@ -23,8 +24,7 @@ from aioprod.errors import (
 from aioprod.net.session import Started
 from aioprod.producer import TransactionHandle, TransactionSession
 from aioprod.producer.transactions.session_settings import TransactionSessionConfig
-from aioprod.producer.transactions.status import Standing
-from aioprod.reader.settings import SessionConfig
+from aioprod.producer.transactions.status import TransactionStatus
 from aioprod.spark.transactions.marker import Action, Policy, decide, group_of, marker_of
 from aioprod.types import OffsetAndMetadata, TopicPartition
 
@@ -162,12 +162,12 @@ class Steps(Started):
             return False
         deadline = self._clock() + _SETTLES_S
         while True:
-            standing = Standing.NOT_KNOWN
+            standing = TransactionStatus.NOT_KNOWN
             with suppress(TimeoutError):
                 standing = await self._session.standing(handle)
-            if standing is Standing.TAKEN_OVER:
+            if standing is TransactionStatus.TAKEN_OVER:
                 raise fenced(self.id)
-            if standing is not Standing.ABORTED:
+            if standing is not TransactionStatus.ABORTED:
                 return False
             if self._clock() - self._began_s >= self.timeout_ms / 1000:
                 return True
@@ -198,7 +198,7 @@ def fenced(transactional_id: str) -> ProducerFencedError:
 
 def is_taken_over(error: TransactionUnknownError) -> bool:
     """Whether the outcome of a commit is unknown because somebody else came."""
-    return error.standing is Standing.TAKEN_OVER
+    return error.standing is TransactionStatus.TAKEN_OVER
 
 
 def _shared(config: TransactionSessionConfig) -> dict[str, object]:

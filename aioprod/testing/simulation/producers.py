@@ -57,7 +57,7 @@ async def start(producer: Producer, loop: SimulatedLoop, *, pauses: float = 0.0,
     engine.clock = SimulatedClock(loop, pauses)
     engine.random = Random(loop.random.random())
     await producer.start()
-    compressor = engine._sender._compressor
+    compressor = engine._scheduler._compressor
     if compressor is not None:
         compressor._threads = SimulatedThreads(loop)  # type: ignore[assignment]
         compressor._timer = float

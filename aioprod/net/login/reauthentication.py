@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from aioprod.errors import AioprodError
 from aioprod.net.connection import BrokerConnection
-from aioprod.net.surroundings import Surroundings
+from aioprod.net.context import ClientContext
 
 if TYPE_CHECKING:
     from aioprod.core.login import Login
 
-__all__ = ["Session", "SessionOwner"]
+__all__ = ["LoginSession", "LoginSessionOwner"]
 
 _RENEW_AFTER: Final = 0.85
 _RENEW_JITTER: Final = 0.1
@@ -27,7 +27,7 @@ over."""
 _logger = logging.getLogger("aioprod.net")
 
 
-class SessionOwner(Protocol):
+class LoginSessionOwner(Protocol):
     """Whose connection it is that has a session."""
 
     @property
@@ -42,17 +42,17 @@ class SessionOwner(Protocol):
         """Have a connection with this log-in take over; raises why there is none. `changing` is held."""
 
 
-class Session:
+class LoginSession:
     """The session of a link's connection: when it ends, and that it is renewed in time.
 
     `ends` is in monotonic seconds, infinite for one without end. `changing` is held while a log-in is renewed or a
     connection takes over from another one: only one of that at a time. `waits` says that credentials are waited for.
     """
 
-    def __init__(self, around: Surroundings, owner: SessionOwner) -> None:
+    def __init__(self, context: ClientContext, owner: LoginSessionOwner) -> None:
         self.ends = math.inf
         self.changing = asyncio.Lock()
-        self._around = around
+        self._context = context
         self._owner = owner
         self._renew_at = math.inf
         self._renewing = False
@@ -73,14 +73,14 @@ class Session:
     def begin(self, connection: BrokerConnection) -> None:
         """The broker has accepted a log-in on this connection, or there is none."""
         if self._settled is not None:
-            self._around.authentications.renewed(self._around.clock() - self._began_at)
+            self._context.authentications.renewed(self._context.clock() - self._began_at)
         self._settle()
         lifetime_s = connection.session_lifetime_s
         if lifetime_s > 0.0:
-            share = _RENEW_AFTER + _RENEW_JITTER * self._around.random.random()
+            share = _RENEW_AFTER + _RENEW_JITTER * self._context.random.random()
             self._renew_at = connection.logged_in_at + lifetime_s * share
             self.ends = connection.logged_in_at + lifetime_s
-            self._around.events.due(self._renew_at)
+            self._context.events.due(self._renew_at)
         else:
             self._renew_at = self.ends = math.inf
 
@@ -102,7 +102,7 @@ class Session:
     def resume(self, now: float) -> None:
         """Renew the log-in, which has lapsed: there is a request."""
         self._renew_at = now
-        self._around.events.due(now)
+        self._context.events.due(now)
 
     def poll(self, connection: BrokerConnection, now: float) -> float:
         """Renew the log-in of a connection that is in use; that of an idle one lapses until the next request.
@@ -116,15 +116,15 @@ class Session:
             self.ends = now
         else:
             self._renewing = True
-            self._around.tasks.spawn(self._renew(connection), name=f"log in to {self._owner.peer} again")
+            self._context.tasks.spawn(self._renew(connection), name=f"log in to {self._owner.peer} again")
         return math.inf
 
     async def credentials(self, host: str) -> Login:
         """A log-in at the broker on `host`; raises AuthenticationError or ConfigError without credentials."""
-        assert self._around.logins is not None
+        assert self._context.logins is not None
         self._waiting += 1
         try:
-            return await self._around.logins.new(host)
+            return await self._context.logins.new(host)
         finally:
             self._waiting -= 1
 
@@ -146,8 +146,8 @@ class Session:
                 self._not_renewed(connection, error)
                 return
             if self._is_in_use(connection):
-                self._began_at = self._around.clock()
-                self._settled = settled = self._around.loop.create_future()
+                self._began_at = self._context.clock()
+                self._settled = settled = self._context.loop.create_future()
                 connection.renew(login)
                 await settled
 
@@ -156,7 +156,7 @@ class Session:
 
     def _not_renewed(self, connection: BrokerConnection, error: AioprodError) -> None:
         """Without new credentials use the session to its end, and try again."""
-        now = self._around.clock()
+        now = self._context.clock()
         _logger.warning("The log-in to %s can't be renewed: %s", self._owner.peer, error)
         if not self._is_in_use(connection):
             return
@@ -164,5 +164,5 @@ class Session:
         if self.ends <= now:
             connection.abort(error)
             return
-        self._renew_at = min(self.ends, now + self._around.settings.reconnect_backoff.max_s)
-        self._around.events.due(self._renew_at)
+        self._renew_at = min(self.ends, now + self._context.settings.reconnect_backoff.max_s)
+        self._context.events.due(self._renew_at)

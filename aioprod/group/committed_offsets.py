@@ -26,7 +26,7 @@ from aioprod.messages.offset_fetch import (
 from aioprod.net import Coordinator
 from aioprod.types import OffsetAndMetadata, TopicPartition
 
-__all__ = ["FIRST_STABLE", "all_offsets", "group_refusal", "stable_offsets"]
+__all__ = ["FIRST_STABLE", "all_offsets", "group_error", "stable_offsets"]
 
 FIRST_STABLE: Final = 7
 _FIRST_WITH_GROUPS: Final = 8
@@ -114,7 +114,7 @@ class _Found(dict[TopicPartition, _Row]):
 def _read(answer: OffsetFetchResponse, group: str) -> _Found:
     code = ErrorCode.of(_code_of(answer))
     if code != ErrorCode.NONE:
-        raise group_refusal(f"The offsets of group {group!r} can't be had", code, [Right("DESCRIBE", "group", group)])
+        raise group_error(f"The offsets of group {group!r} can't be had", code, [Right("DESCRIBE", "group", group)])
     topics = answer.groups[0].topics if answer.groups else answer.topics
     return _Found(
         {TopicPartition(topic.name, row.partition_index): row for topic in topics for row in topic.partitions}
@@ -125,13 +125,13 @@ def _offset(row: _Row, place: TopicPartition, group: str) -> OffsetAndMetadata |
     code = ErrorCode.of(row.error_code)
     if code != ErrorCode.NONE:
         what = f"The offset of group {group!r} for {place.topic}-{place.partition} can't be had"
-        raise group_refusal(what, code, [Right("DESCRIBE", "topic", place.topic), Right("DESCRIBE", "group", group)])
+        raise group_error(what, code, [Right("DESCRIBE", "topic", place.topic), Right("DESCRIBE", "group", group)])
     if row.committed_offset < 0:
         return None
     return OffsetAndMetadata(row.committed_offset, row.metadata or "")
 
 
-def group_refusal(what: str, code: ErrorCode | int, rights: Iterable[Right], hint: str | None = None) -> AioprodError:
+def group_error(what: str, code: ErrorCode | int, rights: Iterable[Right], hint: str | None = None) -> AioprodError:
     """The error for `what` (a sentence without its stop) that the coordinator of a group answered with `code`.
 
     `rights` are what it takes.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from aioprod.net.login.logins import Logins
     from aioprod.net.tls.contexts import TlsContexts
 
-__all__ = ["Authentications", "Surroundings"]
+__all__ = ["Authentications", "ClientContext"]
 
 
 class Authentications:
@@ -50,7 +50,7 @@ class Authentications:
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class ClientContext:
     """What all links of one client share."""
 
     settings: ClientSettings
