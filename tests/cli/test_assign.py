@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import aioprod
@@ -348,6 +348,8 @@ def test_an_assignor_that_never_gives_all_out_is_asked_some_times() -> None:
     assert len(rebalances(Withholding(), {"t": 1}, {"a": Subscription(["t"])}, {})) == 10
 
 
+# The second rebalance of a cooperative group may move partitions that the first one left alone.
+@example("cooperative-sticky", {"t": 3, "u": 5}, [set(), {"t", "u"}], [{"t"}, {"t", "u"}, {"t", "u"}, {"t", "u"}])
 @given(
     st.sampled_from(sorted(ASSIGNORS)),
     st.dictionaries(st.sampled_from("tuv"), st.integers(1, 9), min_size=1),
@@ -367,5 +369,5 @@ def test_every_rebalance_comes_to_an_end(
     before = rebalances(assignor, topics, members(first), {})[-1]
     rounds = rebalances(assignor, topics, members(then), before)
     read = {topic for subscription in members(then).values() for topic in subscription.topics}
-    assert len(rounds) <= 2
+    assert len(rounds) < 10
     assert sum(map(len, rounds[-1].values())) == sum(topics[topic] for topic in read)
