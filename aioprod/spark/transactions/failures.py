@@ -41,7 +41,7 @@ _STOPPED: Final = (
 _REFUSED_BY_SQL: Final = re.compile(r"\[USER_RAISED_EXCEPTION\] (.+?)(?: SQLSTATE: \w+)?\s*$", re.MULTILINE)
 """What `raise_error` says: where partitions are chosen that is how a row is refused."""
 
-_RAISED: Final = re.compile(r"aioprod\.(?:errors|spark\.once\.failures)\.(\w+): (.+)")
+_RAISED: Final = re.compile(r"aioprod\.(?:errors|spark\.transactions\.failures)\.(\w+): (.+)")
 _REASONS: Final = (
     re.compile(r"^(?!org\.apache\.|java\.|py4j\.)(?:[\w.]+\.)?(\w+(?:Error|Exception): .+)$", re.MULTILINE),
     re.compile(r"(ExecutorLostFailure .+|Python worker exited unexpectedly.*)$", re.MULTILINE),
