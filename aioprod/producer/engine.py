@@ -417,7 +417,7 @@ class Engine:
             self.delivery.run_all()
             for _ in iter(partial(self.delivery.report_unseen, closing=True), True):
                 await asyncio.sleep(0)
-            self.delivery.tell_faults()
+            self.delivery.tell_counted()
             self._close_classes()
 
     def _close_classes(self) -> None:

@@ -225,6 +225,36 @@ async def test_a_cancelled_send_that_fails_is_logged_by_default(
     assert "nobody waits for it" in message
 
 
+async def test_failures_like_the_first_are_counted(brokers: FakeCluster, caplog: pytest.LogCaptureFixture) -> None:
+    brokers.create_topic("t")
+    clock = ShiftedClock()
+    async with running(brokers, clock=clock) as producer:
+        await producer.partitions_for("t")
+        brokers.fault(ProduceRequest, times=None, **REFUSED)
+        for number in range(5):
+            if number == 3:
+                clock.offset_s += 10.0
+            producer.send_nowait("t", b"v")
+            await producer.flush()
+    first, later, rest = warnings_of(caplog)
+    assert first.startswith("1 record of t-0 was not delivered, without on_delivery or future: ")
+    assert later.startswith("3 more records of t-0 failed in the same way within 10")
+    assert rest.startswith("1 more record of t-0 failed in the same way within ")
+    assert rest.endswith(first)
+
+
+async def test_records_that_never_got_a_partition_are_counted(
+    brokers: FakeCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running(brokers) as producer:
+        for _ in range(50):
+            producer.send_nowait("t", b"v")
+        await producer.close(0)
+    first, rest = warnings_of(caplog)
+    assert first.startswith("A record failed and nobody waits for it: A record for topic 't' was not sent: ")
+    assert rest.startswith("49 more records of topic 't' failed in the same way within ")
+
+
 class Broken:
     """A callback, on_error, interceptor and metadata listener that always fails."""
 
