@@ -109,5 +109,4 @@ class PartitionChoice:
 
 def _name(partitioner: object) -> str:
     """How messages call a partitioner: as its class, or as the function that was given in place of one."""
-    method = getattr(getattr(partitioner, "partition", None), "__qualname__", type(partitioner).__name__)
-    return str(method).removesuffix(".partition")
+    return str(getattr(partitioner, "__qualname__", None) or type(partitioner).__name__)
