@@ -27,7 +27,7 @@ PRODUCER = {
     "producer": "bulk callback_faults callbacks clock closing completion compressor deleted_topics dispatch engine "
     "explain facade failure feeding futures guard identity journal lacking line_limit meters milestones "
     "native outages outcome preparation producer reporting results room send_many sender settings topics "
-    "transactional unclosed watch",
+    "transactional unclosed unheard watch",
     "records": "builder compression cursor fields headers layout memory",
     "routing": "hashes partitioners sticky",
     "serializers": "_adapter",
