@@ -168,7 +168,7 @@ class Gremlin:
             known = self.accumulator.topics.get(topic.name or names.get(topic.topic_id, ""))
             for data in topic.partition_data:
                 (sent,) = parse_batches(bytes(data.records or b""))
-                waiting = known.partitions[data.index].unsettled if known else ()
+                waiting = known.partitions[data.index].unacknowledged if known else ()
                 if not any(batch.base_sequence == sent.base_sequence and batch.attempts == 1 for batch in waiting):
                     return False
         return True

@@ -103,7 +103,7 @@ _ALL = (
     Mutation(
         "out of sequence begins no new epoch",
         "aioprod.core.sequences",
-        "        self._miss(partition, batch.serial)\n        self._doubt(partition)\n        return True\n",
+        "        self._miss(partition, batch.serial)\n        self._mark(partition)\n        return True\n",
         "        return True\n",
     ),
     Mutation(
@@ -127,14 +127,14 @@ _ALL = (
     Mutation(
         "batches without outcome keep their stamps in a new epoch",
         "aioprod.core.sequences",
-        "            batch.base_sequence = -1\n        partition.unsettled.clear()\n",
+        "            batch.base_sequence = -1\n        partition.unacknowledged.clear()\n",
         "            pass\n",
     ),
     Mutation(
         "the first batch of an epoch is not alone",
         "aioprod.core.partition",
-        "if self.retrying or not self.is_anchored or self.lost_serial >= 0",
-        "if self.retrying or self.lost_serial >= 0",
+        "if self.retrying or not self.is_established or self.unknown_serial >= 0",
+        "if self.retrying or self.unknown_serial >= 0",
     ),
     Mutation(
         "sequence numbers grow beyond 2**31",
@@ -159,9 +159,9 @@ _ALL = (
     Mutation(
         "the epoch that the end of a transaction brings is not taken",
         "aioprod.producer.transactions.runner",
-        "            self._identity = identity\n            self._effects.adopt(identity)",
+        "            self._identity = identity\n            self._effects.set_producer_id(identity)",
         "            self._identity = identity\n            if identity.epoch < 3:\n"
-        "                self._effects.adopt(identity)",
+        "                self._effects.set_producer_id(identity)",
     ),
     Mutation(
         "nobody wakes up when a backoff ends",
@@ -172,9 +172,9 @@ _ALL = (
     Mutation(
         "a batch that expires on the wire keeps its place there",
         "aioprod.core.lifecycle",
-        "    batch.on_wire = False\n    batch.partition.in_flight -= 1\n    if batch.state != SETTLED:\n"
+        "    batch.on_wire = False\n    batch.partition.in_flight -= 1\n    if batch.state != COMPLETED:\n"
         "        return True\n",
-        "    batch.on_wire = False\n    if batch.state != SETTLED:\n"
+        "    batch.on_wire = False\n    if batch.state != COMPLETED:\n"
         "        batch.partition.in_flight -= 1\n        return True\n",
     ),
 )

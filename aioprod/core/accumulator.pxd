@@ -54,7 +54,7 @@ cdef class Accumulator:
         const unsigned char *headers, Py_ssize_t headers_start, Py_ssize_t headers_size,
         long long timestamp, double now, Py_ssize_t bound,
     )
-    # int, for nothing: after a void function Cython asks whether there is an error.
+    # int, for nothing: after a void function Cython checks for an error.
     cpdef int count(self, Batch batch, Py_ssize_t records, Py_ssize_t size, double now) except -1
     @cython.locals(builder=RecordBatchBuilder, batch=Batch)
     cdef Batch _open(self, Partition partition, Py_ssize_t bound, double now)

@@ -58,7 +58,7 @@ class Accumulator:
     `incomplete` holds every batch without outcome, oldest first; `delayed` (a heap) the partitions that back off;
     `parked_topics` the topics that are not known yet. `moved` is called with a partition and the queue that it had
     when its leader changes; `withdraw` is called with a cancelled future and what held its record.
-    `fitting_is_enough`: no record that fits into a batch beside others is too large, so that nobody need look.
+    `fitting_is_enough`: no record that fits into a batch beside others is too large, so that none has to be checked.
     """
 
     def __init__(
@@ -136,7 +136,7 @@ class Accumulator:
             bound = record_size_bound(key, value, headers)
             self.check_size(topic, bound)
         if not granted and not self.budget.fits(bound):
-            self.budget.refused = max(self.budget.refused, bound)
+            self.budget.rejected = max(self.budget.rejected, bound)
             raise buffer_full(name, bound, self.budget)
         if topic.parked is not None:
             return self._park(topic, key, value, headers, partition, timestamp, waiter, now, bound)
@@ -145,7 +145,7 @@ class Accumulator:
         return batch
 
     def topic(self, name: str, now: float) -> Topic:
-        """The topic of that name; a new one is asked for. Raises InvalidTopicError for an illegal name."""
+        """The topic of that name; a new one is looked up. Raises InvalidTopicError for an illegal name."""
         topic = self.topics.get(name) if isinstance(name, str) else None
         if topic is None:
             reason = topic_name_error(name)
@@ -367,15 +367,15 @@ class Accumulator:
         old = partition.queue
         if queue is old and epoch == partition.leader_epoch:
             return
-        was_told = old is not None or partition.leader_epoch >= 0
-        # Brokers before 2.4 tell no epochs, so another leader has to do as a reason to try at once.
+        had_leader = old is not None or partition.leader_epoch >= 0
+        # Brokers before 2.4 have no leader epochs: there another leader is the reason to retry at once.
         if epoch > partition.leader_epoch or (queue is not old and queue is not None):
             partition.retry_at = 0.0
         partition.leader_epoch = epoch
         if queue is not old:
             partition.delist()
             partition.queue = queue
-            if was_told and self.moved is not None:
+            if had_leader and self.moved is not None:
                 self.moved(partition, old)
         partition.enlist(now, self.settings.linger_s)
 
@@ -385,7 +385,7 @@ class Accumulator:
         self.parked_topics.pop(topic.name, None)
 
     def forget(self, topic: Topic, now: float) -> None:
-        """Drop a topic for which nothing is held, so that a later record asks for it anew; keep the others known."""
+        """Drop a topic for which nothing is held, so that a later record looks it up again; keep the others fresh."""
         is_used = topic.parked or any(p.open or p.queued or p.in_flight for p in topic.partitions)
         if is_used or (self.sequences is not None and not self.sequences.forget(topic)):
             self.metadata.touch(topic.name, now)

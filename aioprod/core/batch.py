@@ -50,14 +50,14 @@ class FlushBarrier:
 
 
 class Batch:
-    """Encoded records, who waits for them, and what happened to them so far.
+    """Encoded records, their waiters, and what happened to them so far.
 
     `waiters` has one entry per completion in record order: a `Run` stands for several records, everything else for
-    one; what the entries are is the business of producer/results. Times are monotonic seconds.
+    one; `producer/completions.py` knows what the entries are. Times are monotonic seconds.
     `record_bytes` is what the batch holds of the memory budget, withdrawn records not included. `maybe_stored`: an
     answer was lost or said nothing about the log, so the records may be there. `unanswered`: they were given to a
     socket, and no answer has been read. `on_wire`: a connection may still read the bytes. `compressing`: a
-    thread reads the bytes or will, so that the batch can't leave yet. `released`: everybody who waited has the outcome.
+    thread reads the bytes or will, so that the batch can't be sent yet. `released`: all waiters were completed.
     `base_sequence` is that of the first record, for `producer_id` and `epoch`, -1 for a batch that has none (see
     `core/sequences`); `stamped`: the sealed bytes say the same.
     """
@@ -142,7 +142,7 @@ class Batch:
     def _place_of(self, waiter: object) -> tuple[int, int]:
         """Index and encoded size of the record that `waiter` waits for, (-1, 0) when it is not here.
 
-        Looked up in a table that is made at the first question: often many records are withdrawn at once.
+        Looked up in a table that the first call builds: often many records are withdrawn at once.
         """
         if self.places is None or (id(waiter) not in self.places and len(self.places) < len(self.waiters)):
             self.places = {}

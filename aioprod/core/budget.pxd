@@ -9,7 +9,7 @@ cdef class MemoryRequest:
 
 @cython.final
 cdef class MemoryBudget:
-    cdef public long long limit, open_to, used, records, reserved, refused
+    cdef public long long limit, open_to, used, records, reserved, rejected
     cdef public object waiting
 
     cpdef bint fits(self, long long size) except -1

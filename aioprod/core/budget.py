@@ -1,4 +1,4 @@
-"""The one byte counter of a producer, and the queue of those who wait for it."""
+"""The one byte counter of a producer, and the queue of the callers that wait for bytes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["MemoryBudget", "MemoryRequest", "buffer_full", "record_too_large"]
 
 
 class MemoryRequest:
-    """Somebody waits until `size` bytes are free, to `keep` them or just to know; `waiter` is opaque here."""
+    """A caller that waits until `size` bytes are free, and gets them reserved if `keep`; `waiter` is opaque here."""
 
     __slots__ = ("granted", "keep", "size", "waiter")
 
@@ -25,14 +25,13 @@ class MemoryRequest:
 class MemoryBudget:
     """Counts the encoded bytes of accepted records that have no outcome yet, up to `limit` (`buffer.memory`).
 
-    Who waits for room is served in order, and nobody who comes later overtakes: a record that would fit is refused
-    while an older one waits, or has been granted its room and not taken it yet. Granted room is reserved until its
-    owner takes it or gives it back. `open_to` is what `used` may come to by newcomers: the limit, or -1 while there is
-    a line or room is reserved. `refused` is the size of the largest record that found no room since somebody last
-    waited for it.
+    Waiters are served in order, and no later record overtakes: one that would fit is rejected while an older one waits,
+    or has been granted bytes that it has not taken yet. Granted bytes are reserved until their owner takes or returns
+    them. `open_to` is the limit of `used` for new records: the budget's, or -1 while callers wait or bytes are
+    reserved. `rejected` is the size of the largest record that did not fit since a caller last waited for it.
     """
 
-    __slots__ = ("limit", "open_to", "records", "refused", "reserved", "used", "waiting")
+    __slots__ = ("limit", "open_to", "records", "rejected", "reserved", "used", "waiting")
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -40,7 +39,7 @@ class MemoryBudget:
         self.used = 0
         self.records = 0
         self.reserved = 0
-        self.refused = 0
+        self.rejected = 0
         self.waiting: deque[MemoryRequest] = deque()
 
     def fits(self, size: int) -> bool:
@@ -53,21 +52,21 @@ class MemoryBudget:
         self.records += records
 
     def release(self, size: int, records: int) -> None:
-        """Give back `size` bytes of `records` records that were taken before."""
+        """Return `size` bytes of `records` records that were taken before."""
         self.used -= size
         self.records -= records
         assert self.used >= 0, "bytes were released twice"
         assert self.records >= 0, "records were released twice"
 
     def wait(self, size: int, waiter: object, *, keep: bool = True) -> MemoryRequest:
-        """Stand in line for `size` bytes."""
+        """Queue for `size` bytes."""
         request = MemoryRequest(size, waiter, keep)
         self.waiting.append(request)
         self._reopen()
         return request
 
     def grant(self) -> list[MemoryRequest]:
-        """Those at the head of the line that fit now; the bytes of those that keep them are reserved."""
+        """Dequeue the first requests that fit now; the bytes of those that keep them are reserved."""
         granted: list[MemoryRequest] = []
         while self.waiting and self.used + self.reserved + self.waiting[0].size <= self.limit:
             request = self.waiting.popleft()
@@ -79,7 +78,7 @@ class MemoryBudget:
         return granted
 
     def leave(self, request: MemoryRequest) -> None:
-        """Leave the line, or give granted room back (its owner takes the bytes of its record itself)."""
+        """Leave the queue, or return granted bytes (their owner takes the bytes of its record itself)."""
         if request.granted:
             request.granted = False
             self.reserved -= request.size
@@ -88,7 +87,7 @@ class MemoryBudget:
         self._reopen()
 
     def dissolve(self) -> list[MemoryRequest]:
-        """End the line: return its waiters, none of which gets room."""
+        """Empty the queue and return its requests, none of which is granted."""
         waiting = list(self.waiting)
         self.waiting.clear()
         self._reopen()
@@ -113,7 +112,7 @@ def record_too_large(topic: str, bound: int, size_max: int, memory: int) -> Reco
 
 
 def buffer_full(topic: str, bound: int, budget: MemoryBudget) -> BufferFullError:
-    """There is no room for a record of up to `bound` bytes now."""
+    """A record of up to `bound` bytes does not fit now."""
     return BufferFullError(
         f"buffer.memory={budget.limit} is used up: {budget.records} records with {budget.used} bytes wait for "
         f"their delivery, and the next one, for topic {topic!r}, needs up to {bound} bytes.",

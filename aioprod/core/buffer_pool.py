@@ -18,7 +18,7 @@ class BufferPool:
 
     Reusing a buffer saves the page faults of a fresh one. A partition that gets one record holds about a kilobyte,
     not a full batch, so that ten thousand partitions fit in memory. The next size is the full one, as it is not
-    zeroed: pages of it that nobody writes to cost nothing, while each size in between would be copied.
+    zeroed: pages of it that are never written cost nothing, while each size in between would be copied.
     """
 
     __slots__ = ("free", "free_max", "full_size")
@@ -41,7 +41,7 @@ class BufferPool:
         return self.acquire(max(need, len(buffer)))
 
     def release(self, buffer: bytearray) -> None:
-        """Take back a buffer that nobody reads any more."""
+        """Take back a buffer that nothing reads any more."""
         if len(buffer) == self.full_size and len(self.free) < self.free_max:
             self.free.append(buffer)
 

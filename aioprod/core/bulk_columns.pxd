@@ -35,7 +35,7 @@ cdef class BulkColumns:
     cdef NumberColumn _partition
     cdef TimestampColumn _timestamp
     cdef PairsColumn _headers
-    cdef object _refusals
+    cdef object _errors
     cdef list _known
     cdef int _number, _known_count
     cdef bytearray _scratch

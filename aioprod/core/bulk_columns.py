@@ -21,8 +21,8 @@ from aioprod.routing.hashes import murmur2_of
 __all__ = ["BulkColumns", "RecordColumns", "RowsCall"]
 
 ROWS_PER_TURN_SLOW = 500
-"""Rows that may be encoded before the loop gets a turn where each runs some Python: a custom partitioner, a refusal,
-all of this when it is interpreted."""
+"""Rows that may be encoded before the loop gets a turn where each runs some Python: a custom partitioner, an error,
+all of this in pure Python."""
 
 ROW_COST = 0 if COMPILED else BYTES_PER_TURN // ROWS_PER_TURN_SLOW
 SLOW_ROW_COST = BYTES_PER_TURN // ROWS_PER_TURN_SLOW
@@ -30,11 +30,11 @@ SLOW_ROW_COST = BYTES_PER_TURN // ROWS_PER_TURN_SLOW
 
 TOPIC_SLOTS = 256
 TOPICS_MAX = 192
-"""A table of topics by a hash of their names begins anew when it holds so many: a call may have any number of them."""
+"""A table of topics by a hash of their names is emptied when it holds so many: a call may have any number of them."""
 
 
 class RowsCall(BulkCall, Protocol):
-    """What a bulk call has to offer to rows with topics of their own."""
+    """A bulk call whose rows have topics of their own."""
 
     def number_of(self, topic: str) -> int:
         """The number of a topic among those of the call."""
@@ -80,12 +80,13 @@ class BulkColumns:
 
     `first` is the index of the first row in the call; `places` has the partition of each record, -1 for those that are
     not accepted, and `numbers` the number of its topic if there is a column of them. `at` is how many records have
-    been dealt with, `accepted` how many of them were accepted, `needed` the room in bytes that the next one did not
-    find, `unknown` the topic of the next one if its partitions are not known. `timestamp` (ms) is that of rows without
+    been dealt with, `accepted` how many of them were accepted, `needed` the bytes that the next one did not
+    get, `unknown` the topic of the next one if its partitions are not known. `timestamp` (ms) is that of rows without
     one; the caller keeps it up to date.
     """
 
     __slots__ = (
+        "_errors",
         "_first",
         "_headers",
         "_key",
@@ -95,7 +96,6 @@ class BulkColumns:
         "_length",
         "_number",
         "_partition",
-        "_refusals",
         "_scratch",
         "_timestamp",
         "_topic",
@@ -110,8 +110,10 @@ class BulkColumns:
         "unknown",
     )
 
-    def __init__(self, bulk: RowsCall, columns: RecordColumns, first: int, refusals: dict[str, AioprodError]) -> None:
-        """`refusals` says of topics of the call why no record can go there; the caller adds to it."""
+    def __init__(
+        self, bulk: RowsCall, columns: RecordColumns, first: int, errors_by_topic: dict[str, AioprodError]
+    ) -> None:
+        """`errors_by_topic` says of topics of the call why no record can go there; the caller adds to it."""
         self.bulk = bulk
         self.timestamp = 0
         self._first = first
@@ -122,7 +124,7 @@ class BulkColumns:
         self._partition = columns.partition
         self._headers = columns.headers
         self._timestamp = columns.timestamp
-        self._refusals = refusals
+        self._errors = errors_by_topic
         self._known: list[KnownTopic | None] = []
         self._known_count = 0
         self._number = 0
@@ -139,7 +141,7 @@ class BulkColumns:
         """Append what is left, up to `BYTES_PER_TURN`; False when there is more.
 
         Then `needed` or `unknown` say what the next record waits for, if for anything. A record that can't be accepted
-        for a reason of its own goes to the call's refused ones. `topic` is that of all rows, and known; None where
+        is invalid goes to the call's failures. `topic` is that of all rows, and known; None where
         they have a column of topics. `granted`: the room of the next record was reserved. `now` is in monotonic
         seconds.
         """
@@ -152,7 +154,7 @@ class BulkColumns:
             try:
                 return self._append(accumulator, topic, now, granted)
             except AioprodError as error:
-                self.bulk.refused(self._first + self.at, error)
+                self.bulk.invalid(self._first + self.at, error)
                 self.at += 1
                 self._left -= SLOW_ROW_COST
                 granted = False
@@ -198,7 +200,7 @@ class BulkColumns:
             self._left -= bound + ROW_COST
             index = -1
             if self._partition is not None and self._partition.find(row):
-                index = choice.asked_for(topic, self._partition.value)
+                index = choice.explicit(topic, self._partition.value)
             elif not choice.is_sticky(key_size >= 0, -1):
                 if key is not None and choice.is_built_in:
                     index = choice.by_key(topic, key.data, key.start, key_size)
@@ -357,8 +359,8 @@ class BulkColumns:
         encoded = column.get()
         assert encoded is not None
         name = encoded.decode(errors="replace")
-        if name in self._refusals:
-            raise self._refusals[name].again()
+        if name in self._errors:
+            raise self._errors[name].again()
         topic = accumulator.topic(name, now)
         if topic.parked is not None:
             self.unknown = name

@@ -19,7 +19,7 @@ BYTES_PER_TURN = 2**20
 
 
 class BulkCall(Protocol):
-    """What a bulk call has to offer to those who append its records."""
+    """What the appender of records needs of their bulk call."""
 
     def begin_run(self, place: TopicPartition) -> Run:
         """A run of no records yet, for the next records of the call that go to `place` in a row."""
@@ -27,7 +27,7 @@ class BulkCall(Protocol):
     def as_bytes(self, what: str, given: object) -> bytes:
         """A key or value that is not of type bytes as bytes; raises SerializationError."""
 
-    def refused(self, index: int, error: AioprodError) -> None:
+    def invalid(self, index: int, error: AioprodError) -> None:
         """The record at `index` of the call was not accepted."""
 
 
@@ -95,7 +95,7 @@ class BulkValues:
         """Append what is left, up to `BYTES_PER_TURN`; False when there is more.
 
         Then `needed` says what room the next record waits for, 0 for none. A record that can't be accepted for a reason
-        of its own goes to the call's refused ones. `granted`: the room of the next record was reserved. `now` is in
+        of its own goes to the call's failures. `granted`: the room of the next record was reserved. `now` is in
         monotonic seconds; the topic must be known.
         """
         self.needed = 0
@@ -103,7 +103,7 @@ class BulkValues:
             try:
                 return self._append(accumulator, topic, now, granted)
             except AioprodError as error:
-                self.bulk.refused(self.first + self.at, error)
+                self.bulk.invalid(self.first + self.at, error)
                 self.at += 1
                 granted = False
         return True
@@ -145,7 +145,7 @@ class BulkValues:
     def _append_run(self, accumulator: Accumulator, topic: Topic, left: int, now: float) -> int:
         """Append plain values to the open batch of the sticky partition; the bytes they take there, up to `left`.
 
-        0 where the next record needs more than that: another batch, room, to be made bytes, or to be refused.
+        0 where the next record needs more than that: another batch, room, serialization, or is invalid.
         """
         partition = topic.partitions[topic.sticky.partition]
         batch = partition.open

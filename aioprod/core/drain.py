@@ -22,7 +22,7 @@ def drain(
 
     `size_max` bounds the sum of their uncompressed sizes in bytes, `raw_max` that of those which are yet to be
     compressed, `BATCHES_MAX` their number; `unfinished` lets batches that are still open leave too. Partitions take
-    turns: who was served goes to the end of the line.
+    turns: a partition that was served goes to the end of the queue.
     """
     finish_due(accumulator, queue, now)
     queue.round += 1

@@ -5,10 +5,10 @@ from aioprod.core.batch cimport Batch, FlushBarrier
 from aioprod.core.partition cimport Partition
 
 
-cdef int OPEN, QUEUED, SETTLED
+cdef int OPEN, QUEUED, COMPLETED
 
 
-cpdef void go_on(Accumulator accumulator, Partition partition, double now) except *
+cpdef void reevaluate(Accumulator accumulator, Partition partition, double now) except *
 
 cpdef bint land(Accumulator accumulator, Batch batch, double now) except -1
 
@@ -18,7 +18,7 @@ cpdef bint compressed(Accumulator accumulator, Batch batch, double now) except -
 cpdef void requeue(Accumulator accumulator, Batch batch, double now, double delay_s) except *
 
 @cython.locals(partition=Partition)
-cpdef void settle(Accumulator accumulator, Batch batch, double now) except *
+cpdef void complete(Accumulator accumulator, Batch batch, double now) except *
 
 @cython.locals(barrier=FlushBarrier)
 cpdef void release(Accumulator accumulator, Batch batch) except *

@@ -1,4 +1,4 @@
-"""What becomes of a batch after it was queued: back for a retry, expired, withdrawn, settled, released."""
+"""What becomes of a batch after it was queued: retried, expired, withdrawn, completed, released."""
 
 from __future__ import annotations
 
@@ -8,56 +8,56 @@ from heapq import heappush
 from aioprod.core.accumulator import Accumulator
 from aioprod.core.batch import Batch, FlushBarrier
 from aioprod.core.partition import Partition
-from aioprod.core.states import OPEN, QUEUED, SETTLED
+from aioprod.core.states import COMPLETED, OPEN, QUEUED
 
 __all__ = [
-    "adopt",
+    "complete",
     "compressed",
     "expired",
     "flush",
-    "go_on",
     "land",
     "next_expiry",
+    "reevaluate",
     "release",
     "requeue",
-    "settle",
+    "set_producer_id",
     "withdraw",
 ]
 
 
 def land(accumulator: Accumulator, batch: Batch, now: float) -> bool:
-    """The broker answered, or its connection is gone: nobody reads the batch's bytes any more.
+    """Take a batch off the wire: its broker answered, or its connection is gone, and nothing reads its bytes any more.
 
-    False when the batch had its outcome before (it expired on the wire).
+    False if the batch was completed before (it expired on the wire).
     """
     batch.on_wire = False
     batch.partition.in_flight -= 1
-    if batch.state != SETTLED:
+    if batch.state != COMPLETED:
         return True
     if batch.released:
         accumulator.pool.release(batch.builder.buffer)
-    go_on(accumulator, batch.partition, now)
+    reevaluate(accumulator, batch.partition, now)
     return False
 
 
-def go_on(accumulator: Accumulator, partition: Partition, now: float) -> None:
-    """Something has changed for a partition: it sends what it may send now."""
+def reevaluate(accumulator: Accumulator, partition: Partition, now: float) -> None:
+    """Re-evaluate a partition after a change: resolve its sequence gap, then enlist what may be sent."""
     if accumulator.sequences is not None:
         accumulator.sequences.resolve(partition)
     partition.enlist(now, accumulator.settings.linger_s)
 
 
-def adopt(accumulator: Accumulator, producer_id: int, epoch: int, now: float) -> None:
-    """The brokers have given the producer an id and epoch: partitions that have waited for them go on."""
+def set_producer_id(accumulator: Accumulator, producer_id: int, epoch: int, now: float) -> None:
+    """Set the producer id and epoch that the brokers gave, and re-evaluate the partitions that waited for them."""
     assert accumulator.sequences is not None
-    for partition in accumulator.sequences.adopt(producer_id, epoch):
-        go_on(accumulator, partition, now)
+    for partition in accumulator.sequences.set_producer_id(producer_id, epoch):
+        reevaluate(accumulator, partition, now)
 
 
 def compressed(accumulator: Accumulator, batch: Batch, now: float) -> bool:
-    """No thread reads the batch's bytes any more: it may leave. False when it had its outcome before."""
+    """The thread is done with the batch, which may be sent. False if it was completed before."""
     batch.compressing = False
-    if batch.state != SETTLED:
+    if batch.state != COMPLETED:
         batch.partition.enlist(now, accumulator.settings.linger_s)
         return True
     if batch.released:
@@ -66,7 +66,7 @@ def compressed(accumulator: Accumulator, batch: Batch, now: float) -> bool:
 
 
 def requeue(accumulator: Accumulator, batch: Batch, now: float, delay_s: float) -> None:
-    """Put a batch that landed back in its place; its partition sends nothing for `delay_s`."""
+    """Put a batch back in its place for a retry; its partition sends nothing for `delay_s`."""
     partition = batch.partition
     if not batch.retrying:
         batch.retrying = True
@@ -80,31 +80,31 @@ def requeue(accumulator: Accumulator, batch: Batch, now: float, delay_s: float) 
         partition.retry_at = now + delay_s
         accumulator.serial += 1
         heappush(accumulator.delayed, (partition.retry_at, accumulator.serial, partition))
-    go_on(accumulator, partition, now)
+    reevaluate(accumulator, partition, now)
 
 
-def settle(accumulator: Accumulator, batch: Batch, now: float) -> None:
-    """The outcome of a batch is decided: its partition goes on. Its bytes stay counted until `release`."""
+def complete(accumulator: Accumulator, batch: Batch, now: float) -> None:
+    """Complete a batch: its partition may send the next one. Its bytes stay counted until `release`."""
     partition = batch.partition
     if batch.state in (OPEN, QUEUED):
         partition.dequeue(batch)
-    batch.state = SETTLED
+    batch.state = COMPLETED
     if batch.base_sequence >= 0:
-        if partition.unsettled[0] is batch:
-            partition.unsettled.popleft()
+        if partition.unacknowledged[0] is batch:
+            partition.unacknowledged.popleft()
         else:
-            partition.unsettled.remove(batch)
+            partition.unacknowledged.remove(batch)
     if batch.retrying:
         batch.retrying = False
         partition.retrying -= 1
         if not partition.retrying:
             partition.retry_at = 0.0
     accumulator.incomplete.pop(batch, None)
-    go_on(accumulator, partition, now)
+    reevaluate(accumulator, partition, now)
 
 
 def release(accumulator: Accumulator, batch: Batch) -> None:
-    """Everyone who waited for the batch knows: give back its bytes, and its buffer once nobody reads it."""
+    """All waiters of the batch were completed: release its bytes, and its buffer once nothing reads it."""
     accumulator.budget.release(batch.record_bytes, batch.records)
     batch.waiters = []
     batch.released = True
@@ -122,7 +122,7 @@ def withdraw(accumulator: Accumulator, batch: Batch, waiter: object, now: float)
         return False
     accumulator.budget.release(size, 1)
     if batch.records == 0:
-        settle(accumulator, batch, now)
+        complete(accumulator, batch, now)
         release(accumulator, batch)
     return True
 
@@ -146,14 +146,14 @@ def next_expiry(accumulator: Accumulator) -> float | None:
     return None
 
 
-def flush(accumulator: Accumulator, settled: Iterable[Batch], now: float, done: Callable[[], None]) -> FlushBarrier:
-    """Let everything leave at once; `done` is called when all that is held now has its outcome and was told it.
+def flush(accumulator: Accumulator, completed: Iterable[Batch], now: float, done: Callable[[], None]) -> FlushBarrier:
+    """Send everything without lingering; call `done` when the waiters of all present records were completed.
 
-    `settled` are the batches whose outcome is decided while those who wait have not been told yet.
+    `completed` are the batches whose outcome is known while their waiters have not been completed yet.
     """
     barrier = FlushBarrier(done)
     barrier.hold()
-    for batch in settled:
+    for batch in completed:
         batch.hold(barrier)
     for batch in accumulator.incomplete:
         batch.hold(barrier)

@@ -1,4 +1,4 @@
-"""Records that wait until their topic is known: moved on in order, given back, or refused."""
+"""Records that wait for their topic's metadata: moved on in order, withdrawn, or failed."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ __all__ = ["evict", "evict_first", "evict_overdue", "move_on", "withdraw_parked"
 
 
 def move_on(accumulator: Accumulator, topic: Topic, now: float, limit: int) -> list[tuple[ParkedRecord, AioprodError]]:
-    """Give up to `limit` parked records of a topic that is known now to their partitions, in order.
+    """Append up to `limit` parked records of a topic that is known now to their partitions, in order.
 
     The time in which they were parked counts: a batch is as old as its first record. A flush that waits for one of
     them lets it leave without lingering. Returns those that can't go there (a partition that does not exist, a
     partitioner that fails), each with its reason; their bytes are free again.
     """
-    refused: list[tuple[ParkedRecord, AioprodError]] = []
+    failed: list[tuple[ParkedRecord, AioprodError]] = []
     flushed: dict[Partition, None] = {}
     while topic.parked and topic.count and limit > 0:
         limit -= 1
@@ -37,7 +37,7 @@ def move_on(accumulator: Accumulator, topic: Topic, now: float, limit: int) -> l
                 record.size,
             )
         except AioprodError as error:
-            refused.append((record, error))
+            failed.append((record, error))
         else:
             batch.waiters.append(record.waiter)
             record.moved_to = batch
@@ -50,13 +50,13 @@ def move_on(accumulator: Accumulator, topic: Topic, now: float, limit: int) -> l
         accumulator.finish(partition, now)
     if topic.count and not topic.parked:
         accumulator.unpark(topic)
-    return refused
+    return failed
 
 
 def evict(accumulator: Accumulator, record: ParkedRecord) -> bool:
     """Take one parked record out and free its bytes; False when it is not parked any more.
 
-    Its place in the line stays until its turn comes.
+    Its place in the queue stays until it is the first.
     """
     if record.moved_to is not None or record.withdrawn:
         return False
@@ -68,7 +68,7 @@ def evict(accumulator: Accumulator, record: ParkedRecord) -> bool:
 
 
 def withdraw_parked(accumulator: Accumulator, record: ParkedRecord) -> bool:
-    """Take one parked record out of which nobody needs to hear; False when it is not parked any more."""
+    """Take one parked record out whose waiter is done; False when it is not parked any more."""
     if not evict(accumulator, record):
         return False
     record.key = record.value = record.waiter = None

@@ -25,11 +25,11 @@ cdef class Partition:
     cdef public Topic topic
     cdef public BrokerQueue queue
     cdef public Batch open
-    cdef public object queued, unsettled
+    cdef public object queued, unacknowledged
     cdef public int index, in_flight_max, leader_epoch, in_flight, retrying, epoch
-    cdef public long long round, producer_id, next_sequence, lost_serial, missing_from, transaction
+    cdef public long long round, producer_id, next_sequence, unknown_serial, gap_from, transaction
     cdef public double retry_at
-    cdef public bint listed, is_anchored, is_unexplained, held
+    cdef public bint listed, is_established, has_unexplained_gap, held
 
     @cython.locals(at_most=int)
     cpdef bint muted(self, double now) except -1
@@ -47,7 +47,7 @@ cdef class Topic:
     cdef public StickyChoice sticky
     cdef public list partitions
     cdef public dict queue_lengths
-    cdef public object parked, topic_id, refusal
+    cdef public object parked, topic_id, error
     cdef readonly object withdraw
     cdef public int count
 

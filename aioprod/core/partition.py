@@ -18,10 +18,10 @@ __all__ = ["BrokerQueue", "Partition", "Topic"]
 
 
 class BrokerQueue:
-    """The partitions of one broker that have something to send: nothing else is ever walked.
+    """The partitions of one broker that have something to send; a drain looks at no others.
 
-    `ready` holds partitions with a finished batch, `unfinished` those whose only batch is still open; a partition
-    that may not send (muted, backing off) is in neither. `wake` asks for a drain in this turn of the loop. `in_flight`
+    `ready` holds partitions with a finished batch, `unfinished` those whose only batch is still open; a partition that
+    may not send (muted, backing off) is in neither. `wake` schedules a drain in this iteration of the loop. `in_flight`
     counts the broker's unanswered Produce requests; `stalled_since` is when the broker stopped taking what was ready
     (monotonic seconds), None while it does.
     """
@@ -50,7 +50,7 @@ class BrokerQueue:
         self.stalled_since: float | None = None
 
     def schedule(self) -> None:
-        """Ask for a drain, once until it runs."""
+        """Schedule a drain, once until it runs."""
         if not self.scheduled:
             self.scheduled = True
             self.wake(self)
@@ -80,26 +80,25 @@ class Partition:
     that were sent before and have no outcome yet: while there are any, one batch at a time is sent, so that no later
     record overtakes. `retry_at` is the end of the backoff in monotonic seconds, 0.0 for none.
 
-    What follows is the business of `core/sequences`, and says nothing where batches have no sequence numbers.
-    `next_sequence` is the first number of the next batch that is stamped, for `producer_id` and `epoch`; `unsettled`
-    are the stamped batches without outcome, in order; `is_anchored`: a batch of this epoch was acknowledged. Holes,
-    each -1 for none: `lost_serial` of the last batch of which nobody knows whether it is stored, `missing_from` of the
-    first one that is certainly not, like all behind it. `is_unexplained`: a broker speaks of a hole
-    where none is known. `held`: it waits for a producer id, an epoch, or to be part of `transaction`.
+    The rest is kept by `core/sequences`, and unused where batches have no sequence numbers. `next_sequence` is the
+    first number of the next batch, for `producer_id` and `epoch`; `unacknowledged` are the batches with numbers and
+    without outcome, in order; `is_established`: a batch of this epoch was acknowledged. Gaps, as serials, -1 for none:
+    `unknown_serial` of the last batch with an unknown outcome, `gap_from` of the first batch that is certainly not
+    stored, like all behind it. `has_unexplained_gap`: a broker reported a gap where none is known. `held`: the
+    partition waits for a producer id, an epoch, or to be added to `transaction`.
     """
 
     __slots__ = (
         "epoch",
+        "gap_from",
+        "has_unexplained_gap",
         "held",
         "in_flight",
         "in_flight_max",
         "index",
-        "is_anchored",
-        "is_unexplained",
+        "is_established",
         "leader_epoch",
         "listed",
-        "lost_serial",
-        "missing_from",
         "next_sequence",
         "open",
         "producer_id",
@@ -110,7 +109,8 @@ class Partition:
         "round",
         "topic",
         "transaction",
-        "unsettled",
+        "unacknowledged",
+        "unknown_serial",
     )
 
     def __init__(self, topic: Topic, index: int, in_flight_max: int) -> None:
@@ -129,18 +129,18 @@ class Partition:
         self.producer_id = -1
         self.epoch = -1
         self.next_sequence = 0
-        self.unsettled: deque[Batch] = deque()
-        self.is_anchored = True
-        self.is_unexplained = False
-        self.lost_serial = -1
-        self.missing_from = -1
+        self.unacknowledged: deque[Batch] = deque()
+        self.is_established = True
+        self.has_unexplained_gap = False
+        self.unknown_serial = -1
+        self.gap_from = -1
         self.held = False
         self.transaction = 0
 
     def muted(self, now: float) -> bool:
         """Whether nothing may be sent now, because of the order of records or a backoff."""
         at_most = self.in_flight_max
-        if self.retrying or not self.is_anchored or self.lost_serial >= 0 or self.missing_from >= 0:
+        if self.retrying or not self.is_established or self.unknown_serial >= 0 or self.gap_from >= 0:
             at_most = 1
         return self.in_flight >= at_most or self.retry_at > now or self.held
 
@@ -200,16 +200,16 @@ class Partition:
 
 
 class Topic:
-    """The partitions of one topic, the sticky choice for records without key, and who waits for it to be known.
+    """The partitions of one topic, the sticky choice for records without key, and the records that wait for metadata.
 
     `count` is how many partitions the topic has now; `partitions` may hold more, from before it was created again.
-    `parked` is None once the topic is usable and everything parked for it has moved on; `refusal` is why that will
-    never be. `queue_lengths` counts batches that are not on the wire, for partitions that have any: the adaptive choice
-    reads it. `withdraw` takes the record of a cancelled future back: who holds a future's record knows its topic, so
-    that a future need not hold this itself.
+    `parked` is None once the topic is usable and all records parked for it have moved on; `error` is why the topic will
+    never be usable. `queue_lengths` counts batches that are not on the wire, for partitions that have any: the adaptive
+    choice reads it. `withdraw` takes the record of a cancelled future back. It is here, not in each future, as the
+    owner of a future's record knows its topic.
     """
 
-    __slots__ = ("count", "name", "parked", "partitions", "queue_lengths", "refusal", "sticky", "topic_id", "withdraw")
+    __slots__ = ("count", "error", "name", "parked", "partitions", "queue_lengths", "sticky", "topic_id", "withdraw")
 
     def __init__(
         self,
@@ -225,7 +225,7 @@ class Topic:
         self.parked: deque[ParkedRecord] | None = deque()
         self.queue_lengths: dict[int, int] = {}
         self.topic_id: object = None
-        self.refusal: AioprodError | None = None
+        self.error: AioprodError | None = None
 
     def count_queued(self, index: int, change: int) -> None:
         """Keep `queue_lengths`."""
@@ -236,7 +236,7 @@ class Topic:
             self.queue_lengths.pop(index, None)
 
     def stalled(self, now: float, timeout_s: float) -> Callable[[int], bool]:
-        """Tells of a partition whether its broker has taken nothing of what was ready for longer than `timeout_s`."""
+        """A function that says of a partition whether its broker has stalled for longer than `timeout_s`."""
 
         def is_stalled(index: int) -> bool:
             queue = self.partitions[index].queue

@@ -14,8 +14,8 @@ cdef class PartitionChoice:
 
     cpdef bint is_sticky(self, bint has_key, int partition) except -1
     cpdef int choose(self, Topic topic, bytes key, bytes value, int partition, Py_ssize_t bound, double now) except -1
-    cpdef int asked_for(self, Topic topic, long long partition) except -1
+    cpdef int explicit(self, Topic topic, long long partition) except -1
     cdef int by_key(self, Topic topic, const unsigned char *key, Py_ssize_t start, Py_ssize_t size) noexcept
     @cython.locals(chosen=int, batch=Batch, target=Partition)
     cdef int _custom(self, Topic topic, bytes key, bytes value, Py_ssize_t bound, double now) except -1
-    cdef int _ask(self, Topic topic, bytes key, bytes value) except -1
+    cdef int _call(self, Topic topic, bytes key, bytes value) except -1

@@ -1,4 +1,4 @@
-"""Which partition a record goes to: asked for, by its key, the sticky one, or what the user's partitioner says."""
+"""Which partition a record goes to: the caller's, its key's, the sticky one, or the user's partitioner's choice."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ __all__ = ["PartitionChoice"]
 class PartitionChoice:
     """The built-in choice of Java 4 (murmur2 for keys, adaptive sticky without), or a partitioner object's.
 
-    `full_position` is the end of a batch buffer at its full size: a partitioner that has `on_new_batch` hears of a
-    record that may not fit before it, and is asked again. Then `finish` is called with the partition and the time: the
-    batch there takes no more, whatever partition the record goes to, or it would linger although its turn is over.
-    `is_built_in`: no partitioner object is asked.
+    `full_position` is the end of a batch buffer at its full size: if a record may not fit, a partitioner's
+    `on_new_batch` is called, and then its `partition` again. Before that `finish` is called with the partition and the
+    time: the batch there takes no more records, whatever partition the record goes to, or it would linger although the
+    partitioner left it. `is_built_in`: there is no partitioner object.
     """
 
     __slots__ = (
@@ -59,12 +59,12 @@ class PartitionChoice:
     ) -> int:
         """Index of the partition of a record that is not sticky; raises InvalidRecordError where there is none."""
         if partition >= 0:
-            return self.asked_for(topic, partition)
+            return self.explicit(topic, partition)
         if self.is_built_in and key is not None:
             return self.by_key(topic, key, 0, len(key))
         return self._custom(topic, key, value, bound, now)
 
-    def asked_for(self, topic: Topic, partition: int) -> int:
+    def explicit(self, topic: Topic, partition: int) -> int:
         """The partition that the record names; raises InvalidRecordError when the topic has no such partition."""
         if 0 <= partition < topic.count:
             return partition
@@ -78,7 +78,7 @@ class PartitionChoice:
 
     def _custom(self, topic: Topic, key: bytes | None, value: bytes | None, bound: int, now: float) -> int:
         try:
-            chosen = self._ask(topic, key, value)
+            chosen = self._call(topic, key, value)
             if self._on_new_batch is not None:
                 target = topic.partitions[chosen]
                 batch = target.open
@@ -86,7 +86,7 @@ class PartitionChoice:
                     if batch is not None:
                         self._finish(target, now)
                     self._on_new_batch(topic.name, self._metadata.cluster, chosen)
-                    chosen = self._ask(topic, key, value)
+                    chosen = self._call(topic, key, value)
         except AioprodError:
             raise
         except Exception as error:
@@ -95,7 +95,7 @@ class PartitionChoice:
             ) from error
         return chosen
 
-    def _ask(self, topic: Topic, key: bytes | None, value: bytes | None) -> int:
+    def _call(self, topic: Topic, key: bytes | None, value: bytes | None) -> int:
         partitioner = self._partitioner
         assert partitioner is not None
         chosen = partitioner.partition(topic.name, key, value, self._metadata.cluster)

@@ -11,9 +11,9 @@ cpdef long long sequence_after(long long first, long long count) noexcept
 cdef class Sequences:
     cdef public long long producer_id, transaction, stamped_in, bumps
     cdef public int epoch
-    cdef public bint transactional, spent
+    cdef public bint transactional, is_exhausted
     cdef public object join, renew, bumped
-    cdef public dict doubtful
+    cdef public dict unresolved
 
     cpdef bint admits(self, Partition partition) except -1
     cpdef void stamp(self, Partition partition, Batch batch) except *
@@ -25,18 +25,18 @@ cdef class Sequences:
     @cython.locals(partition=Partition)
     cpdef void lose(self, Batch batch, bint is_missing) except *
     @cython.locals(partition=Partition)
-    cpdef bint refuse(self, Batch batch) except -1
+    cpdef bint out_of_sequence(self, Batch batch) except -1
     @cython.locals(partition=Partition)
     cpdef bint is_forgotten(self, Batch batch) except -1
-    cpdef void unanchor(self, Partition partition) except *
+    cpdef void unestablish(self, Partition partition) except *
     @cython.locals(part=Batch, at=Py_ssize_t, sequence="long long")
-    cpdef void divide(self, Batch batch, list parts) except *
+    cpdef void split(self, Batch batch, list parts) except *
     @cython.locals(partition=Partition)
     cpdef bint forget(self, Topic topic) except -1
     cdef void _miss(self, Partition partition, long long serial) except *
-    cdef void _ask(self) except *
-    cdef void _doubt(self, Partition partition) except *
+    cdef void _request_id(self) except *
+    cdef void _mark(self, Partition partition) except *
     @cython.locals(first=Batch)
     cpdef void resolve(self, Partition partition) except *
     @cython.locals(partition=Partition)
-    cpdef list adopt(self, long long producer_id, int epoch)
+    cpdef list set_producer_id(self, long long producer_id, int epoch)

@@ -1,17 +1,19 @@
 """Producer id, epoch and sequence numbers: what lets a broker store every batch once and in order (KIP-98, KIP-360).
 
-A broker takes a batch of a producer only if its first sequence number is the next one of that producer, epoch and
-partition. So of the batches that were stamped, those in the log are the first ones: when one is known not to be stored
-none behind it is. That is what all decisions here rest on.
+A broker appends a batch only if its first sequence number is the next one of that producer, epoch and partition. So of
+the batches that have numbers, those in the log are the first ones: if one is known not to be stored, none behind it
+is. All decisions here rest on that.
 
-- A batch is stamped when it is taken for its first request. One that expires before has no numbers, and leaves no hole.
-- A batch that comes back keeps its stamp, so that a broker that has it already says so. It goes alone, the first first.
-- A stamped batch that ends without being stored for certain leaves a hole. Nothing new is stamped behind it until all
-  that is on the wire has landed. Then either a later batch is sent again and taken, so that there was no hole; or it
-  is refused as out of sequence, or there is none: the partition goes on in a new epoch, and what was not stored is
-  stamped anew. That needs no broker, and concerns no other partition.
-- Until the first batch of an epoch is acknowledged it is alone on the wire: a broker that knows nothing of a producer
-  takes any number as its first.
+- A batch is stamped (gets its numbers) when it is drained for its first request. One that expires before has none, and
+  leaves no gap.
+- A retried batch keeps its numbers, so that a broker that has it already says so. It is sent alone, the first one
+  first.
+- A stamped batch that ends without an acknowledgement leaves a possible gap. No batch is stamped behind it until all
+  batches in flight are answered. Then either a later batch is retried and appended, so that there was no gap; or it is
+  rejected as out of sequence, or there is none: the partition starts a new epoch, and batches that were not stored are
+  stamped again. That needs no request, and concerns no other partition.
+- Until the first batch of an epoch is acknowledged it is alone in flight: a broker without state for a producer accepts
+  any number as its first.
 """
 
 from __future__ import annotations
@@ -33,30 +35,30 @@ def sequence_after(first: int, count: int) -> int:
 
 
 class Sequences:
-    """Who this producer is, and the stamps of its batches.
+    """The producer's id and epoch, and the sequence numbers of its batches.
 
-    `producer_id` is what the brokers gave, `epoch` the one in which partitions begin. `doubtful` are the partitions
-    with a hole; `spent` says that one is out of epochs and waits for a new producer id, for which `renew` was called.
-    `bumps` counts the epochs begun after a hole, and `bumped` is called with the partition of each.
+    `producer_id` is what the brokers gave, `epoch` the one in which partitions begin. `unresolved` are the partitions
+    with a gap. `is_exhausted`: one has used all epochs and waits for a new producer id, for which `renew` was called.
+    `bumps` counts the epochs begun after a gap, and `bumped` is called with the partition of each.
 
-    A producer with transactions (`transactional`) has one epoch for all partitions, which the coordinator gives: a
-    partition with a hole is held until `adopt` brings the next one. `transaction` numbers the transactions, and
-    `stamped_in` is the last one with a batch that left; `join` is asked before a partition takes part in one, and
-    answers whether it may do so at once.
+    A transactional producer has one epoch for all partitions, which the coordinator assigns: a partition with a gap is
+    held until `set_producer_id` sets the next one. `transaction` numbers the transactions, and `stamped_in` is the last
+    one with a batch that was sent. `join` is called before a partition sends its first batch in a transaction, and
+    returns whether it may.
     """
 
     __slots__ = (
         "bumped",
         "bumps",
-        "doubtful",
         "epoch",
+        "is_exhausted",
         "join",
         "producer_id",
         "renew",
-        "spent",
         "stamped_in",
         "transaction",
         "transactional",
+        "unresolved",
     )
 
     def __init__(self, *, transactional: bool = False) -> None:
@@ -67,13 +69,13 @@ class Sequences:
         self.stamped_in = 0
         self.join: Callable[[Partition], bool] | None = None
         self.renew: Callable[[], object] | None = None
-        self.doubtful: dict[Partition, None] = {}
-        self.spent = False
+        self.unresolved: dict[Partition, None] = {}
+        self.is_exhausted = False
         self.bumps = 0
         self.bumped: Callable[[Partition], object] | None = None
 
     def admits(self, partition: Partition) -> bool:
-        """Whether a partition may send in this transaction; if not, it is held until it has been added to it."""
+        """Whether a partition may send in this transaction; if not, it is held until it has been added."""
         if self.join is not None and partition.transaction != self.transaction:
             if not self.join(partition):
                 partition.held = True
@@ -82,7 +84,7 @@ class Sequences:
         return True
 
     def stamp(self, partition: Partition, batch: Batch) -> None:
-        """Give a batch that leaves for the first time its place in the order of its partition."""
+        """Give a batch its sequence numbers, before its first request."""
         if partition.producer_id < 0 or (self.transactional and self._is_behind(partition)):
             self._begin(partition, self.producer_id, self.epoch)
         batch.producer_id = partition.producer_id
@@ -90,86 +92,86 @@ class Sequences:
         batch.base_sequence = partition.next_sequence
         batch.stamped = False
         partition.next_sequence = sequence_after(partition.next_sequence, batch.builder.count)
-        partition.unsettled.append(batch)
+        partition.unacknowledged.append(batch)
         self.stamped_in = self.transaction
 
     def _is_behind(self, partition: Partition) -> bool:
         return partition.producer_id != self.producer_id or partition.epoch != self.epoch
 
     def _begin(self, partition: Partition, producer_id: int, epoch: int) -> None:
-        """Start from 0: what was stamped and has no outcome is not stored, and gets a new stamp when it leaves."""
+        """Start an epoch at 0: unacknowledged batches are not stored, and get new numbers when they are sent."""
         partition.producer_id = producer_id
         partition.epoch = epoch
         partition.next_sequence = 0
-        partition.is_anchored = False
-        partition.is_unexplained = False
-        partition.lost_serial = -1
-        partition.missing_from = -1
-        for batch in partition.unsettled:
+        partition.is_established = False
+        partition.has_unexplained_gap = False
+        partition.unknown_serial = -1
+        partition.gap_from = -1
+        for batch in partition.unacknowledged:
             batch.base_sequence = -1
-        partition.unsettled.clear()
-        self.doubtful.pop(partition, None)
+        partition.unacknowledged.clear()
+        self.unresolved.pop(partition, None)
 
     def acknowledge(self, batch: Batch) -> None:
-        """A broker has a stamped batch, and so all that was stamped before it.
+        """A broker has stored a batch, and so all that were stamped before it: a gap before it was none.
 
-        With transactions that mends nothing: the one with the hole is lost, and the next begins in another epoch.
+        A transaction stays lost all the same: it has to be aborted, and the next one begins in another epoch.
         """
         partition = batch.partition
-        partition.is_anchored = True
-        if 0 <= partition.lost_serial < batch.serial and not self.transactional:
-            partition.lost_serial = -1
-            partition.is_unexplained = False
-            if partition.missing_from < 0:
-                self.doubtful.pop(partition, None)
+        partition.is_established = True
+        if 0 <= partition.unknown_serial < batch.serial and not self.transactional:
+            partition.unknown_serial = -1
+            partition.has_unexplained_gap = False
+            if partition.gap_from < 0:
+                self.unresolved.pop(partition, None)
 
     def lose(self, batch: Batch, is_missing: bool) -> None:
-        """A stamped batch ends without an acknowledgement; `is_missing`: it is not stored and never will be."""
+        """A stamped batch ends unacknowledged; `is_missing`: it is not stored and never will be."""
         partition = batch.partition
         if is_missing:
             self._miss(partition, batch.serial)
-        partition.lost_serial = max(partition.lost_serial, batch.serial)
-        self._doubt(partition)
+        partition.unknown_serial = max(partition.unknown_serial, batch.serial)
+        self._mark(partition)
 
-    def refuse(self, batch: Batch) -> bool:
-        """A broker found a batch out of sequence; whether that is because of a hole, and not of one that is on its way.
+    def out_of_sequence(self, batch: Batch) -> bool:
+        """A broker rejected a batch as out of sequence; whether there is a gap before it.
 
-        The first batch without outcome has none before it that could fill the hole.
+        If it is the first unacknowledged batch, none in flight can fill the gap.
         """
         partition = batch.partition
-        if not partition.unsettled or partition.unsettled[0] is not batch:
+        if not partition.unacknowledged or partition.unacknowledged[0] is not batch:
             return False
         self._miss(partition, batch.serial)
-        self._doubt(partition)
+        self._mark(partition)
         return True
 
     def is_forgotten(self, batch: Batch) -> bool:
         """Whether a batch that is out of sequence may be stored all the same, and would be stored twice.
 
-        All before it was acknowledged and it was sent before: then the broker may have it and not know it again. A
-        broker that starts remembers of a producer no more than the last batch. A hole behind it explains nothing.
+        If it was sent before and all before it are acknowledged, the broker may have it and not recognize it: a broker
+        that restarts restores only the last batch of a producer. A gap behind it explains nothing.
         """
         partition = batch.partition
-        if not batch.maybe_stored or partition.unsettled[0] is not batch:
+        if not batch.maybe_stored or partition.unacknowledged[0] is not batch:
             return False
-        if 0 <= partition.missing_from <= batch.serial:
+        if 0 <= partition.gap_from <= batch.serial:
             return False
-        if not 0 <= partition.lost_serial < batch.serial:
-            partition.is_unexplained = True
-        return partition.is_unexplained
+        if not 0 <= partition.unknown_serial < batch.serial:
+            partition.has_unexplained_gap = True
+        return partition.has_unexplained_gap
 
-    def unanchor(self, partition: Partition) -> None:
-        """The log of a partition is another one than before: as at the beginning, it takes any number as its first."""
-        partition.is_anchored = False
+    def unestablish(self, partition: Partition) -> None:
+        """The log of a partition was replaced: as at the beginning, it accepts any number as its first."""
+        partition.is_established = False
 
-    def divide(self, batch: Batch, parts: list[Batch]) -> None:
-        """The records of a stamped batch that was not stored go on in `parts`, which share its numbers."""
-        unsettled = batch.partition.unsettled
-        at = unsettled.index(batch)
-        del unsettled[at]
+    def split(self, batch: Batch, parts: list[Batch]) -> None:
+        """Replace a stamped batch that was not stored by `parts`, which share its numbers."""
+        unacknowledged = batch.partition.unacknowledged
+        at = unacknowledged.index(batch)
+        del unacknowledged[at]
         sequence = batch.base_sequence
         for part in reversed(parts):
-            unsettled.insert(at, part)
+            unacknowledged.insert(at, part)
         for part in parts:
             part.producer_id = batch.producer_id
             part.epoch = batch.epoch
@@ -178,38 +180,38 @@ class Sequences:
         batch.base_sequence = -1
 
     def forget(self, topic: Topic) -> bool:
-        """Nothing of a topic is held any more. Whether it can be forgotten: its partitions will start from 0 again.
+        """Whether a topic without records can be forgotten; its partitions will start at 0 again, in a later epoch.
 
-        A broker would take numbers that it has had in this epoch for duplicates, so they will start in a later one.
+        In the same epoch a broker would take these numbers for duplicates.
         """
         for partition in topic.partitions:
             if partition.producer_id == self.producer_id and partition.epoch >= self.epoch:
                 if self.transactional:
                     return False
                 if partition.epoch == EPOCH_MAX:
-                    self._ask()
+                    self._request_id()
                     return False
                 self.epoch = partition.epoch + 1
         for partition in topic.partitions:
-            self.doubtful.pop(partition, None)
+            self.unresolved.pop(partition, None)
         return True
 
     def _miss(self, partition: Partition, serial: int) -> None:
-        if partition.missing_from < 0 or serial < partition.missing_from:
-            partition.missing_from = serial
+        if partition.gap_from < 0 or serial < partition.gap_from:
+            partition.gap_from = serial
 
-    def _doubt(self, partition: Partition) -> None:
-        self.doubtful[partition] = None
+    def _mark(self, partition: Partition) -> None:
+        self.unresolved[partition] = None
         if self.transactional:
             partition.held = True
 
     def resolve(self, partition: Partition) -> None:
-        """Begin a new epoch if there is a hole, once nothing is on the wire and nothing could still turn up."""
-        if partition.in_flight or self.transactional or (partition.lost_serial < 0 and partition.missing_from < 0):
+        """Start a new epoch if there is a gap, once nothing is in flight and no late answer can close it."""
+        if partition.in_flight or self.transactional or (partition.unknown_serial < 0 and partition.gap_from < 0):
             return
-        if partition.unsettled:
-            first = partition.unsettled[0]
-            if partition.missing_from < 0 or first.serial < partition.missing_from:
+        if partition.unacknowledged:
+            first = partition.unacknowledged[0]
+            if partition.gap_from < 0 or first.serial < partition.gap_from:
                 return
         if partition.epoch < EPOCH_MAX:
             self._begin(partition, partition.producer_id, partition.epoch + 1)
@@ -217,27 +219,27 @@ class Sequences:
             self._begin(partition, self.producer_id, self.epoch)
         else:
             partition.held = True
-            self._ask()
+            self._request_id()
             return
         self.bumps += 1
         if self.bumped is not None:
             self.bumped(partition)
 
-    def _ask(self) -> None:
-        if not self.spent:
-            self.spent = True
+    def _request_id(self) -> None:
+        if not self.is_exhausted:
+            self.is_exhausted = True
             if self.renew is not None:
                 self.renew()
 
-    def adopt(self, producer_id: int, epoch: int) -> list[Partition]:
-        """Go on as another producer, or in another epoch of it; the partitions that have waited for that.
+    def set_producer_id(self, producer_id: int, epoch: int) -> list[Partition]:
+        """Set another producer id, or another epoch of it; returns the partitions that waited for it.
 
-        With transactions nothing of the old one may be without outcome.
+        In a transactional producer every batch of the old epoch must have its outcome.
         """
         self.producer_id = producer_id
         self.epoch = epoch
-        self.spent = False
-        waiting = [partition for partition in self.doubtful if partition.held]
+        self.is_exhausted = False
+        waiting = [partition for partition in self.unresolved if partition.held]
         for partition in waiting:
             partition.held = False
             if self.transactional:

@@ -1,4 +1,4 @@
-"""A batch that a broker did not take as it is goes on in parts: halves of it, or its records without the bad ones."""
+"""Retrying a batch in parts: its halves (KIP-126), or its records without the invalid ones (KIP-467)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from aioprod.core.accumulator import Accumulator
 from aioprod.core.batch import Batch, Run
 from aioprod.core.buffer_pool import BUFFER_OVERHEAD
-from aioprod.core.lifecycle import requeue, settle
+from aioprod.core.lifecycle import complete, requeue
 from aioprod.core.states import IN_FLIGHT
 from aioprod.records.builder import RecordBatchBuilder, bound_of
 from aioprod.records.cursor import RecordCursor
@@ -17,7 +17,7 @@ __all__ = ["set_apart", "split"]
 
 
 def split(accumulator: Accumulator, batch: Batch, now: float) -> None:
-    """Queue the records of a batch that landed and was too large for the broker as batches of half its size (KIP-126).
+    """Queue the records of a batch that was too large for the broker as batches of half its size (KIP-126).
 
     The parts keep order, deadline and waiters; a flush that waits for the batch waits for them.
     """
@@ -38,7 +38,7 @@ def split(accumulator: Accumulator, batch: Batch, now: float) -> None:
 
 
 def set_apart(accumulator: Accumulator, batch: Batch, culprits: Collection[int], now: float) -> Batch:
-    """Queue the records of a batch that landed again, without those at the indexes `culprits` (KIP-467).
+    """Queue the records of a rejected batch again, without those at the indexes `culprits` (KIP-467).
 
     Nothing of such a batch was stored. Returns a batch of the culprits, whose outcome is the caller's to decide.
     The others get new sequence numbers, with all that was sent behind them.
@@ -54,15 +54,15 @@ def set_apart(accumulator: Accumulator, batch: Batch, culprits: Collection[int],
 def _replace(
     accumulator: Accumulator, batch: Batch, chunks: Iterable[list[int]], now: float, *, is_whole: bool
 ) -> list[Batch]:
-    """Put batches of some of its records each in the place of a batch that landed; `is_whole`: all are sent again."""
+    """Put batches of some of its records each in the place of that batch; `is_whole`: all are sent again."""
     waiters = _waiter_of_each(batch)
     parts = [_part(batch, chunk, waiters) for chunk in chunks]
     if accumulator.sequences is not None and batch.base_sequence >= 0:
         if is_whole:
-            accumulator.sequences.divide(batch, parts)
+            accumulator.sequences.split(batch, parts)
         else:
             accumulator.sequences.lose(batch, is_missing=True)
-    settle(accumulator, batch, now)
+    complete(accumulator, batch, now)
     accumulator.budget.release(batch.record_bytes - sum(part.record_bytes for part in parts), 0)
     for part in parts:
         for barrier in batch.barriers or ():

@@ -29,11 +29,11 @@ class Meaning(Enum):
     """What to do after a code."""
 
     DONE = "done"
-    WAIT = "ask again in some milliseconds: the transaction before is still being completed"
-    AGAIN = "ask again after retry.backoff.ms"
+    WAIT = "retry in some milliseconds: the transaction before is still being completed"
+    AGAIN = "retry after retry.backoff.ms"
     FAILED = "the transaction can only be aborted"
     FENCED = "another producer took over, or the transaction timed out"
-    BROKEN = "the producer can't go on"
+    BROKEN = "the producer can't continue"
 
 
 _C: Final = ErrorCode

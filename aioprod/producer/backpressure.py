@@ -46,10 +46,10 @@ class MemoryWaiters:
         """Wait until `DRAINED` is free, if less is; lets the loop run at least once."""
         await asyncio.sleep(0)
         budget = self._budget
-        wanted = max(budget.refused, int(budget.limit * DRAINED))
-        if budget.refused or budget.waiting or not budget.fits(wanted):
+        wanted = max(budget.rejected, int(budget.limit * DRAINED))
+        if budget.rejected or budget.waiting or not budget.fits(wanted):
             await self._stand_in_line(wanted, keep=False)
-            budget.refused = 0
+            budget.rejected = 0
 
     async def _stand_in_line(self, size: int, *, keep: bool) -> MemoryRequest:
         waiter: asyncio.Future[None] = self._loop.create_future()

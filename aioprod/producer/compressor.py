@@ -9,7 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from aioprod.core.batch import Batch
-from aioprod.core.states import SETTLED
+from aioprod.core.states import COMPLETED
 from aioprod.records.builder import RecordBatchBuilder
 from aioprod.records.compression import Compression, inline_size
 
@@ -80,7 +80,7 @@ class Compressor:
         error: Exception | None = None
         start = self._timer()
         try:
-            if batch.state != SETTLED:
+            if batch.state != COMPLETED:
                 builder.compress(self._codec, self._level)
         except Exception as raised:
             error = raised

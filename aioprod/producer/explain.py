@@ -216,16 +216,16 @@ class Explainer:
             return None
         if sequences.producer_id < 0:
             return "The producer waits for a producer id."
-        if partition.lost_serial >= 0 or partition.missing_from >= 0:
+        if partition.unknown_serial >= 0 or partition.gap_from >= 0:
             what = f"A batch of producer epoch {partition.epoch} was lost or refused before"
             if partition.held and not sequences.transactional:
                 return f"{what}, and no epoch is left: a new producer id is asked for."
             if partition.held:
                 return f"{what}: nothing is sent until the transaction is over."
-            sent = len(partition.unsettled)
+            sent = len(partition.unacknowledged)
             first = f": {counted(sent, 'batch')} sent since {'gets' if sent == 1 else 'get'} an answer" if sent else ""
             return f"{what}{first}; then the partition goes on, in a new epoch if need be."
-        if partition.in_flight and not partition.is_anchored and (partition.queued or partition.open is not None):
+        if partition.in_flight and not partition.is_established and (partition.queued or partition.open is not None):
             return f"One batch at a time is sent until one of producer epoch {partition.epoch} is acknowledged."
         return None
 

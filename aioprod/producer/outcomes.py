@@ -11,7 +11,7 @@ from aioprod.cluster import Node
 from aioprod.cluster.topic_errors import deletion
 from aioprod.core.accumulator import Accumulator
 from aioprod.core.batch import Batch
-from aioprod.core.lifecycle import go_on, land, requeue, settle
+from aioprod.core.lifecycle import complete, land, reevaluate, requeue
 from aioprod.core.produce_request import FIRST_WITH_TOPIC_IDS
 from aioprod.core.retry import AMBIGUOUS, Verdict, failure_family, judge
 from aioprod.core.splitting import set_apart, split
@@ -173,7 +173,7 @@ class Outcomes:
     def _judge(self, batch: Batch, answer: PartitionProduceResponse, endpoints: Mapping[int, Node], now: float) -> None:
         code = ErrorCode.of(answer.error_code)
         verdict = judge(batch, code, self._settings.retries)
-        if self.pause_to_join is not None and code in NOT_JOINED and not batch.partition.is_anchored:
+        if self.pause_to_join is not None and code in NOT_JOINED and not batch.partition.is_established:
             verdict = Verdict.RETRY
         if code in OUT_OF_SEQUENCE and batch.base_sequence >= 0:
             verdict = self._out_of_sequence(batch)
@@ -200,7 +200,7 @@ class Outcomes:
         assert sequences is not None
         if sequences.is_forgotten(batch):
             return Verdict.FAIL
-        is_hole = sequences.refuse(batch)
+        is_hole = sequences.out_of_sequence(batch)
         return Verdict.FAIL if is_hole and sequences.transactional else Verdict.RETRY
 
     def _may_divide(self, batch: Batch) -> bool:
@@ -262,14 +262,14 @@ class Outcomes:
         if sequences is not None:
             for name in recreated:
                 for partition in self._accumulator.topics[name].partitions:
-                    sequences.unanchor(partition)
+                    sequences.unestablish(partition)
         for batch in list(self._accumulator.incomplete):
             name = batch.partition.topic.name
             waits = name in recreated and batch.state != IN_FLIGHT
             if waits and self._is_orphan(batch) and self._readdress(batch, now):
                 recreated[name] += 1
                 batch.partition.retry_at = 0.0
-                go_on(self._accumulator, batch.partition, now)
+                reevaluate(self._accumulator, batch.partition, now)
         for name, followers in recreated.items():
             self.journal.recreated(name, followers, now)
 
@@ -307,7 +307,7 @@ class Outcomes:
         leader = batch.partition.queue
         has_moved = leader is not None and leader.node_id != batch.broker
         delay_s = 0.0 if has_moved or is_orphan else self._backoff(batch.attempts - 1)
-        if self.pause_to_join is not None and batch.code in NOT_JOINED and not batch.partition.is_anchored:
+        if self.pause_to_join is not None and batch.code in NOT_JOINED and not batch.partition.is_established:
             delay_s = self.pause_to_join(batch.attempts - 1)
         elif batch.code == ErrorCode.CONCURRENT_TRANSACTIONS:
             delay_s *= COMPLETION_SHARE
@@ -329,7 +329,7 @@ class Outcomes:
         sequences = self._accumulator.sequences
         if sequences is not None and batch.base_sequence >= 0 and not self._is_orphan(batch):
             sequences.acknowledge(batch)
-        settle(self._accumulator, batch, now)
+        complete(self._accumulator, batch, now)
         self._delivery.succeed(batch, base_offset, append_time)
 
     def unsendable(self, batches: list[Batch], error: Exception, now: float) -> None:
@@ -358,7 +358,7 @@ class Outcomes:
         sequences = self._accumulator.sequences
         if sequences is not None and batch.base_sequence >= 0:
             sequences.lose(batch, is_missing=family is not UnknownOutcomeError)
-        settle(self._accumulator, batch, now)
+        complete(self._accumulator, batch, now)
         self._meters.failed(batch)
         records, were = counted(batch.records, "record"), "was" if batch.records == 1 else "were"
         failure = Failure(

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from aioprod._rights import IDEMPOTENT_WRITE, authorization_error
 from aioprod.core.accumulator import Accumulator
-from aioprod.core.lifecycle import adopt
+from aioprod.core.lifecycle import set_producer_id
 from aioprod.errors import (
     AioprodError,
     BrokerConnectionError,
@@ -110,7 +110,7 @@ class ProducerIdKeeper:
                 denied.hint = f"{denied.hint} {OFF}"
                 raise denied
             raise BrokerError(said, code=code, hint=OFF)
-        adopt(self._accumulator, answer.producer_id, answer.producer_epoch, self._client.now())
+        set_producer_id(self._accumulator, answer.producer_id, answer.producer_epoch, self._client.now())
 
     def _renew(self) -> None:
         """The epochs are used up: partitions wait for another id, their records for no longer than their deadline."""

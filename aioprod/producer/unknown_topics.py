@@ -86,8 +86,8 @@ class UnknownTopics:
             if remaining_s <= 0:
                 raise metadata_timeout(metadata, name, f"max.block.ms={round(timeout_s * 1000)}", self._describe())
             await self._change(remaining_s)
-            if topic.refusal is not None:
-                raise topic.refusal.again()
+            if topic.error is not None:
+                raise topic.error.again()
             self._guard.check_running()
 
     async def _change(self, timeout_s: float) -> None:
@@ -146,7 +146,7 @@ class UnknownTopics:
 
     def remember(self, name: str, now: float) -> None:
         """A topic does not exist: who sends to it, or asks for it, hears so at once, as long as the brokers say so."""
-        self._accumulator.topic(name, now).refusal = None
+        self._accumulator.topic(name, now).error = None
         self._absent[name] = now + REMEMBERED_S
 
     def _forget_in_time(self, topic: Topic, now: float) -> float:
@@ -168,7 +168,7 @@ class UnknownTopics:
         When none is left the topic is forgotten, and the next record asks for it anew; but that it does not exist is
         remembered for a while.
         """
-        topic.refusal = error
+        topic.error = error
         evicted = evict_first(self._accumulator, topic, limit)
         self._delivery.refuse(evicted, error)
         if not topic.parked:

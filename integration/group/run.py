@@ -22,7 +22,7 @@ from integration.group.processes import Programs
 from integration.group.programs.telling import Job, output_of, value_of
 from integration.group.reports import Report
 from integration.group.stage import Progress, Stage
-from integration.group.standing import TransactionStatus
+from integration.group.standing import GroupStatus
 from integration.support.groups import group_offsets
 from integration.support.reading import read_topic
 
@@ -85,7 +85,7 @@ async def run(cluster: KafkaCluster, options: Options, progress: Progress) -> Ru
     events = plan(options.kinds or options.strategy.kinds, options.events, options.seed)
     programs = await asyncio.to_thread(Programs, cluster.version)
     with tempfile.TemporaryDirectory() as folder:
-        stage = Stage(programs, options.strategy, job, Path(folder), TransactionStatus(owned), progress)
+        stage = Stage(programs, options.strategy, job, Path(folder), GroupStatus(owned), progress)
         try:
             async with _sending(cluster.bootstrap_servers, owned) as sent:
                 await stage.play(events, random.Random(options.seed))

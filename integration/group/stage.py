@@ -16,7 +16,7 @@ from integration.group.plan import Event, Strategy, What
 from integration.group.processes import Programs, Running
 from integration.group.programs.telling import Job
 from integration.group.reports import Partitions, Report, Said
-from integration.group.standing import TransactionStatus
+from integration.group.standing import GroupStatus
 
 __all__ = ["Progress", "Stage"]
 
@@ -39,7 +39,7 @@ class Stage:
     strategy: Strategy
     job: Job
     folder: Path
-    standing: TransactionStatus
+    standing: GroupStatus
     progress: Progress
     reports: list[Report] = field(default_factory=list)
     took_s: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from integration.group.reports import Partitions, Report, Said
 
-__all__ = ["TransactionStatus"]
+__all__ = ["GroupStatus"]
 
 
 @dataclass(slots=True)
@@ -18,7 +18,7 @@ class _Member:
 
 
 @dataclass(slots=True)
-class TransactionStatus:
+class GroupStatus:
     """Who is expected to be in the group, and what they have of `partitions`."""
 
     partitions: Partitions

@@ -11,7 +11,7 @@ from aioprod import TopicPartition
 from integration.group.checker import Verdict, judge, judge_output
 from integration.group.plan import STRATEGIES, What, plan
 from integration.group.reports import Partitions, Report, Said
-from integration.group.standing import TransactionStatus
+from integration.group.standing import GroupStatus
 from integration.support.reading import Stored
 
 P, Q = TopicPartition("orders", 0), TopicPartition("orders", 1)
@@ -150,7 +150,7 @@ def test_what_a_transformer_writes_is_there_once(values: Sequence[int], found: d
 
 
 def test_a_group_has_settled_when_all_know_the_generation_and_each_partition_has_an_owner() -> None:
-    standing = TransactionStatus(frozenset([P, Q]))
+    standing = GroupStatus(frozenset([P, Q]))
     standing.expect("a")
     standing.report(assigned(P, Q))
     assert standing.settled_at() is not None

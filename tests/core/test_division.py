@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from aioprod.core.batch import Batch, Run
-from aioprod.core.lifecycle import flush, land, release, settle
+from aioprod.core.lifecycle import complete, flush, land, release
 from aioprod.core.splitting import set_apart, split
 from tests.support.accumulators import Harness, values
 
@@ -105,7 +105,7 @@ def test_innocents_go_again_without_the_culprits() -> None:
     culprits = set_apart(harness.accumulator, batch, {1, 3}, 5.0)
     assert values(culprits) == [b"1" * 50, b"3" * 50]
     assert culprits.waiters == ["W1", "W3"]
-    settle(harness.accumulator, culprits, 5.0)
+    complete(harness.accumulator, culprits, 5.0)
     release(harness.accumulator, culprits)
     (again,) = harness.drain(now=5.0)
     assert values(again) == [b"0" * 50, b"2" * 50]

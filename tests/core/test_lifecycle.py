@@ -8,18 +8,18 @@ from hypothesis import strategies as st
 
 from aioprod.core.batch import Batch, Run
 from aioprod.core.lifecycle import (
+    complete,
     expired,
     flush,
     land,
     next_expiry,
     release,
     requeue,
-    settle,
     withdraw,
 )
 from aioprod.core.parking import evict, evict_overdue, move_on
 from aioprod.core.splitting import split
-from aioprod.core.states import SETTLED
+from aioprod.core.states import COMPLETED
 from aioprod.errors import InvalidRecordError
 from tests.support.accumulators import UNLIMITED, Harness, values
 
@@ -41,7 +41,7 @@ def test_a_full_size_buffer_is_used_again_only_after_the_wire_is_done() -> None:
     batch = harness.batch(b"x" * 400)
     buffer = batch.builder.buffer
     harness.drain()
-    settle(harness.accumulator, batch, 130.0)
+    complete(harness.accumulator, batch, 130.0)
     release(harness.accumulator, batch)
     assert harness.held() == (0, 0)
     assert harness.accumulator.pool.free == [], "a connection may still read it"
@@ -54,7 +54,7 @@ def test_a_batch_that_lands_between_its_outcome_and_the_telling() -> None:
     harness.lead({0: 1})
     batch = harness.batch(b"x" * 400)
     harness.drain()
-    settle(harness.accumulator, batch, 130.0)
+    complete(harness.accumulator, batch, 130.0)
     assert not land(harness.accumulator, batch, 130.0)
     assert harness.accumulator.pool.free == []
     release(harness.accumulator, batch)
@@ -80,7 +80,7 @@ def test_a_batch_whose_last_record_is_withdrawn_is_gone(full: bool) -> None:
     batch = harness.batch(b"x" * 100, waiter="A")
     assert withdraw(harness.accumulator, batch, "A", 0.0)
     assert harness.held() == (0, 0)
-    assert batch.state == SETTLED
+    assert batch.state == COMPLETED
     assert harness.drain() == []
     assert harness.accumulator.topics["t"].queue_lengths == {}
     assert next_expiry(harness.accumulator) is None
@@ -134,7 +134,7 @@ def test_expiry_is_by_age_in_every_state() -> None:
     assert expired(harness.accumulator, 200.0, UNLIMITED) == [in_flight, queued, opened]
     assert expired(harness.accumulator, 200.0, 2) == [in_flight, queued]
     for batch in (in_flight, queued, opened):
-        settle(harness.accumulator, batch, 200.0)
+        complete(harness.accumulator, batch, 200.0)
         release(harness.accumulator, batch)
     assert harness.held() == (0, 0)
     assert harness.accumulator.topics["t"].queue_lengths == {}
@@ -149,7 +149,7 @@ def test_a_retry_that_expires_lets_the_next_batch_go() -> None:
     assert land(harness.accumulator, first, 2.0)
     requeue(harness.accumulator, first, 2.0, 500.0)
     assert harness.drain(now=2.0) == []
-    settle(harness.accumulator, first, 121.0)
+    complete(harness.accumulator, first, 121.0)
     assert harness.drain(now=121.0) == [second]
 
 
@@ -188,7 +188,7 @@ def test_a_flush_waits_for_settled_batches_that_are_being_told() -> None:
     batch = harness.batch()
     harness.drain()
     assert land(harness.accumulator, batch, 0.0)
-    settle(harness.accumulator, batch, 0.0)
+    complete(harness.accumulator, batch, 0.0)
     told: list[str] = []
     flush(harness.accumulator, [batch], 0.0, lambda: told.append("done"))
     assert not told
@@ -270,7 +270,7 @@ def test_every_byte_comes_back_whatever_happens(data: st.DataObject) -> None:
             batch = on_wire.pop(0)
             if land(accumulator, batch, now):
                 sent[batch.partition.index] += values(batch)
-                settle(accumulator, batch, now)
+                complete(accumulator, batch, now)
                 release(accumulator, batch)
         elif step == "retry" and end_of_wire:
             batch = on_wire.pop(data.draw(st.integers(0, len(on_wire) - 1)))
@@ -284,13 +284,13 @@ def test_every_byte_comes_back_whatever_happens(data: st.DataObject) -> None:
             withdraw(accumulator, batch, waiter, now)
         elif step == "expire":
             for batch in expired(accumulator, data.draw(st.sampled_from([now, now + 119.9])), UNLIMITED):
-                settle(accumulator, batch, now)
+                complete(accumulator, batch, now)
                 release(accumulator, batch)
         assert harness.held()[0] == sum(batch.records for batch in accumulator.incomplete)
         assert harness.held()[1] == sum(batch.record_bytes for batch in accumulator.incomplete)
     for batch in on_wire:
         if land(accumulator, batch, now):
-            settle(accumulator, batch, now)
+            complete(accumulator, batch, now)
             release(accumulator, batch)
     while drained := harness.drain(now=now):
         for batch in drained:

@@ -32,7 +32,7 @@ class Call:
             return bytes(given)
         raise SerializationError(f"no {what}")
 
-    def refused(self, index: int, error: AioprodError) -> None:
+    def invalid(self, index: int, error: AioprodError) -> None:
         self.failures.append((index, error))
 
 

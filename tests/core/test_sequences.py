@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from aioprod._error_codes import ErrorCode
-from aioprod.core.lifecycle import adopt
+from aioprod.core.lifecycle import set_producer_id
 from aioprod.core.partition import Partition
 from aioprod.core.sequences import EPOCH_MAX, sequence_after
 from aioprod.errors import NotSentError, RejectedError, UnknownOutcomeError
@@ -252,7 +252,7 @@ def test_after_the_last_epoch_a_new_producer_id_is_asked_for_and_nothing_leaves_
     model.answer()
     assert model.renewals == 1
     assert not model.drain()
-    adopt(model.accumulator, 8, 0, model.now)
+    set_producer_id(model.accumulator, 8, 0, model.now)
     assert model.drain()
     ((batch,), _) = model.wire[0]
     assert (batch.producer_id, batch.epoch, batch.base_sequence) == (8, 0, 0)
@@ -268,7 +268,7 @@ def test_partitions_of_a_forgotten_topic_begin_in_an_epoch_that_was_never_used()
     topic.partitions[0].epoch = EPOCH_MAX
     assert not sequences.forget(topic), "its numbers would be taken for duplicates"
     assert model.renewals == 1
-    sequences.adopt(8, 0)
+    sequences.set_producer_id(8, 0)
     assert sequences.forget(topic)
 
 
@@ -277,7 +277,7 @@ def test_a_transaction_forgets_no_partition_that_its_epoch_has_used() -> None:
     model.sequences.transactional = True
     topic = model.accumulator.topics["t"]
     assert not model.sequences.forget(topic)
-    model.sequences.adopt(7, 1)
+    model.sequences.set_producer_id(7, 1)
     assert model.sequences.forget(topic)
 
 
@@ -291,7 +291,7 @@ def test_with_transactions_a_hole_holds_the_partition_until_the_coordinator_give
     assert len(model.told.failed) == 8, "out of sequence behind a hole is final in a transaction"
     fill(model, 1)
     assert not model.wire
-    adopt(model.accumulator, 7, 5, model.now)
+    set_producer_id(model.accumulator, 7, 5, model.now)
     model.drain()
     assert stamps(model) == [(5, 0, 4)]
     model.finish()

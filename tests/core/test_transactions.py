@@ -8,7 +8,7 @@ import pytest
 
 from aioprod._error_codes import ErrorCode
 from aioprod.core.transaction_codes import Meaning, Step, meaning_of
-from aioprod.core.transactions import CALLS, REFUSALS, TRANSITIONS, TransactionEvent, TransactionState, diagram
+from aioprod.core.transactions import CALLS, FORBIDDEN, TRANSITIONS, TransactionEvent, TransactionState, diagram
 
 S = TransactionState
 E = TransactionEvent
@@ -20,7 +20,7 @@ NEVER = {
     E.FLUSHED: set(S) - {S.FLUSHING},
     E.WITHDRAWN: set(S) - {S.FLUSHING},
     E.ENDED: set(S) - {S.COMMITTING, S.ABORTING},
-    E.HEARD: set(S) - {S.COMMITTED},
+    E.RETURNED: set(S) - {S.COMMITTED},
     # Outside of a transaction there is no record.
     E.FAILED: {S.UNINITIALIZED, S.INITIALIZING, S.READY, S.COMMITTED},
     E.BROKEN: set(),
@@ -31,14 +31,14 @@ NEVER = {
 @pytest.mark.parametrize(("state", "event"), list(product(S, E)), ids=lambda value: value.name)
 def test_every_event_in_every_state_is_decided(state: TransactionState, event: TransactionEvent) -> None:
     leads_on = (state, event) in TRANSITIONS
-    is_refused = (state, event) in REFUSALS
+    is_refused = (state, event) in FORBIDDEN
     never_happens = event not in CALLS and state in NEVER[event]
     assert [leads_on, is_refused, never_happens].count(True) == 1
 
 
 def test_refusals_are_of_calls_and_say_what_to_do() -> None:
-    assert {event for _, event in REFUSALS} <= set(CALLS)
-    for refusal in REFUSALS.values():
+    assert {event for _, event in FORBIDDEN} <= set(CALLS)
+    for refusal in FORBIDDEN.values():
         assert not refusal.reason.endswith(".")
         assert refusal.hint.endswith(".")
 

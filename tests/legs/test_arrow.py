@@ -58,7 +58,7 @@ class Call:
         self.topics.append(topic)
         return len(self.topics)
 
-    def refused(self, index: int, error: Exception) -> None:
+    def invalid(self, index: int, error: Exception) -> None:
         self.said.append((index, error))
 
 

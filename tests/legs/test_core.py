@@ -120,7 +120,7 @@ class Driver:
                 module.split(self.accumulator, batch, self.now)
             else:
                 culprits = module.set_apart(self.accumulator, batch, [0], self.now)
-                self.leg["aioprod.core.lifecycle"].settle(self.accumulator, culprits, self.now)
+                self.leg["aioprod.core.lifecycle"].complete(self.accumulator, culprits, self.now)
                 self.leg["aioprod.core.lifecycle"].release(self.accumulator, culprits)
         return self.held()
 
@@ -196,7 +196,7 @@ class Calls:
             raise self._error(f"{what} {given!r} is no bytes.")
         return bytes(given)
 
-    def refused(self, index: int, error: Exception) -> None:
+    def invalid(self, index: int, error: Exception) -> None:
         self.said.append((index, plain(error)))
 
 

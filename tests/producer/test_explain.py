@@ -395,7 +395,7 @@ async def test_numbers_before_and_after_a_hole(brokers: FakeCluster) -> None:
         later = producer.submit("t", b"w")
         check(producer.explain("t", 0), r"One batch at a time is sent until one of producer epoch 0 is acknowledged\.$")
         partition = producer._engine.accumulator.topics["t"].partitions[0]
-        partition.lost_serial = 0
+        partition.unknown_serial = 0
         check(producer.explain("t", 0), r"was lost or refused before: 1 batch sent since gets an answer; then")
         partition.held = True
         check(producer.explain("t", 0), r"no epoch is left: a new producer id is asked for\.$")
@@ -406,7 +406,7 @@ async def test_numbers_before_and_after_a_hole(brokers: FakeCluster) -> None:
         producer_id, sequences.producer_id = sequences.producer_id, -1
         check(producer.explain("t", 0), r"The producer waits for a producer id\.$")
         sequences.producer_id, sequences.transactional = producer_id, False
-        partition.lost_serial, partition.held = -1, False
+        partition.unknown_serial, partition.held = -1, False
         held.release()
         await future
         await later

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from aioprod import ProducerConfig
-from aioprod.core.lifecycle import land, settle
+from aioprod.core.lifecycle import complete, land
 from aioprod.errors import NotSentError
 from aioprod.interceptors import Interceptors
 from aioprod.producer.completions import Completions
@@ -161,7 +161,7 @@ def test_outcomes_have_one_share_of_a_turn_whoever_asks() -> None:
         harness.batch(partition=partition)
     for batch in harness.drain():
         land(harness.accumulator, batch, 0.0)
-        settle(harness.accumulator, batch, 0.0)
+        complete(harness.accumulator, batch, 0.0)
         delivery.succeed(batch, 0, -1)
     left: list[int] = []
     for _ in range(3):

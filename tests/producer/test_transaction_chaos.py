@@ -24,7 +24,7 @@ from tests.support.transactions import state_of, transacting, values
 
 KINDS = (FindCoordinatorRequest, InitProducerIdRequest, AddPartitionsToTxnRequest, EndTxnRequest, ProduceRequest)
 PASSING = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.CONCURRENT_TRANSACTIONS)
-REFUSALS = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.TRANSACTION_ABORTABLE, ErrorCode.INVALID_RECORD)
+FORBIDDEN = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.TRANSACTION_ABORTABLE, ErrorCode.INVALID_RECORD)
 TRANSACTIONS = 12
 
 
@@ -43,7 +43,7 @@ async def disturb(cluster: FakeCluster, chance: random.Random) -> None:
     elif what == 2:
         cluster.move_leader("t", chance.randrange(3))
     elif what == 3:
-        cluster.fault(ProduceRequest, error=chance.choice(REFUSALS))
+        cluster.fault(ProduceRequest, error=chance.choice(FORBIDDEN))
     elif what == 4:
         cluster.fault(ProduceRequest, error=ErrorCode.NOT_ENOUGH_REPLICAS, times=chance.randint(1, 3))
     elif what == 5:

@@ -8,7 +8,7 @@ from random import Random
 from aioprod.core.accumulator import Accumulator, AccumulatorSettings
 from aioprod.core.batch import Batch, ParkedRecord
 from aioprod.core.drain import drain
-from aioprod.core.lifecycle import land, release, settle
+from aioprod.core.lifecycle import complete, land, release
 from aioprod.core.partition import BrokerQueue
 from aioprod.core.sequences import Sequences
 from aioprod.records.headers import NO_HEADERS
@@ -108,7 +108,7 @@ class Harness:
     def acknowledge(self, batch: Batch, now: float = 0.0) -> None:
         """The whole way of a delivered batch after its answer."""
         assert land(self.accumulator, batch, now)
-        settle(self.accumulator, batch, now)
+        complete(self.accumulator, batch, now)
         release(self.accumulator, batch)
 
     def held(self) -> tuple[int, int]:

@@ -13,7 +13,7 @@ from aioprod import ProducerConfig
 from aioprod._error_codes import ErrorCode
 from aioprod.core.batch import Batch
 from aioprod.core.drain import drain
-from aioprod.core.lifecycle import adopt, expired, release
+from aioprod.core.lifecycle import expired, release, set_producer_id
 from aioprod.core.sequences import Sequences
 from aioprod.errors import BrokerConnectionError, DeliveryError, UnknownOutcomeError
 from aioprod.messages import ProduceResponse
@@ -149,7 +149,7 @@ class Model:
         self.now = 0.0
         self.sent = 0
         self.renewals = 0
-        adopt(self.accumulator, 7, epoch, 0.0)
+        set_producer_id(self.accumulator, 7, epoch, 0.0)
         self._first_sequence = sequence
         self._forgotten: set[int] = set()
 
@@ -166,7 +166,7 @@ class Model:
         if self._first_sequence and partition.producer_id < 0:
             partition.producer_id, partition.epoch = 7, self.sequences.epoch
             partition.next_sequence = self._first_sequence
-            partition.is_anchored = False
+            partition.is_established = False
 
     def finish_batch(self) -> None:
         """What was accepted last is a batch, and takes no more."""
@@ -238,15 +238,15 @@ class Model:
     def finish(self) -> None:
         """Let everything through; nothing may be left."""
         for _ in range(10 * self.sent + 100):
-            if self.sequences.spent:
-                adopt(self.accumulator, self.sequences.producer_id + 1, 0, self.now)
+            if self.sequences.is_exhausted:
+                set_producer_id(self.accumulator, self.sequences.producer_id + 1, 0, self.now)
             if not self.drain() and not self.wire:
                 break
             while self.wire:
                 self.answer()
         assert not self.accumulator.incomplete
         assert self.harness.held() == (0, 0)
-        assert not self.sequences.doubtful
+        assert not self.sequences.unresolved
         self.check()
 
     def check(self) -> None:
@@ -266,8 +266,8 @@ def random_run(random: Random, steps: int, **options: int) -> Model:
     errors = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.REQUEST_TIMED_OUT)
     final = (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CORRUPT_MESSAGE, ErrorCode.POLICY_VIOLATION)
     for _ in range(steps):
-        if model.sequences.spent and random.random() < 0.3:
-            adopt(model.accumulator, model.sequences.producer_id + 1, 0, model.now)
+        if model.sequences.is_exhausted and random.random() < 0.3:
+            set_producer_id(model.accumulator, model.sequences.producer_id + 1, 0, model.now)
         choice = random.random()
         if choice < 0.4:
             for _ in range(random.randrange(1, 8)):

@@ -1,4 +1,4 @@
-"""An assertion: a signed JWT by which a client says who it is (RFC 7515, RFC 7518, RFC 7523; KIP-1139)."""
+"""An assertion: a signed JWT by which a client identifies itself (RFC 7515, RFC 7518, RFC 7523; KIP-1139)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """AWS_MSK_IAM: a request that is signed and never sent, as Amazon MSK wants it for a log-in (AWS Signature Version 4).
 
-The request is `GET /?Action=kafka-cluster:Connect` at the broker; its query, signed, is what proves who logs in.
+The request is `GET /?Action=kafka-cluster:Connect` at the broker; its query, signed, proves the identity.
 """
 
 from __future__ import annotations

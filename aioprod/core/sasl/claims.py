@@ -1,4 +1,4 @@
-"""What a token says of itself: brokers refuse tokens without a reason, so the client looks for one (RFC 7519)."""
+"""What a token says of itself: brokers reject tokens without a reason, so the client looks for one (RFC 7519)."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def gssapi(first: bytes, context: GssContext) -> Steps:
             break
         answer = yield (yield Work(partial(context.step, answer)))
     else:
-        raise SaslError("goes on with GSSAPI without an end")
+        raise SaslError("continues GSSAPI without an end")
     offer = yield Work(partial(context.unwrap, answer))
     if len(offer) != 4:
         raise SaslError("offered no security layers of GSSAPI")

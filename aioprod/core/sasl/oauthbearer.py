@@ -21,7 +21,7 @@ def oauthbearer(token: str, extensions: Mapping[str, str]) -> Steps:
     if answer:
         # JSON that says no more than "invalid_token". The broker ends the exchange when it has had this byte.
         yield b"\1"
-        raise SaslError(f"refused the token: {answer.decode(errors='replace')[:_REASON_MAX]!r}")
+        raise SaslError(f"rejected the token: {answer.decode(errors='replace')[:_REASON_MAX]!r}")
 
 
 def check_extensions(extensions: Mapping[str, str]) -> None:

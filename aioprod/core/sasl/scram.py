@@ -20,7 +20,7 @@ SCRAM_MECHANISMS: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 """Name of the mechanism -> name of its hash."""
 
 ITERATIONS_MIN: Final = 4096
-"""Java's client refuses fewer, which would make the password easy to guess."""
+"""Java's client rejects fewer, which would make the password easy to guess."""
 
 ITERATIONS_MAX: Final = 1_000_000
 """A hostile peer must not be able to keep our processor busy; brokers allow at most 16,384."""
@@ -76,7 +76,7 @@ def _read_challenge(challenge: bytes, nonce: str) -> tuple[str, bytes, int]:
     """The whole nonce, the salt and the number of iterations."""
     fields = _fields(challenge)
     if "m" in fields:
-        raise SaslError("asks for an extension of SCRAM that this client does not have")
+        raise SaslError("needs an extension of SCRAM that this client does not have")
     server_nonce = fields.get("r", "")
     if not server_nonce.startswith(nonce) or len(server_nonce) <= len(nonce):
         raise SaslError("sent a SCRAM nonce that does not continue ours")

@@ -1,4 +1,4 @@
-"""What a token endpoint is asked, and what it answers (RFC 6749, RFC 7523; KIP-768, KIP-1139, KIP-1258)."""
+"""Requests to a token endpoint, and its answers (RFC 6749, RFC 7523; KIP-768, KIP-1139, KIP-1258)."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from aioprod.oauth_token import OAuthToken
 
 __all__ = [
     "TokenRequest",
+    "error_of",
     "is_passing",
-    "refusal_of",
     "request_by_assertion",
     "request_by_secret",
     "token_in",
@@ -55,7 +55,8 @@ class TokenRequest:
 
 
 def request_by_secret(client_id: str, secret: str, scope: str, *, encode: bool) -> TokenRequest:
-    """Ask with id and secret (RFC 6749 4.4.2); `encode` them first as its section 2.3.1 says, which not all expect."""
+    """A request with id and secret (RFC 6749 4.4.2); `encode` them first as its section 2.3.1 says, which not all
+    expect."""
     name, password = (quote_plus(client_id), quote_plus(secret)) if encode else (client_id, secret)
     basic = base64.b64encode(f"{name}:{password}".encode()).decode()
     fields = {"grant_type": "client_credentials"} | _scope(scope)
@@ -64,7 +65,7 @@ def request_by_secret(client_id: str, secret: str, scope: str, *, encode: bool) 
 
 
 def request_by_assertion(assertion: str, client_id: str, scope: str, *, alone: bool) -> TokenRequest:
-    """Ask with a signed JWT: as the client that it names (RFC 7523 2.2), or `alone`, for its subject (2.1)."""
+    """A request with a signed JWT: as the client that it names (RFC 7523 2.2), or `alone`, for its subject (2.1)."""
     if alone:
         fields = {"grant_type": _JWT_BEARER, "assertion": assertion}
     else:
@@ -82,8 +83,8 @@ def is_passing(status: int) -> bool:
     return status in (408, 425, 429) or (status >= 500 and status not in (501, 505))
 
 
-def refusal_of(status: int, answer: bytes, request: TokenRequest) -> str:
-    """What the endpoint says of a request that it refused (RFC 6749 5.2), to continue a sentence."""
+def error_of(status: int, answer: bytes, request: TokenRequest) -> str:
+    """The endpoint's words for a rejected request (RFC 6749 5.2), to continue a sentence."""
     if 300 <= status < 400:
         return f"answered {status}, a redirect, which is not followed"
     fields = _object_in(answer) or {}

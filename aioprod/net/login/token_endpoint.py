@@ -18,8 +18,8 @@ from aioprod.core.backoff import Backoff
 from aioprod.core.sasl.assertion import assertion_fields, signed_jwt, template_in
 from aioprod.core.sasl.token_endpoint import (
     TokenRequest,
+    error_of,
     is_passing,
-    refusal_of,
     request_by_assertion,
     request_by_secret,
     token_in,
@@ -101,7 +101,7 @@ class EndpointTokens:
                 return None, error.what
             raise AuthenticationError(f"{self.name} {error.what}.") from None
         if status not in (200, 201):
-            refusal = refusal_of(status, answer, request)
+            refusal = error_of(status, answer, request)
             if is_passing(status):
                 return None, refusal
             raise AuthenticationError(f"{self.name} {refusal}.", hint=_HINTS[endpoint.grant])

@@ -108,5 +108,5 @@ class BulkAppender:
 
     def refuse_one(self, error: AioprodError) -> None:
         """The next record of the call can't be sent."""
-        self._bulk.refused(len(self._bulk.partitions), error)
+        self._bulk.invalid(len(self._bulk.partitions), error)
         self._bulk.place(array("i", [-1]))

@@ -71,7 +71,7 @@ class Bulk:
         """So many more records are on their way."""
         self._pending += count
 
-    def refused(self, index: int, error: AioprodError) -> None:
+    def invalid(self, index: int, error: AioprodError) -> None:
         """The record at `index` of the call was not accepted."""
         self.failures.append((index, error))
 
@@ -81,7 +81,7 @@ class Bulk:
         if self._last_runs and isinstance(error, AioprodError):
             error.may_be_stored = True
 
-    def settle(self, place: TopicPartition, run: Run, offset: int, failure: Failure | None, first: int) -> None:
+    def complete(self, place: TopicPartition, run: Run, offset: int, failure: Failure | None, first: int) -> None:
         """`run.count` records have their outcome: stored from `offset` on (-1: not known), or failed.
 
         `first` is the index of the first of them in their batch.

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from aioprod.core.accumulator import Accumulator
-from aioprod.core.lifecycle import adopt, go_on
+from aioprod.core.lifecycle import reevaluate, set_producer_id
 from aioprod.core.partition import Partition
 from aioprod.core.produce_request import FIRST_THAT_JOINS
 from aioprod.core.sequences import Sequences
@@ -29,13 +29,13 @@ class Present:
     """What is to be remembered of a transaction.
 
     `implicit`: Produce and TxnOffsetCommit add to it by themselves. `is_known`: the coordinator was told of it, so
-    that it has to be ended; `is_doubtful`: it may have been, as an answer was lost. `is_replaced`: what aborts it is
+    that it has to be ended; `may_be_known`: it may have been, as an answer was lost. `is_replaced`: what aborts it is
     that another epoch is asked for, as a new producer would.
     """
 
     implicit: bool
     is_known: bool = False
-    is_doubtful: bool = False
+    may_be_known: bool = False
     is_replaced: bool = False
 
 
@@ -70,14 +70,14 @@ class Effects:
         self.sequences.transaction += 1
         self.guard.era += 1
 
-    def adopt(self, identity: ProducerIdentity) -> None:
+    def set_producer_id(self, identity: ProducerIdentity) -> None:
         """Batches that are stamped from now on carry this."""
-        adopt(self.accumulator, identity.producer_id, identity.epoch, self.now())
+        set_producer_id(self.accumulator, identity.producer_id, identity.epoch, self.now())
 
     @property
     def has_gap(self) -> bool:
         """Whether partitions are usable with a new epoch only, as stamped batches of theirs were not delivered."""
-        return bool(self.sequences.doubtful)
+        return bool(self.sequences.unresolved)
 
     @property
     def has_sent(self) -> bool:
@@ -88,9 +88,9 @@ class Effects:
         """A held partition goes on, as a member of the transaction if the coordinator knows of it."""
         if is_member:
             partition.transaction = self.sequences.transaction
-        if partition not in self.sequences.doubtful:
+        if partition not in self.sequences.unresolved:
             partition.held = False
-            go_on(self.accumulator, partition, self.now())
+            reevaluate(self.accumulator, partition, self.now())
 
     def give_up_unsent(self, why: str, cause: AioprodError) -> None:
         """Fail soon what is not on the wire, and until the next transaction what would be sent again."""

@@ -48,7 +48,7 @@ class Participant(Transactions):
         """Take the handle's identity; no broker is asked."""
         if self.state is not TransactionState.UNINITIALIZED:
             raise self.refusal(TransactionEvent.INITIALIZE) or UsageError("The producer was started before.")
-        self._adopt(ProducerIdentity(self._handle.producer_id, self._handle.epoch))
+        self._set_identity(ProducerIdentity(self._handle.producer_id, self._handle.epoch))
         self._present = Present(self._handle.is_implicit)
         self._effects.begin(self._handle.is_implicit)
         self.state = TransactionState.IN_TRANSACTION

@@ -126,7 +126,7 @@ class CoordinatorRequests:
         self._own_right = Right("WRITE", "transactional_id", transactional_id)
 
     @property
-    def is_doubtful(self) -> bool:
+    def may_be_known(self) -> bool:
         """Whether a request of the present epoch may still be on its way, though another try was answered."""
         return self._coordinator.lost > 0
 

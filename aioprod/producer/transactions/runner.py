@@ -11,7 +11,7 @@ from typing import Any, Final
 from aioprod.core.batch import Batch
 from aioprod.core.partition import Partition
 from aioprod.core.transaction_codes import FATAL_FOR_RECORDS, Meaning, Step
-from aioprod.core.transactions import TRANSITIONS, TransactionEvent, TransactionState, refusal_of
+from aioprod.core.transactions import TRANSITIONS, TransactionEvent, TransactionState, error_for
 from aioprod.errors import (
     AioprodError,
     AuthorizationError,
@@ -88,7 +88,7 @@ class Transactions:
 
     def refusal(self, call: TransactionEvent) -> AioprodError | None:
         """Why the user can't make a call now, None if nothing speaks against it."""
-        return refusal_of(self.state, call, self.error)
+        return error_for(self.state, call, self.error)
 
     def _advance(self, event: TransactionEvent) -> None:
         """Go where an event leads; raises the reason if it is a call that is refused."""
@@ -111,7 +111,7 @@ class Transactions:
         self._advance(E.INITIALIZE)
         try:
             async with self._turn(call, timeout_s) as deadline:
-                self._adopt(await self._coordination.initialize(self._identity, deadline))
+                self._set_identity(await self._coordination.initialize(self._identity, deadline))
             self._advance(E.INITIALIZED)
         except Refused as refused:
             if refused.meaning is Meaning.FENCED:
@@ -126,7 +126,7 @@ class Transactions:
         if self.state is S.ABORTING:
             await self._ended()
         implicit = self._effects.transaction_version() >= FIRST_IMPLICIT
-        is_unsafe = not self._present.implicit and (implicit or self._coordination.is_doubtful)
+        is_unsafe = not self._present.implicit and (implicit or self._coordination.may_be_known)
         if self._end is not None and (self.state is S.UNINITIALIZED or (self.state is S.READY and is_unsafe)):
             # What was sent in one that raised no epoch and is still on its way, its end above all, must not meet this.
             await self._initialize(E.BEGIN)
@@ -153,7 +153,7 @@ class Transactions:
             self._go_on(E.COMMIT, self._commit())
         await self._ended()
         if self.state is S.COMMITTED:
-            self._advance(E.HEARD)
+            self._advance(E.RETURNED)
 
     async def abort(self) -> None:
         """Give up what is not sent, wait for what is on the wire, then abort; or wait for an abort that goes on."""
@@ -187,9 +187,9 @@ class Transactions:
         self, present: Present, offsets: Mapping[TopicPartition, int], group: GroupMetadata, deadline: float
     ) -> None:
         if not present.implicit:
-            present.is_doubtful = True
+            present.may_be_known = True
             await self._coordination.add_offsets(self._identity, group.group_id, deadline)
-            present.is_doubtful = False
+            present.may_be_known = False
         # Under version 2 the request itself adds: there is something to be ended as soon as it is sent.
         present.is_known = True
         await self._coordination.commit_offsets(self._identity, offsets, group, deadline, adds=present.implicit)
@@ -246,7 +246,7 @@ class Transactions:
 
     def _steps_to_abort(self, present: Present) -> tuple[Step, ...]:
         """End it; then get another epoch where this one is used up, or may be meant by what is still on its way."""
-        if present.implicit or not (self._effects.has_gap or present.is_doubtful):
+        if present.implicit or not (self._effects.has_gap or present.may_be_known):
             return (Step.ABORT,)
         # The markers of an abort have the epoch of what they abort, so that a record which was lost on its way may come
         # after them. Where a new producer is asked for they have a later one, which keeps such a record out.
@@ -259,7 +259,7 @@ class Transactions:
         try:
             while True:
                 try:
-                    self._adopt(await self._take(step))
+                    self._set_identity(await self._take(step))
                     self._end.is_told = True
                     return True
                 except RequestTimedOutError:
@@ -277,7 +277,7 @@ class Transactions:
             coordination = self._coordination
             return await coordination.initialize(self._identity, self._deadline(), is_open=present.is_replaced)
         is_known = present.is_known or self._effects.has_sent
-        if not is_known and not present.is_doubtful:
+        if not is_known and not present.may_be_known:
             return self._identity
         return await self._coordination.end(
             self._identity, self._deadline(), committed=commits, raises_epoch=present.implicit, is_known=is_known
@@ -323,18 +323,18 @@ class Transactions:
 
     async def _add_held(self, partitions: list[Partition]) -> None:
         names = [TopicPartition(partition.topic.name, partition.index) for partition in partitions]
-        self._present.is_doubtful = True
+        self._present.may_be_known = True
         try:
             await self._coordination.add_partitions(self._identity, names, self._deadline())
         except RequestTimedOutError:
             return
         except Refused as refused:
-            self._present.is_doubtful = False
+            self._present.may_be_known = False
             self._refused(refused)
         except AioprodError as error:
             self._break(error)
         else:
-            self._present.is_doubtful = False
+            self._present.may_be_known = False
             self._present.is_known = True
             for partition in partitions:
                 self._held.pop(partition, None)
@@ -392,10 +392,10 @@ class Transactions:
 
     # --- small things
 
-    def _adopt(self, identity: ProducerIdentity) -> None:
+    def _set_identity(self, identity: ProducerIdentity) -> None:
         if identity != self._identity:
             self._identity = identity
-            self._effects.adopt(identity)
+            self._effects.set_producer_id(identity)
 
     def _deadline(self) -> float:
         return self._effects.now() + PATIENCE_S

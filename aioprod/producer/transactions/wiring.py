@@ -36,7 +36,7 @@ def pause_to_join(random: Random, step: int) -> float:
 
 def explain(transactions: Transactions, partition: Partition) -> str | None:
     """How the transaction keeps a partition from being sent to, in a sentence; None if it does not."""
-    if partition.held and partition.lost_serial < 0 and partition.missing_from < 0:
+    if partition.held and partition.unknown_serial < 0 and partition.gap_from < 0:
         return "It waits until the coordinator has added the partition to the transaction."
     if transactions.state in (TransactionState.READY, TransactionState.IN_TRANSACTION):
         return None

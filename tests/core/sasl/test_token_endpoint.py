@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aioprod.core.sasl.token_endpoint import is_passing, refusal_of, request_by_assertion, request_by_secret, token_in
+from aioprod.core.sasl.token_endpoint import error_of, is_passing, request_by_assertion, request_by_secret, token_in
 from aioprod.testing.security import unsecured_token
 
 
@@ -74,7 +74,7 @@ def test_which_answers_are_passing() -> None:
 )
 def test_hostile_answers(answer: bytes) -> None:
     request = request_by_secret("a", "b", "", encode=False)
-    assert refusal_of(400, answer, request).isprintable()
+    assert error_of(400, answer, request).isprintable()
     with pytest.raises(ValueError, match="answered"):
         token_in(answer, 0.0, {})
 
@@ -91,6 +91,6 @@ def test_hostile_answers(answer: bytes) -> None:
 def test_answers_of_hostile_fields(fields: dict[str, object]) -> None:
     answer = json.dumps(fields).encode()
     request = request_by_secret("a", "secret", "", encode=False)
-    assert len(refusal_of(400, answer, request)) < 250
+    assert len(error_of(400, answer, request)) < 250
     with suppress(ValueError):
         assert math.isfinite(token_in(answer, 0.0, {}).expires_at)
