@@ -80,6 +80,10 @@ INSTEAD: Final = {
 """Calls of other clients' administrators that `Admin` lacks -> what to do in their place."""
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
+    from aioprod.options import AdminOptions
+
     _AdminLacks = Live
 else:
     _AdminLacks = lacking(INSTEAD)
@@ -107,7 +111,7 @@ class Admin(SessionUser, _AdminLacks):
         bootstrap_servers: str | Iterable[str] | None = None,
         *,
         config: SessionConfig | Mapping[str, Any] | None = None,
-        **options: Any,
+        **options: Unpack[AdminOptions],
     ) -> None:
         self.config = SessionConfig.given(config, bootstrap_servers, options)
         self._session = Session(self.config, "admin client")

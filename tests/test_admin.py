@@ -270,4 +270,4 @@ def test_its_settings() -> None:
     config = SessionConfig(bootstrap_servers=("h:1",), client_id="me")
     assert Admin(config=config, default_api_timeout_ms=5).config == config.replace(default_api_timeout_ms=5)
     with pytest.raises(ConfigError, match="'linger_ms' is not a setting"):
-        Admin("h:1", linger_ms=5)
+        Admin("h:1", linger_ms=5)  # type: ignore[call-arg]

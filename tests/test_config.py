@@ -185,7 +185,14 @@ def test_a_refused_setting_does_not_show_its_value_and_may_be_unset() -> None:
 
 def test_a_secret_is_never_shown() -> None:
     setting = Setting(
-        default=None, convert=int, type_name="int", valid="a PIN", importance=Importance.LOW, doc="", secret=True
+        default=None,
+        convert=int,
+        type_name="int",
+        annotation="int",
+        valid="a PIN",
+        importance=Importance.LOW,
+        doc="",
+        secret=True,
     )
     assert setting.show("hunter2") == "[hidden]"
     with pytest.raises(ConfigError, match=r"^ssl\.pin must be a PIN, not \[hidden\]\.$"):

@@ -90,7 +90,7 @@ def test_a_producer_says_which_call_does_it(name: str, part: str) -> None:
         (Reader, "auto_offset_reset", "Give start= to read()"),
         (Reader, "fetch_wait_max_ms", "Here it is 'fetch_max_wait_ms'."),
         (Admin, "api_version_auto_timeout_ms", "each broker is asked which versions it speaks"),
-        (Admin, "acks", "It is a setting of producers; `python -m aioprod.config --of aioprod.reader:SessionConfig`"),
+        (Admin, "acks", "It is a setting of producers; `python -m aioprod.config --of aioprod.config:SessionConfig`"),
         (Admin, "error_cb", "calls raise what makes them fail"),
     ],
 )

@@ -29,6 +29,11 @@ whose part is not built yet raises `ConfigError`. Nothing is ignored but setting
 Schema Registry in a properties file, which clients share: they are named in the log. Strings that look like the type
 are taken, as they come from properties files. Times are in milliseconds, sizes in bytes.
 
+Type checkers and editors know each option with its type, for all clients: `Producer("localhost:9092", linger=5)` and
+`linger_ms="abc"` are errors to mypy. Values that a program reads from elsewhere go into `config=`, where any string is
+checked at run time. A function that hands options on declares them as `**options: Unpack[ProducerOptions]`, from
+`aioprod.options`.
+
 `python -m aioprod.config --check FILE` says how a properties file is understood, without its secrets.
 """
 

@@ -86,6 +86,7 @@ class SecurityConfig(OidcConfig):
     ssl_context: Any = given_object(  # noqa: RUF009 - declares the field
         _ssl_context,
         "an ssl.SSLContext, or a function that makes one",
+        "SSLContext | Callable[[], SSLContext] | None",
         importance=MEDIUM,
         doc="TLS as Python describes it, in place of all `ssl.*` settings. A function is called for each connection.",
     )

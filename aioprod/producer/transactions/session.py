@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping
 from random import Random
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from aioprod.core.transaction_codes import Meaning
 from aioprod.errors import (
@@ -36,6 +36,11 @@ from aioprod.producer.transactions.requests import (
 from aioprod.producer.transactions.session_settings import TransactionSessionConfig
 from aioprod.producer.transactions.status import TransactionStatus, status_of
 from aioprod.types import OffsetAndMetadata, TopicPartition
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from aioprod.options import TransactionSessionOptions
 
 __all__ = ["TransactionSession"]
 
@@ -69,7 +74,7 @@ class TransactionSession(SessionUser):
         bootstrap_servers: str | Iterable[str] | None = None,
         *,
         config: TransactionSessionConfig | Mapping[str, Any] | None = None,
-        **options: Any,
+        **options: Unpack[TransactionSessionOptions],
     ) -> None:
         made = TransactionSessionConfig.given(config, bootstrap_servers, options)
         if not made.transactional_id:
