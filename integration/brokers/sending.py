@@ -71,7 +71,7 @@ async def new_topic(broker: Broker, partitions: int = PARTITIONS, **config: obje
     """A topic of its own for a check."""
     name = broker.fresh("topic")
     async with Admin(broker.bootstrap_servers) as admin:
-        await admin.create_topic(name, partitions=partitions, replication_factor=1, config=config, timeout_s=120)
+        await admin.create_topic(name, partitions=partitions, replication_factor=1, config=config, timeout=120)
     return name
 
 
