@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from aioprod.config import ProducerConfig
     from aioprod.group import Member
     from aioprod.oauth_token import OAuthToken
-    from aioprod.producer import Producer, TransactionHandle, TransactionSession
+    from aioprod.producer import Producer
     from aioprod.reader import read
+    from aioprod.transactions import TransactionHandle, TransactionSession
     from aioprod.types import (
         DeliveryReport,
         Headers,
@@ -70,8 +71,8 @@ if not TYPE_CHECKING:
             "RecordMetadata": "types",
             "SendResult": "types",
             "TopicPartition": "types",
-            "TransactionHandle": "producer",
-            "TransactionSession": "producer",
+            "TransactionHandle": "transactions",
+            "TransactionSession": "transactions",
             "read": "reader",
         },
     )

@@ -252,18 +252,23 @@ class TransactionAbortedError(AioprodError):
 class TransactionUnknownError(AioprodError):
     """The answer to a commit does not tell whether the transaction was committed; it never means that it was not.
 
-    `code` is what the coordinator answered last, None if it did not answer. `standing` is what it said when it was
-    asked about the transaction afterwards (a `TransactionStatus`, None if that was not possible).
+    `code` is what the coordinator answered last, None if it did not answer. `status` is the transaction's, fetched
+    from the coordinator afterwards (an `aioprod.transactions.TransactionStatus`, None if that was not possible).
     """
 
     may_be_stored = True
 
     def __init__(
-        self, message: str, *, code: ErrorCode | int | None = None, standing: Any = None, hint: str | None = None
+        self, message: str, *, code: ErrorCode | int | None = None, status: Any = None, hint: str | None = None
     ) -> None:
         super().__init__(message, hint=hint)
         self.code = code
-        self.standing = standing
+        self.status = status
+
+    @property
+    def standing(self) -> Any:
+        """The former name of `status`."""
+        return self.status
 
 
 class BrokerConnectionError(AioprodError, ConnectionError):

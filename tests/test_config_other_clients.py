@@ -18,8 +18,8 @@ from aioprod.config._other_clients import OTHER_NAMES
 from aioprod.config._page import reference_page
 from aioprod.errors import ConfigError
 from aioprod.group import Member, MemberConfig
-from aioprod.producer import TransactionSessionConfig
 from aioprod.reader import Reader, ReaderConfig, read
+from aioprod.transactions import TransactionSessionConfig
 
 CLASSES = {"any client": SessionConfig, "producer": ProducerConfig, "reader": ReaderConfig, "member": MemberConfig}
 

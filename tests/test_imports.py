@@ -143,3 +143,10 @@ def test_a_name_that_a_package_lacks_is_an_attribute_error(package: str) -> None
     module = importlib.import_module(f"aioprod{package}")
     with pytest.raises(AttributeError, match=f"module 'aioprod{package}' has no attribute 'nothing'"):
         _ = module.nothing
+
+
+def test_shared_transactions_have_a_module_and_are_in_the_root() -> None:
+    from aioprod import producer, transactions
+
+    for name in ("TransactionSession", "TransactionHandle"):
+        assert getattr(aioprod, name) is getattr(transactions, name) is getattr(producer, name)

@@ -17,10 +17,10 @@ import pytest
 from aioprod import Admin, AioprodError, Member, OAuthToken, Producer, ProducerRecord, RecordMetadata, options, read
 from aioprod.cluster import Cluster
 from aioprod.errors import ConfigError
-from aioprod.producer import TransactionSession
 from aioprod.reader import Reader
 from aioprod.routing import DefaultPartitioner, Murmur2Partitioner
 from aioprod.serializers import IntegerSerializer, StringDeserializer
+from aioprod.transactions import TransactionSession
 from tests.support.typed_options import SHAPES, keywords, module_text
 
 MODULE = Path(options.__file__)

@@ -35,6 +35,8 @@ class Settings:
     """Of whose settings this class has all that it can: others of them are mistakes, not settings of another client."""
     _role: ClassVar[Role] = "any client"
     """Whose names of other clients are understood, to say what to set in their place."""
+    _home: ClassVar[str | None] = None
+    """The module that users import this class from; by default the package of the one that declares it."""
 
     explicit: frozenset[str] = field(init=False, compare=False, default=frozenset())
 
@@ -196,6 +198,6 @@ def _instead(cls: type[Settings], names: Mapping[str, str], wanted: str, is_ours
         return f"Did you mean {suggested!r}?" if known is None else f"Here it is {suggested!r}."
     owner = owner_of(dotted(wanted), cls._ours)
     # Where users import it from: `aioprod.config._producer` is aioprod.config, `aioprod.group.settings` aioprod.group.
-    package = cls.__module__.rpartition(".")[0]
-    listed = f"`python -m aioprod.config --of {package}:{cls.__name__}` lists those that there are."
+    home = cls._home or cls.__module__.rpartition(".")[0]
+    listed = f"`python -m aioprod.config --of {home}:{cls.__name__}` lists those that there are."
     return listed if owner is None else f"It is a setting of {owner}; {listed}"

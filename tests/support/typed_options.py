@@ -13,8 +13,8 @@ from typing import Final, NamedTuple
 
 from aioprod.config import ClientConfig, ProducerConfig, SessionConfig, Setting, Settings, settings_of
 from aioprod.group import MemberConfig
-from aioprod.producer import TransactionSessionConfig
 from aioprod.reader import ReaderConfig
+from aioprod.transactions import TransactionSessionConfig
 
 __all__ = ["SHAPES", "Shape", "keywords", "module_text"]
 
