@@ -14,7 +14,7 @@ import pytest
 from hypothesis import settings
 
 import aioprod
-from setup import build_fault
+from build_ext import build_fault
 from tests.support.length import LONG, by_length
 
 # The short form plays the same examples in each run, so that a change fails by its own fault; the long one finds more.

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from setup import hot_modules
+from build_ext import hot_modules
 from tests.support.legs import legs
 
 COMPARED = {
