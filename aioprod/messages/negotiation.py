@@ -12,7 +12,7 @@ from aioprod.wire.buffer import Buffer, Reader
 from aioprod.wire.codec import decode
 from aioprod.wire.schema import AnyRequest, Request, Response
 
-__all__ = ["ApiVersions", "ByVersion", "VersionRow", "decode_api_versions", "version_to_ask_again"]
+__all__ = ["ApiVersions", "ByVersion", "decode_api_versions", "version_to_ask_again"]
 
 ResponseT_co = TypeVar("ResponseT_co", bound=Response, covariant=True)
 
@@ -33,17 +33,6 @@ class ByVersion(Generic[ResponseT_co]):
     def NAME(self) -> str:  # noqa: N802  # as a request has it
         """The API's name."""
         return self.kind.NAME
-
-
-@dataclass(frozen=True, slots=True)
-class VersionRow:
-    """First and last version of an API, the broker's (None: it lacks the API) and ours, the one to use or None."""
-
-    name: str
-    api_key: int
-    broker: tuple[int, int] | None
-    ours: tuple[int, int]
-    picked: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,16 +80,10 @@ class ApiVersions:
 
     def in_words(self) -> str:
         """The requests that can be sent to this broker, each with its version, for a log."""
-        return ", ".join(f"{row.name} {row.picked}" for row in self.table() if row.picked is not None)
-
-    def table(self) -> tuple[VersionRow, ...]:
-        """All requests that aioprod speaks, by key."""
         from aioprod.messages.registry import REQUESTS  # All messages; a plain producer needs five of them.
 
-        return tuple(
-            VersionRow(kind.NAME, kind.API_KEY, self.ranges.get(kind.API_KEY), _ours(kind), self._highest(kind, None))
-            for kind in REQUESTS
-        )
+        versions = ((kind.NAME, self._highest(kind, None)) for kind in REQUESTS)
+        return ", ".join(f"{name} {version}" for name, version in versions if version is not None)
 
     def _highest(self, request: type[AnyRequest], at_most: int | None) -> int | None:
         if request.API_KEY not in self.ranges:

@@ -118,14 +118,17 @@ def _client(client_id: str | None, flexible: bool) -> bytes:
 
 
 def encode_request(message: Request[Response], version: int, correlation_id: int, client_id: str | None) -> bytes:
-    """A request's whole frame, size included; raises as `codec.encode` does."""
+    """A request's whole frame, size included, for `aioprod.testing`: a client's requests are made of parts.
+
+    Raises as `codec.encode` does.
+    """
     writer = Writer()
     writer.write(request_header(message.API_KEY, version, message.is_flexible(version), correlation_id, client_id))
     return _frame(writer, message, version)
 
 
 def encode_response(message: Response, version: int, correlation_id: int) -> bytes:
-    """A response's whole frame, size included; raises as `codec.encode` does."""
+    """A response's whole frame, size included, for the servers of `aioprod.testing`; raises as `codec.encode` does."""
     writer = Writer()
     writer.int32(correlation_id)
     if _has_flexible_header(type(message), version):

@@ -55,7 +55,6 @@ def negotiate(response: ApiVersionsResponse) -> None:
     """Whatever a broker says of its versions, only declared ones are picked."""
     assert 0 <= version_to_ask_again(response) <= messages.ApiVersionsRequest.VERSIONS[1]
     versions = ApiVersions.from_response(response)
-    versions.table()
     for kind in REQUESTS:
         first, last = kind.VERSIONS
         try:

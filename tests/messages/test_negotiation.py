@@ -12,7 +12,7 @@ from aioprod.messages import (
     SaslHandshakeRequest,
 )
 from aioprod.messages.api_versions import ApiVersion, FinalizedFeatureKey
-from aioprod.messages.negotiation import ApiVersions, VersionRow, decode_api_versions, version_to_ask_again
+from aioprod.messages.negotiation import ApiVersions, decode_api_versions, version_to_ask_again
 from aioprod.messages.registry import REQUESTS
 from aioprod.wire.codec import encode
 from aioprod.wire.schema import AnyRequest
@@ -87,13 +87,9 @@ def test_what_a_broker_supports() -> None:
     assert not versions.supports(EndTxnRequest, at_least=5)
 
 
-def test_the_table_of_a_connection() -> None:
-    versions = broker(Produce=(0, 9), SaslHandshake=(2, 3))
-    rows = {row.name: row for row in versions.table()}
-    assert len(rows) == len(REQUESTS)
-    assert rows["Produce"] == VersionRow("Produce", 0, (0, 9), (3, 13), 9)
-    assert rows["SaslHandshake"] == VersionRow("SaslHandshake", 17, (2, 3), (0, 1), None)
-    assert rows["EndTxn"] == VersionRow("EndTxn", 26, None, (0, 5), None)
+def test_what_can_be_sent_to_a_broker_in_words() -> None:
+    versions = broker(EndTxn=(0, 4), Produce=(0, 9), SaslHandshake=(2, 3))
+    assert versions.in_words() == "Produce 9, EndTxn 4"
 
 
 RESPONSE = ApiVersionsResponse(
