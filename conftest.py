@@ -24,7 +24,7 @@ settings.load_profile("aioprod")
 # Asserts outside of test modules tell what they compared, too.
 pytest.register_assert_rewrite("tests.support.broker_scenarios", "tests.support.acl_scenarios")
 
-collect_ignore = [] if aioprod.COMPILED else ["tests/legs"]
+collect_ignore = [] if aioprod.COMPILED else ["tests/builds"]
 """What compares the compiled modules with the interpreted ones needs both."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 # First, because it decides how the others are imported.
-from aioprod._legs import COMPILED  # isort: skip
+from aioprod._build import COMPILED  # isort: skip
 
 from aioprod import errors
 from aioprod._lazy import imported_on_use

@@ -94,7 +94,7 @@ def test_nothing_compiled_is_fine_unless_it_is_required(tree: Path, monkeypatch:
     assert build_fault(compiled=False) == f"The compiled modules are missing: {HINT}"
 
 
-def test_the_interpreted_leg_does_not_mind_what_is_compiled(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_interpreted_build_does_not_mind_what_is_compiled(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     os.utime(tree / "user.py", (3000, 3000))
     monkeypatch.setenv("AIOPROD_NO_EXT", "1")
     monkeypatch.setenv("AIOPROD_REQUIRE_EXT", "1")

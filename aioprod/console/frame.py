@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import NamedTuple, NoReturn
 
-from aioprod._legs import COMPILED
+from aioprod._build import COMPILED
 from aioprod.errors import AioprodError, ConfigError, InvalidTopicError, UsageError
 
 __all__ = ["Command", "Parser", "run"]

@@ -323,8 +323,8 @@ class TestProgram:
     @pytest.mark.parametrize("module", ["aioprod", "aioprod.cli"])
     def test_the_package_is_a_program_and_tells_its_version(self, module: str) -> None:
         ended = subprocess.run([sys.executable, "-m", module, "--version"], capture_output=True, text=True, check=True)
-        leg = "compiled" if aioprod.COMPILED else "interpreted"
-        assert (ended.stdout, ended.stderr) == (f"aioprod {aioprod.__version__} ({leg})\n", "")
+        build = "compiled" if aioprod.COMPILED else "interpreted"
+        assert (ended.stdout, ended.stderr) == (f"aioprod {aioprod.__version__} ({build})\n", "")
 
     def test_help_shows_every_command_and_needs_no_extra(self) -> None:
         program = (
