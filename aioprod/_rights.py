@@ -9,9 +9,9 @@ from typing import Final, NamedTuple
 from aioprod._error_codes import ErrorCode
 from aioprod.errors import AuthorizationError, Operation, ResourceType
 
-__all__ = ["IDEMPOTENT_WRITE", "REFUSALS", "Right", "authorization_error"]
+__all__ = ["DENIAL_CODES", "IDEMPOTENT_WRITE", "Right", "authorization_error"]
 
-REFUSALS: Final[Mapping[ResourceType, ErrorCode]] = {
+DENIAL_CODES: Final[Mapping[ResourceType, ErrorCode]] = {
     "topic": ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     "group": ErrorCode.GROUP_AUTHORIZATION_FAILED,
     "cluster": ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
@@ -20,7 +20,7 @@ REFUSALS: Final[Mapping[ResourceType, ErrorCode]] = {
 }
 """The type of a resource -> the error code of a broker for a client without the right to it."""
 
-_TYPES: Final[Mapping[int, ResourceType]] = {code: kind for kind, code in REFUSALS.items()}
+_TYPES: Final[Mapping[int, ResourceType]] = {code: kind for kind, code in DENIAL_CODES.items()}
 _NAMED_MAX: Final = 5
 """How many resources a hint names."""
 

@@ -77,7 +77,7 @@ def no_value(topic: object = None) -> UsageError:
     )
 
 
-def _refuse_without_value() -> Any:
+def _raise_no_value() -> Any:
     raise no_value()
 
 
@@ -93,7 +93,7 @@ class ProducerRecord:
     if TYPE_CHECKING:
         value: Any
     else:  # It is asked for a default only where no value is given.
-        value: Any = field(default_factory=_refuse_without_value)
+        value: Any = field(default_factory=_raise_no_value)
     key: Any = field(default=None, kw_only=True)
     partition: int | None = field(default=None, kw_only=True)
     headers: Headers | None = field(default=None, kw_only=True)

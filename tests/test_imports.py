@@ -18,8 +18,8 @@ PRODUCER = {
     "": "_build _error_codes _lazy _live _rights _shown cluster config core errors interceptors "
     "messages metrics net producer record_metadata records routing serializers types wire",
     "cluster": "metadata model names topic_errors topic_metadata",
-    "config": "_addresses _base _classes _client _files _oidc _producer _properties _refused _security _session "
-    "_setting",
+    "config": "_addresses _base _classes _client _files _oidc _producer _properties _security _session _setting "
+    "_unsupported",
     "core": "accumulator backoff batch budget buffer_pool bulk_values connection drain lifecycle parking "
     "partition partition_choice produce_request produce_response retry sequences splitting states transactions",
     "messages": "api_versions init_producer_id metadata negotiation produce",
@@ -51,8 +51,8 @@ ProduceResponse TopicProduceData TopicProduceResponse
 
 DATASOURCE = {
     "": "_build _error_codes _lazy config errors spark",
-    "config": "_addresses _base _classes _client _files _oidc _producer _properties _refused _security _session "
-    "_setting",
+    "config": "_addresses _base _classes _client _files _oidc _producer _properties _security _session _setting "
+    "_unsupported",
     "spark": "datasource options",
 }
 """The modules that Spark's driver, planners and workers load before they know what they are to do."""

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from aioprod.config._files import read_file
 from aioprod.config._properties import parse_properties
-from aioprod.config._refused import refusal
 from aioprod.config._setting import Setting, dotted
+from aioprod.config._unsupported import unsupported_because
 from aioprod.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ def _attribute(
     wanted = spelling.replace(".", "_")
     if wanted in names:
         return names[wanted]
-    reason = refusal(dotted(spelling))
+    reason = unsupported_because(dotted(spelling))
     if reason is None:
         is_ours = "_" in spelling or (is_keyword and "." not in spelling)
         raise ConfigError(f"{spelling!r} is not a setting.", hint=_instead(cls, names, wanted, is_ours))

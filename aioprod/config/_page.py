@@ -9,8 +9,8 @@ from aioprod.config._classes import KNOWN_CLASSES
 from aioprod.config._client import ClientConfig
 from aioprod.config._other_clients import OTHER_NAMES, Role
 from aioprod.config._producer import ProducerConfig
-from aioprod.config._refused import REFUSED_SETTINGS
 from aioprod.config._setting import Setting, dotted
+from aioprod.config._unsupported import UNSUPPORTED_SETTINGS
 
 _INTRODUCTION = """\
 <!-- Made by `python -m aioprod.config > docs/configuration.md`; a test compares. Edit the table in aioprod/config/. -->
@@ -81,7 +81,7 @@ def reference_page() -> str:
         _RULES,
         _CLASSES + "\n" + _table(["kind", "name", "class"], _known_classes()),
         _OTHERS + "\n" + _table(["name", "here"], _other_names("producer", "any client")),
-        "## Refused\n\n" + _table(["name", "why"], ([f"`{name}`", why] for name, why in REFUSED_SETTINGS.items())),
+        "## Refused\n\n" + _table(["name", "why"], ([f"`{name}`", why] for name, why in UNSUPPORTED_SETTINGS.items())),
     ]
     return "\n".join(parts)
 

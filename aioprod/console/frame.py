@@ -32,7 +32,7 @@ class Parser(ArgumentParser):
         self.exit(2, f"{self.prog}: {message.removesuffix('.')} ({self.prog} --help tells more).\n")
 
     @contextmanager
-    def asked_wrongly(self) -> Iterator[None]:
+    def usage_errors(self) -> Iterator[None]:
         """What is refused within is the fault of the arguments: it is told, with its hint, and the exit is with 2."""
         try:
             yield

@@ -12,7 +12,7 @@ from aioprod.wire.buffer import Buffer, Reader
 from aioprod.wire.codec import decode
 from aioprod.wire.schema import AnyRequest, Request, Response
 
-__all__ = ["ApiVersions", "ByVersion", "decode_api_versions", "version_to_ask_again"]
+__all__ = ["ApiVersions", "ByVersion", "decode_api_versions", "retry_version"]
 
 ResponseT_co = TypeVar("ResponseT_co", bound=Response, covariant=True)
 
@@ -117,7 +117,7 @@ def decode_api_versions(version: int, body: Buffer) -> ApiVersionsResponse:
     return decode(ApiVersionsResponse, 0 if refused else version, body)
 
 
-def version_to_ask_again(response: ApiVersionsResponse) -> int:
+def retry_version(response: ApiVersionsResponse) -> int:
     """The ApiVersions version to use after UNSUPPORTED_VERSION: the broker's last one if it says so, else 0."""
     offered = ApiVersions.from_response(response)
     return offered.pick(ApiVersionsRequest) if offered.supports(ApiVersionsRequest) else 0

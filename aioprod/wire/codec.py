@@ -70,7 +70,7 @@ def decode(kind: type[MessageT], version: int, data: Buffer) -> MessageT:
     try:
         message: MessageT = decoder.read(reader)
         # Java's client passes over bytes after a response's end too; librdkafka's mock broker sends some (Metadata).
-        if reader.remaining and not kind.MAY_GO_ON:
+        if reader.remaining and not kind.ALLOWS_TRAILING_BYTES:
             raise ProtocolError(f"{reader.remaining} bytes are left over.")
     except ProtocolError as fault:
         raise ProtocolError(f"This is no {kind.__name__} v{version}: {fault.message}") from fault

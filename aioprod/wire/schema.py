@@ -204,13 +204,13 @@ class Message(Struct):
     """A struct that travels by itself, with the versions that we speak of it.
 
     `VERSIONS` are the first and the last version, `FLEXIBLE` is the first one with compact lengths and tagged fields
-    (KIP-482), None if there is none. `MAY_GO_ON`: bytes after its end are passed over.
+    (KIP-482), None if there is none. `ALLOWS_TRAILING_BYTES`: bytes after its end are passed over.
     """
 
     NAME: ClassVar[str]
     VERSIONS: ClassVar[tuple[int, int]]
     FLEXIBLE: ClassVar[int | None]
-    MAY_GO_ON: ClassVar[bool] = False
+    ALLOWS_TRAILING_BYTES: ClassVar[bool] = False
 
     @classmethod
     def is_flexible(cls, version: int) -> bool:
@@ -223,7 +223,7 @@ class Response(Message):
 
     API_KEY: ClassVar[int]
     FLEXIBLE_HEADER: ClassVar[bool] = True
-    MAY_GO_ON: ClassVar[bool] = True
+    ALLOWS_TRAILING_BYTES: ClassVar[bool] = True
 
 
 ResponseT_co = TypeVar("ResponseT_co", bound=Response, covariant=True)

@@ -12,7 +12,7 @@ from aioprod.messages import (
     SaslHandshakeRequest,
 )
 from aioprod.messages.api_versions import ApiVersion, FinalizedFeatureKey
-from aioprod.messages.negotiation import ApiVersions, decode_api_versions, version_to_ask_again
+from aioprod.messages.negotiation import ApiVersions, decode_api_versions, retry_version
 from aioprod.messages.registry import REQUESTS
 from aioprod.wire.codec import encode
 from aioprod.wire.schema import AnyRequest
@@ -125,14 +125,14 @@ def test_a_broker_that_lacks_the_version_answers_in_that_of_0() -> None:
     )
     response = decode_api_versions(4, encode(refusal, 0))
     assert response == refusal
-    assert version_to_ask_again(response) == 2
+    assert retry_version(response) == 2
 
 
 @pytest.mark.parametrize(
     "api_keys", [(), (ApiVersion(api_key=0),), (ApiVersion(api_key=18, min_version=5, max_version=6),)]
 )
 def test_a_refusal_that_offers_nothing_leaves_version_0(api_keys: tuple[ApiVersion, ...]) -> None:
-    assert version_to_ask_again(ApiVersionsResponse(error_code=35, api_keys=api_keys)) == 0
+    assert retry_version(ApiVersionsResponse(error_code=35, api_keys=api_keys)) == 0
 
 
 @pytest.mark.parametrize("body", [b"", b"\x00", b"\x00\x23", b"\x00\x23\x00"])

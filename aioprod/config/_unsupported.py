@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 _JVM = "it makes no sense outside the JVM."
 _CHECKS = "it is about how tokens are checked, which is the brokers' business."
 
-REFUSED_SETTINGS = {
+UNSUPPORTED_SETTINGS = {
     "ssl.engine.factory.class": _JVM,
     "ssl.keymanager.algorithm": _JVM,
     "ssl.provider": _JVM,
@@ -32,6 +32,6 @@ REFUSED_SETTINGS = {
 """Java name, or a pattern of names -> why it can't be set. The first row that matches counts."""
 
 
-def refusal(name: str) -> str | None:
+def unsupported_because(name: str) -> str | None:
     """Return why the Java setting `name` can't be set, or None if it is not one of the refused."""
-    return next((reason for pattern, reason in REFUSED_SETTINGS.items() if fnmatchcase(name, pattern)), None)
+    return next((reason for pattern, reason in UNSUPPORTED_SETTINGS.items() if fnmatchcase(name, pattern)), None)
