@@ -43,19 +43,19 @@ class ClientOptions(TypedDict, total=False):
     """The options that all clients have."""
 
     sasl_oauthbearer_token_endpoint_url: str | None
-    """Where tokens come from: an https URL to ask, or a file: URL of a token that is read again when it is due."""
+    """Where tokens come from: the https URL of an endpoint, or the file: URL of a token, read when needed."""
     sasl_oauthbearer_client_credentials_client_id: str | None
-    """Who asks the token endpoint. `clientId` in sasl.jaas.config is the same."""
+    """The client's id at the token endpoint. `clientId` in sasl.jaas.config is the same."""
     sasl_oauthbearer_client_credentials_client_secret: str | None
     """Its secret. `clientSecret` in sasl.jaas.config is the same."""
     sasl_oauthbearer_scope: str | None
-    """What the token is to be good for. `scope` in sasl.jaas.config is the same."""
+    """The scope of the token. `scope` in sasl.jaas.config is the same."""
     sasl_oauthbearer_header_urlencode: bool
     """Encode id and secret as RFC 6749 2.3.1 says, for endpoints that insist on it. By default False."""
     sasl_oauthbearer_jwt_retriever_class: str | None
     """Java's way to choose how tokens are got. JwtBearerJwtRetriever: by an assertion alone (RFC 7523 2.1)."""
     sasl_oauthbearer_assertion_file: str | None
-    """A file with an assertion, a signed JWT that says who asks, in place of a secret."""
+    """A file with an assertion, a signed JWT that identifies the client, in place of a secret."""
     sasl_oauthbearer_assertion_private_key_file: str | None
     """A file with the private key (PEM) by which assertions are signed, if they are made here."""
     sasl_oauthbearer_assertion_private_key_passphrase: str | None
@@ -65,11 +65,11 @@ class ClientOptions(TypedDict, total=False):
     sasl_oauthbearer_assertion_template_file: str | None
     """A JSON file with further fields of assertions: {"header": {...}, "payload": {...}}."""
     sasl_oauthbearer_assertion_claim_iss: str | None
-    """Who makes the assertion. Given: assertions are made, in place of a secret."""
+    """The issuer of the assertion. Given: assertions are made, in place of a secret."""
     sasl_oauthbearer_assertion_claim_sub: str | None
-    """Who the assertion is about, most often the client's id."""
+    """The subject of the assertion, most often the client's id."""
     sasl_oauthbearer_assertion_claim_aud: str | None
-    """Who the assertion is for, most often the token endpoint."""
+    """The audience of the assertion, most often the token endpoint."""
     sasl_oauthbearer_assertion_claim_exp_seconds: int
     """How long an assertion holds. By default 300."""
     sasl_oauthbearer_assertion_claim_nbf_seconds: int
@@ -81,13 +81,13 @@ class ClientOptions(TypedDict, total=False):
     sasl_client_callback_handler_class: str | None
     """Java's files for Amazon MSK have to name it; it says nothing that the mechanism does not say."""
     sasl_login_connect_timeout_ms: int | None
-    """How long a connection to the token endpoint may take. None: until all time is up."""
+    """How long a connection to the token endpoint may take. None: as long as the log-in may."""
     sasl_login_read_timeout_ms: int | None
     """How long the token endpoint may be silent. None: until `request.timeout.ms` are over."""
     sasl_login_retry_backoff_ms: int
-    """How long to wait before the token endpoint is asked again. Doubled each time. By default 100."""
+    """The wait before a request to the token endpoint is retried. Doubled each time. By default 100."""
     sasl_login_retry_backoff_max_ms: int
-    """How long the token endpoint is asked again, all waits together. By default 10000."""
+    """How long requests to the token endpoint are retried in all. By default 10000."""
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
     """How to talk to the brokers: in the clear or encrypted (SSL), with or without a log-in (SASL). By default
     PLAINTEXT."""
@@ -127,11 +127,11 @@ class ClientOptions(TypedDict, total=False):
     sasl_mechanisms: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "AWS_MSK_IAM", "GSSAPI"] | None
     """The same by another name."""
     sasl_username: str | None
-    """Who logs in, for PLAIN and SCRAM."""
+    """The user's name, for PLAIN and SCRAM."""
     sasl_password: str | None
-    """Its password. `env:NAME` and `file:PATH` name where it is."""
+    """The user's password. `env:NAME` and `file:PATH` name where it is."""
     sasl_jaas_config: str | None
-    """Java's way to say user name and password: a log-in module with its options."""
+    """Java's form of user name and password: a log-in module with its options."""
     sasl_token_provider: TokenProviderOption | None
     """For OAUTHBEARER: a function, or one that is a coroutine, that gives an `aioprod.OAuthToken`."""
     sasl_kerberos_service_name: str | None
@@ -149,13 +149,13 @@ class ClientOptions(TypedDict, total=False):
     client_rack: str
     """Where this client is, in the words of the brokers' `broker.rack`."""
     client_dns_lookup: Literal["use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"]
-    """Whether a connection tries each address of a host name in turn, or each bootstrap name is first replaced by the
-    canonical names of its addresses. By default use_all_dns_ips."""
+    """A connection tries each address of a host name in turn; or each bootstrap name is first replaced by the canonical
+    names of its addresses. By default use_all_dns_ips."""
     request_timeout_ms: int
-    """How long to wait for the answer to one request. Then its connection is given up and the request retried. By
-    default 30000."""
+    """How long to wait for the answer to one request. Then its connection is closed and the request retried. By default
+    30000."""
     socket_connection_setup_timeout_ms: int
-    """How long one connection may take to come up. Doubled with each failure in a row, with 20 % jitter. By default
+    """How long one connection may take to be set up. Doubled with each failure in a row, with 20 % jitter. By default
     10000."""
     socket_connection_setup_timeout_max_ms: int
     """The most that the connection setup timeout grows to. By default 30000."""
@@ -176,15 +176,15 @@ class ClientOptions(TypedDict, total=False):
     receive_buffer_bytes: int
     """The size of a socket's receive buffer (SO_RCVBUF). -1: what the operating system chooses. By default 32768."""
     metadata_max_age_ms: int
-    """What is known of the cluster is asked for again after this time, even when nothing has failed. By default
-    300000."""
+    """Metadata of the cluster is fetched again after this time, even when nothing has failed. By default 300000."""
     metadata_recovery_strategy: Literal["none", "rebootstrap"]
-    """What to do when no known broker can be reached: start again from `bootstrap.servers`, or go on trying. By default
+    """What to do when no known broker can be reached: start again from `bootstrap.servers`, or keep trying. By default
     rebootstrap."""
     metadata_recovery_rebootstrap_trigger_ms: int
-    """How long metadata may fail to come before the client starts again from `bootstrap.servers`. By default 300000."""
+    """How long requests for metadata may fail before the client starts again from `bootstrap.servers`. By default
+    300000."""
     metadata_cluster_check_enable: bool
-    """Refuse brokers that belong to another cluster than the first one. Java's default is true. By default False."""
+    """Reject brokers that belong to another cluster than the first one. Java's default is true. By default False."""
     metric_reporters: str | Sequence[ReporterOption]
     """Objects whose `report(snapshot)` gets all metrics once in each `metrics.sample.window.ms`."""
     metrics_sample_window_ms: int
@@ -194,7 +194,7 @@ class ClientOptions(TypedDict, total=False):
     metrics_recording_level: Literal["INFO", "DEBUG", "TRACE"]
     """Known for the sake of Java's configuration files; there is one level here. By default INFO."""
     enable_metrics_push: bool
-    """Send metrics to brokers that ask for them (KIP-714). Java's default is true. By default False."""
+    """Send metrics to brokers that subscribe to them (KIP-714). Java's default is true. By default False."""
 
 
 class ProducerOptions(ClientOptions, total=False):
@@ -207,28 +207,27 @@ class ProducerOptions(ClientOptions, total=False):
     value_serializer_encoding: str | None
     """The same for values alone. None: as `serializer.encoding`."""
     acks: Literal["all", "-1", "0", "1", -1, 0, 1]
-    """Who must have a record before it counts as delivered: all in-sync replicas (all or -1), the leader (1), or nobody
-    (0: nothing is known of the outcome, and offsets are -1). By default -1."""
+    """The replicas that must have a record before it counts as delivered: all in-sync ones (all or -1), the leader (1),
+    or none (0: nothing is known of the outcome, and offsets are -1). By default -1."""
     enable_idempotence: bool
     """Records of a partition keep their order and are not stored twice by a retry. By default True."""
     retries: int
-    """How often a batch is tried again. Leave it, and bound the time by `delivery.timeout.ms`. By default
-    2147483647."""
+    """How often a batch is retried. Leave it, and bound the time by `delivery.timeout.ms`. By default 2147483647."""
     delivery_timeout_ms: int
     """The whole life of a record from its acceptance to its outcome, waits and retries included. At least `linger.ms` +
     `request.timeout.ms`. By default 120000."""
     max_block_ms: int
     """How long `start()`, `send()` (for memory and metadata) and `partitions_for()` may wait. By default 60000."""
     close_timeout_ms: int | None
-    """How long `close()` without a time, and the end of `async with`, may wait for outcomes before the rest is given
-    up. None: as long as `delivery.timeout.ms` allows. Not a setting of Java's."""
+    """How long `close()` without a time, and the end of `async with`, may wait for outcomes before it fails the rest.
+    None: as long as `delivery.timeout.ms` allows. Not a setting of Java's."""
     max_in_flight_requests_per_connection: int
     """How many requests may wait for their answers on one connection. At most 5 with idempotence. By default 5."""
     linger_ms: int
     """How long a record may wait for others to share its batch. With `adaptive.linger` this is an upper bound. By
     default 5."""
     adaptive_linger: bool
-    """Records wait for company only while a request to their broker is outstanding; an idle connection sends at once.
+    """Records wait for others only while a request to their broker is outstanding; an idle connection sends at once.
     False: Java's fixed wait. Not a setting of Java's. By default True."""
     batch_size: int
     """The bytes of a batch after which it is full. 0: each record is its own batch. By default 16384."""
@@ -259,10 +258,10 @@ class ProducerOptions(ClientOptions, total=False):
     interceptor_classes: str | Sequence[InterceptorOption]
     """Objects that see each record before it is serialized, and its outcome, in this order."""
     metadata_max_idle_ms: int
-    """A topic to which nothing was sent for this long is forgotten, and asked for again when it is used. By default
+    """The metadata of a topic to which nothing was sent for this long is dropped, and fetched again on use. By default
     300000."""
     topic_recreation: Literal["fail", "follow"]
-    """What becomes of batches whose topic was deleted and created again: they fail, or follow to the new topic of the
+    """What happens to batches whose topic was deleted and created again: they fail, or follow to the new topic of that
     name, for which they wait as long as `delivery.timeout.ms` allows. In a transaction they always fail. Not a setting
     of Java's. By default fail."""
     transactional_id: str | None
@@ -279,8 +278,8 @@ class AdminOptions(ClientOptions, total=False):
     """The options of an `Admin`."""
 
     default_api_timeout_ms: int
-    """How long to go on trying while brokers can't be reached or answer with errors that may pass. A reader counts the
-    time that it waits without any partition getting on. By default 60000."""
+    """How long to retry while brokers can't be reached or answer with retriable errors. A reader counts the time in
+    which none of its partitions makes progress. By default 60000."""
 
 
 class ReaderOptions(AdminOptions, total=False):

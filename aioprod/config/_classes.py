@@ -128,7 +128,7 @@ def check_name(name: str, kind: Kind) -> str:
         raise ConfigError(f"The {kind} {name!r} is a Java class that has no counterpart in aioprod.", hint=_hint(kind))
     module, _, attribute = name.rpartition(":" if ":" in name else ".")
     if not all(part.isidentifier() for part in [*module.split("."), *attribute.split(".")]):
-        import difflib  # For what goes wrong: imported then.
+        import difflib  # Imported for errors only.
 
         near = difflib.get_close_matches(name, known, n=1)
         hint = f"Did you mean {near[0]!r}?" if near else _hint(kind)
@@ -195,7 +195,7 @@ def _attempt(sentence: str, call: Any, *arguments: object, **options: object) ->
 
 
 def close_instance(instance: Any) -> None:
-    """Call `instance.close()` if there is one; a failure is logged, because nobody could act on it."""
+    """Call `instance.close()` if there is one; a failure is logged, as no caller could act on it."""
     close = getattr(instance, "close", None)
     if close is None:
         return

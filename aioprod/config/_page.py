@@ -65,8 +65,8 @@ producer closes. A serializer and a partitioner may also be a plain function.
 _OTHERS = """\
 ## Names of other clients
 
-What librdkafka (confluent-kafka), aiokafka and kafka-python call otherwise. These names are refused; the error says the
-same as this table.
+Names that librdkafka (confluent-kafka), aiokafka and kafka-python use raise `ConfigError`. Its hint says the same as
+this table.
 """
 
 
@@ -81,7 +81,7 @@ def reference_page() -> str:
         _RULES,
         _CLASSES + "\n" + _table(["kind", "name", "class"], _known_classes()),
         _OTHERS + "\n" + _table(["name", "here"], _other_names("producer", "any client")),
-        "## Refused\n\n" + _table(["name", "why"], ([f"`{name}`", why] for name, why in UNSUPPORTED_SETTINGS.items())),
+        "## Not supported\n\n" + _table(["name", "why"], _unsupported()),
     ]
     return "\n".join(parts)
 
@@ -96,11 +96,11 @@ def settings_page(cls: type[ClientConfig]) -> str:
 
 
 def _other_names(*roles: Role) -> Iterator[list[str]]:
-    told: set[str] = set()
+    seen: set[str] = set()
     for role in roles:
         for name, here in OTHER_NAMES[role].items():
-            if name not in told:
-                told.add(name)
+            if name not in seen:
+                seen.add(name)
                 yield [f"`{name}`", here if " " in here else f"`{here}`"]
 
 
@@ -113,7 +113,7 @@ def _columns(setting: Setting) -> list[str]:
     default = setting.default
     shown = str(default).lower() if isinstance(default, bool) else default
     spelling = f" Also spelled `{setting.alias}`." if setting.alias else ""
-    later = f" Other values are refused: {setting.later}" if setting.built else ""
+    later = f" Other values raise `ConfigError`: {setting.later}" if setting.built else ""
     return [
         setting.type_name,
         f"`{shown}`" if default not in ((), "", None) else "none",
@@ -129,6 +129,10 @@ def _known_classes() -> Iterator[list[str]]:
         for name, target in known.items():
             targets.setdefault(target, []).append(f"`{name}`")
         yield from ([kind, ", ".join(names), f"`{target}`"] for target, names in targets.items())
+
+
+def _unsupported() -> Iterator[list[str]]:
+    yield from ([f"`{name}`", why] for name, why in UNSUPPORTED_SETTINGS.items())
 
 
 def _table(head: list[str], rows: Iterable[list[str]]) -> str:

@@ -37,7 +37,7 @@ def _logical_lines(decoded: str) -> Iterator[tuple[int, str]]:
         line = natural.lstrip(_BLANK)
         if not pending and line.startswith(("#", "!")):
             continue
-        # An odd number of backslashes at its end makes a line go on in the next one.
+        # An odd number of backslashes at its end continues a line in the next one.
         if (len(line) - len(line.rstrip("\\"))) % 2:
             pending += line[:-1]
             continue

@@ -1,4 +1,4 @@
-"""The settings of TLS and of log-ins, by Java's names; and what they say together."""
+"""The settings of TLS and of log-ins, by Java's names, and the credentials that they describe together."""
 
 from __future__ import annotations
 
@@ -63,11 +63,11 @@ _REFRESH: Final = (
 )
 """When tokens are fetched, wherever they are from."""
 _FOR_SOME: Final = ("sasl_username", "sasl_password", "sasl_token_provider", "sasl_kerberos_service_name", *_REFRESH)
-"""Settings that some mechanisms have no use for, beside those of OIDC."""
+"""Settings that not all mechanisms use, beside those of OIDC."""
 
 
 def _ssl_context(given: Any) -> object:
-    # An ssl.SSLContext has this method; below net/ nobody imports ssl.
+    # An ssl.SSLContext has this method; nothing below net/ imports ssl.
     if callable(given) or callable(getattr(given, "wrap_bio", None)):
         return given
     raise ValueError("none")
@@ -75,7 +75,7 @@ def _ssl_context(given: Any) -> object:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class SecurityConfig(OidcConfig):
-    """How to talk to brokers that want TLS or a log-in."""
+    """The settings for brokers that require TLS or a log-in."""
 
     security_protocol: str = choice(
         "PLAINTEXT",
@@ -142,14 +142,14 @@ class SecurityConfig(OidcConfig):
         importance=MEDIUM,
         doc="How to log in. Needed with SASL_PLAINTEXT and SASL_SSL.",
     )
-    sasl_username: str | None = optional_text(importance=MEDIUM, doc="Who logs in, for PLAIN and SCRAM.")
+    sasl_username: str | None = optional_text(importance=MEDIUM, doc="The user's name, for PLAIN and SCRAM.")
     sasl_password: str | None = optional_text(
-        importance=MEDIUM, secret=True, doc="Its password. `env:NAME` and `file:PATH` name where it is."
+        importance=MEDIUM, secret=True, doc="The user's password. `env:NAME` and `file:PATH` name where it is."
     )
     sasl_jaas_config: str | None = optional_text(
         importance=MEDIUM,
         secret=True,
-        doc="Java's way to say user name and password: a log-in module with its options.",
+        doc="Java's form of user name and password: a log-in module with its options.",
     )
     sasl_token_provider: Any = instance(  # noqa: RUF009 - declares the field
         "token provider",
@@ -204,7 +204,7 @@ def has_tls(config: SecurityConfig) -> bool:
 
 
 def has_login(config: SecurityConfig) -> bool:
-    """Whether brokers want a log-in."""
+    """Whether brokers require a log-in."""
     return config.security_protocol.startswith("SASL_")
 
 
@@ -221,7 +221,7 @@ def credentials_of(config: SecurityConfig) -> Credentials:
     if mechanism is None:
         raise ConfigError(
             f"security.protocol={config.security_protocol} needs sasl.mechanism.",
-            hint=f"It is one of {', '.join(MECHANISMS)}: ask who runs the brokers.",
+            hint=f"It is one of {', '.join(MECHANISMS)}: the operators of the brokers know which.",
         )
     if entry is not None and mechanism not in _MODULES[entry.module]:
         raise ConfigError(f"sasl.jaas.config has the {entry.module}, which is not for sasl.mechanism={mechanism}.")
@@ -355,7 +355,7 @@ def _check_tls(config: SecurityConfig) -> None:
 
 
 def _check_store(config: SecurityConfig, store: str, inline: str) -> None:
-    """What Java refuses, too: a password of a store that is PEM, and text that is of another type."""
+    """Raise ConfigError for a password of a PEM store, and for PEM text with another store type, as Java does."""
     kind = getattr(config, f"ssl_{store}_type")
     if getattr(config, f"ssl_{store}_password") is not None:
         if kind == "PEM" or getattr(config, inline) is not None:
@@ -398,7 +398,7 @@ def _check_login(config: SecurityConfig) -> None:
 
 
 def _used(credentials: Credentials) -> Collection[str]:
-    """Those of the settings that say who logs in that these credentials are made of, or may stand beside them."""
+    """The settings of identities that these credentials are made of, or that may be given beside them."""
     if isinstance(credentials, Password):
         return ("sasl_username", "sasl_password")
     if isinstance(credentials, Tokens):

@@ -211,7 +211,7 @@ def choice(default: TextT, choices: Iterable[str], absent: str | None = None, **
 
 
 def words(default: tuple[str, ...], choices: Iterable[str] = (), **columns: Any) -> tuple[str, ...]:
-    """Declare a list of words, comma separated or as a list, stored as a tuple; `choices` are all that there are."""
+    """Declare a list of words, comma separated or as a list, stored as a tuple; `choices` are the only valid ones."""
     known = {word.lower(): word for word in choices}
 
     def convert(given: Any) -> tuple[str, ...]:
@@ -229,7 +229,7 @@ def words(default: tuple[str, ...], choices: Iterable[str] = (), **columns: Any)
 
 
 def acknowledgements(default: int, **columns: Any) -> int:
-    """Declare `acks`: "all" or -1, 0, 1, stored as the int that goes on the wire."""
+    """Declare `acks`: "all" or -1, 0, 1, stored as the int of the wire format."""
 
     def convert(given: Any) -> int:
         value = -1 if isinstance(given, str) and given.strip().lower() == "all" else _integer(given)
@@ -263,7 +263,7 @@ def addresses(**columns: Any) -> tuple[str, ...]:
 
 
 def given_object(convert: Callable[[Any], object], valid: str, annotation: str, **columns: Any) -> Any:
-    """Declare an object that `convert` accepts or refuses with ValueError; the default is None."""
+    """Declare an object that `convert` accepts, or for which it raises ValueError; the default is None."""
     converter = _or_none(convert)
     return _declare(None, convert=converter, type_name="object", annotation=annotation, valid=valid, **columns)
 

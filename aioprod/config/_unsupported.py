@@ -1,4 +1,4 @@
-"""Java settings that have no field here, with the reason that the user is told."""
+"""Java's settings that aioprod does not have, with the reasons for errors and for the reference page."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ UNSUPPORTED_SETTINGS = {
     "ssl.secure.random.implementation": _JVM,
     "ssl.trustmanager.algorithm": _JVM,
     "sasl.login.class": _JVM,
-    "sasl.kerberos.*": "tickets are got and renewed by the Kerberos library of the system, as its krb5.conf says.",
+    "sasl.kerberos.*": "tickets are obtained and renewed by the Kerberos library of the system, as its krb5.conf says.",
     "sasl.oauthbearer.allow.*": _CHECKS,
     "sasl.oauthbearer.clock.*": _CHECKS,
     "sasl.oauthbearer.expected.*": _CHECKS,
@@ -33,5 +33,5 @@ UNSUPPORTED_SETTINGS = {
 
 
 def unsupported_because(name: str) -> str | None:
-    """Return why the Java setting `name` can't be set, or None if it is not one of the refused."""
+    """Return why the Java setting `name` can't be set, or None for any other name."""
     return next((reason for pattern, reason in UNSUPPORTED_SETTINGS.items() if fnmatchcase(name, pattern)), None)
