@@ -1,7 +1,7 @@
 """Builds the compiled modules: each module of aioprod with a .pxd beside it, from the source that also runs as Python.
 
 All of them or none are compiled, since they use each other's C structures. Without a working compiler aioprod installs
-as plain Python, with a warning; AIOPROD_REQUIRE_EXT=1 makes that an error, AIOPROD_NO_EXT=1 asks for it.
+as plain Python, with a warning; AIOPROD_REQUIRE_EXT=1 makes that an error, AIOPROD_NO_EXT=1 chooses it.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def beside_source(name: str, suffix: str) -> Path:
 
 
 def is_set(name: str) -> bool:
-    """Whether an environment variable asks for something: neither empty nor 0."""
+    """Whether an environment variable is set to something other than 0."""
     return os.environ.get(name, "") not in ("", "0")
 
 
@@ -127,7 +127,7 @@ class BuildHotModules(build_ext):
     def _translate(self) -> None:
         """Python to C, for the modules that changed or whose declarations did; Cython alone overlooks some.
 
-        What is shared must be of the same Cython as those who share it.
+        The shared module must be made by the same Cython as the modules that use it.
         """
         from Cython.Build import cythonize
         from Cython.Utils import file_generated_by_this_cython

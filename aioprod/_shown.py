@@ -8,11 +8,11 @@ from typing import Any
 __all__ = ["SHOWN_MAX", "shown", "shown_names", "shown_record"]
 
 SHOWN_MAX = 16
-"""Bytes or characters of a key or value, and names of headers: what is no longer is shown whole."""
+"""Bytes or characters of a key or value, and names of headers, that are shown; what is longer is cut."""
 
 
 def shown(data: Any) -> str:
-    """A key or value; of what is neither bytes nor text nor a number its type, and its length if it has one."""
+    """A key or value; for an object that is neither bytes nor text nor a number, its type and length."""
     if isinstance(data, (bytes, bytearray, memoryview)):
         view = memoryview(data)
         beginning = repr(bytes(view.cast("B")[:SHOWN_MAX])) if view.c_contiguous else "..."
@@ -26,7 +26,7 @@ def shown(data: Any) -> str:
 
 
 def shown_names(headers: Any) -> str:
-    """The names of headers, never their values; of what is no list of pairs its type."""
+    """The names of headers, never their values; for anything but a list of pairs, its type."""
     if headers is None:
         return "None"
     if not isinstance(headers, (tuple, list)):
@@ -36,7 +36,7 @@ def shown_names(headers: Any) -> str:
 
 
 def shown_record(record: object, fields: Iterable[str]) -> str:
-    """A record as a repr shows it: what its class is called, and its fields."""
+    """A record as a repr shows it: the name of its class, and its fields."""
     shows = {"key": shown, "value": shown, "headers": shown_names}
     parts = (f"{name}={shows.get(name, repr)(getattr(record, name))}" for name in fields)
     return f"{type(record).__qualname__}({', '.join(parts)})"

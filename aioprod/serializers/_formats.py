@@ -250,7 +250,7 @@ class VoidDeserializer:
 
 
 class JsonSerializer:
-    """Any object that JSON knows to compact JSON in UTF-8. NaN and infinities are refused: JSON has none."""
+    """Any object that JSON knows to compact JSON in UTF-8. NaN and infinities are errors: JSON has none."""
 
     _encode = staticmethod(json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode)
 
