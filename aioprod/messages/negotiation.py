@@ -37,7 +37,7 @@ class ByVersion(Generic[ResponseT_co]):
 
 @dataclass(frozen=True, slots=True)
 class ApiVersions:
-    """What one broker speaks, as it said when the connection was made.
+    """The versions that one broker supports, from its answer when the connection was made.
 
     `ranges`: first and last version by API key; `features`: the highest finalized level by name, as of
     `features_epoch` (-1: unknown). Of two brokers' features those with the higher epoch are right.
@@ -63,13 +63,13 @@ class ApiVersions:
         """The highest version of `request` that both sides speak, not above `at_most`.
 
         Versions that Kafka calls unstable are never picked, nor those that are not declared here: brokers advertise
-        Produce from 0 on and refuse what is below 3 (KAFKA-18659). Raises UnsupportedVersionError if none is left.
+        Produce from 0 on and reject what is below 3 (KAFKA-18659). Raises UnsupportedVersionError if none is left.
         """
         picked = self._picked.get((request, at_most))
         if picked is None:
             picked = self._highest(request, at_most)
             if picked is None:
-                raise UnsupportedVersionError(self._refusal(request, at_most))
+                raise UnsupportedVersionError(self._no_common_version(request, at_most))
             self._picked[request, at_most] = picked
         return picked
 
@@ -93,7 +93,7 @@ class ApiVersions:
         highest = min(broker_last, last if at_most is None else min(last, at_most))
         return highest if highest >= max(broker_first, first) else None
 
-    def _refusal(self, request: type[AnyRequest], at_most: int | None) -> str:
+    def _no_common_version(self, request: type[AnyRequest], at_most: int | None) -> str:
         first, last = _ours(request)
         ours = f"aioprod speaks versions {first} to {last}"
         if request.API_KEY not in self.ranges:
@@ -113,8 +113,8 @@ def decode_api_versions(version: int, body: Buffer) -> ApiVersionsResponse:
 
     Raises ProtocolError for malformed bytes.
     """
-    refused = len(body) >= 2 and Reader(body).int16() == ErrorCode.UNSUPPORTED_VERSION
-    return decode(ApiVersionsResponse, 0 if refused else version, body)
+    is_unsupported = len(body) >= 2 and Reader(body).int16() == ErrorCode.UNSUPPORTED_VERSION
+    return decode(ApiVersionsResponse, 0 if is_unsupported else version, body)
 
 
 def retry_version(response: ApiVersionsResponse) -> int:

@@ -14,7 +14,7 @@ __all__ = ["FunctionPartitioner", "partitioner_of"]
 
 
 class FunctionPartitioner:
-    """Asks a function `f(topic, key, value, cluster)`."""
+    """Calls a function `f(topic, key, value, cluster)`."""
 
     def __init__(self, function: Callable[[str, bytes | None, bytes | None, Cluster], int]) -> None:
         self.partition = function
@@ -42,7 +42,7 @@ def _check(function: Callable[..., Any]) -> None:
     try:
         signature = inspect.signature(function)
     except ValueError:
-        return  # Some functions that are not written in Python don't tell theirs.
+        return  # Some functions that are not written in Python have none.
     if _takes(signature, 4):
         return
     hint = "It gets the topic, the serialized key and value, and the cluster, and returns the index of a partition."

@@ -69,7 +69,7 @@ def decode(kind: type[MessageT], version: int, data: Buffer) -> MessageT:
     reader = Reader(data)
     try:
         message: MessageT = decoder.read(reader)
-        # Java's client passes over bytes after a response's end too; librdkafka's mock broker sends some (Metadata).
+        # Java's client skips bytes after a response's end too; librdkafka's mock broker sends some (Metadata).
         if reader.remaining and not kind.ALLOWS_TRAILING_BYTES:
             raise ProtocolError(f"{reader.remaining} bytes are left over.")
     except ProtocolError as fault:

@@ -42,7 +42,7 @@ def refused(arguments: Sequence[str], capsys: pytest.CaptureFixture[str]) -> str
     said = capsys.readouterr()
     assert (ended.value.code, said.out) == (2, "")
     (line,) = said.err.splitlines()
-    return line.removesuffix(" (aioprod assign --help tells more).")
+    return line.removesuffix(" (see aioprod assign --help).")
 
 
 def assigned(arguments: Sequence[str], capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
