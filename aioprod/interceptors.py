@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from aioprod.config import close_instance, describe, instantiate
 from aioprod.errors import AioprodError, ConfigError
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Interceptors", "ProducerInterceptor"]
 
-PARTITION_MAX = 2**31 - 1
+PARTITION_MAX: Final = 2**31 - 1
 
 _logger = logging.getLogger("aioprod")
 

@@ -32,10 +32,10 @@ __all__ = [
 
 log = logging.getLogger("aioprod.producer")
 
-RAISED_MAX = 100
+_RAISED_MAX: Final = 100
 """Failures that one error holds: no reader looks at a million."""
 
-FAILURES_SHOWN = 3
+_FAILURES_SHOWN: Final = 3
 """Failures that a repr shows."""
 
 Headers: TypeAlias = Sequence[tuple[str, bytes | None]]
@@ -154,7 +154,7 @@ class SendResult:
         if not self.failures:
             return self
         count, first = len(self.failures), self.failures[0]
-        held = self.failures[:RAISED_MAX]
+        held = self.failures[:_RAISED_MAX]
         raise SendFailuresError(
             f"{_failed(count, self.count)}, the first at index {first[0]}: {first[1].message}",
             [error for _, error in held],
@@ -172,8 +172,8 @@ class SendResult:
         return SendResult, self._values()
 
     def __repr__(self) -> str:
-        more = f", and {len(self.failures) - FAILURES_SHOWN} more" if len(self.failures) > FAILURES_SHOWN else ""
-        failures = ", ".join(map(repr, self.failures[:FAILURES_SHOWN]))
+        more = f", and {len(self.failures) - _FAILURES_SHOWN} more" if len(self.failures) > _FAILURES_SHOWN else ""
+        failures = ", ".join(map(repr, self.failures[:_FAILURES_SHOWN]))
         return f"SendResult(count={self.count}, offsets={self.offsets}, failures=({failures}{more}))"
 
     def _values(self) -> tuple[Any, ...]:

@@ -9,13 +9,13 @@ import ctypes
 from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Lock
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from aioprod.errors import InvalidRecordError
 
 __all__ = ["ArrowArray", "ArrowArrayStream", "ArrowSchema", "Chunk", "Field", "Source", "open_source"]
 
-CHILDREN_MAX = 10_000
+_CHILDREN_MAX: Final = 10_000
 """A schema with more columns than this counts as broken."""
 
 
@@ -237,7 +237,7 @@ def _contents(capsule: object, name: bytes, kind: Any) -> Any:
 
 
 def _field(schema: ArrowSchema) -> Field:
-    if not 0 <= schema.n_children <= CHILDREN_MAX:
+    if not 0 <= schema.n_children <= _CHILDREN_MAX:
         raise InvalidRecordError(f"An Arrow schema says that it has {schema.n_children} children.")
     return Field(
         (schema.name or b"").decode(errors="replace"),

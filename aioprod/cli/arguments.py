@@ -11,7 +11,7 @@ from aioprod.group.assignors import Subscription
 
 __all__ = ["Members", "count_of", "members_of", "subscriptions", "topics_of", "unique"]
 
-COUNT_MAX: Final = 100_000
+_COUNT_MAX: Final = 100_000
 """The most partitions, and members: a typing error must not use up the memory."""
 
 
@@ -28,8 +28,8 @@ def count_of(text: str) -> int:
         count = int(text)
     except ValueError:
         count = 0
-    if not 1 <= count <= COUNT_MAX:
-        raise ArgumentTypeError(f"{text!r} is no whole number from 1 to {COUNT_MAX}")
+    if not 1 <= count <= _COUNT_MAX:
+        raise ArgumentTypeError(f"{text!r} is no whole number from 1 to {_COUNT_MAX}")
     return count
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 from aioprod.errors import ConfigError
 
-PORT_MAX = 65535
+_PORT_MAX: Final = 65535
 
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+._-]*)://", re.ASCII)
-_HOST = re.compile(r"[0-9A-Za-z._-]+", re.ASCII)
-_BRACKETED = re.compile(r"\[([^\[\]]*)\](?::(.*))?")
+_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+._-]*)://", re.ASCII)
+_HOST: Final = re.compile(r"[0-9A-Za-z._-]+", re.ASCII)
+_BRACKETED: Final = re.compile(r"\[([^\[\]]*)\](?::(.*))?")
 
 
 def parse_address(address: str) -> tuple[str, int]:
@@ -89,8 +89,8 @@ def _check_ipv6(address: str, host: str) -> None:
 def _port(address: str, port: str) -> int:
     if not port:
         raise _invalid(address, "has no port", "Write it as host:port; Kafka's usual port is 9092.")
-    if not re.fullmatch(r"[0-9]{1,5}", port, re.ASCII) or not 1 <= int(port) <= PORT_MAX:
-        raise _invalid(address, f"has port {port!r}", f"A port is a number from 1 to {PORT_MAX}.")
+    if not re.fullmatch(r"[0-9]{1,5}", port, re.ASCII) or not 1 <= int(port) <= _PORT_MAX:
+        raise _invalid(address, f"has port {port!r}", f"A port is a number from 1 to {_PORT_MAX}.")
     return int(port)
 
 

@@ -11,7 +11,7 @@ import importlib
 import logging
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from aioprod.errors import AioprodError, ConfigError
 
@@ -24,12 +24,12 @@ Kind: TypeAlias = Literal[
 
 _logger = logging.getLogger("aioprod")
 
-_JAVA_SERIALIZATION = "org.apache.kafka.common.serialization."
-_JAVA_PRODUCER = "org.apache.kafka.clients.producer."
-_JAVA = ("org.apache.kafka.", "io.confluent.", "java.")
+_JAVA_SERIALIZATION: Final = "org.apache.kafka.common.serialization."
+_JAVA_PRODUCER: Final = "org.apache.kafka.clients.producer."
+_JAVA: Final = ("org.apache.kafka.", "io.confluent.", "java.")
 
 # Our class without its "Serializer" or "Deserializer" -> (short names, names of Java's classes without that ending).
-_FORMATS = {
+_FORMATS: Final = {
     "Bytes": (("bytes",), ("ByteArray", "Bytes", "ByteBuffer")),
     "String": (("str", "string"), ("String",)),
     "Short": (("short",), ("Short",)),
@@ -44,7 +44,7 @@ _FORMATS = {
 }
 
 # Our class without its "Partitioner" -> (short names, names of Java's classes).
-_PARTITIONERS = {
+_PARTITIONERS: Final = {
     "Default": (("default",), (f"{_JAVA_PRODUCER}internals.DefaultPartitioner",)),
     "UniformSticky": (("sticky", "uniform_sticky"), (f"{_JAVA_PRODUCER}UniformStickyPartitioner",)),
     "RoundRobin": (("round_robin",), (f"{_JAVA_PRODUCER}RoundRobinPartitioner",)),
@@ -58,7 +58,7 @@ _PARTITIONERS = {
 }
 
 # Our class without its "Assignor", which Java's has, too -> its short name, which is that of the protocol.
-_ASSIGNORS = {
+_ASSIGNORS: Final = {
     "Range": "range",
     "RoundRobin": "roundrobin",
     "Sticky": "sticky",
@@ -92,7 +92,7 @@ def _assignors() -> Mapping[str, str]:
     return MappingProxyType(known)
 
 
-KNOWN_CLASSES: Mapping[Kind, Mapping[str, str]] = MappingProxyType(
+KNOWN_CLASSES: Final[Mapping[Kind, Mapping[str, str]]] = MappingProxyType(
     {
         "serializer": _formats("Serializer"),
         "deserializer": _formats("Deserializer"),
@@ -105,7 +105,7 @@ KNOWN_CLASSES: Mapping[Kind, Mapping[str, str]] = MappingProxyType(
 )
 """Per kind: short name or Java class name -> "module:Class" of ours."""
 
-_METHODS: Mapping[Kind, tuple[str, ...]] = MappingProxyType(
+_METHODS: Final[Mapping[Kind, tuple[str, ...]]] = MappingProxyType(
     {
         "serializer": ("serialize", "__call__"),
         "deserializer": ("deserialize", "__call__"),

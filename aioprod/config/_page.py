@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
 
 from aioprod.config._base import settings_of
 from aioprod.config._classes import KNOWN_CLASSES
@@ -12,7 +13,7 @@ from aioprod.config._producer import ProducerConfig
 from aioprod.config._setting import Setting, dotted
 from aioprod.config._unsupported import UNSUPPORTED_SETTINGS
 
-_INTRODUCTION = """\
+_INTRODUCTION: Final = """\
 <!-- Made by `python -m aioprod.config > docs/configuration.md`; a test compares. Edit the table in aioprod/config/. -->
 # Configuration
 
@@ -37,7 +38,7 @@ checked at run time. A function that hands options on declares them as `**option
 `python -m aioprod.config --check FILE` says how a properties file is understood, without its secrets.
 """
 
-_RULES = """\
+_RULES: Final = """\
 ## Settings that depend on each other
 
 A setting that was left at its default gives way to one that was given; two given ones that contradict each other raise
@@ -52,7 +53,7 @@ A setting that was left at its default gives way to one that was given; two give
 - `batch.size` is at most `buffer.memory`; its default is lowered to `buffer.memory` and `max.request.size` as needed.
 """
 
-_CLASSES = """\
+_CLASSES: Final = """\
 ## Classes
 
 Serializers, partitioners, interceptors and reporters are given as an object, a class, or a name:
@@ -62,7 +63,7 @@ producer closes. A serializer and a partitioner may also be a plain function.
 """
 
 
-_OTHERS = """\
+_OTHERS: Final = """\
 ## Names of other clients
 
 Names that librdkafka (confluent-kafka), aiokafka and kafka-python use raise `ConfigError`. Its hint says the same as

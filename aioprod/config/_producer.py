@@ -28,7 +28,7 @@ from aioprod.errors import ConfigError
 if TYPE_CHECKING:
     from aioprod.config._other_clients import Role
 
-IN_FLIGHT_MAX_IDEMPOTENT = 5
+_IN_FLIGHT_MAX_IDEMPOTENT: Final = 5
 """A broker remembers the sequence numbers of this many batches per producer and partition."""
 
 
@@ -207,7 +207,7 @@ class ProducerConfig(ClientConfig):
         return client_adjustments(self) | _idempotence(self) | _delivery_timeout(self) | _batch_size(self)
 
 
-REQUEST_TIMEOUT_SHORTENED_MIN_MS: Final = 100
+_REQUEST_TIMEOUT_SHORTENED_MIN_MS: Final = 100
 """A default is not lowered to less than this: brokers that are a network away would never answer in time."""
 
 
@@ -233,10 +233,10 @@ def _idempotence(config: ProducerConfig) -> dict[str, object]:
     _transactions(config)
     if not config.enable_idempotence:
         return {}
-    if config.max_in_flight_requests_per_connection > IN_FLIGHT_MAX_IDEMPOTENT:
+    if config.max_in_flight_requests_per_connection > _IN_FLIGHT_MAX_IDEMPOTENT:
         raise ConfigError(
             f"max.in.flight.requests.per.connection={config.max_in_flight_requests_per_connection} is more than the "
-            f"{IN_FLIGHT_MAX_IDEMPOTENT} that enable.idempotence allows.",
+            f"{_IN_FLIGHT_MAX_IDEMPOTENT} that enable.idempotence allows.",
             hint="Lower it, or set enable.idempotence=false.",
         )
     if config.acks == -1 and config.retries > 0:
@@ -260,10 +260,10 @@ def _delivery_timeout(config: ProducerConfig) -> dict[str, object]:
     changes: dict[str, object] = {}
     may_shorten = "request_timeout_ms" not in config.explicit
     if "linger_ms" not in config.explicit:
-        least_ms = REQUEST_TIMEOUT_SHORTENED_MIN_MS if may_shorten else request_ms
+        least_ms = _REQUEST_TIMEOUT_SHORTENED_MIN_MS if may_shorten else request_ms
         linger_ms = changes["linger_ms"] = max(0, min(linger_ms, limit_ms - least_ms))
     if may_shorten:
-        request_ms = changes["request_timeout_ms"] = max(REQUEST_TIMEOUT_SHORTENED_MIN_MS, limit_ms - linger_ms)
+        request_ms = changes["request_timeout_ms"] = max(_REQUEST_TIMEOUT_SHORTENED_MIN_MS, limit_ms - linger_ms)
     if linger_ms + request_ms <= limit_ms:
         return changes
     raise ConfigError(

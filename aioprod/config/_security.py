@@ -38,10 +38,10 @@ __all__ = [
     "has_tls",
 ]
 
-PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "AWS_MSK_IAM", "GSSAPI")
-STORE_TYPES: Final = ("PEM", "PKCS12", "JKS")
-TLS_VERSIONS: Final = ("TLSv1.2", "TLSv1.3")
+_STORE_TYPES: Final = ("PEM", "PKCS12", "JKS")
+_TLS_VERSIONS: Final = ("TLSv1.2", "TLSv1.3")
 _MODULES: Final = {
     "PlainLoginModule": ("PLAIN",),
     "ScramLoginModule": ("SCRAM-SHA-256", "SCRAM-SHA-512"),
@@ -79,7 +79,7 @@ class SecurityConfig(OidcConfig):
 
     security_protocol: str = choice(
         "PLAINTEXT",
-        PROTOCOLS,
+        _PROTOCOLS,
         importance=MEDIUM,
         doc="How to talk to the brokers: in the clear or encrypted (SSL), with or without a log-in (SASL).",
     )
@@ -97,7 +97,7 @@ class SecurityConfig(OidcConfig):
         importance=MEDIUM, doc="The same CAs as PEM text, in place of a file."
     )
     ssl_truststore_type: str | None = choice(
-        None, STORE_TYPES, importance=LOW, doc="The format of the trust store's file. None: what its first bytes say."
+        None, _STORE_TYPES, importance=LOW, doc="The format of the trust store's file. None: what its first bytes say."
     )
     ssl_truststore_password: str | None = optional_text(
         importance=MEDIUM, secret=True, doc="The password of a PKCS12 trust store; for a JKS one it may be left out."
@@ -112,7 +112,7 @@ class SecurityConfig(OidcConfig):
         importance=MEDIUM, doc="Our certificate chain as PEM text, our own certificate first; with the key as text."
     )
     ssl_keystore_type: str | None = choice(
-        None, STORE_TYPES, importance=LOW, doc="The format of the key store's file. None: what its first bytes say."
+        None, _STORE_TYPES, importance=LOW, doc="The format of the key store's file. None: what its first bytes say."
     )
     ssl_keystore_password: str | None = optional_text(
         importance=MEDIUM, secret=True, doc="The password of a PKCS12 key store; without it, `ssl.key.password`."
@@ -121,10 +121,10 @@ class SecurityConfig(OidcConfig):
         importance=MEDIUM, secret=True, doc="The password of our private key, if it is encrypted."
     )
     ssl_protocol: str = choice(
-        "TLSv1.3", TLS_VERSIONS, importance=LOW, doc="The newest version of TLS that is offered."
+        "TLSv1.3", _TLS_VERSIONS, importance=LOW, doc="The newest version of TLS that is offered."
     )
     ssl_enabled_protocols: tuple[str, ...] = words(
-        TLS_VERSIONS, TLS_VERSIONS, importance=LOW, doc="The versions of TLS that are offered."
+        _TLS_VERSIONS, _TLS_VERSIONS, importance=LOW, doc="The versions of TLS that are offered."
     )
     ssl_cipher_suites: tuple[str, ...] = words(
         (), importance=LOW, doc="The cipher suites for TLS 1.2, in OpenSSL's names. None: OpenSSL's choice."

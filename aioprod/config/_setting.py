@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 from aioprod.config._addresses import addresses_of
 from aioprod.config._classes import Kind, check_name
@@ -21,10 +21,10 @@ from aioprod.errors import ConfigError
 T = TypeVar("T")
 TextT = TypeVar("TextT", str, "str | None")
 
-INT32_MAX = 2**31 - 1
-INT64_MAX = 2**63 - 1
+INT32_MAX: Final = 2**31 - 1
+INT64_MAX: Final = 2**63 - 1
 
-_INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
+_INTEGER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
 
 
 class Importance(Enum):

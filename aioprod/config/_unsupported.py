@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
+from typing import Final
 
-_JVM = "it makes no sense outside the JVM."
-_CHECKS = "it is about how tokens are checked, which is the brokers' business."
+_JVM: Final = "it makes no sense outside the JVM."
+_CHECKS: Final = "it is about how tokens are checked, which is the brokers' business."
 
-UNSUPPORTED_SETTINGS = {
+UNSUPPORTED_SETTINGS: Final = {
     "ssl.engine.factory.class": _JVM,
     "ssl.keymanager.algorithm": _JVM,
     "ssl.provider": _JVM,

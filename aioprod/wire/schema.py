@@ -61,7 +61,7 @@ __all__ = [
     "wire",
 ]
 
-_VERSION_MAX = 0x7FFF
+_VERSION_MAX: Final = 0x7FFF
 _UNSET: Final = object()
 
 P = ParamSpec("P")
