@@ -30,7 +30,7 @@ PRODUCER = {
     "delivery_future engine explain facade failure guard lacking logs meters native outcomes preparation producer "
     "producer_id reporting scheduler sender settings transactions unclosed unknown_topics",
     "producer.bulk": "appender call send_many",
-    "producer.logs": "callback_faults event_log line_limit milestones outages stall_monitor",
+    "producer.logs": "callback_faults event_log line_limit milestones outages stall_monitor unread_failures",
     "producer.transactions": "calls",
     "records": "builder compression cursor fields headers layout memory",
     "routing": "hashes partitioners sticky",

@@ -14,10 +14,11 @@ __all__ = ["FunctionPartitioner", "partitioner_of"]
 
 
 class FunctionPartitioner:
-    """Calls a function `f(topic, key, value, cluster)`."""
+    """Calls a function `f(topic, key, value, cluster)`; messages show the function's name."""
 
     def __init__(self, function: Callable[[str, bytes | None, bytes | None, Cluster], int]) -> None:
         self.partition = function
+        self.__qualname__ = describe(function)
 
 
 def partitioner_of(given: Any, config: ProducerConfig) -> Any:
