@@ -105,7 +105,7 @@ class Interceptors:
         # Each power of two: a hook that fails for every record must not fill the log.
         if self.failures & (self.failures - 1) == 0:
             _logger.warning(
-                "Interceptor %s failed and was passed over (%s of interceptors so far).",
+                "Interceptor %s failed and was skipped (%s of interceptors so far).",
                 describe(hook),
                 "1 failure" if self.failures == 1 else f"{self.failures} failures",
                 exc_info=True,
@@ -118,6 +118,6 @@ def _hooks(members: Sequence[Any], method: str) -> tuple[Callable[..., Any], ...
         if inspect.iscoroutinefunction(hook):
             raise ConfigError(
                 f"{describe(hook)} of an interceptor is a coroutine function, but it is called, not awaited.",
-                hint="Make it a plain function that starts a task for what takes time.",
+                hint="Make it a plain function that starts a task for slow work.",
             )
     return tuple(hooks)

@@ -1,4 +1,4 @@
-"""Addresses of servers, `host:port`: their syntax, and the errors for what is not an address."""
+"""Addresses of servers, `host:port`: their syntax, and the errors for anything else."""
 
 from __future__ import annotations
 

@@ -27,8 +27,8 @@ _logger = logging.getLogger("aioprod")
 class Settings:
     """The base of the configuration classes: frozen, every value checked and normalised, whichever way it came.
 
-    `explicit` holds the attribute names of the settings that were given; the others have defaults, which may have
-    given way to what was given.
+    `explicit` holds the attribute names of the settings that were given; the others have defaults, which may
+    depend on given settings.
     """
 
     _ours: ClassVar[tuple[str, ...]] = ()

@@ -42,7 +42,7 @@ class KerberosIdentity:
 
 
 def kerberos_identity_of(service: str | None, entry: JaasEntry | None) -> KerberosIdentity:
-    """The identity that setting and options name; raises ConfigError for what is missing, or not to be had."""
+    """The identity that setting and options name; raises ConfigError for a missing or unsupported option."""
     options = {} if entry is None else dict(entry.options)
     for name, value in options.items():
         if name not in (*_USED, *_UNUSED) and not (name in _IMPLIED and value.lower() in (_IMPLIED[name], "false")):

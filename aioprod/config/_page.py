@@ -25,10 +25,10 @@ Producer(config={"bootstrap.servers": "localhost:9092", "linger.ms": 20})
 Producer(config=ProducerConfig.from_properties("producer.properties"))
 ```
 
-A name is spelled with dots, as in Java, or with underscores. An unknown name, a value that can't be used, or a setting
-whose part is not built yet raises `ConfigError`. Nothing is ignored but settings of other Kafka clients and of the
-Schema Registry in a properties file, which clients share: they are named in the log. Strings that look like the type
-are taken, as they come from properties files. Times are in milliseconds, sizes in bytes.
+A name is spelled with dots, as in Java, or with underscores. An unknown name, an invalid value, or a setting that this
+version does not support yet raises `ConfigError`. A properties file may hold settings of other Kafka clients and of
+the Schema Registry, as clients share such files: these are left out, and named in the log. Strings that look like the
+type are accepted, as they come from properties files. Times are in milliseconds, sizes in bytes.
 
 Type checkers and editors know each option with its type, for all clients: `Producer("localhost:9092", linger=5)` and
 `linger_ms="abc"` are errors to mypy. Values that a program reads from elsewhere go into `config=`, where any string is
@@ -41,13 +41,14 @@ checked at run time. A function that hands options on declares them as `**option
 _RULES: Final = """\
 ## Settings that depend on each other
 
-A setting that was left at its default gives way to one that was given; two given ones that contradict each other raise
+A default changes where it contradicts a given setting; two given settings that contradict each other raise
 `ConfigError`.
 
 - `delivery.timeout.ms` is at least `linger.ms` + `request.timeout.ms`: its default is raised as needed, and a lower one
   that was given lowers the defaults of these two. (Java raises an error there.)
-- `enable.idempotence` needs `acks=all` and `retries` of at least 1: its default gives way to other values of these. It
-  needs `max.in.flight.requests.per.connection` of at most 5, also when it was not given, as in Java since 4.0.
+- `enable.idempotence` needs `acks=all` and `retries` of at least 1: its default becomes false with other values of
+  these. It needs `max.in.flight.requests.per.connection` of at most 5, also when it was not given, as in Java since
+  4.0.
 - `reconnect.backoff.ms` given alone sets `reconnect.backoff.max.ms` to the same value.
 - Each of `reconnect.backoff.ms`, `retry.backoff.ms` and `socket.connection.setup.timeout.ms` is at most its `….max.ms`.
 - `batch.size` is at most `buffer.memory`; its default is lowered to `buffer.memory` and `max.request.size` as needed.

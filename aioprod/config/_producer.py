@@ -37,7 +37,7 @@ class ProducerConfig(ClientConfig):
     """Every setting of a producer. Names, defaults, ranges and cross-checks are those of Java's ProducerConfig.
 
     Raises ConfigError, in a sentence that names the setting, for a value that can't be used, for settings that
-    contradict each other, and for those whose part is not built yet.
+    contradict each other, and for those that this version does not support yet.
     """
 
     _ours: ClassVar[tuple[str, ...]] = ("producers",)

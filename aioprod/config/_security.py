@@ -215,7 +215,7 @@ def check_security(config: SecurityConfig) -> None:
 
 
 def credentials_of(config: SecurityConfig) -> Credentials:
-    """What to log in with; looks up secrets that are named, not written. Raises ConfigError for what is missing."""
+    """The credentials of the log-in; looks up secrets that are named. Raises ConfigError for missing settings."""
     entry = _jaas(config)
     mechanism = config.sasl_mechanism or _mechanism_of(entry)
     if mechanism is None:

@@ -194,7 +194,7 @@ def _or_none(convert: Callable[[Any], object]) -> Callable[[Any], object]:
 def choice(default: TextT, choices: Iterable[str], absent: str | None = None, **columns: Any) -> TextT:
     """Declare one of a few words, in any case of letters, stored as spelled in `choices`.
 
-    None is taken for the word `absent`, if there is one, or where it is the default.
+    None stands for the word `absent`, if given, and is valid where it is the default.
     """
     known = {word.lower(): word for word in choices}
 

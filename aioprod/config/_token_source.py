@@ -68,7 +68,7 @@ class TokenEndpoint:
 
 
 def token_source_of(config: OidcConfig, entry: JaasEntry | None) -> TokenFile | TokenEndpoint:
-    """Where tokens come from; looks up the secret. Raises ConfigError for what contradicts or is missing."""
+    """The source of tokens; looks up the secret. Raises ConfigError for missing or contradictory settings."""
     given = config.sasl_oauthbearer_token_endpoint_url or ""
     url = _url(given)
     options = dict(entry.options) if entry is not None else {}

@@ -41,7 +41,7 @@ class Parser(ArgumentParser):
 
 
 def run(program: str, about: str, commands: Mapping[str, Command], arguments: Sequence[str], *, version: str) -> int:
-    """Run the command that the first argument names; returns its status, 1 if it failed, 2 if there is none.
+    """Run the command that the first argument names; returns its status, 1 if it failed, 2 if there is no such command.
 
     `--help` lists the commands, `--version` shows the version, and whether it is compiled.
     An AioprodError is one or two lines on stderr. A command whose output is no longer read ends in silence.

@@ -60,7 +60,7 @@ def encode_into(writer: Writer, message: Message, version: int) -> None:
 def decode(kind: type[MessageT], version: int, data: Buffer) -> MessageT:
     """The message of type `kind` whose body in `version` is `data`.
 
-    Raises ProtocolError if `data` is malformed or too short, or too long for what ends there;
+    Raises ProtocolError if `data` is malformed or too short, or too long where trailing bytes are not allowed;
     UnsupportedVersionError as `encode` does. Fields of type RECORDS are views of `data`, which must not change while
     they are used.
     """

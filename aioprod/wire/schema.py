@@ -72,7 +72,7 @@ ZERO_UUID: Final = uuid.UUID(int=0)
 
 
 class Primitive(NamedTuple):
-    """A type without parts. `code` is its letter in `struct` formats, empty for what `struct` can't do."""
+    """A type without parts. `code` is its letter in `struct` formats, empty for types that `struct` lacks."""
 
     name: str
     code: str
@@ -281,7 +281,7 @@ def _zero(type_: WireType) -> Any:
 
 
 def derived_once(derive: Callable[P, T]) -> Callable[P, T]:
-    """`functools.cache` that keeps the signature, for what is derived from declarations."""
+    """`functools.cache` that keeps the signature, for values derived from declarations."""
     return cast("Callable[P, T]", cache(derive))
 
 
