@@ -150,12 +150,16 @@ transactions: $(READY) $(COMPILED) ## transactions on three brokers while their 
 spark-load-killed: $(READY) $(COMPILED) ## load ROWS=5000000 rows by Spark, killed at random KILLS=3 times and resumed, and audit them
 	@$(BIN)/python -m integration.spark.programs.load_killed --rows $(or $(ROWS),5000000) --kills $(or $(KILLS),3) $(ARGS)
 
+# The file that a program makes: with what to do when it is out of date.
+generated = $(BIN)/python -m $(1) | diff $(2) - || { echo "$(2) is out of date, run: python -m $(1) > $(2)"; false; }
+
 lint: $(READY) ## style, types, layers, generated pages
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m aioprod.config | diff docs/configuration.md -
+	@$(call generated,aioprod.config,docs/configuration.md)
+	@$(call generated,tests.support.typed_options,aioprod/options.py)
 
 bench: $(READY) $(COMPILED) ## aioprod beside aiokafka and confluent-kafka, about 10 minutes; ARGS="--rows tasks --quick" for less
 	@$(BIN)/python -m benchmarks $(or $(ARGS),--write)

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import settings
 
 import aioprod
-from setup import build_fault
+from build_ext import build_fault
 from tests.support.length import LONG, by_length
 
 # The short form plays the same examples in each run, so that a change fails by its own fault; the long one finds more.
@@ -24,7 +24,7 @@ settings.load_profile("aioprod")
 # Asserts outside of test modules tell what they compared, too.
 pytest.register_assert_rewrite("tests.support.broker_scenarios", "tests.support.acl_scenarios")
 
-collect_ignore = [] if aioprod.COMPILED else ["tests/legs"]
+collect_ignore = [] if aioprod.COMPILED else ["tests/builds"]
 """What compares the compiled modules with the interpreted ones needs both."""
 
 

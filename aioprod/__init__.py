@@ -1,11 +1,11 @@
-"""aioprod: an asyncio Kafka producer that speaks the wire protocol itself and is honest about every record's fate."""
+"""aioprod: an asyncio Kafka producer that speaks the wire protocol itself and reports the outcome of every record."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 # First, because it decides how the others are imported.
-from aioprod._legs import COMPILED  # isort: skip
+from aioprod._build import COMPILED  # isort: skip
 
 from aioprod import errors
 from aioprod._lazy import imported_on_use
@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from aioprod.config import ProducerConfig
     from aioprod.group import Member
     from aioprod.oauth_token import OAuthToken
-    from aioprod.producer import Producer, TransactionHandle, TransactionSession
+    from aioprod.producer import Producer
     from aioprod.reader import read
+    from aioprod.transactions import TransactionHandle, TransactionSession
     from aioprod.types import (
         DeliveryReport,
         Headers,
@@ -70,8 +71,8 @@ if not TYPE_CHECKING:
             "RecordMetadata": "types",
             "SendResult": "types",
             "TopicPartition": "types",
-            "TransactionHandle": "producer",
-            "TransactionSession": "producer",
+            "TransactionHandle": "transactions",
+            "TransactionSession": "transactions",
             "read": "reader",
         },
     )

@@ -14,7 +14,7 @@ __all__ = ["ErrorCode"]
 class ErrorCode(IntEnum):
     """A Kafka error code.
 
-    `retriable`: the same request may succeed later. `refreshes_metadata`: what we know of the cluster is out of date.
+    `retriable`: the same request may succeed later. `refreshes_metadata`: the metadata of the cluster is out of date.
     """
 
     retriable: bool

@@ -1,4 +1,4 @@
-"""Packages whose names are imported when they are used first: most programs need few of them, and some of them much."""
+"""Packages that import their names on first use: a program needs few of them, and some are slow to import."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ __all__ = ["imported_on_use"]
 
 
 def imported_on_use(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """The `__getattr__` and `__dir__` of a package: `homes` says for each name in which of its modules it is.
+    """The `__getattr__` and `__dir__` of a package; `homes` is name -> the module of the package that has it.
 
-    The package says the same once more under `if TYPE_CHECKING:`, for mypy and editors.
+    The package imports the same names under `if TYPE_CHECKING:`, for mypy and editors.
     """
 
     def get(name: str) -> Any:

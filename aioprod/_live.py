@@ -1,5 +1,5 @@
-"""What all objects with connections have in common: one process, one loop of asyncio, a `repr`, and words about calls
-that other clients have and they lack."""
+"""What all objects with connections have in common: one process, one event loop, a `repr`, and hints for calls that
+other clients have and they lack."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Live:
 
 
 class _Lack:
-    """A name that other clients have: asking for it raises AttributeError that says what to do in its place.
+    """A name that other clients have: getting it raises an AttributeError that says what to do instead.
 
     A descriptor for each name, as a `__getattr__` of the class would make each of its calls slower.
     """
@@ -43,9 +43,9 @@ class _Lack:
 
 
 def lacking(instead: Mapping[str, str]) -> type[Live]:
-    """A base class by which an object says what to do in place of what it lacks: name -> words.
+    """A base class whose attributes raise with a hint: name of a call that an object lacks -> what to do instead.
 
-    Type checkers are not to see this class, but `Live`: to them the names are simply missing.
+    Type checkers must see `Live` in its place, so that these names are missing to them.
     """
     names: dict[str, Any] = {name: _Lack(name, words) for name, words in instead.items()}
 
@@ -56,7 +56,7 @@ def lacking(instead: Mapping[str, str]) -> type[Live]:
 
 
 def described(kind: str, name: str, servers: Iterable[str], what: str) -> str:
-    """The `repr` of a client: `<Producer 'shop' at localhost:9092: running>`, of at most two servers."""
+    """The `repr` of a client, with at most two servers: `<Producer 'shop' at localhost:9092: running>`."""
     addresses = list(servers)
     more = f" and {len(addresses) - 2} more" if len(addresses) > 2 else ""
     named = f" {name!r}" if name else ""

@@ -1,4 +1,4 @@
-"""What a broker did not allow, as the error that names the missing right."""
+"""Authorization failures of brokers, as errors that name the missing right."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Final, NamedTuple
 from aioprod._error_codes import ErrorCode
 from aioprod.errors import AuthorizationError, Operation, ResourceType
 
-__all__ = ["IDEMPOTENT_WRITE", "REFUSALS", "Right", "authorization_error"]
+__all__ = ["DENIAL_CODES", "IDEMPOTENT_WRITE", "Right", "authorization_error"]
 
-REFUSALS: Final[Mapping[ResourceType, ErrorCode]] = {
+DENIAL_CODES: Final[Mapping[ResourceType, ErrorCode]] = {
     "topic": ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     "group": ErrorCode.GROUP_AUTHORIZATION_FAILED,
     "cluster": ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
@@ -20,7 +20,7 @@ REFUSALS: Final[Mapping[ResourceType, ErrorCode]] = {
 }
 """The type of a resource -> the error code of a broker for a client without the right to it."""
 
-_TYPES: Final[Mapping[int, ResourceType]] = {code: kind for kind, code in REFUSALS.items()}
+_TYPES: Final[Mapping[int, ResourceType]] = {code: kind for kind, code in DENIAL_CODES.items()}
 _NAMED_MAX: Final = 5
 """How many resources a hint names."""
 
@@ -34,23 +34,23 @@ class Right(NamedTuple):
 
 
 IDEMPOTENT_WRITE: Final = Right("IDEMPOTENT_WRITE", "cluster", "kafka-cluster")
-"""What brokers before 2.8 want for a producer id; later ones want WRITE on any topic, or this (KIP-679)."""
+"""The right to a producer id before 2.8; later brokers accept WRITE on any topic as well (KIP-679)."""
 
 
 def authorization_error(
     message: str, code: int, rights: Iterable[Right], *, instead: str | None = None
 ) -> AuthorizationError | None:
-    """The error for a request that was answered with `code`; None if that does not speak of rights.
+    """The error for a request that was answered with `code`; None if that is no authorization failure.
 
-    `rights` are those that the request needs: those of the kind of resource that the code is about are in the hint, as
-    a command for an operator, and the first of them is the error's. `instead` says which other ones serve as well.
+    `rights` are all that the request needs. The hint has those for the resource type of the code, as a command for an
+    operator; the first of them is the error's. `instead` names other rights that would do.
     """
     resource_type = _TYPES.get(code)
     if resource_type is None:
         return None
     missing = [right for right in rights if right.resource_type == resource_type]
     if not missing:
-        hint = "The broker's log of its authorizer (kafka.authorizer.logger) has the right that is missing."
+        hint = "The broker's log of its authorizer (kafka.authorizer.logger) has the missing right."
         return AuthorizationError(message, resource_type=resource_type, hint=hint)
     operation, _, resource = missing[0]
     hint = f"Allow the principal of this client {_said(missing)}: `{_command(missing)}`"
@@ -71,9 +71,9 @@ def _said(missing: Sequence[Right]) -> str:
 
 
 def _command(missing: Sequence[Right]) -> str:
-    """How to allow them by Kafka's tool, which has a spelling of its own for operations of two words.
+    """The command of Kafka's tool that allows them; it spells operations of two words in CamelCase.
 
-    Whose principal it is is not known here: brokers name their clients.
+    The principal is not known here: the brokers assign it.
     """
     words = ["kafka-acls.sh --add --allow-principal User:NAME"]
     words += dict.fromkeys(f"--operation {right.operation.title().replace('_', '')}" for right in missing)

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sized
-from typing import Any
+from typing import Any, Final
 
-__all__ = ["SHOWN_MAX", "shown", "shown_names", "shown_record"]
+__all__ = ["shown", "shown_names", "shown_record"]
 
-SHOWN_MAX = 16
-"""Bytes or characters of a key or value, and names of headers: what is no longer is shown whole."""
+_SHOWN_MAX: Final = 16
+"""Bytes or characters of a key or value, and names of headers, that are shown; what is longer is cut."""
 
 
 def shown(data: Any) -> str:
-    """A key or value; of what is neither bytes nor text nor a number its type, and its length if it has one."""
+    """A key or value; for an object that is neither bytes nor text nor a number, its type and length."""
     if isinstance(data, (bytes, bytearray, memoryview)):
         view = memoryview(data)
-        beginning = repr(bytes(view.cast("B")[:SHOWN_MAX])) if view.c_contiguous else "..."
-        return beginning if view.nbytes <= SHOWN_MAX else f"<{view.nbytes} bytes: {beginning}...>"
+        beginning = repr(bytes(view.cast("B")[:_SHOWN_MAX])) if view.c_contiguous else "..."
+        return beginning if view.nbytes <= _SHOWN_MAX else f"<{view.nbytes} bytes: {beginning}...>"
     if isinstance(data, str):
-        return repr(data) if len(data) <= SHOWN_MAX else f"<{len(data)} characters: {data[:SHOWN_MAX]!r}...>"
+        return repr(data) if len(data) <= _SHOWN_MAX else f"<{len(data)} characters: {data[:_SHOWN_MAX]!r}...>"
     if data is None or isinstance(data, (bool, float)) or (isinstance(data, int) and data.bit_length() <= 64):
         return repr(data)
     kind = type(data).__qualname__
@@ -26,17 +26,17 @@ def shown(data: Any) -> str:
 
 
 def shown_names(headers: Any) -> str:
-    """The names of headers, never their values; of what is no list of pairs its type."""
+    """The names of headers, never their values; for anything but a list of pairs, its type."""
     if headers is None:
         return "None"
     if not isinstance(headers, (tuple, list)):
         return f"<{type(headers).__qualname__}>"
-    names = [shown(pair[0]) if isinstance(pair, (tuple, list)) and pair else "?" for pair in headers[:SHOWN_MAX]]
-    return f"[{', '.join(names)}{', ...' if len(headers) > SHOWN_MAX else ''}]"
+    names = [shown(pair[0]) if isinstance(pair, (tuple, list)) and pair else "?" for pair in headers[:_SHOWN_MAX]]
+    return f"[{', '.join(names)}{', ...' if len(headers) > _SHOWN_MAX else ''}]"
 
 
 def shown_record(record: object, fields: Iterable[str]) -> str:
-    """A record as a repr shows it: what its class is called, and its fields."""
+    """A record as a repr shows it: the name of its class, and its fields."""
     shows = {"key": shown, "value": shown, "headers": shown_names}
     parts = (f"{name}={shows.get(name, repr)(getattr(record, name))}" for name in fields)
     return f"{type(record).__qualname__}({', '.join(parts)})"

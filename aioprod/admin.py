@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from functools import partial, wraps
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, ParamSpec, TypeVar
 from uuid import UUID
 
 from aioprod._live import Live, lacking
@@ -20,6 +20,7 @@ from aioprod.errors import (
     TopicFailuresError,
     UnknownTopicError,
     UnsupportedVersionError,
+    UsageError,
 )
 from aioprod.group.committed_offsets import all_offsets
 from aioprod.group.listing import GroupListing, listed_groups
@@ -42,11 +43,20 @@ from aioprod.reader.asking import Aim, Outcome, all_topics, ask, ask_for_each
 from aioprod.reader.offsets import LATEST, At, look_up, topic_offsets
 from aioprod.types import OffsetAndMetadata, TopicPartition
 
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from aioprod.options import AdminOptions
+
 __all__ = ["Admin", "ClusterDescription", "GroupListing"]
 
 _FIRST_WITH_DEFAULTS: Final = 4
 """The CreateTopics version from which brokers choose numbers (KIP-464)."""
 _CREATE_ANY: Final = "CREATE on the cluster"
+
+
+Parameters = ParamSpec("Parameters")
+ResultT = TypeVar("ResultT")
 
 
 class ClusterDescription(NamedTuple):
@@ -93,6 +103,22 @@ class DeleteByName(DeleteTopicsRequest):
     VERSIONS = (1, 5)
 
 
+def _takes_timeout_s(
+    call: Callable[Parameters, Coroutine[Any, Any, ResultT]],
+) -> Callable[Parameters, Coroutine[Any, Any, ResultT]]:
+    """Accept the former name `timeout_s` for `timeout`; type checkers know the latter only."""
+
+    @wraps(call)
+    async def renamed(*arguments: Parameters.args, **options: Parameters.kwargs) -> ResultT:
+        if "timeout_s" in options:
+            if "timeout" in options:
+                raise UsageError("timeout and timeout_s are both given.", hint="Give timeout, in seconds.")
+            options["timeout"] = options.pop("timeout_s")
+        return await call(*arguments, **options)
+
+    return renamed
+
+
 class Admin(SessionUser, _AdminLacks):
     """Looks after topics from one event loop; use it as `async with Admin("host:9092") as admin`.
 
@@ -107,13 +133,14 @@ class Admin(SessionUser, _AdminLacks):
         bootstrap_servers: str | Iterable[str] | None = None,
         *,
         config: SessionConfig | Mapping[str, Any] | None = None,
-        **options: Any,
+        **options: Unpack[AdminOptions],
     ) -> None:
         self.config = SessionConfig.given(config, bootstrap_servers, options)
         self._session = Session(self.config, "admin client")
 
     # --- topics
 
+    @_takes_timeout_s
     async def create_topic(
         self,
         name: str,
@@ -122,17 +149,18 @@ class Admin(SessionUser, _AdminLacks):
         replication_factor: int = -1,
         config: Mapping[str, object] | None = None,
         exists_ok: bool = False,
-        timeout_s: float = 30.0,
+        timeout: float = 30.0,
     ) -> None:
-        """Create a topic and wait until all of its partitions have leaders, for `timeout_s` at most.
+        """Create a topic and wait until all of its partitions have leaders, for `timeout` at most.
 
         -1 leaves a number to the brokers, from 2.4 on; older ones raise UnsupportedVersionError. `config` has the
         topic's settings, `retention.ms` or `retention_ms`. Raises TopicExistsError when there is one of that name,
         unless `exists_ok`: then that one stays as it is. Further MetadataTimeoutError when it was created and its
         leaders are not known in time, AuthorizationError also when it was created and may not be described.
         """
-        _raise_single(await self._create({name: partitions}, replication_factor, config, exists_ok, timeout_s))
+        _raise_single(await self._create({name: partitions}, replication_factor, config, exists_ok, timeout))
 
+    @_takes_timeout_s
     async def create_topics(
         self,
         topics: Iterable[str] | Mapping[str, int],
@@ -141,7 +169,7 @@ class Admin(SessionUser, _AdminLacks):
         replication_factor: int = -1,
         config: Mapping[str, object] | None = None,
         exists_ok: bool = False,
-        timeout_s: float = 30.0,
+        timeout: float = 30.0,
     ) -> None:
         """Create topics in one request, and wait for their leaders: as `create_topic`, for all of them together.
 
@@ -149,33 +177,36 @@ class Admin(SessionUser, _AdminLacks):
         happens to others: TopicFailuresError has the error of each that failed.
         """
         wanted = dict(topics) if isinstance(topics, Mapping) else dict.fromkeys(_names(topics), partitions)
-        failures = await self._create(wanted, replication_factor, config, exists_ok, timeout_s)
+        failures = await self._create(wanted, replication_factor, config, exists_ok, timeout)
         _raise_all(failures, len(wanted), "created")
 
-    async def delete_topic(self, name: str, *, missing_ok: bool = False, timeout_s: float = 30.0) -> None:
-        """Delete a topic, for `timeout_s` at most; single brokers may know it for a moment longer.
+    @_takes_timeout_s
+    async def delete_topic(self, name: str, *, missing_ok: bool = False, timeout: float = 30.0) -> None:
+        """Delete a topic, for `timeout` at most; single brokers may know it for a moment longer.
 
         Raises UnknownTopicError when there is none of that name, unless `missing_ok`.
         """
-        _raise_single(await self._delete([name], missing_ok, timeout_s))
+        _raise_single(await self._delete([name], missing_ok, timeout))
 
-    async def delete_topics(self, names: Iterable[str], *, missing_ok: bool = False, timeout_s: float = 30.0) -> None:
+    @_takes_timeout_s
+    async def delete_topics(self, names: Iterable[str], *, missing_ok: bool = False, timeout: float = 30.0) -> None:
         """Delete topics in one request: as `delete_topic`. TopicFailuresError has the error of each that failed."""
         wanted = _names(names)
-        _raise_all(await self._delete(wanted, missing_ok, timeout_s), len(wanted), "deleted")
+        _raise_all(await self._delete(wanted, missing_ok, timeout), len(wanted), "deleted")
 
-    async def create_partitions(self, topic: str, count: int, *, timeout_s: float = 30.0) -> None:
-        """Have a topic grow to `count` partitions in all, and wait until they have leaders, for `timeout_s` at most.
+    @_takes_timeout_s
+    async def create_partitions(self, topic: str, count: int, *, timeout: float = 30.0) -> None:
+        """Have a topic grow to `count` partitions in all, and wait until they have leaders, for `timeout` at most.
 
         Keys go to other partitions from then on: see `aioprod.routing.moved_keys`. Raises BrokerError
         (INVALID_PARTITIONS) when the topic has as many or more, and what `create_topic` raises about leaders.
         """
         check_topic_name(topic)
-        deadline = self._session.clock() + timeout_s
+        deadline = self._session.clock() + timeout
 
         def build(names: Sequence[str]) -> CreatePartitionsRequest:
             rows = [CreatePartitionsTopic(name=name, count=count, assignments=None) for name in names]
-            return CreatePartitionsRequest(topics=tuple(rows), timeout_ms=round(timeout_s * 1000))
+            return CreatePartitionsRequest(topics=tuple(rows), timeout_ms=round(timeout * 1000))
 
         def outcomes(answer: CreatePartitionsResponse) -> dict[str, Outcome]:
             return _outcomes(answer.results)
@@ -192,11 +223,11 @@ class Admin(SessionUser, _AdminLacks):
         replication_factor: int,
         config: Mapping[str, object] | None,
         exists_ok: bool,
-        timeout_s: float,
+        timeout: float,
     ) -> dict[str, AioprodError]:
         for name in wanted:
             check_topic_name(name)
-        deadline = self._session.clock() + timeout_s
+        deadline = self._session.clock() + timeout
         settings = [
             CreatableTopicConfig(name=key.replace("_", "."), value=_text(value))
             for key, value in (config or {}).items()
@@ -218,7 +249,7 @@ class Admin(SessionUser, _AdminLacks):
                 )
                 for name in names
             ]
-            return CreateTopicsRequest(topics=tuple(rows), timeout_ms=round(timeout_s * 1000))
+            return CreateTopicsRequest(topics=tuple(rows), timeout_ms=round(timeout * 1000))
 
         def outcomes(answer: CreateTopicsResponse) -> dict[str, Outcome]:
             return _outcomes(answer.topics)
@@ -239,12 +270,12 @@ class Admin(SessionUser, _AdminLacks):
                 failures[name] = error
         return failures
 
-    async def _delete(self, names: Sequence[str], missing_ok: bool, timeout_s: float) -> dict[str, AioprodError]:
+    async def _delete(self, names: Sequence[str], missing_ok: bool, timeout: float) -> dict[str, AioprodError]:
         for name in names:
             check_topic_name(name)
 
         def build(some: Sequence[str]) -> DeleteByName:
-            return DeleteByName(topic_names=tuple(some), timeout_ms=round(timeout_s * 1000))
+            return DeleteByName(topic_names=tuple(some), timeout_ms=round(timeout * 1000))
 
         def outcomes(answer: DeleteTopicsResponse) -> dict[str, Outcome]:
             return _outcomes(answer.responses)
@@ -252,20 +283,22 @@ class Admin(SessionUser, _AdminLacks):
         def aim(name: str) -> Aim:
             return Aim(f"Topic {name!r} could not be deleted", [Right("DELETE", "topic", name)])
 
-        deadline = self._session.clock() + timeout_s
+        deadline = self._session.clock() + timeout
         failures = await ask_for_each(self._session, names, build, outcomes, aim, deadline)
         if missing_ok:
             failures = {name: error for name, error in failures.items() if not isinstance(error, UnknownTopicError)}
         return failures
 
-    async def topics(self, *, internal: bool = False, timeout_s: float | None = None) -> list[str]:
+    @_takes_timeout_s
+    async def topics(self, *, internal: bool = False, timeout: float | None = None) -> list[str]:
         """The names of all topics in order, with those that belong to Kafka itself if `internal`."""
-        answer = await all_topics(self._session, self._deadline(timeout_s))
+        answer = await all_topics(self._session, self._deadline(timeout))
         return sorted(topic.name for topic in answer.topics if topic.name and (internal or not topic.is_internal))
 
-    async def partition_counts(self, *, timeout_s: float | None = None) -> dict[str, int]:
+    @_takes_timeout_s
+    async def partition_counts(self, *, timeout: float | None = None) -> dict[str, int]:
         """How many partitions each topic has, by name; Kafka's own topics are left out."""
-        answer = await all_topics(self._session, self._deadline(timeout_s))
+        answer = await all_topics(self._session, self._deadline(timeout))
         return {
             topic.name: len(topic.partitions)
             for topic in sorted(answer.topics, key=lambda topic: topic.name or "")
@@ -295,45 +328,49 @@ class Admin(SessionUser, _AdminLacks):
 
     # --- the cluster and its groups
 
-    async def describe_cluster(self, *, timeout_s: float | None = None) -> ClusterDescription:
+    @_takes_timeout_s
+    async def describe_cluster(self, *, timeout: float | None = None) -> ClusterDescription:
         """The brokers that are up, and which of them is the controller (of a KRaft cluster: one that forwards)."""
         answer = await ask(
             self._session,
             MetadataRequest(topics=(), allow_auto_topic_creation=False),
             lambda answer: Outcome(ErrorCode.of(answer.error_code)),
             Aim("The cluster could not be described"),
-            self._deadline(timeout_s),
+            self._deadline(timeout),
         )
         nodes = {row.node_id: Node(row.node_id, row.host, row.port, row.rack) for row in answer.brokers}
         brokers = tuple(node for _, node in sorted(nodes.items()))
         return ClusterDescription(answer.cluster_id, nodes.get(answer.controller_id), brokers)
 
-    async def groups(self, *, timeout_s: float | None = None) -> list[GroupListing]:
+    @_takes_timeout_s
+    async def groups(self, *, timeout: float | None = None) -> list[GroupListing]:
         """All groups by name, those of brokers that are up: their states and types."""
-        return await listed_groups(self._session, self._deadline(timeout_s))
+        return await listed_groups(self._session, self._deadline(timeout))
 
+    @_takes_timeout_s
     async def group_offsets(
-        self, group_id: str, *, timeout_s: float | None = None
+        self, group_id: str, *, timeout: float | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata]:
         """What a group has committed: nothing for one that does not exist."""
         from aioprod.group.validation import checked_group  # With it comes all that a member needs.
 
         coordinator = Coordinator(self._session.client, "group", checked_group(group_id))
-        return await all_offsets(coordinator, self._deadline(timeout_s))
+        return await all_offsets(coordinator, self._deadline(timeout))
 
-    async def group_lag(self, group_id: str, *, timeout_s: float | None = None) -> dict[TopicPartition, int | None]:
+    @_takes_timeout_s
+    async def group_lag(self, group_id: str, *, timeout: float | None = None) -> dict[TopicPartition, int | None]:
         """How many offsets a group is behind the end of each partition that it has committed for, None for one that
         does not exist any more."""
-        deadline = self._deadline(timeout_s)
-        committed = await self.group_offsets(group_id, timeout_s=timeout_s)
+        deadline = self._deadline(timeout)
+        committed = await self.group_offsets(group_id, timeout=timeout)
         answer = await all_topics(self._session, deadline)
         there = {TopicPartition(one.name or "", row.partition_index) for one in answer.topics for row in one.partitions}
         known = [tp for tp in committed if tp in there]
         ends = await look_up(self._session, dict.fromkeys(known, LATEST), "read_uncommitted")
         return {tp: max(0, ends[tp] - at.offset) if tp in ends else None for tp, at in committed.items()}
 
-    def _deadline(self, timeout_s: float | None) -> float:
-        return self._session.clock() + (self._session.timeout_s if timeout_s is None else timeout_s)
+    def _deadline(self, timeout: float | None) -> float:
+        return self._session.clock() + (self._session.timeout_s if timeout is None else timeout)
 
 
 def _names(topics: Iterable[str]) -> list[str]:

@@ -10,13 +10,13 @@ AioprodError
 │   └── InvalidTopicError         the topic's name is not a legal one
 │       └── UnknownTopicError     no broker knows the topic
 ├── BufferFullError               buffer.memory is used up
-├── MetadataTimeoutError          the cluster could not be asked within max.block.ms            (TimeoutError)
-├── FlushTimeoutError             flush(timeout) ended with records still on their way          (TimeoutError)
-├── AuthenticationError           the broker does not accept who we are
-├── AuthorizationError            the broker does not allow what we ask
+├── MetadataTimeoutError          no metadata came within max.block.ms                          (TimeoutError)
+├── FlushTimeoutError             flush(timeout) ended with undelivered records                 (TimeoutError)
+├── AuthenticationError           the broker does not accept the credentials
+├── AuthorizationError            the principal lacks a right
 ├── ProducerFencedError           another producer took over the transactional id
-├── TransactionAbortedError       the transaction is gone, its records with it
-├── TransactionUnknownError       nobody said whether a transaction was committed
+├── TransactionAbortedError       the transaction was aborted, its records with it
+├── TransactionUnknownError       it is not known whether a transaction was committed
 ├── BrokerConnectionError         a connection could not be made, or was lost                   (ConnectionError)
 │   ├── TlsError                  one side does not accept the other's certificate or TLS
 │   └── RequestTimedOutError      the broker did not answer within request.timeout.ms           (TimeoutError)
@@ -28,16 +28,16 @@ AioprodError
 ├── TopicFailuresError            some topics of a call could not be created, deleted or extended
 ├── UndeliveredRowsError          rows of a Spark job could not be delivered
 ├── SendFailuresError             records of a send_many() or send_arrow() failed               (ExceptionGroup)
-└── DeliveryError                 an accepted record did not arrive; always one of the three:
+└── DeliveryError                 an accepted record was not delivered; always one of the three:
     ├── NotSentError              it never left this process: safe to send again
     ├── UnknownOutcomeError       it was sent and the answer was lost: it may be stored
-    └── RejectedError             a broker refused it: it will not be stored
+    └── RejectedError             a broker rejected it: it will not be stored
 
 A record that fails as its producer is fenced ends with a DeliveryError of its family that is a ProducerFencedError too.
 
-Each says by `may_be_stored` whether what was to be written may be in the log. It is True of UnknownOutcomeError,
-TransactionUnknownError, FlushTimeoutError and UndeliveredRowsError, and of whatever comes out of a commit that a
-coordinator has heard of, or of a `send_many()` of which some records are on their way already.
+`may_be_stored` says whether what was to be written may be in the log. It is True of UnknownOutcomeError,
+TransactionUnknownError, FlushTimeoutError and UndeliveredRowsError, of any error of a commit whose request may have
+reached the coordinator, and of any error of a `send_many()` that has sent some of its records.
 """
 
 from __future__ import annotations
@@ -97,17 +97,17 @@ Operation: TypeAlias = Literal[
     "ALTER_CONFIGS",
     "IDEMPOTENT_WRITE",
 ]
-"""What Kafka's ACLs allow or deny, by Kafka's names."""
+"""The operations that Kafka's ACLs allow or deny, by Kafka's names."""
 
 
 class AioprodError(Exception):
-    """The root of everything that aioprod raises on purpose.
+    """The base of all errors that aioprod raises on purpose.
 
     `message` says in one sentence what happened and to what; `hint` says what the user can do, or is None.
 
-    `may_be_stored` answers the one question that a handler has. False: nothing of what the call, or the record, was to
-    write is in the log or ever will be, as a reader with read_committed sees it, so that it may be sent again. True:
-    some of it is there, or nobody knows: sending it again may store it twice.
+    `may_be_stored` answers the question of every handler. False: nothing of what the call, or the record, was to write
+    is in the log or ever will be, as a read_committed reader sees it, so that it may be sent again. True: some of it
+    is there, or that is not known: sending it again may store it twice.
     """
 
     may_be_stored: bool = False
@@ -124,7 +124,7 @@ class AioprodError(Exception):
         return _rebuilt, (type(self), self.args, self.__dict__)
 
     def again(self) -> Self:
-        """The same error as a new object, for another one who waits: tracebacks must not pile up in a shared one."""
+        """A copy of the error for one more waiter: in a shared object the tracebacks would pile up."""
         error = copy(self)
         error.__cause__ = self.__cause__
         return error
@@ -142,11 +142,11 @@ class ConfigError(AioprodError, ValueError):
 
 
 class UsageError(AioprodError, RuntimeError):
-    """The object can't be used here: wrong event loop or thread, a forked process, or it is not started."""
+    """The object can't be used here: wrong event loop or thread, a forked process, or not started yet."""
 
 
 class ProducerClosedError(UsageError):
-    """The producer is closed, or is closing and takes no more records."""
+    """The producer is closed, or is closing and accepts no more records."""
 
 
 class InvalidRecordError(AioprodError, ValueError):
@@ -156,7 +156,7 @@ class InvalidRecordError(AioprodError, ValueError):
 class SerializationError(InvalidRecordError, TypeError):
     """A key, value or header could not be turned into bytes, or back.
 
-    `topic`, `partition` and `offset` say which record it is that was read, and are None for one that is to be sent.
+    `topic`, `partition` and `offset` name the record that was read; they are None for a record to send.
     """
 
     def __init__(
@@ -191,11 +191,11 @@ class BufferFullError(AioprodError):
 
 
 class MetadataTimeoutError(AioprodError, TimeoutError):
-    """The cluster, or the partitions of a topic, could not be learned within `max.block.ms`."""
+    """No metadata of the cluster, or of a topic's partitions, came within `max.block.ms`."""
 
 
 class FlushTimeoutError(AioprodError, TimeoutError):
-    """`flush(timeout)` ended while `remaining` records were still on their way; they go on."""
+    """`flush(timeout)` ended while `remaining` records had no outcome yet; their delivery continues."""
 
     may_be_stored = True
 
@@ -209,11 +209,11 @@ class AuthenticationError(AioprodError):
 
 
 class AuthorizationError(AioprodError):
-    """The broker does not allow `operation` on `resource`; the hint has the ACL that is missing.
+    """The broker does not allow `operation` on `resource`; the hint has the missing ACL.
 
     `resource_type` is "topic", "group", "cluster", "transactional_id" or "delegation_token", `resource` its name, which
-    is "kafka-cluster" for the cluster, and `operation` what the broker did not find allowed, as "WRITE" or "DESCRIBE".
-    Each is None where the broker does not tell.
+    is "kafka-cluster" for the cluster, and `operation` the missing right, as "WRITE" or "DESCRIBE".
+    Each is None where the broker's answer does not say.
     """
 
     def __init__(
@@ -250,27 +250,32 @@ class TransactionAbortedError(AioprodError):
 
 
 class TransactionUnknownError(AioprodError):
-    """The answer to a commit does not tell whether the transaction was committed; it never means that it was not.
+    """It is not known whether the transaction was committed; this never means that it was not.
 
-    `code` is what the coordinator answered last, None if it did not answer. `standing` is what it said when it was
-    asked about the transaction afterwards (a `TransactionStatus`, None if that was not possible).
+    `code` is the coordinator's last error code, None if it did not answer. `status` is the transaction's, fetched
+    from the coordinator afterwards (an `aioprod.transactions.TransactionStatus`, None if that was not possible).
     """
 
     may_be_stored = True
 
     def __init__(
-        self, message: str, *, code: ErrorCode | int | None = None, standing: Any = None, hint: str | None = None
+        self, message: str, *, code: ErrorCode | int | None = None, status: Any = None, hint: str | None = None
     ) -> None:
         super().__init__(message, hint=hint)
         self.code = code
-        self.standing = standing
+        self.status = status
+
+    @property
+    def standing(self) -> Any:
+        """The former name of `status`."""
+        return self.status
 
 
 class BrokerConnectionError(AioprodError, ConnectionError):
     """A connection could not be made or was lost; `address` is `host:port` of the peer, or None.
 
-    `is_mismatch`: the peer did what a listener does that wants another `security.protocol`; a broker that is being
-    stopped may do so too.
+    `is_mismatch`: the peer behaved as a listener of another `security.protocol` does; a broker that is being stopped
+    may do so too.
     """
 
     def __init__(
@@ -282,11 +287,11 @@ class BrokerConnectionError(AioprodError, ConnectionError):
 
 
 class TlsError(BrokerConnectionError):
-    """TLS could not be agreed upon: a certificate is not accepted, or there is no version or cipher in common."""
+    """The TLS handshake failed: a certificate is not accepted, or there is no version or cipher in common."""
 
 
 class RequestTimedOutError(BrokerConnectionError, TimeoutError):
-    """A broker did not answer a request within `request.timeout.ms`, so its connection was given up."""
+    """A broker did not answer a request within `request.timeout.ms`, so its connection was closed."""
 
 
 class ProtocolError(AioprodError):
@@ -310,11 +315,11 @@ class BrokerError(AioprodError):
 
 
 class TopicExistsError(BrokerError):
-    """A topic could not be created: there is one of that name already."""
+    """A topic could not be created: the name is in use."""
 
 
 class TopicFailuresError(AioprodError):
-    """What was asked for several topics failed for some, and is done for the others.
+    """A call for several topics failed for some of them, and is done for the others.
 
     `failures` has the error of each topic that failed, by its name.
     """
@@ -331,7 +336,7 @@ class UndeliveredRowsError(AioprodError):
 
 
 class DeliveryError(AioprodError):
-    """An accepted record that was not delivered: exactly one of the three subclasses says what that means.
+    """An accepted record was not delivered: each is of exactly one of the three subclasses, which say what that means.
 
     `attempts` counts how often the record was sent, `broker` is the node id it was last sent to (None if never),
     `age_s` is its age in seconds, `code` the last error code of a broker (None if no broker answered),
@@ -370,7 +375,7 @@ class UnknownOutcomeError(DeliveryError):
 
 
 class RejectedError(DeliveryError):
-    """A broker refused the record: it is not stored and will not be."""
+    """A broker rejected the record: it is not stored and will not be."""
 
 
 class FencedNotSentError(NotSentError, ProducerFencedError):
@@ -382,14 +387,14 @@ class FencedUnknownOutcomeError(UnknownOutcomeError, ProducerFencedError):
 
 
 class FencedRejectedError(RejectedError, ProducerFencedError):
-    """A broker refused the record, as another producer took over the transactional id."""
+    """A broker rejected the record, as another producer took over the transactional id."""
 
 
 class SendFailuresError(AioprodError, ExceptionGroup[AioprodError]):
     """Records of a bulk call failed; `exceptions` are the first hundred failures, `indexes` their places in the call.
 
     `count` is how many failed in all. `may_be_stored` is True where it is of one of them, and where there are more than
-    a hundred, as nobody knows it of the others here. `except*` and `split()` take the group apart by the kinds of
+    a hundred, as the others are not looked at. `except*` and `split()` take the group apart by the kinds of
     errors; a part counts what it holds.
     """
 

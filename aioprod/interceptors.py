@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from aioprod.config import close_instance, describe, instantiate
 from aioprod.errors import AioprodError, ConfigError
@@ -17,45 +17,45 @@ if TYPE_CHECKING:
 
 __all__ = ["Interceptors", "ProducerInterceptor"]
 
-PARTITION_MAX = 2**31 - 1
+PARTITION_MAX: Final = 2**31 - 1
 
 _logger = logging.getLogger("aioprod")
 
 
 class ProducerInterceptor:
-    """The base of interceptors, and what they may do; any object with some of these methods will do as well.
+    """The base of interceptors; any object with at least one of these methods is an interceptor, too.
 
     The methods run on the event loop for every record, so they must be quick; none may be a coroutine function.
-    One that raises is logged and counted, and the record goes its way.
+    An error is logged and counted, and the record is sent all the same.
     """
 
     def configure(self, config: ProducerConfig) -> None:
-        """Get the producer's configuration, before anything else."""
+        """Receive the producer's configuration, before any other call."""
 
     def on_send(self, record: ProducerRecord) -> ProducerRecord:
         """Return the record to send instead: the same one, changed or not, or another."""
         return record
 
     def on_acknowledgement(self, metadata: RecordMetadata, error: AioprodError | None) -> None:
-        """Hear the outcome of a record, before its sender does; `error` is None for a delivered one.
+        """Receive the outcome of a record, before its sender does; `error` is None for a delivered one.
 
         For a failed record, `metadata` names its topic and partition (-1 if it had none yet) and offset -1.
         """
 
     def close(self) -> None:
-        """Release what is held; nothing is called after this."""
+        """Release resources; no other method is called after this."""
 
 
 class Interceptors:
     """All interceptors of a producer, called in order; false if there are none.
 
-    `failures` counts the calls that raised, or returned something that is no record.
+    `failures` counts the calls that raised, or did not return a record.
     """
 
     __slots__ = ("_members", "_on_acknowledgement", "_on_send", "failures")
 
     def __init__(self, members: Sequence[Any] = ()) -> None:
-        """Take the interceptors as they are; raises ConfigError for one that is none."""
+        """Take the interceptors as they are; raises ConfigError for one whose method is a coroutine function."""
         self._members = tuple(members)
         self._on_send = _hooks(self._members, "on_send")
         self._on_acknowledgement = _hooks(self._members, "on_acknowledgement")
@@ -70,7 +70,7 @@ class Interceptors:
         return bool(self._members)
 
     def on_send(self, record: ProducerRecord) -> ProducerRecord:
-        """Return the record as the interceptors want it sent; each gets what the last one that worked returned."""
+        """Return the record to send: each interceptor gets what the last one that succeeded returned."""
         for hook in self._on_send:
             try:
                 replacement = hook(record)
@@ -82,7 +82,7 @@ class Interceptors:
         return record
 
     def on_acknowledgement(self, metadata: RecordMetadata, error: AioprodError | None) -> None:
-        """Tell all interceptors the outcome of a record."""
+        """Call `on_acknowledgement` of all interceptors with the outcome of a record."""
         for hook in self._on_acknowledgement:
             try:
                 hook(metadata, error)
@@ -90,8 +90,8 @@ class Interceptors:
                 self._failed(hook)
 
     def on_send_error(self, record: ProducerRecord, partition: int | None, error: AioprodError) -> None:
-        """Tell all interceptors of a record that failed before it was accepted; `partition` is None without one."""
-        # What is wrong with a record may be its topic or its partition.
+        """Call `on_acknowledgement` for a record that failed before it was accepted; `partition` may be None."""
+        # The topic or the partition may be the very part of the record that is invalid.
         where = partition if isinstance(partition, int) and 0 <= partition <= PARTITION_MAX else -1
         self.on_acknowledgement(RecordMetadata(str(record.topic), where, offset=-1, timestamp=-1), error)
 
@@ -105,7 +105,7 @@ class Interceptors:
         # Each power of two: a hook that fails for every record must not fill the log.
         if self.failures & (self.failures - 1) == 0:
             _logger.warning(
-                "Interceptor %s failed and was passed over (%s of interceptors so far).",
+                "Interceptor %s failed and was skipped (%s of interceptors so far).",
                 describe(hook),
                 "1 failure" if self.failures == 1 else f"{self.failures} failures",
                 exc_info=True,
@@ -118,6 +118,6 @@ def _hooks(members: Sequence[Any], method: str) -> tuple[Callable[..., Any], ...
         if inspect.iscoroutinefunction(hook):
             raise ConfigError(
                 f"{describe(hook)} of an interceptor is a coroutine function, but it is called, not awaited.",
-                hint="Make it a plain function that starts a task for what takes time.",
+                hint="Make it a plain function that starts a task for slow work.",
             )
     return tuple(hooks)

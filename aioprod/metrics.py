@@ -61,7 +61,7 @@ class Counter:
 
 
 class Gauge:
-    """A value that is read when a snapshot is taken: `read` is set by whoever knows it, None stands for no value."""
+    """A value that is read for each snapshot, by `read`, which the part that has the value sets; None is no value."""
 
     __slots__ = ("doc", "name", "read")
 
@@ -132,7 +132,7 @@ def _middle(bucket: int) -> float:
 
 
 class Metrics:
-    """A registry of instruments; each name is taken once."""
+    """A registry of instruments; each name is used once."""
 
     def __init__(self) -> None:
         self._instruments: dict[str, Instrument] = {}
@@ -172,14 +172,14 @@ _PERCENTILES = ("avg", "max", "p50", "p99")
 
 
 class ProducerMetrics(Metrics):
-    """What a producer measures of itself. Times are in milliseconds, sizes in bytes, unless a name says otherwise."""
+    """The metrics of a producer. Times are in milliseconds, sizes in bytes, unless a name says otherwise."""
 
     def __init__(self) -> None:
         super().__init__()
         self.record_send_total = self.counter(
-            "record_send_total", "Records put into produce requests, those of a batch that is tried again each time."
+            "record_send_total", "Records put into produce requests, those of a retried batch each time."
         )
-        self.record_retry_total = self.counter("record_retry_total", "Records of batches that were tried again.")
+        self.record_retry_total = self.counter("record_retry_total", "Records of batches that were retried.")
         self.record_error_total = self.counter("record_error_total", "Accepted records that ended in an error.")
         self.batch_split_total = self.counter(
             "batch_split_total", "Batches split because a broker found them too large."
@@ -196,7 +196,7 @@ class ProducerMetrics(Metrics):
             "request_latency", "Time in ms from a produce request to its response.", _PERCENTILES
         )
         self.produce_throttle_time = self.histogram(
-            "produce_throttle_time", "Time in ms for which a broker asked the producer to hold back."
+            "produce_throttle_time", "Time in ms for which a broker throttled the producer."
         )
         self.buffer_total_bytes = self.gauge("buffer_total_bytes", "Bytes that waiting records may use: buffer.memory.")
         self.buffer_available_bytes = self.gauge("buffer_available_bytes", "Bytes of it that are not in use.")
@@ -206,7 +206,7 @@ class ProducerMetrics(Metrics):
         self.connection_creation_total = self.counter("connection_creation_total", "Connections made.")
         self.connection_close_total = self.counter("connection_close_total", "Connections closed, by either side.")
         self.successful_authentication_total = self.gauge(
-            "successful_authentication_total", "Connections that came to be by TLS or a log-in."
+            "successful_authentication_total", "Connections that were set up with TLS or a log-in."
         )
         self.failed_authentication_total = self.gauge(
             "failed_authentication_total", "TLS handshakes and log-ins that failed, log-ins without credentials too."
@@ -215,7 +215,7 @@ class ProducerMetrics(Metrics):
             "successful_reauthentication_total", "Log-ins that were renewed on their connection."
         )
         self.failed_reauthentication_total = self.gauge(
-            "failed_reauthentication_total", "Renewals of log-ins that a broker refused."
+            "failed_reauthentication_total", "Renewals of log-ins that a broker rejected."
         )
         self.reauthentication_latency_avg = self.gauge(
             "reauthentication_latency_avg", "Time in ms that the renewal of a log-in took, on average."
@@ -228,13 +228,13 @@ class ProducerMetrics(Metrics):
             "Seconds until this client's certificate or token ends, whatever is first; absent without both.",
             lambda: None,
         )
-        self.metadata_age_s = self.gauge("metadata_age_s", "Seconds since the cluster was last asked about itself.")
+        self.metadata_age_s = self.gauge("metadata_age_s", "Seconds since the last metadata of the cluster.")
         self.loop_gap_max = self.gauge(
             "loop_gap_max",
             "Longest time in ms for which the producer kept the event loop to itself in one go: to fill requests, read "
-            "answers, tell outcomes (users' callbacks included) or do what was due.",
+            "answers, complete futures and run callbacks, or run timers.",
         )
         self.epoch_bumps = self.gauge(
-            "epoch_bumps", "Epochs that partitions have begun because a batch of theirs was not stored."
+            "epoch_bumps", "Epochs that partitions have begun because one of their batches was not stored."
         )
         self.interceptor_failures = self.gauge("interceptor_failures", "Calls of interceptors that failed.")

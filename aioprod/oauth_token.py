@@ -1,4 +1,4 @@
-"""What a token provider gives."""
+"""The result of a token provider."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["OAuthToken"]
 
 @dataclass(frozen=True, slots=True)
 class OAuthToken:
-    """A token for SASL/OAUTHBEARER, and until when it holds.
+    """A token for SASL/OAUTHBEARER, and the end of its validity.
 
     `value` is the token as it is sent, most often a JWT; it is in no repr. `expires_at` is in seconds since the epoch.
     `principal` and `scopes` are for messages only. `extensions` are sent along (KIP-342), such as

@@ -1,4 +1,4 @@
-"""What the sender of a record gets when it is acknowledged."""
+"""The result of an acknowledged record: where it is stored."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ __all__ = ["RecordMetadata", "record_metadata"]
 
 
 class RecordMetadata:
-    """Where an acknowledged record is; `offset` is -1 when acks=0, or when the broker said no more than "duplicate".
+    """Where an acknowledged record is; `offset` is -1 when acks=0, or when the broker answered only "duplicate".
 
     `timestamp` is in milliseconds: the record's own, or the broker's for topics with LogAppendTime.
     Sizes are bytes after serialization, -1 for a null key or value.

@@ -32,10 +32,10 @@ __all__ = [
 
 log = logging.getLogger("aioprod.producer")
 
-RAISED_MAX = 100
-"""Failures that one error holds: all of a million are of no use to anybody who reads it."""
+_RAISED_MAX: Final = 100
+"""Failures that one error holds: no reader looks at a million."""
 
-FAILURES_SHOWN = 3
+_FAILURES_SHOWN: Final = 3
 """Failures that a repr shows."""
 
 Headers: TypeAlias = Sequence[tuple[str, bytes | None]]
@@ -53,14 +53,14 @@ class TopicPartition(NamedTuple):
 
 
 class OffsetAndMetadata(NamedTuple):
-    """What a group has committed for a partition: the next offset to read, and what else it keeps of it, up to 4 KB."""
+    """A committed position of a group: the next offset to read, and a text of up to 4 KB kept with it."""
 
     offset: int
     metadata: str = ""
 
 
 class _NoValue:
-    """What stands for a value that was left out: None is a value, too."""
+    """The type of `NO_VALUE`, the default of a value argument: None is a value, too."""
 
     def __repr__(self) -> str:
         return "<left out>"
@@ -70,14 +70,14 @@ NO_VALUE: Final[Any] = _NoValue()
 
 
 def no_value(topic: object = None) -> UsageError:
-    """A record was given no value, for a topic if that is known."""
+    """The error for a record without a value; `topic` is named if it is known."""
     return UsageError(
         f"A record{'' if topic is None else f' for topic {topic!r}'} was given no value.",
         hint="Give value=None if it is to be a tombstone, which deletes its key from a compacted topic.",
     )
 
 
-def _refuse_without_value() -> Any:
+def _raise_no_value() -> Any:
     raise no_value()
 
 
@@ -92,8 +92,8 @@ class ProducerRecord:
     topic: str
     if TYPE_CHECKING:
         value: Any
-    else:  # It is asked for a default only where no value is given.
-        value: Any = field(default_factory=_refuse_without_value)
+    else:  # The factory runs only where no value is given.
+        value: Any = field(default_factory=_raise_no_value)
     key: Any = field(default=None, kw_only=True)
     partition: int | None = field(default=None, kw_only=True)
     headers: Headers | None = field(default=None, kw_only=True)
@@ -105,7 +105,7 @@ class ProducerRecord:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ConsumedRecord:
-    """One record as it was read back from a partition; a repr shows of it what that of a `ProducerRecord` does."""
+    """One record as it was read from a partition; its repr shows the same parts as that of a `ProducerRecord`."""
 
     topic: str
     partition: int
@@ -120,10 +120,10 @@ class ConsumedRecord:
 
 
 class SendResult:
-    """What became of one bulk call: `count` records, `offsets` as ranges per partition, `failures` as (index, error).
+    """The result of one bulk call: `count` records, `offsets` as ranges per partition, `failures` as (index, error).
 
-    A result with failures that nobody has read logs one warning when it is dropped. They are read by whoever looks at
-    `failures`, calls `raise_for_failures()`, compares the result, shows it (`repr`), or copies or pickles it.
+    A result whose failures were never read logs one warning when it is dropped. Reading them is to use `failures`,
+    `raise_for_failures()`, `==` or `repr()`, or to copy or pickle the result.
     """
 
     __match_args__ = ("count", "offsets", "failures")
@@ -149,12 +149,12 @@ class SendResult:
     def raise_for_failures(self) -> Self:
         """Raise SendFailuresError if any record failed; else return the result itself.
 
-        The error is an ExceptionGroup of the first hundred failures; its `count` tells of how many in all.
+        The error is an ExceptionGroup of the first hundred failures; its `count` is the number of all.
         """
         if not self.failures:
             return self
         count, first = len(self.failures), self.failures[0]
-        held = self.failures[:RAISED_MAX]
+        held = self.failures[:_RAISED_MAX]
         raise SendFailuresError(
             f"{_failed(count, self.count)}, the first at index {first[0]}: {first[1].message}",
             [error for _, error in held],
@@ -172,8 +172,8 @@ class SendResult:
         return SendResult, self._values()
 
     def __repr__(self) -> str:
-        more = f", and {len(self.failures) - FAILURES_SHOWN} more" if len(self.failures) > FAILURES_SHOWN else ""
-        failures = ", ".join(map(repr, self.failures[:FAILURES_SHOWN]))
+        more = f", and {len(self.failures) - _FAILURES_SHOWN} more" if len(self.failures) > _FAILURES_SHOWN else ""
+        failures = ", ".join(map(repr, self.failures[:_FAILURES_SHOWN]))
         return f"SendResult(count={self.count}, offsets={self.offsets}, failures=({failures}{more}))"
 
     def _values(self) -> tuple[Any, ...]:
@@ -184,7 +184,7 @@ class SendResult:
             return
         (index, first), failed = self._failures[0], _failed(len(self._failures), self.count)
         log.warning(
-            "%s, and nobody looked at the failures of the SendResult, the first at index %d: %s "
+            "%s, and the failures of the SendResult were never read, the first at index %d: %s "
             "(`raise_for_failures()` raises them)",
             failed,
             index,
@@ -198,7 +198,7 @@ def _failed(count: int, of: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryReport:
-    """What became of every record accepted since `start()`; `undelivered` holds those that this close failed."""
+    """The outcomes of all records accepted since `start()`; `undelivered` has the errors of those failed by close."""
 
     delivered: int = 0
     not_sent: int = 0
@@ -208,7 +208,7 @@ class DeliveryReport:
 
 
 class Buffered(NamedTuple):
-    """What the producer holds: accepted records whose outcome is not known yet, and their encoded bytes."""
+    """The contents of the buffer: accepted records without an outcome yet, and their encoded bytes."""
 
     records: int
     bytes: int
@@ -218,4 +218,4 @@ DeliveryCallback: TypeAlias = Callable[[RecordMetadata | None, AioprodError | No
 """Called once per record with (metadata, error), in this order: one of them is None. A plain function."""
 
 ErrorCallback: TypeAlias = Callable[[AioprodError, ProducerRecord], None]
-"""Called with (error, record) once for each failed record that nobody waits for. A plain function."""
+"""Called with (error, record) once for each failed record without a waiter. A plain function."""

@@ -1,2 +1,2 @@
-"""aioprod beside aiokafka and confluent-kafka (`python -m benchmarks --help`), and its two legs side by side
+"""aioprod beside aiokafka and confluent-kafka (`python -m benchmarks --help`), and its two builds side by side
 (`python -m benchmarks.micro`)."""

@@ -1,7 +1,7 @@
 """Our assignors beside Java's, in time and memory: `python -m benchmarks.assignors`.
 
 2,000 members and 10,000 partitions, when the group is new and in its next round, where 100 members have left and 100
-have come. Java's time is the best of its runs, as it is compiled while it runs; ours is that of the leg that runs.
+have come. Java's time is the best of its runs, as it is compiled while it runs; ours is that of the build that runs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The hot functions one by one, as a pyperf suite of the leg that runs: `python -m benchmarks.micro` compares both.
+"""The hot functions one by one, as a pyperf suite of the build that runs: `python -m benchmarks.micro` compares both.
 
 Figures are per call as Python code makes it; where a call has a batch of records, its name says how many.
 """
@@ -201,7 +201,7 @@ SUITE: dict[str, Callable[[int], float]] = {
 def main() -> None:
     """Run the suite under pyperf, whose options these are."""
     runner = pyperf.Runner(program_args=("-m", "benchmarks.hot"))
-    runner.metadata["leg"] = "compiled" if aioprod.COMPILED else "interpreted"
+    runner.metadata["build"] = "compiled" if aioprod.COMPILED else "interpreted"
     for name, function in SUITE.items():
         runner.bench_time_func(name, function)
 

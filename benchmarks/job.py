@@ -36,7 +36,7 @@ class Job:
     buffer_memory: int | None = None
     idempotence: bool | None = None
     loop: Literal["uvloop", "asyncio"] = "uvloop"
-    leg: Literal["compiled", "interpreted"] = "compiled"
+    build: Literal["compiled", "interpreted"] = "compiled"
     beat: Beat = "timer"
     log_in: dict[str, Any] = field(default_factory=dict)
 

@@ -1,4 +1,4 @@
-"""Both legs of the hot functions side by side: `python -m benchmarks.micro [options of pyperf, as --fast]`."""
+"""Both builds of the hot functions side by side: `python -m benchmarks.micro [options of pyperf, as --fast]`."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ import pyperf
 __all__ = ["main"]
 
 ROOT = Path(__file__).parent.parent
-LEGS = {"compiled": "", "interpreted": "1"}
-"""The names of the legs, and what AIOPROD_NO_EXT is for each."""
+BUILDS = {"compiled": "", "interpreted": "1"}
+"""The names of the builds, and what AIOPROD_NO_EXT is for each."""
 
 
 def main() -> int:
-    """Run the suite once per leg, and print the means in ns with their standard deviations, and the ratio."""
+    """Run the suite once per build, and print the means in ns with their standard deviations, and the ratio."""
     with TemporaryDirectory() as folder:
-        suites = {leg: _suite(leg, Path(folder) / f"{leg}.json", sys.argv[1:]) for leg in LEGS}
+        suites = {build: _suite(build, Path(folder) / f"{build}.json", sys.argv[1:]) for build in BUILDS}
     print(f"\n{'ns per call':<40}{'compiled':>20}{'interpreted':>22}{'ratio':>8}")
     for compiled in suites["compiled"].get_benchmarks():
         name = compiled.get_name()
@@ -31,14 +31,14 @@ def main() -> int:
     return 0
 
 
-def _suite(leg: str, path: Path, options: Sequence[str]) -> pyperf.BenchmarkSuite:
-    """Run the suite in one leg. Raises SystemExit when the other one ran, CalledProcessError when it failed."""
-    print(f"{leg}:", flush=True)
+def _suite(build: str, path: Path, options: Sequence[str]) -> pyperf.BenchmarkSuite:
+    """Run the suite in one build. Raises SystemExit when the other one ran, CalledProcessError when it failed."""
+    print(f"{build}:", flush=True)
     command = [sys.executable, "-m", "benchmarks.hot", "--inherit-environ", "AIOPROD_NO_EXT", "-o", str(path), *options]
-    subprocess.run(command, cwd=ROOT, env=dict(os.environ, AIOPROD_NO_EXT=LEGS[leg]), check=True)
+    subprocess.run(command, cwd=ROOT, env=dict(os.environ, AIOPROD_NO_EXT=BUILDS[build]), check=True)
     suite = pyperf.BenchmarkSuite.load(str(path))
-    if suite.get_metadata()["leg"] != leg:
-        sys.exit(f"The {leg} leg was asked for and the other one ran: build the modules with `make compiled`.")
+    if suite.get_metadata()["build"] != build:
+        sys.exit(f"The {build} build was asked for and the other one ran: build the modules with `make compiled`.")
     return suite
 
 

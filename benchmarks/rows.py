@@ -106,12 +106,12 @@ def _ours(call: str, records: int, label: str = AIOPROD, **settings: Any) -> Con
     return Contender(label, "aioprod", call, records, settings)
 
 
-def _legs_and_loops(call: str, records: int, interpreted: int = 20_000) -> list[Contender]:
+def _builds_and_loops(call: str, records: int, interpreted: int = 20_000) -> list[Contender]:
     """aioprod as it should be used, on the other loop, and interpreted."""
     return [
         _ours(call, records),
         _ours(call, records, ON_ASYNCIO, loop="asyncio"),
-        _ours(call, interpreted, INTERPRETED, leg="interpreted"),
+        _ours(call, interpreted, INTERPRETED, build="interpreted"),
     ]
 
 
@@ -132,7 +132,7 @@ def _nowait_rows() -> list[Row]:
     for size_kb in (16, 128):
         default = f"{CONFLUENT}, its default batch of 1 MB"
         callback = [
-            *_legs_and_loops("send_nowait", 300_000),
+            *_builds_and_loops("send_nowait", 300_000),
             _confluent("produce", 300_000),
             _confluent("produce", 300_000, default, batch_size=None),
         ]
@@ -168,7 +168,7 @@ def _future_rows() -> list[Row]:
             "`submit`, futures awaited one by one",
             "aiokafka `send`, futures awaited one by one",
             [
-                *_legs_and_loops("submit_each", 200_000)[:2],
+                *_builds_and_loops("submit_each", 200_000)[:2],
                 _aiokafka("send_each", 100_000),
                 aio_producer,
             ],
@@ -180,7 +180,7 @@ def _future_rows() -> list[Row]:
             "`submit`, `asyncio.gather`",
             "aiokafka `send`, `gather`",
             [
-                *_legs_and_loops("submit_gathered", 200_000),
+                *_builds_and_loops("submit_gathered", 200_000),
                 _aiokafka("send_gathered", 100_000),
                 Contender(AIO_PRODUCER, "confluent_aio", "produce_gathered", 30_000),
             ],
@@ -191,15 +191,15 @@ def _future_rows() -> list[Row]:
             "tasks",
             "1000 tasks each awaiting `send`",
             "aiokafka `send_and_wait`",
-            [*_legs_and_loops("tasks", 200_000), _aiokafka("tasks", 100_000)],
+            [*_builds_and_loops("tasks", 200_000), _aiokafka("tasks", 100_000)],
             _cpu(4, AIOKAFKA),
             Check("p99_us", "times", 1, (AIOKAFKA,)),
         ),
         _row(
             "interpreted",
-            "interpreted leg, `submit`",
+            "pure-Python build, `submit`",
             "aiokafka compiled",
-            [_ours("submit_each", 30_000, INTERPRETED, leg="interpreted"), _aiokafka("send_each", 50_000)],
+            [_ours("submit_each", 30_000, INTERPRETED, build="interpreted"), _aiokafka("send_each", 50_000)],
             Check("cpu_us", "times", 1, (AIOKAFKA,), (INTERPRETED,)),
             beat="none",
         ),
@@ -214,7 +214,7 @@ def _bulk_rows() -> list[Row]:
             "`send_many`",
             "confluent-kafka `produce_batch` or `produce`, the better",
             [
-                *_legs_and_loops("send_many", 1_000_000),
+                *_builds_and_loops("send_many", 1_000_000),
                 _confluent("produce_batch", 300_000, CONFLUENT_BATCH),
                 produce,
             ],
@@ -243,7 +243,7 @@ def _idle_row() -> Row:
             _ours("idle", 2000),
             _aiokafka("idle", 2000),
             _ours("idle", 2000, ON_ASYNCIO, loop="asyncio"),
-            _ours("idle", 1000, INTERPRETED, leg="interpreted"),
+            _ours("idle", 1000, INTERPRETED, build="interpreted"),
             _aiokafka("idle", 2000, f"{AIOKAFKA}, asyncio's loop", loop="asyncio"),
             Contender(AIO_PRODUCER, "confluent_aio", "idle", 1000),
         ],

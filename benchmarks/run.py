@@ -86,7 +86,7 @@ def _turns(count: int, number: int) -> list[int]:
 
 async def _measure(job: Job, wrap: Sequence[str]) -> Measurement:
     """One process, from its start to its end."""
-    environment = dict(os.environ, AIOPROD_NO_EXT="1" if job.leg == "interpreted" else "")
+    environment = dict(os.environ, AIOPROD_NO_EXT="1" if job.build == "interpreted" else "")
     environment.pop("AIOKAFKA_NO_EXTENSIONS", None)
     process = await asyncio.create_subprocess_exec(
         *wrap,

@@ -12,8 +12,9 @@ import multiprocessing
 import sys
 from concurrent.futures import ProcessPoolExecutor
 
-from aioprod import OffsetAndMetadata, TopicPartition, TransactionHandle, TransactionSession
+from aioprod import OffsetAndMetadata, TopicPartition
 from aioprod.admin import Admin
+from aioprod.transactions import TransactionHandle, TransactionSession
 
 TOPIC = "shared-load"
 WORKERS = 2

@@ -113,7 +113,7 @@ def search(name: str, seconds: int) -> Search:
 
 def sow(name: str, corpus: Path) -> None:
     """Write the seeds and what was once found into a corpus."""
-    # Only now, when the leg is chosen: compiled modules may be older than their sources.
+    # Only now, when the build is chosen: compiled modules may be older than their sources.
     from fuzz.targets import TARGETS
 
     for seed in TARGETS[name].seeds():

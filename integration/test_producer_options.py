@@ -228,7 +228,7 @@ async def test_a_partitioner_of_ones_own_and_partitions_by_name(
 
 @pytest.mark.parametrize("acks", [0, 1, "all"])
 async def test_acks(kafka_cluster: KafkaCluster, kafka_topic: str, acks: int | str) -> None:
-    async with Producer(kafka_cluster.bootstrap_servers, acks=acks) as producer:
+    async with Producer(kafka_cluster.bootstrap_servers, config={"acks": acks}) as producer:
         metadata = await producer.send(kafka_topic, b"first")
         futures = [producer.submit(kafka_topic, b"%d" % number) for number in range(1000)]
         result = await producer.send_many(kafka_topic, [b"many"] * 1000)

@@ -95,7 +95,8 @@ async def test_all_codecs(kafka_cluster: KafkaCluster, make_topic: MakeTopic, co
             client.produce(topic, value, key=key, headers=[(name, data) for name, data in headers])
         assert client.flush(30) == 0
     else:
-        async with Producer(kafka_cluster.bootstrap_servers, compression_type=codec, linger_ms=20) as producer:
+        settings = {"compression.type": codec, "linger.ms": 20}
+        async with Producer(kafka_cluster.bootstrap_servers, config=settings) as producer:
             for key, value, headers in rows:
                 producer.send_nowait(topic, value, key=key, headers=headers)
     found = await collect(read(topic, bootstrap_servers=kafka_cluster.bootstrap_servers))

@@ -104,7 +104,7 @@ async def send_all(cluster: KafkaCluster, topic: str, codec: str, figures: Figur
     await cluster.create_topic(topic, PARTITIONS)
     records = list(random_records(random.Random(codec), topic))
     started = time.perf_counter()
-    async with Producer(cluster.bootstrap_servers, compression_type=codec) as producer:
+    async with Producer(cluster.bootstrap_servers, config={"compression.type": codec}) as producer:
         futures = []
         for record in records:
             while True:

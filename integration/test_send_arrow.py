@@ -79,7 +79,8 @@ async def test_librdkafka_reads_the_rows(
 ) -> None:
     topic = await make_topic(kafka_cluster, PARTITIONS)
     rows = random_rows(random.Random(kind))
-    async with Producer(kafka_cluster.bootstrap_servers, batch_size=131_072, compression_type=codec) as producer:
+    settings = {"batch.size": 131_072, "compression.type": codec}
+    async with Producer(kafka_cluster.bootstrap_servers, config=settings) as producer:
         result = await producer.send_arrow(OnlyStream(table_of(rows, kind, headers)), topic=topic)
         assert producer.buffered == (0, 0)
     expected: list[Stored] = []

@@ -12,10 +12,10 @@ from itertools import pairwise
 
 import pytest
 
-from aioprod import OffsetAndMetadata, TopicPartition, TransactionHandle, TransactionSession
+from aioprod import OffsetAndMetadata, TopicPartition
 from aioprod.errors import AioprodError, ProducerFencedError, TransactionAbortedError, TransactionUnknownError
-from aioprod.producer.transactions.status import TransactionStatus
 from aioprod.testing import KafkaCluster
+from aioprod.transactions import TransactionHandle, TransactionSession, TransactionStatus
 from integration.support.brokers import VERSIONS, SharedClusters, transaction_version
 from integration.support.clusters import MakeTopic
 from integration.support.figures import Figures
@@ -109,27 +109,27 @@ async def test_who_took_over_is_told_from_a_time_out(broker: KafkaCluster, make_
         handle = await session.begin()
         async with writers(broker, topic, handle, 1) as [writer]:
             assert await writer.write("too slow") == "stored"
-            assert await session.standing(handle) is TransactionStatus.OPEN
+            assert await session.status(handle) is TransactionStatus.OPEN
             async with asyncio.timeout(60):
-                while await session.standing(handle) is TransactionStatus.OPEN:
+                while await session.status(handle) is TransactionStatus.OPEN:
                     await asyncio.sleep(0.2)
-            assert await session.standing(handle) is TransactionStatus.ABORTED
+            assert await session.status(handle) is TransactionStatus.ABORTED
             assert await writer.write("late") == "RejectedError INVALID_PRODUCER_EPOCH"
         with pytest.raises(TransactionAbortedError):
             await session.send_offsets({place: 1}, topic)
         with pytest.raises(TransactionUnknownError) as unknown:
             await session.commit()
-        assert unknown.value.standing is TransactionStatus.ABORTED
+        assert unknown.value.status is TransactionStatus.ABORTED
         handle = await session.begin()
         async with TransactionSession(servers, transactional_id=topic) as rival:
             await session.send_offsets({place: 7}, topic)
             await rival.begin()
-            assert await session.standing(handle) is TransactionStatus.TAKEN_OVER
+            assert await session.status(handle) is TransactionStatus.TAKEN_OVER
             with pytest.raises(ProducerFencedError):
                 await session.send_offsets({place: 8}, topic)
             with pytest.raises(TransactionUnknownError) as unknown:
                 await session.commit()
-            assert unknown.value.standing is TransactionStatus.TAKEN_OVER
+            assert unknown.value.status is TransactionStatus.TAKEN_OVER
             assert await rival.committed_offsets(topic, [place]) == {place: None}
     assert await values(broker, topic) == []
 
@@ -174,7 +174,7 @@ async def test_a_commit_races_the_next_session(broker: KafkaCluster, make_topic:
             async with handle.producer(broker.bootstrap_servers) as producer:
                 await producer.send(topic, b"%d" % number, partition=0)
             await session.send_offsets({place: number}, topic)
-            assert await successor.standing(handle) is TransactionStatus.OPEN
+            assert await successor.status(handle) is TransactionStatus.OPEN
             outcomes = await asyncio.gather(
                 delayed(number % 6 * 0.0005, session.commit()), successor.begin(), return_exceptions=True
             )

@@ -88,8 +88,8 @@ def _work(seeds: range) -> Iterator[str]:
 def _run_all(options: argparse.Namespace) -> int:
     from aioprod import COMPILED
 
-    leg = "compiled" if COMPILED else "interpreted"
-    print(f"{options.seeds} seeds from {options.first} on, {options.processes} processes, {leg}", flush=True)
+    build = "compiled" if COMPILED else "interpreted"
+    print(f"{options.seeds} seeds from {options.first} on, {options.processes} processes, {build}", flush=True)
     start = time.perf_counter()
     workers = [_start_worker(index, options.processes) for index in range(options.processes)]
     injected: Counter[str] = Counter()

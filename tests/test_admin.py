@@ -82,7 +82,7 @@ async def test_the_life_of_a_topic() -> None:
 async def test_what_a_new_topic_is_asked_for_with() -> None:
     async with FakeCluster() as brokers, new_admin(brokers) as admin:
         config = {"retention_ms": 5, "cleanup.policy": "compact", "preallocate": True}
-        await admin.create_topic(TOPIC, partitions=2, replication_factor=1, config=config, timeout_s=12.5)
+        await admin.create_topic(TOPIC, partitions=2, replication_factor=1, config=config, timeout=12.5)
         await admin.create_topic("another")
         first, second = brokers.seen_of(CreateTopicsRequest)
         assert first.timeout_ms == 12_500
@@ -104,7 +104,7 @@ async def test_a_new_topic_is_waited_for() -> None:
         await admin.create_topic(TOPIC)
         brokers.fault(MetadataRequest, times=None, error=ErrorCode.LEADER_NOT_AVAILABLE)
         with pytest.raises(MetadataTimeoutError, match="No broker could name the leaders of topic 'another'"):
-            await admin.create_topic("another", timeout_s=2.0)
+            await admin.create_topic("another", timeout=2.0)
         assert "another" in brokers.state.topics
 
 
@@ -248,9 +248,9 @@ async def test_tries_have_an_end() -> None:
         brokers.fault(CreateTopicsRequest, times=3, edit=refusing(ErrorCode.REQUEST_TIMED_OUT, "Busy."))
         brokers.fault(CreateTopicsRequest, times=None, silent=True)
         with pytest.raises(RequestTimedOutError, match=r"^Topic 'orders' could not be created in time: Busy\."):
-            await admin.create_topic(TOPIC, timeout_s=1.0)
+            await admin.create_topic(TOPIC, timeout=1.0)
         with pytest.raises(RequestTimedOutError, match=r"^Topic 'orders' could not be deleted in time\.$"):
-            await admin.delete_topic(TOPIC, timeout_s=0.0)
+            await admin.delete_topic(TOPIC, timeout=0.0)
 
 
 async def test_it_is_used_while_it_is_open() -> None:
@@ -270,4 +270,4 @@ def test_its_settings() -> None:
     config = SessionConfig(bootstrap_servers=("h:1",), client_id="me")
     assert Admin(config=config, default_api_timeout_ms=5).config == config.replace(default_api_timeout_ms=5)
     with pytest.raises(ConfigError, match="'linger_ms' is not a setting"):
-        Admin("h:1", linger_ms=5)
+        Admin("h:1", linger_ms=5)  # type: ignore[call-arg]

@@ -23,6 +23,7 @@ from aioprod.errors import (
     TopicFailuresError,
     UnknownTopicError,
     UnsupportedVersionError,
+    UsageError,
 )
 from aioprod.group import Member
 from aioprod.messages import (
@@ -137,7 +138,7 @@ async def test_topics_without_leaders_are_among_those_that_failed() -> None:
     async with FakeCluster() as brokers, new_admin(brokers) as admin:
         brokers.fault(MetadataRequest, times=None, error=ErrorCode.LEADER_NOT_AVAILABLE)
         with pytest.raises(TopicFailuresError) as failure:
-            await admin.create_topics(["a", "b"], timeout_s=0.2)
+            await admin.create_topics(["a", "b"], timeout=0.2)
         assert {name: type(error) for name, error in failure.value.failures.items()} == {
             "a": MetadataTimeoutError,
             "b": MetadataTimeoutError,
@@ -263,21 +264,29 @@ async def test_the_lag_of_a_topic_that_is_gone() -> None:
         assert await admin.group_lag("g") == {gone: None}
 
 
-async def test_calls_have_an_end() -> None:
+@pytest.mark.parametrize("name", ["timeout", "timeout_s"])
+async def test_calls_have_an_end(name: str) -> None:
+    soon: dict[str, Any] = {name: 0.05}
     async with FakeCluster() as brokers, new_admin(brokers, default_api_timeout_ms=600_000) as admin:
         brokers.fault(MetadataRequest, times=None, error=ErrorCode.UNKNOWN_SERVER_ERROR, silent=True)
         brokers.fault(ListGroupsRequest, times=None, error=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         calls: list[Callable[[], Awaitable[object]]] = [
-            lambda: admin.topics(timeout_s=0.05),
-            lambda: admin.partition_counts(timeout_s=0.05),
-            lambda: admin.describe_cluster(timeout_s=0.05),
-            lambda: admin.groups(timeout_s=0.05),
+            lambda: admin.topics(**soon),
+            lambda: admin.partition_counts(**soon),
+            lambda: admin.describe_cluster(**soon),
+            lambda: admin.groups(**soon),
         ]
         for call in calls:
             with pytest.raises(RequestTimedOutError, match="in time"):
                 await call()
         with pytest.raises(RequestTimedOutError):
-            await admin.group_offsets("g", timeout_s=0.0)
+            await admin.group_offsets("g", **{name: 0.0})
+
+
+def test_a_timeout_is_given_once() -> None:
+    call = Admin("h:1").topics(timeout=1.0, timeout_s=1.0)  # type: ignore[call-arg]
+    with pytest.raises(UsageError, match="timeout and timeout_s are both given"):
+        call.send(None)
 
 
 async def test_the_groups_are_listed_when_a_broker_is_ready() -> None:

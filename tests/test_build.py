@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from setup import SHARED, SUFFIX, build_fault, declarations_of, extensions, hot_modules
+from build_ext import SHARED, SUFFIX, build_fault, declarations_of, extensions, hot_modules
 
 HINT = "run `make compiled` (setup.py build_ext --inplace)."
 
@@ -22,9 +22,9 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     room.mkdir(parents=True)
     (room / "user.pxd").write_text("cimport cython\n\nfrom aioprod.room.used cimport Used\n")
     (room / "used.pxd").write_text("from aioprod.room cimport memory\nfrom libc.string cimport memcpy\n")
-    for name in ("user.py", "used.py", "memory.pxd", "memory.py", "plain.py", "../../setup.py"):
+    for name in ("user.py", "used.py", "memory.pxd", "memory.py", "plain.py", "../../build_ext.py"):
         (room / name).touch()
-    for path in [*room.iterdir(), tmp_path / "setup.py"]:
+    for path in [*room.iterdir(), tmp_path / "build_ext.py"]:
         os.utime(path, (1000, 1000))
     for name in ("user", "used", "../_cython"):
         compile_at(room / f"{name}{SUFFIX}", 2000)
@@ -39,8 +39,14 @@ def compile_at(path: Path, seconds: int) -> None:
 def test_a_module_is_built_again_for_all_that_it_cimports(tree: Path) -> None:
     used, user = hot_modules()
     assert (used.name, user.name) == ("aioprod.room.used", "aioprod.room.user")
-    assert [Path(path).name for path in used.depends] == ["used.py", "memory.pxd", "used.pxd", "setup.py"]
-    assert [Path(path).name for path in user.depends] == ["user.py", "memory.pxd", "used.pxd", "user.pxd", "setup.py"]
+    assert [Path(path).name for path in used.depends] == ["used.py", "memory.pxd", "used.pxd", "build_ext.py"]
+    assert [Path(path).name for path in user.depends] == [
+        "user.py",
+        "memory.pxd",
+        "used.pxd",
+        "user.pxd",
+        "build_ext.py",
+    ]
 
 
 def test_declarations_may_cimport_each_other_in_a_circle(tree: Path) -> None:
@@ -52,7 +58,7 @@ def test_modules_compiled_after_their_sources_are_fine(tree: Path) -> None:
     assert build_fault(compiled=True) is None
 
 
-@pytest.mark.parametrize("changed", ["user.py", "user.pxd", "memory.pxd", "../../setup.py"])
+@pytest.mark.parametrize("changed", ["user.py", "user.pxd", "memory.pxd", "../../build_ext.py"])
 def test_a_module_older_than_what_it_is_compiled_from_is_refused(tree: Path, changed: str) -> None:
     os.utime(tree / changed, (3000, 3000))
     for name in ("used", "../_cython"):
@@ -88,7 +94,7 @@ def test_nothing_compiled_is_fine_unless_it_is_required(tree: Path, monkeypatch:
     assert build_fault(compiled=False) == f"The compiled modules are missing: {HINT}"
 
 
-def test_the_interpreted_leg_does_not_mind_what_is_compiled(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_interpreted_build_does_not_mind_what_is_compiled(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     os.utime(tree / "user.py", (3000, 3000))
     monkeypatch.setenv("AIOPROD_NO_EXT", "1")
     monkeypatch.setenv("AIOPROD_REQUIRE_EXT", "1")

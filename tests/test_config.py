@@ -168,7 +168,7 @@ def test_a_refused_value_is_named_with_what_is_valid(options: dict[str, Any], se
         ({"metadata_cluster_check_enable": True}, "metadata.cluster.check.enable=True can't be used"),
         ({"metrics_num_samples": 3}, "metrics.num.samples=3 can't be used"),
         ({"metrics_recording_level": "DEBUG"}, "metrics.recording.level='DEBUG' can't be used"),
-        ({"sasl.kerberos.kinit.cmd": "x"}, "sasl.kerberos.kinit.cmd can't be set: tickets are got and renewed by"),
+        ({"sasl.kerberos.kinit.cmd": "x"}, "sasl.kerberos.kinit.cmd can't be set: tickets are obtained and renewed by"),
         ({"ssl.engine.factory.class": "X"}, "ssl.engine.factory.class can't be set: it makes no sense outside the JVM"),
         ({"security.providers": "X"}, "security.providers can't be set: it makes no sense outside the JVM"),
         ({"config.providers.vault.class": "X"}, "in secrets are understood without it"),
@@ -185,7 +185,14 @@ def test_a_refused_setting_does_not_show_its_value_and_may_be_unset() -> None:
 
 def test_a_secret_is_never_shown() -> None:
     setting = Setting(
-        default=None, convert=int, type_name="int", valid="a PIN", importance=Importance.LOW, doc="", secret=True
+        default=None,
+        convert=int,
+        type_name="int",
+        annotation="int",
+        valid="a PIN",
+        importance=Importance.LOW,
+        doc="",
+        secret=True,
     )
     assert setting.show("hunter2") == "[hidden]"
     with pytest.raises(ConfigError, match=r"^ssl\.pin must be a PIN, not \[hidden\]\.$"):
@@ -292,7 +299,7 @@ def test_java_names_and_ours() -> None:
         ("max_in_flight_requests_per_conection", "Did you mean 'max_in_flight_requests_per_connection'?"),
         ("bootstrap.server", "Did you mean 'bootstrap.servers'?"),
         ("partitoner", "Did you mean 'partitioner'?"),
-        ("xyzzy", "`python -m aioprod.config --of aioprod.config:ProducerConfig` lists those that there are."),
+        ("xyzzy", "`python -m aioprod.config --of aioprod.config:ProducerConfig` lists all of them."),
     ],
 )
 def test_an_unknown_name_suggests_the_nearest(name: str, hint: str) -> None:

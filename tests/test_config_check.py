@@ -70,8 +70,8 @@ def test_a_file_that_cant_be_used_is_an_error_of_one_line(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("", "Connections are not encrypted.\nNobody logs in.\n"),
-        ("security.protocol=SSL", "a broker's certificate must be for its host.\nNobody logs in.\n"),
+        ("", "Connections are not encrypted.\nThere is no log-in.\n"),
+        ("security.protocol=SSL", "a broker's certificate must be for its host.\nThere is no log-in.\n"),
         ("security.protocol=SSL\nssl.endpoint.identification.algorithm=", "certificate may be for any host.\n"),
         (
             f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=SCRAM-SHA-256\nsasl.jaas.config={TOKEN}",
@@ -90,7 +90,7 @@ def test_a_file_that_cant_be_used_is_an_error_of_one_line(tmp_path: Path) -> Non
             ),
             (
                 "A token of https://idp.example.com/token logs in by OAUTHBEARER; "
-                "it is asked by client credentials, with a secret.\n"
+                "the endpoint gets client credentials, with a secret.\n"
             ),
         ),
         (

@@ -18,8 +18,8 @@ from aioprod.config._other_clients import OTHER_NAMES
 from aioprod.config._page import reference_page
 from aioprod.errors import ConfigError
 from aioprod.group import Member, MemberConfig
-from aioprod.producer import TransactionSessionConfig
 from aioprod.reader import Reader, ReaderConfig, read
+from aioprod.transactions import TransactionSessionConfig
 
 CLASSES = {"any client": SessionConfig, "producer": ProducerConfig, "reader": ReaderConfig, "member": MemberConfig}
 
@@ -51,8 +51,8 @@ def hint(client: Any, **options: Any) -> str | None:
         ("batch.num.messages", "A batch has no limit of records but that of their bytes: batch.size."),
         ("group.id", "A producer belongs to no group: aioprod.Member(..., group_id=...) reads in one."),
         ("loop", "Leave it out: a client belongs to the event loop in which it is started."),
-        ("api_version", "Leave it out: each broker is asked which versions it speaks."),
-        ("api.version.request", "Leave it out: each broker is asked which versions it speaks."),
+        ("api_version", "Leave it out: versions are negotiated with each broker."),
+        ("api.version.request", "Leave it out: versions are negotiated with each broker."),
     ],
 )
 def test_a_producer_says_what_to_set_in_place_of_another_clients_name(name: str, said: str) -> None:
@@ -85,7 +85,7 @@ def test_a_producer_says_which_call_does_it(name: str, part: str) -> None:
         (member, "listener", "Give on_assigned=, on_revoked= and on_lost="),
         (Producer, "enable.ssl.certificate.verification", "certificates are always verified"),
         (Producer, "broker.address.family", "of IPv6 and of IPv4"),
-        (Producer, "throttle_cb", "as long as a broker tells it to"),
+        (Producer, "throttle_cb", "as long as a broker throttles it"),
         (Producer, "default.topic.config", "Give these settings to the client itself."),
         (member, "rebalance_timeout_ms", "Here it is 'max_poll_interval_ms'."),
         (
@@ -96,8 +96,8 @@ def test_a_producer_says_which_call_does_it(name: str, part: str) -> None:
         (Reader, "group_id", "A reader belongs to no group"),
         (Reader, "auto_offset_reset", "Give start= to read()"),
         (Reader, "fetch_wait_max_ms", "Here it is 'fetch_max_wait_ms'."),
-        (Admin, "api_version_auto_timeout_ms", "each broker is asked which versions it speaks"),
-        (Admin, "acks", "It is a setting of producers; `python -m aioprod.config --of aioprod.reader:SessionConfig`"),
+        (Admin, "api_version_auto_timeout_ms", "versions are negotiated with each broker"),
+        (Admin, "acks", "It is a setting of producers; `python -m aioprod.config --of aioprod.config:SessionConfig`"),
         (Admin, "error_cb", "calls raise what makes them fail"),
     ],
 )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from aioprod.config import KNOWN_CLASSES, ProducerConfig, settings_of
 from aioprod.config._page import reference_page
-from aioprod.config._refused import REFUSED_SETTINGS
+from aioprod.config._unsupported import UNSUPPORTED_SETTINGS
 
 PAGE = Path(__file__).parent.parent / "docs" / "configuration.md"
 
@@ -26,5 +26,5 @@ def test_the_page_has_every_setting_and_every_name_of_a_class() -> None:
     page = reference_page()
     for name in settings_of(ProducerConfig):
         assert page.count(f"\n| `{name.replace('_', '.')}` |") == 1, name
-    for name in [*REFUSED_SETTINGS, *(name for known in KNOWN_CLASSES.values() for name in known)]:
+    for name in [*UNSUPPORTED_SETTINGS, *(name for known in KNOWN_CLASSES.values() for name in known)]:
         assert f"`{name}`" in page, name

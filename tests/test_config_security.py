@@ -127,7 +127,7 @@ def test_the_spelling_of_librdkafka() -> None:
             r"the option 'renewTGT', which aioprod does not have",
         ),
         (KERBEROS | {"sasl_jaas_config": f"{KRB5} doNotPrompt=maybe;"}, r"the option 'doNotPrompt', .* or not so"),
-        (KERBEROS | {"sasl_kerberos_kinit_cmd": "a"}, "tickets are got and renewed by the Kerberos library"),
+        (KERBEROS | {"sasl_kerberos_kinit_cmd": "a"}, "tickets are obtained and renewed by the Kerberos library"),
         (LOGIN | {"sasl_mechanism": "AWS_MSK_IAM"}, r"sasl\.username has no use with sasl\.mechanism=AWS_MSK_IAM"),
         (
             IAM | {"sasl_jaas_config": f"{MSK}.IAMLoginModule required awsRole=a;"},

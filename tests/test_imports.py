@@ -15,11 +15,11 @@ import aioprod
 ROOT = Path(aioprod.__file__).parents[1]
 
 PRODUCER = {
-    "": "_error_codes _lazy _legs _live _rights _shown cluster config core errors interceptors "
+    "": "_build _error_codes _lazy _live _rights _shown cluster config core errors interceptors "
     "messages metrics net producer record_metadata records routing serializers types wire",
     "cluster": "metadata model names topic_errors topic_metadata",
-    "config": "_addresses _base _classes _client _files _oidc _producer _properties _refused _security _session "
-    "_setting",
+    "config": "_addresses _base _classes _client _files _oidc _producer _properties _security _session _setting "
+    "_unsupported",
     "core": "accumulator backoff batch budget buffer_pool bulk_values connection drain lifecycle parking "
     "partition partition_choice produce_request produce_response retry sequences splitting states transactions",
     "messages": "api_versions init_producer_id metadata negotiation produce",
@@ -50,9 +50,9 @@ ProduceResponse TopicProduceData TopicProduceResponse
 """The message classes that it declares."""
 
 DATASOURCE = {
-    "": "_error_codes _lazy _legs config errors spark",
-    "config": "_addresses _base _classes _client _files _oidc _producer _properties _refused _security _session "
-    "_setting",
+    "": "_build _error_codes _lazy config errors spark",
+    "config": "_addresses _base _classes _client _files _oidc _producer _properties _security _session _setting "
+    "_unsupported",
     "spark": "datasource options",
 }
 """The modules that Spark's driver, planners and workers load before they know what they are to do."""
@@ -106,7 +106,7 @@ def test_what_naming_the_producer_loads(interpreted: bool) -> None:
 
 
 def test_importing_aioprod_alone_loads_its_errors() -> None:
-    assert ours(loaded("aioprod")) == {f"aioprod.{name}" for name in ("_error_codes", "_lazy", "_legs", "errors")}
+    assert ours(loaded("aioprod")) == {f"aioprod.{name}" for name in ("_build", "_error_codes", "_lazy", "errors")}
 
 
 def test_tls_loads_no_package_of_others() -> None:
@@ -143,3 +143,10 @@ def test_a_name_that_a_package_lacks_is_an_attribute_error(package: str) -> None
     module = importlib.import_module(f"aioprod{package}")
     with pytest.raises(AttributeError, match=f"module 'aioprod{package}' has no attribute 'nothing'"):
         _ = module.nothing
+
+
+def test_shared_transactions_have_a_module_and_are_in_the_root() -> None:
+    from aioprod import producer, transactions
+
+    for name in ("TransactionSession", "TransactionHandle"):
+        assert getattr(aioprod, name) is getattr(transactions, name) is getattr(producer, name)

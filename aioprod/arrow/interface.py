@@ -1,4 +1,4 @@
-"""The C data interface as Python objects: what a library exports, taken over and given back.
+"""The C data interface as Python objects: arrays that a library exports, imported and released.
 
 Everything here happens once per call or per batch; the rows are read by `columns`.
 """
@@ -9,14 +9,14 @@ import ctypes
 from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Lock
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from aioprod.errors import InvalidRecordError
 
 __all__ = ["ArrowArray", "ArrowArrayStream", "ArrowSchema", "Chunk", "Field", "Source", "open_source"]
 
-CHILDREN_MAX = 10_000
-"""More columns than this are taken for a broken schema."""
+_CHILDREN_MAX: Final = 10_000
+"""A schema with more columns than this counts as broken."""
 
 
 class ArrowSchema(ctypes.Structure):
@@ -98,7 +98,7 @@ class Field:
 class Chunk:
     """One array of a source. Its memory is there until `release()`: after that `array` must not be touched.
 
-    `capsule` is what owns the array, and releases it when nobody holds it any more; None for an array of our own.
+    `capsule` owns the array and releases it with its last reference; it is None for an array of our own.
     """
 
     def __init__(self, array: ArrowArray, capsule: object) -> None:
@@ -107,7 +107,7 @@ class Chunk:
         self._is_ours = capsule is None
 
     def release(self) -> None:
-        """Give the memory back."""
+        """Free the memory."""
         if self._is_ours:
             self._is_ours = False
             self.array.release(ctypes.byref(self.array))
@@ -118,16 +118,16 @@ class Chunk:
 
 
 class Source(Protocol):
-    """What was exported: arrays of one type. `is_lazy`: the next one may have to be read or computed first."""
+    """A source of exported arrays of one type. `is_lazy`: the next one may have to be read or computed first."""
 
     field: Field
     is_lazy: bool
 
     def next(self) -> Chunk | None:
-        """The next array, None after the last one; raises InvalidRecordError when there is an error instead."""
+        """The next array, None after the last one; raises InvalidRecordError for an error of the library."""
 
     def close(self) -> None:
-        """Nobody wants more; may be called while another thread is in `next`."""
+        """Release the stream; may be called while another thread is in `next`."""
 
 
 class OneArray:
@@ -140,17 +140,17 @@ class OneArray:
         self._chunk: Chunk | None = Chunk(_contents(array, b"arrow_array", ArrowArray), array)
 
     def next(self) -> Chunk | None:
-        """The array at first, then None."""
+        """The array on the first call, None afterwards."""
         chunk, self._chunk = self._chunk, None
         return chunk
 
     def close(self) -> None:
-        """Forget the array if nobody took it."""
+        """Release the array unless `next` has returned it."""
         self._chunk = None
 
 
 class Stream:
-    """An exported stream. Its capsule gives its memory back when nobody holds it any more."""
+    """An exported stream. Its capsule frees the memory with its last reference."""
 
     is_lazy = True
 
@@ -184,7 +184,7 @@ class Stream:
         return Chunk(array, None) if array.release else None
 
     def close(self) -> None:
-        """Give the stream back, or let `next` do it if that is under way."""
+        """Release the stream, or have a running `next` do it."""
         with self._lock:
             self._is_closed = True
             self._drop_if_closed()
@@ -201,9 +201,9 @@ class Stream:
 
 
 def open_source(data: Any) -> Source:
-    """What an object exports through the Arrow PyCapsule interface.
+    """Import what an object exports through the Arrow PyCapsule interface.
 
-    Raises InvalidRecordError for one that exports nothing, or something else than the interface says.
+    Raises InvalidRecordError for one that exports nothing, or not by the rules of the interface.
     """
     if hasattr(data, "__arrow_c_array__"):
         exported = data.__arrow_c_array__()
@@ -237,7 +237,7 @@ def _contents(capsule: object, name: bytes, kind: Any) -> Any:
 
 
 def _field(schema: ArrowSchema) -> Field:
-    if not 0 <= schema.n_children <= CHILDREN_MAX:
+    if not 0 <= schema.n_children <= _CHILDREN_MAX:
         raise InvalidRecordError(f"An Arrow schema says that it has {schema.n_children} children.")
     return Field(
         (schema.name or b"").decode(errors="replace"),

@@ -1,4 +1,4 @@
-"""Memory that somebody else owns, and how strings lie in it: interpreted, also when the neighbours are compiled."""
+"""Memory of other libraries, and the layouts of strings in it: never compiled, also when its users are."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NULLS = 4
 
 VIEW_SIZE = 16
 INLINE_MAX = 12
-"""A view of more bytes than this says where they are instead of holding them."""
+"""A view of more bytes than this has their position in place of the bytes."""
 
 
 def at(address: int, size: int) -> memoryview:

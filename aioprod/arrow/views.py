@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from aioprod.arrow.columns import BytesColumn, NumberColumn, PairsColumn, Span, TimestampColumn
 from aioprod.arrow.interface import ArrowArray, Field
 from aioprod.arrow.memory import FIXED, INDEXED, NULLS, OFFSETS, VIEW_SIZE, VIEWS, at
@@ -23,27 +25,27 @@ __all__ = [
     "whole_number_column",
 ]
 
-INTEGERS = {"c": (1, False), "C": (1, True), "s": (2, False), "S": (2, True)} | {
+_INTEGERS: Final = {"c": (1, False), "C": (1, True), "s": (2, False), "S": (2, True)} | {
     "i": (4, False), "I": (4, True), "l": (8, False), "L": (8, True)
 }  # fmt: skip
 """Width in bytes and whether it is unsigned, by format."""
 
-PER_SECOND = {"tss": 1, "tsm": 1000, "tsu": 1_000_000, "tsn": 1_000_000_000, "l": 1000}
+_PER_SECOND: Final = {"tss": 1, "tsm": 1000, "tsu": 1_000_000, "tsn": 1_000_000_000, "l": 1000}
 """Units in a second, by the start of the format; a time zone follows, and does not change what the numbers mean."""
 
-OFFSET_WIDTHS = {"u": 4, "z": 4, "U": 8, "Z": 8, "+l": 4, "+m": 4, "+L": 8}
+_OFFSET_WIDTHS: Final = {"u": 4, "z": 4, "U": 8, "Z": 8, "+l": 4, "+m": 4, "+L": 8}
 
-TEXT = {"u", "U", "vu"}
-BINARY = {"z", "Z", "vz"}
+_TEXT: Final = {"u", "U", "vu"}
+_BINARY: Final = {"z", "Z", "vz"}
 
-NAMES = {
+_NAMES: Final = {
     "n": "null", "b": "bool", "c": "int8", "C": "uint8", "s": "int16", "S": "uint16", "i": "int32", "I": "uint32",
     "l": "int64", "L": "uint64", "e": "float16", "f": "float32", "g": "float64", "z": "binary", "Z": "large_binary",
     "vz": "binary_view", "u": "string", "U": "large_string", "vu": "string_view", "tdD": "date32", "tdm": "date64",
     "+s": "struct", "+l": "list", "+L": "large_list", "+vl": "list_view", "+vL": "large_list_view", "+m": "map",
     "+r": "run_end_encoded",
 }  # fmt: skip
-PREFIXES = {
+_PREFIXES: Final = {
     "w:": "fixed_size_binary", "d:": "decimal", "ts": "timestamp", "tt": "time", "tD": "duration", "ti": "interval",
     "+w:": "fixed_size_list", "+ud:": "dense_union", "+us:": "sparse_union",
 }  # fmt: skip
@@ -53,9 +55,9 @@ def type_name(field: Field) -> str:
     """The type of a column as Arrow users know it."""
     if field.dictionary is not None:
         return f"dictionary of {type_name(field.dictionary)}"
-    name = NAMES.get(field.format)
+    name = _NAMES.get(field.format)
     if name is None:
-        name = next((name for prefix, name in PREFIXES.items() if field.format.startswith(prefix)), field.format)
+        name = next((name for prefix, name in _PREFIXES.items() if field.format.startswith(prefix)), field.format)
     inner = ", ".join(f"{child.name}: {type_name(child)}" for child in field.children)
     return f"{name}<{inner}>" if inner else name
 
@@ -66,13 +68,13 @@ def type_name(field: Field) -> str:
 def is_text(field: Field) -> bool:
     """Whether the values are strings, dictionary-encoded ones included."""
     field = field.dictionary or field
-    return field.format in TEXT or field.format == "n"
+    return field.format in _TEXT or field.format == "n"
 
 
 def is_bytes(field: Field) -> bool:
     """Whether the values are strings or byte strings."""
     field = field.dictionary or field
-    return is_text(field) or field.format in BINARY or field.format.startswith("w:")
+    return is_text(field) or field.format in _BINARY or field.format.startswith("w:")
 
 
 def is_pairs(field: Field) -> bool:
@@ -94,12 +96,12 @@ def pair_fields(field: Field) -> tuple[int, int] | None:
 
 def is_integer(field: Field) -> bool:
     """Whether the values are integers of any width."""
-    return field.format in INTEGERS and field.dictionary is None
+    return field.format in _INTEGERS and field.dictionary is None
 
 
 def is_timestamp(field: Field) -> bool:
     """Whether the values are times of any unit, with or without time zone, or int64, taken for milliseconds."""
-    return field.format[:3] in PER_SECOND and field.dictionary is None
+    return field.format[:3] in _PER_SECOND and field.dictionary is None
 
 
 # --- the memory
@@ -129,7 +131,7 @@ def number_column(field: Field, array: ArrowArray, index: int) -> NumberColumn:
 
 def timestamp_column(field: Field, array: ArrowArray, index: int) -> TimestampColumn:
     """A view of child `index` of a struct array, whose type `is_timestamp`."""
-    return TimestampColumn(number_column(field, array, index), PER_SECOND[field.format[:3]])
+    return TimestampColumn(number_column(field, array, index), _PER_SECOND[field.format[:3]])
 
 
 def pairs_column(field: Field, array: ArrowArray, index: int) -> PairsColumn:
@@ -144,7 +146,7 @@ def pairs_column(field: Field, array: ArrowArray, index: int) -> PairsColumn:
     return PairsColumn(
         _span(child, first, array.length),
         _address(child, 1, array.length),
-        OFFSET_WIDTHS[field.format],
+        _OFFSET_WIDTHS[field.format],
         _span(pairs, pairs.offset, pairs.length),
         _bytes(fields[name], names, first_name, pairs.length),
         _bytes(fields[value], values, first_value, pairs.length),
@@ -193,7 +195,7 @@ def _bytes(field: Field, array: ArrowArray, first: int, length: int) -> BytesCol
     _check(array.n_buffers == 3)
     if not length:
         return BytesColumn(span, NULLS)
-    width = OFFSET_WIDTHS[field.format]
+    width = _OFFSET_WIDTHS[field.format]
     places = _address(array, 1, length)
     size = _number(places, width, first + length)
     return BytesColumn(span, OFFSETS, width, places, [(_address(array, 2, size), size)])
@@ -214,7 +216,7 @@ def _number(numbers: int, width: int, index: int) -> int:
 
 def _numbers(format_: str, array: ArrowArray, first: int, length: int) -> NumberColumn:
     _check(array.n_buffers == 2)
-    width, unsigned = INTEGERS.get(format_, (8, False))
+    width, unsigned = _INTEGERS.get(format_, (8, False))
     return NumberColumn(_span(array, first, length), _address(array, 1, length), width, unsigned)
 
 

@@ -18,9 +18,9 @@ _COMMANDS: Final = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; returns 0 when it went well, 1 when it failed, 2 when it was asked wrongly."""
+    """Run a command; returns 0 when it went well, 1 when it failed, 2 for invalid arguments."""
     given = sys.argv[1:] if arguments is None else arguments
-    about = "Kafka partitions and consumer groups, on paper: no broker is asked."
+    about = "Kafka partitions and consumer groups, on paper, without a broker."
     return run("aioprod", about, _COMMANDS, given, version=__version__)
 
 

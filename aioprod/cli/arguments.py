@@ -1,4 +1,4 @@
-"""What topics and members look like on a command line; each of these raises ArgumentTypeError with a sentence."""
+"""The syntax of topics and members on a command line; each function raises ArgumentTypeError with a sentence."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from aioprod.group.assignors import Subscription
 
 __all__ = ["Members", "count_of", "members_of", "subscriptions", "topics_of", "unique"]
 
-COUNT_MAX: Final = 100_000
-"""Of partitions, and of members: what a slip of the finger would ask of the memory."""
+_COUNT_MAX: Final = 100_000
+"""The most partitions, and members: a typing error must not use up the memory."""
 
 
 class Members(NamedTuple):
@@ -28,8 +28,8 @@ def count_of(text: str) -> int:
         count = int(text)
     except ValueError:
         count = 0
-    if not 1 <= count <= COUNT_MAX:
-        raise ArgumentTypeError(f"{text!r} is no whole number from 1 to {COUNT_MAX}")
+    if not 1 <= count <= _COUNT_MAX:
+        raise ArgumentTypeError(f"{text!r} is no whole number from 1 to {_COUNT_MAX}")
     return count
 
 
@@ -52,7 +52,7 @@ def unique(topics: Sequence[tuple[str, int]]) -> dict[str, int]:
 
 
 def members_of(text: str) -> list[Members]:
-    """`a,b:orders,web=8:orders+clicks`: members, those that are told by their topics, and web-0 to web-7.
+    """`a,b:orders,web=8:orders+clicks`: members, some with their topics, and web-0 to web-7.
 
     A number on its own, as in `3` or `3:orders`, says how many: member-0 to member-2.
     """

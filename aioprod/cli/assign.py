@@ -1,4 +1,4 @@
-"""`aioprod assign`: who reads what, and what a rebalance would move."""
+"""`aioprod assign`: which member reads which partitions, and what a rebalance would move."""
 
 from __future__ import annotations
 
@@ -142,7 +142,10 @@ def _parser() -> Parser:
     )
     parser.add_argument("--json", metavar="FILE", help="write the assignment there ('-': to stdout, and nothing else)")
     parser.add_argument(
-        "--picture", type=_picture, metavar="FILE", help=f"draw who has what, as {', '.join(KINDS)}, by the file's name"
+        "--picture",
+        type=_picture,
+        metavar="FILE",
+        help=f"draw the assignment, as {', '.join(KINDS)} by the file's name",
     )
     parser.add_argument("--all", action="store_true", help="show all members and partitions, however many there are")
     return parser

@@ -56,8 +56,8 @@ def _place(rule: Rule, key: bytes, count: int) -> str:
 
 def _line(cells: Sequence[str], widths: Sequence[int], key: str) -> str:
     # The key is last: it may be of any length, and those from a pipe are shown as they come.
-    told = "  ".join(cell.rjust(width) for cell, width in zip(cells, widths, strict=True))
-    return f"{told}  {key}\n"
+    numbers = "  ".join(cell.rjust(width) for cell, width in zip(cells, widths, strict=True))
+    return f"{numbers}  {key}\n"
 
 
 def _with_stdin(named: Sequence[bytes | str], is_hex: bool) -> Iterator[bytes]:

@@ -1,4 +1,4 @@
-"""Who has what, drawn: a bar for each member, in colours by topic; for large groups the members' loads in order."""
+"""Pictures of assignments: a bar for each member, in colours by topic; for large groups the members' loads in order."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 __all__ = ["picture_of"]
 
 _MEMBERS_MAX: Final = 60
-"""More bars than these nobody reads."""
+"""More bars than these can't be read."""
 
-_PIECES_MAX: Final = 600
-"""Of more partitions, those of a member and a topic are one piece."""
+_SEGMENTS_MAX: Final = 600
+"""With more partitions than these, a member has one segment for all of a topic."""
 
 _NAME_MAX: Final = 24
 _OTHERS: Final = len(COLORS) - 1
@@ -29,7 +29,7 @@ _BEFORE_ALPHA: Final = 0.4
 _DARK: Final = "#1d2530"
 
 
-class _Piece(NamedTuple):
+class _Segment(NamedTuple):
     left: float
     width: float
     color: int
@@ -91,10 +91,10 @@ def _bars(
         is_last = index == len(shown) - 1
         for row, member in enumerate(members):
             place = row - 0.4 + height * (index + 0.5)
-            for piece in _pieces(balance, member, colors, new if is_last else frozenset()):
-                _draw(piece, place, height, 1.0 if is_last else _BEFORE_ALPHA, axes)
-                if piece.width > labelled:
-                    _label(piece, place, "white" if is_last else _DARK, axes)
+            for segment in _segments(balance, member, colors, new if is_last else frozenset()):
+                _draw(segment, place, height, 1.0 if is_last else _BEFORE_ALPHA, axes)
+                if segment.width > labelled:
+                    _label(segment, place, "white" if is_last else _DARK, axes)
     axes.set_yticks(range(len(members)), [plain(_cut(member)) for member in members])
     axes.invert_yaxis()
     axes.margins(y=0.01)
@@ -124,42 +124,42 @@ def _bars(
     _head(axes, title)
 
 
-def _draw(piece: _Piece, place: float, height: float, alpha: float, axes: Axes) -> None:
+def _draw(segment: _Segment, place: float, height: float, alpha: float, axes: Axes) -> None:
     axes.barh(
         place,
-        piece.width,
+        segment.width,
         height,
-        piece.left,
-        color=COLORS[piece.color],
+        segment.left,
+        color=COLORS[segment.color],
         alpha=alpha,
         edgecolor="white",
         linewidth=0.6,
-        hatch=_MOVED if piece.is_moved else None,
+        hatch=_MOVED if segment.is_moved else None,
     )
 
 
-def _label(piece: _Piece, place: float, color: str, axes: Axes) -> None:
-    middle = piece.left + piece.width / 2
-    label = axes.text(middle, place, piece.label, ha="center", va="center_baseline", color=color, fontsize=7)
-    if piece.is_moved:
-        label.set_bbox({"facecolor": COLORS[piece.color], "edgecolor": "none", "pad": 1.5})
+def _label(segment: _Segment, place: float, color: str, axes: Axes) -> None:
+    middle = segment.left + segment.width / 2
+    label = axes.text(middle, place, segment.label, ha="center", va="center_baseline", color=color, fontsize=7)
+    if segment.is_moved:
+        label.set_bbox({"facecolor": COLORS[segment.color], "edgecolor": "none", "pad": 1.5})
 
 
-def _pieces(
+def _segments(
     balance: Balance, member: str, colors: Mapping[str, int], new: frozenset[TopicPartition]
-) -> Iterator[_Piece]:
+) -> Iterator[_Segment]:
     owned = balance.owned.get(member, ())
     left = 0.0
-    if len(balance.sizes) <= _PIECES_MAX:
+    if len(balance.sizes) <= _SEGMENTS_MAX:
         for tp in owned:
             width = balance.sizes[tp]
-            yield _Piece(left, width, colors[tp.topic], tp in new, str(tp.partition))
+            yield _Segment(left, width, colors[tp.topic], tp in new, str(tp.partition))
             left += width
         return
     kinds = sorted((colors[tp.topic], tp in new, tp) for tp in owned)
     for (color, is_moved), same in groupby(kinds, key=lambda kind: kind[:2]):
         width = sum(balance.sizes[tp] for *_, tp in same)
-        yield _Piece(left, width, color, is_moved, "")
+        yield _Segment(left, width, color, is_moved, "")
         left += width
 
 

@@ -1,4 +1,4 @@
-"""The configuration of a producer, or of anything else that talks to a cluster, and the classes that it names."""
+"""The configuration of producers and all other clients, and the classes that it names."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from aioprod.errors import ConfigError
 
 
 def main() -> int:
-    """Print what was asked for; the exit code."""
+    """Print what the arguments select; returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m aioprod.config", description="The settings of aioprod's clients.")
     parser.add_argument("--check", metavar="FILE", help="read this properties file as a producer does, and show it")
     parser.add_argument("--of", metavar="MODULE:CLASS", help="show the settings of this class, not the producer's")

@@ -1,18 +1,18 @@
-"""`host:port`: what is accepted, what is refused, and in which sentence."""
+"""Addresses of servers, `host:port`: their syntax, and the errors for anything else."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 from aioprod.errors import ConfigError
 
-PORT_MAX = 65535
+_PORT_MAX: Final = 65535
 
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+._-]*)://", re.ASCII)
-_HOST = re.compile(r"[0-9A-Za-z._-]+", re.ASCII)
-_BRACKETED = re.compile(r"\[([^\[\]]*)\](?::(.*))?")
+_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+._-]*)://", re.ASCII)
+_HOST: Final = re.compile(r"[0-9A-Za-z._-]+", re.ASCII)
+_BRACKETED: Final = re.compile(r"\[([^\[\]]*)\](?::(.*))?")
 
 
 def parse_address(address: str) -> tuple[str, int]:
@@ -27,11 +27,11 @@ def parse_address(address: str) -> tuple[str, int]:
     else:
         host, _, port = rest.rpartition(":") if ":" in rest else (rest, "", "")
         if ":" in host:
-            raise _refused(address, "has more than one colon", "Write an IPv6 address in brackets: [::1]:9092.")
+            raise _invalid(address, "has more than one colon", "Write an IPv6 address in brackets: [::1]:9092.")
         if not host:
-            raise _refused(address, "names no host", "Write it as host:port.")
+            raise _invalid(address, "names no host", "Write it as host:port.")
         if not _HOST.fullmatch(host):
-            raise _refused(address, "has characters that no host name has", "Write it as host:port.")
+            raise _invalid(address, "has characters that no host name has", "Write it as host:port.")
     return host, _port(address, port)
 
 
@@ -73,7 +73,7 @@ def _without_scheme(address: str) -> str:
     if scheme is None:
         return address
     if scheme[1].upper() != "PLAINTEXT":
-        raise _refused(address, f"starts with {scheme[0]}", "Write host:port; security.protocol chooses the protocol.")
+        raise _invalid(address, f"starts with {scheme[0]}", "Write host:port; security.protocol chooses the protocol.")
     return address[scheme.end() :]
 
 
@@ -83,16 +83,16 @@ def _check_ipv6(address: str, host: str) -> None:
     try:
         IPv6Address(host)
     except ValueError as error:
-        raise _refused(address, "has no IPv6 address between its brackets", "Write it as [::1]:9092.") from error
+        raise _invalid(address, "has no IPv6 address between its brackets", "Write it as [::1]:9092.") from error
 
 
 def _port(address: str, port: str) -> int:
     if not port:
-        raise _refused(address, "has no port", "Write it as host:port; Kafka's usual port is 9092.")
-    if not re.fullmatch(r"[0-9]{1,5}", port, re.ASCII) or not 1 <= int(port) <= PORT_MAX:
-        raise _refused(address, f"has port {port!r}", f"A port is a number from 1 to {PORT_MAX}.")
+        raise _invalid(address, "has no port", "Write it as host:port; Kafka's usual port is 9092.")
+    if not re.fullmatch(r"[0-9]{1,5}", port, re.ASCII) or not 1 <= int(port) <= _PORT_MAX:
+        raise _invalid(address, f"has port {port!r}", f"A port is a number from 1 to {_PORT_MAX}.")
     return int(port)
 
 
-def _refused(address: str, what: str, hint: str) -> ConfigError:
+def _invalid(address: str, what: str, hint: str) -> ConfigError:
     return ConfigError(f"The server address {address!r} in bootstrap.servers {what}.", hint=hint)

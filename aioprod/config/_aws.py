@@ -1,4 +1,4 @@
-"""Who logs in to Amazon MSK by IAM: what the options of its log-in module say, in its own words."""
+"""The identity for Amazon MSK's log-in by IAM, from the options of its log-in module under their own names."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["AwsIdentity", "aws_identity_of"]
 _FOR_ROLES: Final = ("awsRoleSessionName", "awsRoleExternalId", "awsStsRegion")
 _OPTIONS: Final = ("awsProfileName", "awsRoleArn", *_FOR_ROLES)
 _UNUSED: Final = ("awsDebugCreds", "awsMaxRetries", "awsMaxBackOffTimeMs")
-"""How Java's module looks for credentials and what it logs; here botocore does, with settings of its own."""
+"""How Java's module looks for credentials and what it logs. Here botocore looks, with its own settings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class AwsIdentity:
 
 
 def aws_identity_of(mechanism: Literal["AWS_MSK_IAM", "OAUTHBEARER"], entry: JaasEntry | None) -> AwsIdentity:
-    """The identity that the options name; raises ConfigError for an option that there is not."""
+    """The identity that the options name; raises ConfigError for an unknown option."""
     options = {} if entry is None else entry.options
     unknown = options.keys() - {*_OPTIONS, *_UNUSED}
     if unknown:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from aioprod.config._files import read_file
 from aioprod.config._properties import parse_properties
-from aioprod.config._refused import refusal
 from aioprod.config._setting import Setting, dotted
+from aioprod.config._unsupported import unsupported_because
 from aioprod.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -27,14 +27,16 @@ _logger = logging.getLogger("aioprod")
 class Settings:
     """The base of the configuration classes: frozen, every value checked and normalised, whichever way it came.
 
-    `explicit` holds the attribute names of the settings that were given; the others have defaults, which may have
-    given way to what was given.
+    `explicit` holds the attribute names of the settings that were given; the others have defaults, which may
+    depend on given settings.
     """
 
     _ours: ClassVar[tuple[str, ...]] = ()
-    """Of whose settings this class has all that it can: others of them are mistakes, not settings of another client."""
+    """The kinds of clients whose settings this class has: of these, an unknown name is a mistake."""
     _role: ClassVar[Role] = "any client"
-    """Whose names of other clients are understood, to say what to set in their place."""
+    """The role in which names of librdkafka, aiokafka and kafka-python are translated in hints."""
+    _home: ClassVar[str | None] = None
+    """The module that users import this class from; by default the package of the one that declares it."""
 
     explicit: frozenset[str] = field(init=False, compare=False, default=frozenset())
 
@@ -56,7 +58,7 @@ class Settings:
         object.__setattr__(self, name, value)
 
     def _adjustments(self) -> Mapping[str, object]:
-        """Return the defaults that give way to what was given; raises ConfigError for settings that contradict."""
+        """Return the defaults that given settings change; raises ConfigError for settings that contradict."""
         raise NotImplementedError
 
     @classmethod
@@ -74,8 +76,10 @@ class Settings:
 
     @classmethod
     def given(cls, config: Self | Mapping[str, Any] | None, bootstrap_servers: Any, options: Mapping[str, Any]) -> Self:
-        """What a client's constructor was given: servers and options win over those of `config`, an object of this
-        class or what `from_dict` takes. Raises ConfigError."""
+        """Make a configuration of the arguments of a client's constructor; raises ConfigError.
+
+        Servers and options win over those of `config`, which is an object of this class or a mapping for `from_dict`.
+        """
         if isinstance(bootstrap_servers, Mapping | Settings):
             raise ConfigError(
                 f"The servers are given as a {type(bootstrap_servers).__name__}: settings are no servers.",
@@ -108,7 +112,7 @@ class Settings:
 
     @classmethod
     def of_others(cls, names: Iterable[str]) -> dict[str, str]:
-        """The names among these that are no settings of this class but of another client -> whose they are."""
+        """The names among these that only other clients have -> the kind of client."""
         from aioprod.config._elsewhere import owner_of  # Only with a file.
 
         known = _names(cls)
@@ -116,7 +120,7 @@ class Settings:
         return {name: owner for name, owner in owners.items() if owner is not None}
 
     def replace(self, **changes: Any) -> Self:
-        """Return a copy with other values; what was not given is worked out anew."""
+        """Return a copy with other values; defaults that depend on given settings are computed again."""
         given = {name: getattr(self, name) for name in self.explicit}
         return type(self)(**given | self._by_attribute(changes, as_keywords=True))
 
@@ -161,13 +165,13 @@ def _names(cls: type[Settings]) -> Mapping[str, str]:
 def _attribute(
     cls: type[Settings], names: Mapping[str, str], spelling: str, value: object, is_keyword: bool
 ) -> str | None:
-    """Return the attribute that `spelling` means, or None for a refused setting whose value says "not set"."""
+    """Return the attribute that `spelling` means, or None for an unsupported setting whose value means "not set"."""
     if not isinstance(spelling, str):
         raise ConfigError(f"The name of a setting must be a string, not {spelling!r}.")
     wanted = spelling.replace(".", "_")
     if wanted in names:
         return names[wanted]
-    reason = refusal(dotted(spelling))
+    reason = unsupported_because(dotted(spelling))
     if reason is None:
         is_ours = "_" in spelling or (is_keyword and "." not in spelling)
         raise ConfigError(f"{spelling!r} is not a setting.", hint=_instead(cls, names, wanted, is_ours))
@@ -177,11 +181,11 @@ def _attribute(
 
 
 def _instead(cls: type[Settings], names: Mapping[str, str], wanted: str, is_ours: bool) -> str:
-    """What to set in place of an unknown name: what another client means by it, or the nearest known one.
+    """What to set in place of an unknown name: our name for another client's setting, or the nearest known one.
 
     In the spelling that the caller uses.
     """
-    # For what goes wrong: imported then.
+    # Imported for errors only.
     import difflib
 
     from aioprod.config._elsewhere import owner_of
@@ -196,6 +200,6 @@ def _instead(cls: type[Settings], names: Mapping[str, str], wanted: str, is_ours
         return f"Did you mean {suggested!r}?" if known is None else f"Here it is {suggested!r}."
     owner = owner_of(dotted(wanted), cls._ours)
     # Where users import it from: `aioprod.config._producer` is aioprod.config, `aioprod.group.settings` aioprod.group.
-    package = cls.__module__.rpartition(".")[0]
-    listed = f"`python -m aioprod.config --of {package}:{cls.__name__}` lists those that there are."
+    home = cls._home or cls.__module__.rpartition(".")[0]
+    listed = f"`python -m aioprod.config --of {home}:{cls.__name__}` lists all of them."
     return listed if owner is None else f"It is a setting of {owner}; {listed}"

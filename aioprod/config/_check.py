@@ -1,4 +1,4 @@
-"""What a properties file says, for people to read: the settings that count, secrets hidden, and what is left out."""
+"""A properties file in words: the settings in effect, with secrets hidden, and those that are left out."""
 
 from __future__ import annotations
 
@@ -43,19 +43,19 @@ def _security(config: ClientConfig) -> Iterator[str]:
     else:
         yield "Connections are encrypted (TLS); a broker's certificate may be for any host."
     if not has_login(config):
-        yield "Nobody logs in."
+        yield "There is no log-in."
         return
-    yield _who(credentials_of(config))
+    yield _login(credentials_of(config))
 
 
-def _who(credentials: Credentials) -> str:
+def _login(credentials: Credentials) -> str:
     if isinstance(credentials, Password):
         kind = "delegation token" if credentials.is_token else "user"
         return f"The {kind} {credentials.username!r} logs in by {credentials.mechanism}."
     if isinstance(credentials, TokenFile):
         return f"The token in {credentials.path!r} logs in by OAUTHBEARER."
     if isinstance(credentials, TokenEndpoint):
-        return f"A token of {credentials.shown} logs in by OAUTHBEARER; it is asked by {credentials.grant.value}."
+        return f"A token of {credentials.shown} logs in by OAUTHBEARER; the endpoint gets {credentials.grant.value}."
     if isinstance(credentials, AwsIdentity):
         return f"AWS credentials log in by {credentials.mechanism}."
     if isinstance(credentials, KerberosIdentity):

@@ -11,7 +11,7 @@ import importlib
 import logging
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from aioprod.errors import AioprodError, ConfigError
 
@@ -24,12 +24,12 @@ Kind: TypeAlias = Literal[
 
 _logger = logging.getLogger("aioprod")
 
-_JAVA_SERIALIZATION = "org.apache.kafka.common.serialization."
-_JAVA_PRODUCER = "org.apache.kafka.clients.producer."
-_JAVA = ("org.apache.kafka.", "io.confluent.", "java.")
+_JAVA_SERIALIZATION: Final = "org.apache.kafka.common.serialization."
+_JAVA_PRODUCER: Final = "org.apache.kafka.clients.producer."
+_JAVA: Final = ("org.apache.kafka.", "io.confluent.", "java.")
 
 # Our class without its "Serializer" or "Deserializer" -> (short names, names of Java's classes without that ending).
-_FORMATS = {
+_FORMATS: Final = {
     "Bytes": (("bytes",), ("ByteArray", "Bytes", "ByteBuffer")),
     "String": (("str", "string"), ("String",)),
     "Short": (("short",), ("Short",)),
@@ -44,7 +44,7 @@ _FORMATS = {
 }
 
 # Our class without its "Partitioner" -> (short names, names of Java's classes).
-_PARTITIONERS = {
+_PARTITIONERS: Final = {
     "Default": (("default",), (f"{_JAVA_PRODUCER}internals.DefaultPartitioner",)),
     "UniformSticky": (("sticky", "uniform_sticky"), (f"{_JAVA_PRODUCER}UniformStickyPartitioner",)),
     "RoundRobin": (("round_robin",), (f"{_JAVA_PRODUCER}RoundRobinPartitioner",)),
@@ -58,7 +58,7 @@ _PARTITIONERS = {
 }
 
 # Our class without its "Assignor", which Java's has, too -> its short name, which is that of the protocol.
-_ASSIGNORS = {
+_ASSIGNORS: Final = {
     "Range": "range",
     "RoundRobin": "roundrobin",
     "Sticky": "sticky",
@@ -92,7 +92,7 @@ def _assignors() -> Mapping[str, str]:
     return MappingProxyType(known)
 
 
-KNOWN_CLASSES: Mapping[Kind, Mapping[str, str]] = MappingProxyType(
+KNOWN_CLASSES: Final[Mapping[Kind, Mapping[str, str]]] = MappingProxyType(
     {
         "serializer": _formats("Serializer"),
         "deserializer": _formats("Deserializer"),
@@ -105,7 +105,7 @@ KNOWN_CLASSES: Mapping[Kind, Mapping[str, str]] = MappingProxyType(
 )
 """Per kind: short name or Java class name -> "module:Class" of ours."""
 
-_METHODS: Mapping[Kind, tuple[str, ...]] = MappingProxyType(
+_METHODS: Final[Mapping[Kind, tuple[str, ...]]] = MappingProxyType(
     {
         "serializer": ("serialize", "__call__"),
         "deserializer": ("deserialize", "__call__"),
@@ -128,7 +128,7 @@ def check_name(name: str, kind: Kind) -> str:
         raise ConfigError(f"The {kind} {name!r} is a Java class that has no counterpart in aioprod.", hint=_hint(kind))
     module, _, attribute = name.rpartition(":" if ":" in name else ".")
     if not all(part.isidentifier() for part in [*module.split("."), *attribute.split(".")]):
-        import difflib  # For what goes wrong: imported then.
+        import difflib  # Imported for errors only.
 
         near = difflib.get_close_matches(name, known, n=1)
         hint = f"Did you mean {near[0]!r}?" if near else _hint(kind)
@@ -196,7 +196,7 @@ def _attempt(sentence: str, call: Any, *arguments: object, **options: object) ->
 
 
 def close_instance(instance: Any) -> None:
-    """Call `instance.close()` if there is one; a failure is logged, because nobody could act on it."""
+    """Call `instance.close()` if there is one; a failure is logged, as no caller could act on it."""
     close = getattr(instance, "close", None)
     if close is None:
         return

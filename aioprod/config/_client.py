@@ -1,4 +1,4 @@
-"""The settings of everything that talks to a cluster: addresses, connections, metadata, metrics."""
+"""The settings that all clients have: addresses, connections, metadata, metrics."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from aioprod.errors import ConfigError
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ClientConfig(SecurityConfig):
-    """What a connection to a cluster needs, whoever uses it. Names, defaults and ranges are those of Java's clients.
+    """The settings of connections and metadata, for all clients. Java's clients have the same.
 
     Raises ConfigError, in a sentence that names the setting, for a value that can't be used.
     """
 
     bootstrap_servers: tuple[str, ...] = addresses(
         importance=HIGH,
-        doc="The brokers to ask first. The others are learned from them, so a few are enough.",
+        doc="The first brokers to connect to. They know the others, so a few are enough.",
     )
     client_id: str = text(
         "",
@@ -43,19 +43,19 @@ class ClientConfig(SecurityConfig):
         "use_all_dns_ips",
         ["use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"],
         importance=MEDIUM,
-        doc="Whether a connection tries each address of a host name in turn, or each bootstrap name is first replaced "
-        "by the canonical names of its addresses.",
+        doc="A connection tries each address of a host name in turn; or each bootstrap name is first replaced by the "
+        "canonical names of its addresses.",
     )
     request_timeout_ms: int = integer(
         30_000,
         importance=MEDIUM,
-        doc="How long to wait for the answer to one request. Then its connection is given up and the request retried.",
+        doc="How long to wait for the answer to one request. Then its connection is closed and the request retried.",
     )
     socket_connection_setup_timeout_ms: int = integer(
         10_000,
         at_most=INT64_MAX,
         importance=MEDIUM,
-        doc="How long one connection may take to come up. Doubled with each failure in a row, with 20 % jitter.",
+        doc="How long one connection may take to be set up. Doubled with each failure in a row, with 20 % jitter.",
     )
     socket_connection_setup_timeout_max_ms: int = integer(
         30_000,
@@ -111,26 +111,26 @@ class ClientConfig(SecurityConfig):
         300_000,
         at_most=INT64_MAX,
         importance=LOW,
-        doc="What is known of the cluster is asked for again after this time, even when nothing has failed.",
+        doc="Metadata of the cluster is fetched again after this time, even when nothing has failed.",
     )
     metadata_recovery_strategy: str = choice(
         "rebootstrap",
         ["none", "rebootstrap"],
         importance=LOW,
-        doc="What to do when no known broker can be reached: start again from `bootstrap.servers`, or go on trying.",
+        doc="What to do when no known broker can be reached: start again from `bootstrap.servers`, or keep trying.",
     )
     metadata_recovery_rebootstrap_trigger_ms: int = integer(
         300_000,
         at_most=INT64_MAX,
         importance=LOW,
-        doc="How long metadata may fail to come before the client starts again from `bootstrap.servers`.",
+        doc="How long requests for metadata may fail before the client starts again from `bootstrap.servers`.",
     )
     metadata_cluster_check_enable: bool = boolean(
         False,
         built=(False,),
         later="the check of the cluster's id is not built yet in this version.",
         importance=LOW,
-        doc="Refuse brokers that belong to another cluster than the first one. Java's default is true.",
+        doc="Reject brokers that belong to another cluster than the first one. Java's default is true.",
     )
     metric_reporters: tuple[Any, ...] = instances(
         "reporter",
@@ -165,7 +165,7 @@ class ClientConfig(SecurityConfig):
         built=(False,),
         later="pushing metrics to the brokers is not built yet in this version.",
         importance=LOW,
-        doc="Send metrics to brokers that ask for them (KIP-714). Java's default is true.",
+        doc="Send metrics to brokers that subscribe to them (KIP-714). Java's default is true.",
     )
 
     def _adjustments(self) -> Mapping[str, object]:
@@ -173,7 +173,7 @@ class ClientConfig(SecurityConfig):
 
 
 def client_adjustments(config: ClientConfig) -> dict[str, object]:
-    """Return the defaults that give way to what was given; raises ConfigError for settings that contradict."""
+    """Return the defaults that given settings change; raises ConfigError for settings that contradict."""
     if not config.bootstrap_servers:
         raise ConfigError("bootstrap.servers is not set.", hint="Name at least one server, such as localhost:9092.")
     check_security(config)

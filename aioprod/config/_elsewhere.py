@@ -1,4 +1,4 @@
-"""Settings of other Kafka clients, which a properties file may have beside ours: clients share such files."""
+"""Settings of other kinds of Kafka clients, which a shared properties file may contain."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _SETTINGS: Final = {
     "the Schema Registry": "schema.registry.* basic.auth.* bearer.auth.* auto.register.schemas use.latest.version "
     "use.schema.id normalize.schemas specific.avro.reader *.subject.name.strategy",
 }
-"""Whose a setting is -> the names, or patterns of names."""
+"""A kind of client -> names, or patterns of names, of its settings."""
 
 
 def owner_of(name: str, ours: Iterable[str]) -> str | None:
-    """Whose setting `name` (in Java's spelling) is, None if it is nobody's or one of `ours` that is not known."""
+    """The kind of client that has the setting `name` (in Java's spelling), one of `ours` excepted; None if none has."""
     for owner, names in _SETTINGS.items():
         if owner not in ours and any(fnmatchcase(name, pattern) for pattern in names.split()):
             return owner

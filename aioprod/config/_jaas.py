@@ -16,11 +16,11 @@ from aioprod.errors import ConfigError
 
 __all__ = ["JaasEntry", "parse_jaas"]
 
-_TOKEN = re.compile(
+_TOKEN: Final = re.compile(
     r"""\s+ | //[^\n]* | /\*.*?\*/ | "((?:\\.|[^"\\])*)" | '((?:\\.|[^'\\])*)' | ([^\s="';]+) | ([=;])""",
     re.VERBOSE | re.DOTALL,
 )
-_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
 _ESCAPES: Final = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f"}
 _FLAGS: Final = ("required", "requisite", "sufficient", "optional")
 _SHAPE: Final = 'Write it as Java does: MODULE required name="value" ...;'

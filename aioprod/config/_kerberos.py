@@ -1,4 +1,4 @@
-"""Who logs in by Kerberos: the service's name, and what the options of Java's log-in module say."""
+"""The identity for a log-in by Kerberos, from the service's name and the options of Java's log-in module."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["KerberosIdentity", "kerberos_identity_of"]
 
 _USED: Final = ("serviceName", "principal", "useKeyTab", "keyTab", "ticketCache")
 _IMPLIED: Final = {"storeKey": "true", "useTicketCache": "true", "doNotPrompt": "true", "renewTGT": "false"}
-"""Options that Java needs and aioprod does not: only with values that ask for what it does anyway."""
+"""Options that Java needs and aioprod does not: only with values that mean what it does anyway."""
 _UNUSED: Final = (
     "refreshKrb5Config",
     "debug",
@@ -42,7 +42,7 @@ class KerberosIdentity:
 
 
 def kerberos_identity_of(service: str | None, entry: JaasEntry | None) -> KerberosIdentity:
-    """The identity that setting and options name; raises ConfigError for what is missing, or not to be had."""
+    """The identity that setting and options name; raises ConfigError for a missing or unsupported option."""
     options = {} if entry is None else dict(entry.options)
     for name, value in options.items():
         if name not in (*_USED, *_UNUSED) and not (name in _IMPLIED and value.lower() in (_IMPLIED[name], "false")):

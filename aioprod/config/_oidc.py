@@ -17,7 +17,7 @@ MSK_TOKEN_HANDLER: Final = f"{_MSK}.IAMOAuthBearerLoginCallbackHandler"
 
 
 def _without_query(given: object) -> str:
-    """An URL as messages may show it: some endpoints want a secret in the query."""
+    """A URL as messages may show it: some endpoints want a secret in the query."""
     if isinstance(given, str):
         return repr(re.sub(r"[?#].*", "?[hidden]", given, flags=re.DOTALL))
     return "None" if given is None else "[hidden]"
@@ -30,16 +30,16 @@ class OidcConfig(Settings):
     sasl_oauthbearer_token_endpoint_url: str | None = optional_text(
         importance=MEDIUM,
         shown=_without_query,
-        doc="Where tokens come from: an https URL to ask, or a file: URL of a token that is read again when it is due.",
+        doc="Where tokens come from: the https URL of an endpoint, or the file: URL of a token, read when needed.",
     )
     sasl_oauthbearer_client_credentials_client_id: str | None = optional_text(
-        importance=MEDIUM, doc="Who asks the token endpoint. `clientId` in sasl.jaas.config is the same."
+        importance=MEDIUM, doc="The client's id at the token endpoint. `clientId` in sasl.jaas.config is the same."
     )
     sasl_oauthbearer_client_credentials_client_secret: str | None = optional_text(
         importance=MEDIUM, secret=True, doc="Its secret. `clientSecret` in sasl.jaas.config is the same."
     )
     sasl_oauthbearer_scope: str | None = optional_text(
-        importance=MEDIUM, doc="What the token is to be good for. `scope` in sasl.jaas.config is the same."
+        importance=MEDIUM, doc="The scope of the token. `scope` in sasl.jaas.config is the same."
     )
     sasl_oauthbearer_header_urlencode: bool = boolean(
         False, importance=LOW, doc="Encode id and secret as RFC 6749 2.3.1 says, for endpoints that insist on it."
@@ -51,7 +51,7 @@ class OidcConfig(Settings):
         doc="Java's way to choose how tokens are got. JwtBearerJwtRetriever: by an assertion alone (RFC 7523 2.1).",
     )
     sasl_oauthbearer_assertion_file: str | None = optional_text(
-        importance=LOW, doc="A file with an assertion, a signed JWT that says who asks, in place of a secret."
+        importance=LOW, doc="A file with an assertion, a signed JWT that identifies the client, in place of a secret."
     )
     sasl_oauthbearer_assertion_private_key_file: str | None = optional_text(
         importance=LOW, doc="A file with the private key (PEM) by which assertions are signed, if they are made here."
@@ -66,13 +66,13 @@ class OidcConfig(Settings):
         importance=LOW, doc='A JSON file with further fields of assertions: {"header": {...}, "payload": {...}}.'
     )
     sasl_oauthbearer_assertion_claim_iss: str | None = optional_text(
-        importance=LOW, doc="Who makes the assertion. Given: assertions are made, in place of a secret."
+        importance=LOW, doc="The issuer of the assertion. Given: assertions are made, in place of a secret."
     )
     sasl_oauthbearer_assertion_claim_sub: str | None = optional_text(
-        importance=LOW, doc="Who the assertion is about, most often the client's id."
+        importance=LOW, doc="The subject of the assertion, most often the client's id."
     )
     sasl_oauthbearer_assertion_claim_aud: str | None = optional_text(
-        importance=LOW, doc="Who the assertion is for, most often the token endpoint."
+        importance=LOW, doc="The audience of the assertion, most often the token endpoint."
     )
     sasl_oauthbearer_assertion_claim_exp_seconds: int = integer(
         300, at_most=86_400, importance=LOW, doc="How long an assertion holds."
@@ -100,14 +100,14 @@ class OidcConfig(Settings):
         doc="Java's files for Amazon MSK have to name it; it says nothing that the mechanism does not say.",
     )
     sasl_login_connect_timeout_ms: int | None = optional_integer(
-        importance=LOW, doc="How long a connection to the token endpoint may take. None: until all time is up."
+        importance=LOW, doc="How long a connection to the token endpoint may take. None: as long as the log-in may."
     )
     sasl_login_read_timeout_ms: int | None = optional_integer(
         importance=LOW, doc="How long the token endpoint may be silent. None: until `request.timeout.ms` are over."
     )
     sasl_login_retry_backoff_ms: int = integer(
-        100, importance=LOW, doc="How long to wait before the token endpoint is asked again. Doubled each time."
+        100, importance=LOW, doc="The wait before a request to the token endpoint is retried. Doubled each time."
     )
     sasl_login_retry_backoff_max_ms: int = integer(
-        10_000, importance=LOW, doc="How long the token endpoint is asked again, all waits together."
+        10_000, importance=LOW, doc="How long requests to the token endpoint are retried in all."
     )

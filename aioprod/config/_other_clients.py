@@ -22,7 +22,7 @@ _CALLBACKS: Final = "Give on_assigned=, on_revoked= and on_lost= to the member i
 _AHEAD: Final = "Leave it out: fetch.max.bytes bounds what is fetched ahead."
 _NO_TOPICS: Final = "Leave it out: reading never creates a topic."
 _LOGS: Final = "Leave it out: messages go to logging.getLogger('aioprod')."
-_VERSIONS: Final = "Leave it out: each broker is asked which versions it speaks."
+_VERSIONS: Final = "Leave it out: versions are negotiated with each broker."
 _ON_DELIVERY: Final = (
     "Give on_delivery=f to send_nowait(): f(metadata, error) is called with the outcome of the record."
 )
@@ -52,7 +52,7 @@ OTHER_NAMES: Final[Mapping[Role, Mapping[str, str]]] = {
         "socket.nagle.disable": _SOCKET,
         "topic.metadata.refresh.interval.ms": "metadata.max.age.ms",
         "broker.address.family": "Leave it out: all addresses of a host are tried, of IPv6 and of IPv4.",
-        "throttle.cb": "Leave it out: the client waits for as long as a broker tells it to.",
+        "throttle.cb": "Leave it out: the client waits for as long as a broker throttles it.",
         "default.topic.config": "Give these settings to the client itself.",
         "enable.ssl.certificate.verification": "Leave it out: certificates are always verified. Name the CA's in "
         "ssl.truststore.location.",
@@ -84,14 +84,14 @@ OTHER_NAMES: Final[Mapping[Role, Mapping[str, str]]] = {
         "compression.codec": "compression.type",
         "compression.level": "Set the level of the codec in use: compression.gzip.level, compression.lz4.level or "
         "compression.zstd.level.",
-        "error.cb": "Set on_error=f: f(error, record) is called for each failed record that nobody waits for. What is "
+        "error.cb": "Set on_error=f: f(error, record) is called for each failed record without a waiter. What is "
         "wrong with brokers goes to logging.getLogger('aioprod').",
         "stats.cb": _STATISTICS,
         "statistics.interval.ms": _STATISTICS,
         "on.delivery": _ON_DELIVERY,
         "dr.cb": _ON_DELIVERY,
         "dr.msg.cb": _ON_DELIVERY,
-        "delivery.report.only.error": "Leave it out: on_error=f hears of failed records only.",
+        "delivery.report.only.error": "Leave it out: on_error=f gets failed records only.",
         "sticky.partitioning.linger.ms": "Leave it out: the partition changes when its batch is full.",
         "allow.auto.create.topics": "Leave it out: the brokers decide, by their auto.create.topics.enable.",
         "group.id": "A producer belongs to no group: aioprod.Member(..., group_id=...) reads in one.",
@@ -132,7 +132,7 @@ OTHER_NAMES: Final[Mapping[Role, Mapping[str, str]]] = {
         "on.revoke": _CALLBACKS,
     },
 }
-"""Whose -> name, with dots -> the setting to use here, or what to do in sentences."""
+"""A role -> name, with dots -> the setting to use here, or sentences about what to do."""
 
 _LOOKED_UP: Final[Mapping[Role, tuple[Role, ...]]] = {
     "any client": ("any client",),

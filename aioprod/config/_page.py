@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
 
 from aioprod.config._base import settings_of
 from aioprod.config._classes import KNOWN_CLASSES
 from aioprod.config._client import ClientConfig
 from aioprod.config._other_clients import OTHER_NAMES, Role
 from aioprod.config._producer import ProducerConfig
-from aioprod.config._refused import REFUSED_SETTINGS
 from aioprod.config._setting import Setting, dotted
+from aioprod.config._unsupported import UNSUPPORTED_SETTINGS
 
-_INTRODUCTION = """\
+_INTRODUCTION: Final = """\
 <!-- Made by `python -m aioprod.config > docs/configuration.md`; a test compares. Edit the table in aioprod/config/. -->
 # Configuration
 
@@ -24,30 +25,36 @@ Producer(config={"bootstrap.servers": "localhost:9092", "linger.ms": 20})
 Producer(config=ProducerConfig.from_properties("producer.properties"))
 ```
 
-A name is spelled with dots, as in Java, or with underscores. An unknown name, a value that can't be used, or a setting
-whose part is not built yet raises `ConfigError`. Nothing is ignored but settings of other Kafka clients and of the
-Schema Registry in a properties file, which clients share: they are named in the log. Strings that look like the type
-are taken, as they come from properties files. Times are in milliseconds, sizes in bytes.
+A name is spelled with dots, as in Java, or with underscores. An unknown name, an invalid value, or a setting that this
+version does not support yet raises `ConfigError`. A properties file may hold settings of other Kafka clients and of
+the Schema Registry, as clients share such files: these are left out, and named in the log. Strings that look like the
+type are accepted, as they come from properties files. Times are in milliseconds, sizes in bytes.
+
+Type checkers and editors know each option with its type, for all clients: `Producer("localhost:9092", linger=5)` and
+`linger_ms="abc"` are errors to mypy. Values that a program reads from elsewhere go into `config=`, where any string is
+checked at run time. A function that hands options on declares them as `**options: Unpack[ProducerOptions]`, from
+`aioprod.options`.
 
 `python -m aioprod.config --check FILE` says how a properties file is understood, without its secrets.
 """
 
-_RULES = """\
+_RULES: Final = """\
 ## Settings that depend on each other
 
-A setting that was left at its default gives way to one that was given; two given ones that contradict each other raise
+A default changes where it contradicts a given setting; two given settings that contradict each other raise
 `ConfigError`.
 
 - `delivery.timeout.ms` is at least `linger.ms` + `request.timeout.ms`: its default is raised as needed, and a lower one
   that was given lowers the defaults of these two. (Java raises an error there.)
-- `enable.idempotence` needs `acks=all` and `retries` of at least 1: its default gives way to other values of these. It
-  needs `max.in.flight.requests.per.connection` of at most 5, also when it was not given, as in Java since 4.0.
+- `enable.idempotence` needs `acks=all` and `retries` of at least 1: its default becomes false with other values of
+  these. It needs `max.in.flight.requests.per.connection` of at most 5, also when it was not given, as in Java since
+  4.0.
 - `reconnect.backoff.ms` given alone sets `reconnect.backoff.max.ms` to the same value.
 - Each of `reconnect.backoff.ms`, `retry.backoff.ms` and `socket.connection.setup.timeout.ms` is at most its `….max.ms`.
 - `batch.size` is at most `buffer.memory`; its default is lowered to `buffer.memory` and `max.request.size` as needed.
 """
 
-_CLASSES = """\
+_CLASSES: Final = """\
 ## Classes
 
 Serializers, partitioners, interceptors and reporters are given as an object, a class, or a name:
@@ -57,11 +64,11 @@ producer closes. A serializer and a partitioner may also be a plain function.
 """
 
 
-_OTHERS = """\
+_OTHERS: Final = """\
 ## Names of other clients
 
-What librdkafka (confluent-kafka), aiokafka and kafka-python call otherwise. These names are refused; the error says the
-same as this table.
+Names that librdkafka (confluent-kafka), aiokafka and kafka-python use raise `ConfigError`. Its hint says the same as
+this table.
 """
 
 
@@ -76,7 +83,7 @@ def reference_page() -> str:
         _RULES,
         _CLASSES + "\n" + _table(["kind", "name", "class"], _known_classes()),
         _OTHERS + "\n" + _table(["name", "here"], _other_names("producer", "any client")),
-        "## Refused\n\n" + _table(["name", "why"], ([f"`{name}`", why] for name, why in REFUSED_SETTINGS.items())),
+        "## Not supported\n\n" + _table(["name", "why"], _unsupported()),
     ]
     return "\n".join(parts)
 
@@ -91,11 +98,11 @@ def settings_page(cls: type[ClientConfig]) -> str:
 
 
 def _other_names(*roles: Role) -> Iterator[list[str]]:
-    told: set[str] = set()
+    seen: set[str] = set()
     for role in roles:
         for name, here in OTHER_NAMES[role].items():
-            if name not in told:
-                told.add(name)
+            if name not in seen:
+                seen.add(name)
                 yield [f"`{name}`", here if " " in here else f"`{here}`"]
 
 
@@ -108,7 +115,7 @@ def _columns(setting: Setting) -> list[str]:
     default = setting.default
     shown = str(default).lower() if isinstance(default, bool) else default
     spelling = f" Also spelled `{setting.alias}`." if setting.alias else ""
-    later = f" Other values are refused: {setting.later}" if setting.built else ""
+    later = f" Other values raise `ConfigError`: {setting.later}" if setting.built else ""
     return [
         setting.type_name,
         f"`{shown}`" if default not in ((), "", None) else "none",
@@ -124,6 +131,10 @@ def _known_classes() -> Iterator[list[str]]:
         for name, target in known.items():
             targets.setdefault(target, []).append(f"`{name}`")
         yield from ([kind, ", ".join(names), f"`{target}`"] for target, names in targets.items())
+
+
+def _unsupported() -> Iterator[list[str]]:
+    yield from ([f"`{name}`", why] for name, why in UNSUPPORTED_SETTINGS.items())
 
 
 def _table(head: list[str], rows: Iterable[list[str]]) -> str:

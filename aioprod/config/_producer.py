@@ -1,4 +1,4 @@
-"""The settings of a producer: what it promises, how it gathers records, which classes it uses."""
+"""The settings of a producer: guarantees, batches, classes, transactions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from aioprod.errors import ConfigError
 if TYPE_CHECKING:
     from aioprod.config._other_clients import Role
 
-IN_FLIGHT_MAX_IDEMPOTENT = 5
+_IN_FLIGHT_MAX_IDEMPOTENT: Final = 5
 """A broker remembers the sequence numbers of this many batches per producer and partition."""
 
 
@@ -37,7 +37,7 @@ class ProducerConfig(ClientConfig):
     """Every setting of a producer. Names, defaults, ranges and cross-checks are those of Java's ProducerConfig.
 
     Raises ConfigError, in a sentence that names the setting, for a value that can't be used, for settings that
-    contradict each other, and for those whose part is not built yet.
+    contradict each other, and for those that this version does not support yet.
     """
 
     _ours: ClassVar[tuple[str, ...]] = ("producers",)
@@ -61,8 +61,8 @@ class ProducerConfig(ClientConfig):
     acks: int = acknowledgements(
         -1,
         importance=LOW,
-        doc="Who must have a record before it counts as delivered: all in-sync replicas (all or -1), the leader (1), "
-        "or nobody (0: nothing is known of the outcome, and offsets are -1).",
+        doc="The replicas that must have a record before it counts as delivered: all in-sync ones (all or -1), the "
+        "leader (1), or none (0: nothing is known of the outcome, and offsets are -1).",
     )
     enable_idempotence: bool = boolean(
         True,
@@ -72,7 +72,7 @@ class ProducerConfig(ClientConfig):
     retries: int = integer(
         INT32_MAX,
         importance=HIGH,
-        doc="How often a batch is tried again. Leave it, and bound the time by `delivery.timeout.ms`.",
+        doc="How often a batch is retried. Leave it, and bound the time by `delivery.timeout.ms`.",
     )
     delivery_timeout_ms: int = integer(
         120_000,
@@ -88,8 +88,8 @@ class ProducerConfig(ClientConfig):
     )
     close_timeout_ms: int | None = optional_integer(
         importance=MEDIUM,
-        doc="How long `close()` without a time, and the end of `async with`, may wait for outcomes before the rest is "
-        "given up. None: as long as `delivery.timeout.ms` allows. Not a setting of Java's.",
+        doc="How long `close()` without a time, and the end of `async with`, may wait for outcomes before it fails the "
+        "rest. None: as long as `delivery.timeout.ms` allows. Not a setting of Java's.",
     )
     max_in_flight_requests_per_connection: int = integer(
         5,
@@ -106,7 +106,7 @@ class ProducerConfig(ClientConfig):
     adaptive_linger: bool = boolean(
         True,
         importance=MEDIUM,
-        doc="Records wait for company only while a request to their broker is outstanding; an idle connection sends at "
+        doc="Records wait for others only while a request to their broker is outstanding; an idle connection sends at "
         "once. False: Java's fixed wait. Not a setting of Java's.",
     )
     batch_size: int = integer(
@@ -175,14 +175,14 @@ class ProducerConfig(ClientConfig):
         at_least=5_000,
         at_most=INT64_MAX,
         importance=LOW,
-        doc="A topic to which nothing was sent for this long is forgotten, and asked for again when it is used.",
+        doc="The metadata of a topic to which nothing was sent for this long is dropped, and fetched again on use.",
     )
     topic_recreation: str = choice(
         "fail",
         ["fail", "follow"],
         importance=LOW,
-        doc="What becomes of batches whose topic was deleted and created again: they fail, or follow to the new topic "
-        "of the name, for which they wait as long as `delivery.timeout.ms` allows. In a transaction they always fail. "
+        doc="What happens to batches whose topic was deleted and created again: they fail, or follow to the new topic "
+        "of that name, for which they wait as long as `delivery.timeout.ms` allows. In a transaction they always fail. "
         "Not a setting of Java's.",
     )
     transactional_id: str | None = optional_text(
@@ -207,7 +207,7 @@ class ProducerConfig(ClientConfig):
         return client_adjustments(self) | _idempotence(self) | _delivery_timeout(self) | _batch_size(self)
 
 
-REQUEST_TIMEOUT_SHORTENED_MIN_MS: Final = 100
+_REQUEST_TIMEOUT_SHORTENED_MIN_MS: Final = 100
 """A default is not lowered to less than this: brokers that are a network away would never answer in time."""
 
 
@@ -233,10 +233,10 @@ def _idempotence(config: ProducerConfig) -> dict[str, object]:
     _transactions(config)
     if not config.enable_idempotence:
         return {}
-    if config.max_in_flight_requests_per_connection > IN_FLIGHT_MAX_IDEMPOTENT:
+    if config.max_in_flight_requests_per_connection > _IN_FLIGHT_MAX_IDEMPOTENT:
         raise ConfigError(
             f"max.in.flight.requests.per.connection={config.max_in_flight_requests_per_connection} is more than the "
-            f"{IN_FLIGHT_MAX_IDEMPOTENT} that enable.idempotence allows.",
+            f"{_IN_FLIGHT_MAX_IDEMPOTENT} that enable.idempotence allows.",
             hint="Lower it, or set enable.idempotence=false.",
         )
     if config.acks == -1 and config.retries > 0:
@@ -260,10 +260,10 @@ def _delivery_timeout(config: ProducerConfig) -> dict[str, object]:
     changes: dict[str, object] = {}
     may_shorten = "request_timeout_ms" not in config.explicit
     if "linger_ms" not in config.explicit:
-        least_ms = REQUEST_TIMEOUT_SHORTENED_MIN_MS if may_shorten else request_ms
+        least_ms = _REQUEST_TIMEOUT_SHORTENED_MIN_MS if may_shorten else request_ms
         linger_ms = changes["linger_ms"] = max(0, min(linger_ms, limit_ms - least_ms))
     if may_shorten:
-        request_ms = changes["request_timeout_ms"] = max(REQUEST_TIMEOUT_SHORTENED_MIN_MS, limit_ms - linger_ms)
+        request_ms = changes["request_timeout_ms"] = max(_REQUEST_TIMEOUT_SHORTENED_MIN_MS, limit_ms - linger_ms)
     if linger_ms + request_ms <= limit_ms:
         return changes
     raise ConfigError(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Final
 
 from aioprod.errors import ConfigError
 
-_BLANK = " \t\f"
-_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
-_KEY_AND_VALUE = re.compile(r"((?:\\.|[^\\=: \t\f])*)[ \t\f]*[=:]?[ \t\f]*(.*)", re.DOTALL)
-_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_BLANK: Final = " \t\f"
+_ESCAPES: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_KEY_AND_VALUE: Final = re.compile(r"((?:\\.|[^\\=: \t\f])*)[ \t\f]*[=:]?[ \t\f]*(.*)", re.DOTALL)
+_ESCAPE: Final = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 
 
 def parse_properties(content: bytes) -> dict[str, str]:
@@ -37,7 +38,7 @@ def _logical_lines(decoded: str) -> Iterator[tuple[int, str]]:
         line = natural.lstrip(_BLANK)
         if not pending and line.startswith(("#", "!")):
             continue
-        # An odd number of backslashes at its end makes a line go on in the next one.
+        # An odd number of backslashes at its end continues a line in the next one.
         if (len(line) - len(line.rstrip("\\"))) % 2:
             pending += line[:-1]
             continue

@@ -27,7 +27,7 @@ def is_elsewhere(given: str) -> bool:
 
 
 def secret_of(setting: str, given: str) -> str:
-    """The secret that `given` is or names. Raises ConfigError, naming the `setting`, where it is none."""
+    """The secret that `given` is or names. Raises ConfigError, naming the `setting`, where there is none."""
     try:
         secret = _looked_up(setting, given)
         secret.encode()

@@ -1,4 +1,4 @@
-"""The settings of TLS and of log-ins, by Java's names; and what they say together."""
+"""The settings of TLS and of log-ins, by Java's names, and the credentials that they describe together."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ __all__ = [
     "has_tls",
 ]
 
-PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "AWS_MSK_IAM", "GSSAPI")
-STORE_TYPES: Final = ("PEM", "PKCS12", "JKS")
-TLS_VERSIONS: Final = ("TLSv1.2", "TLSv1.3")
+_STORE_TYPES: Final = ("PEM", "PKCS12", "JKS")
+_TLS_VERSIONS: Final = ("TLSv1.2", "TLSv1.3")
 _MODULES: Final = {
     "PlainLoginModule": ("PLAIN",),
     "ScramLoginModule": ("SCRAM-SHA-256", "SCRAM-SHA-512"),
@@ -63,11 +63,11 @@ _REFRESH: Final = (
 )
 """When tokens are fetched, wherever they are from."""
 _FOR_SOME: Final = ("sasl_username", "sasl_password", "sasl_token_provider", "sasl_kerberos_service_name", *_REFRESH)
-"""Settings that some mechanisms have no use for, beside those of OIDC."""
+"""Settings that not all mechanisms use, beside those of OIDC."""
 
 
 def _ssl_context(given: Any) -> object:
-    # An ssl.SSLContext has this method; below net/ nobody imports ssl.
+    # An ssl.SSLContext has this method; nothing below net/ imports ssl.
     if callable(given) or callable(getattr(given, "wrap_bio", None)):
         return given
     raise ValueError("none")
@@ -75,17 +75,18 @@ def _ssl_context(given: Any) -> object:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class SecurityConfig(OidcConfig):
-    """How to talk to brokers that want TLS or a log-in."""
+    """The settings for brokers that require TLS or a log-in."""
 
     security_protocol: str = choice(
         "PLAINTEXT",
-        PROTOCOLS,
+        _PROTOCOLS,
         importance=MEDIUM,
         doc="How to talk to the brokers: in the clear or encrypted (SSL), with or without a log-in (SASL).",
     )
     ssl_context: Any = given_object(  # noqa: RUF009 - declares the field
         _ssl_context,
         "an ssl.SSLContext, or a function that makes one",
+        "SSLContext | Callable[[], SSLContext] | None",
         importance=MEDIUM,
         doc="TLS as Python describes it, in place of all `ssl.*` settings. A function is called for each connection.",
     )
@@ -96,7 +97,7 @@ class SecurityConfig(OidcConfig):
         importance=MEDIUM, doc="The same CAs as PEM text, in place of a file."
     )
     ssl_truststore_type: str | None = choice(
-        None, STORE_TYPES, importance=LOW, doc="The format of the trust store's file. None: what its first bytes say."
+        None, _STORE_TYPES, importance=LOW, doc="The format of the trust store's file. None: what its first bytes say."
     )
     ssl_truststore_password: str | None = optional_text(
         importance=MEDIUM, secret=True, doc="The password of a PKCS12 trust store; for a JKS one it may be left out."
@@ -111,7 +112,7 @@ class SecurityConfig(OidcConfig):
         importance=MEDIUM, doc="Our certificate chain as PEM text, our own certificate first; with the key as text."
     )
     ssl_keystore_type: str | None = choice(
-        None, STORE_TYPES, importance=LOW, doc="The format of the key store's file. None: what its first bytes say."
+        None, _STORE_TYPES, importance=LOW, doc="The format of the key store's file. None: what its first bytes say."
     )
     ssl_keystore_password: str | None = optional_text(
         importance=MEDIUM, secret=True, doc="The password of a PKCS12 key store; without it, `ssl.key.password`."
@@ -120,10 +121,10 @@ class SecurityConfig(OidcConfig):
         importance=MEDIUM, secret=True, doc="The password of our private key, if it is encrypted."
     )
     ssl_protocol: str = choice(
-        "TLSv1.3", TLS_VERSIONS, importance=LOW, doc="The newest version of TLS that is offered."
+        "TLSv1.3", _TLS_VERSIONS, importance=LOW, doc="The newest version of TLS that is offered."
     )
     ssl_enabled_protocols: tuple[str, ...] = words(
-        TLS_VERSIONS, TLS_VERSIONS, importance=LOW, doc="The versions of TLS that are offered."
+        _TLS_VERSIONS, _TLS_VERSIONS, importance=LOW, doc="The versions of TLS that are offered."
     )
     ssl_cipher_suites: tuple[str, ...] = words(
         (), importance=LOW, doc="The cipher suites for TLS 1.2, in OpenSSL's names. None: OpenSSL's choice."
@@ -141,14 +142,14 @@ class SecurityConfig(OidcConfig):
         importance=MEDIUM,
         doc="How to log in. Needed with SASL_PLAINTEXT and SASL_SSL.",
     )
-    sasl_username: str | None = optional_text(importance=MEDIUM, doc="Who logs in, for PLAIN and SCRAM.")
+    sasl_username: str | None = optional_text(importance=MEDIUM, doc="The user's name, for PLAIN and SCRAM.")
     sasl_password: str | None = optional_text(
-        importance=MEDIUM, secret=True, doc="Its password. `env:NAME` and `file:PATH` name where it is."
+        importance=MEDIUM, secret=True, doc="The user's password. `env:NAME` and `file:PATH` name where it is."
     )
     sasl_jaas_config: str | None = optional_text(
         importance=MEDIUM,
         secret=True,
-        doc="Java's way to say user name and password: a log-in module with its options.",
+        doc="Java's form of user name and password: a log-in module with its options.",
     )
     sasl_token_provider: Any = instance(  # noqa: RUF009 - declares the field
         "token provider",
@@ -203,7 +204,7 @@ def has_tls(config: SecurityConfig) -> bool:
 
 
 def has_login(config: SecurityConfig) -> bool:
-    """Whether brokers want a log-in."""
+    """Whether brokers require a log-in."""
     return config.security_protocol.startswith("SASL_")
 
 
@@ -214,13 +215,13 @@ def check_security(config: SecurityConfig) -> None:
 
 
 def credentials_of(config: SecurityConfig) -> Credentials:
-    """What to log in with; looks up secrets that are named, not written. Raises ConfigError for what is missing."""
+    """The credentials of the log-in; looks up secrets that are named. Raises ConfigError for missing settings."""
     entry = _jaas(config)
     mechanism = config.sasl_mechanism or _mechanism_of(entry)
     if mechanism is None:
         raise ConfigError(
             f"security.protocol={config.security_protocol} needs sasl.mechanism.",
-            hint=f"It is one of {', '.join(MECHANISMS)}: ask who runs the brokers.",
+            hint=f"It is one of {', '.join(MECHANISMS)}: the operators of the brokers know which.",
         )
     if entry is not None and mechanism not in _MODULES[entry.module]:
         raise ConfigError(f"sasl.jaas.config has the {entry.module}, which is not for sasl.mechanism={mechanism}.")
@@ -354,7 +355,7 @@ def _check_tls(config: SecurityConfig) -> None:
 
 
 def _check_store(config: SecurityConfig, store: str, inline: str) -> None:
-    """What Java refuses, too: a password of a store that is PEM, and text that is of another type."""
+    """Raise ConfigError for a password of a PEM store, and for PEM text with another store type, as Java does."""
     kind = getattr(config, f"ssl_{store}_type")
     if getattr(config, f"ssl_{store}_password") is not None:
         if kind == "PEM" or getattr(config, inline) is not None:
@@ -397,7 +398,7 @@ def _check_login(config: SecurityConfig) -> None:
 
 
 def _used(credentials: Credentials) -> Collection[str]:
-    """Those of the settings that say who logs in that these credentials are made of, or may stand beside them."""
+    """The settings of identities that these credentials are made of, or that may be given beside them."""
     if isinstance(credentials, Password):
         return ("sasl_username", "sasl_password")
     if isinstance(credentials, Tokens):

@@ -1,4 +1,4 @@
-"""The settings of whatever sends requests to a cluster without producing: readers, members, administrators."""
+"""The settings of clients that send requests without producing: readers, members, administrators."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["SessionConfig"]
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class SessionConfig(ClientConfig):
-    """The settings of everything that asks a cluster questions, and how long it goes on asking.
+    """The settings of clients that do not produce: those of all clients, and how long a request is retried.
 
     Raises ConfigError, in a sentence that names the setting, for a value that can't be used.
     """
@@ -21,6 +21,6 @@ class SessionConfig(ClientConfig):
         60_000,
         at_least=1,
         importance=MEDIUM,
-        doc="How long to go on trying while brokers can't be reached or answer with errors that may pass. A reader "
-        "counts the time that it waits without any partition getting on.",
+        doc="How long to retry while brokers can't be reached or answer with retriable errors. A reader counts the "
+        "time in which none of its partitions makes progress.",
     )

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 from aioprod.config._addresses import addresses_of
 from aioprod.config._classes import Kind, check_name
@@ -21,10 +21,10 @@ from aioprod.errors import ConfigError
 T = TypeVar("T")
 TextT = TypeVar("TextT", str, "str | None")
 
-INT32_MAX = 2**31 - 1
-INT64_MAX = 2**63 - 1
+INT32_MAX: Final = 2**31 - 1
+INT64_MAX: Final = 2**63 - 1
 
-_INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
+_INTEGER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
 
 
 class Importance(Enum):
@@ -44,13 +44,15 @@ class Setting:
 
     `convert` turns a given value into the stored one, or raises ValueError. `valid` ends the sentence "must be ...".
     `built` lists the only values that work in this version (None: all do), `later` is the sentence for the others.
-    `alias` is a second spelling. `secret` hides the value in messages and in `repr`; where only a part of it is one,
-    `shown` makes the text that is shown.
+    `annotation` is the type that `aioprod.options` declares: of values as programs write them, not of strings that
+    stand for numbers in files. `alias` is a second spelling. `secret` hides the value in messages and in `repr`; where
+    only a part of it is one, `shown` makes the text that is shown.
     """
 
     default: object
     convert: Callable[[Any], object]
     type_name: str
+    annotation: str
     valid: str
     importance: Importance
     doc: str
@@ -96,14 +98,21 @@ def integer(
     valid = f"an integer of at least {at_least}" if at_most == INT64_MAX else f"an integer from {at_least} to {at_most}"
     if also is not None:
         valid += f", or {also}"
-    return _declare(default, convert=_whole_number(at_least, at_most, also), type_name="int", valid=valid, **columns)
+    return _declare(
+        default,
+        convert=_whole_number(at_least, at_most, also),
+        type_name="int",
+        annotation="int",
+        valid=valid,
+        **columns,
+    )
 
 
 def optional_integer(*, at_least: int = 0, at_most: int = INT32_MAX, **columns: Any) -> int | None:
     """Declare a whole number from `at_least` to `at_most` that may be None, which is its default."""
     valid = f"an integer from {at_least} to {at_most}"
     convert = _or_none(_whole_number(at_least, at_most))
-    return _declare(None, convert=convert, type_name="int", valid=valid, **columns)
+    return _declare(None, convert=convert, type_name="int", annotation="int | None", valid=valid, **columns)
 
 
 def _whole_number(at_least: int, at_most: int, also: int | None = None) -> Callable[[Any], int]:
@@ -144,7 +153,7 @@ def decimal(default: float, at_least: float, at_most: float, **columns: Any) -> 
         return value
 
     valid = f"a number from {at_least:g} to {at_most:g}"
-    return _declare(default, convert=convert, type_name="float", valid=valid, **columns)
+    return _declare(default, convert=convert, type_name="float", annotation="float", valid=valid, **columns)
 
 
 def boolean(default: bool, **columns: Any) -> bool:
@@ -157,17 +166,19 @@ def boolean(default: bool, **columns: Any) -> bool:
             raise ValueError("not a bool")
         return value
 
-    return _declare(default, convert=convert, type_name="bool", valid="true or false", **columns)
+    return _declare(default, convert=convert, type_name="bool", annotation="bool", valid="true or false", **columns)
 
 
 def text(default: str, **columns: Any) -> str:
     """Declare a string; white space around it is dropped, as in Java."""
-    return _declare(default, convert=_text, type_name="str", valid="a string", **columns)
+    return _declare(default, convert=_text, type_name="str", annotation="str", valid="a string", **columns)
 
 
 def optional_text(**columns: Any) -> str | None:
     """Declare a string that may be None, which is its default."""
-    return _declare(None, convert=_or_none(_text), type_name="str", valid="a string", **columns)
+    return _declare(
+        None, convert=_or_none(_text), type_name="str", annotation="str | None", valid="a string", **columns
+    )
 
 
 def _text(given: Any) -> str:
@@ -183,7 +194,7 @@ def _or_none(convert: Callable[[Any], object]) -> Callable[[Any], object]:
 def choice(default: TextT, choices: Iterable[str], absent: str | None = None, **columns: Any) -> TextT:
     """Declare one of a few words, in any case of letters, stored as spelled in `choices`.
 
-    None is taken for the word `absent`, if there is one, or where it is the default.
+    None stands for the word `absent`, if given, and is valid where it is the default.
     """
     known = {word.lower(): word for word in choices}
 
@@ -195,11 +206,12 @@ def choice(default: TextT, choices: Iterable[str], absent: str | None = None, **
 
     valid = "one of " + ", ".join(word or '""' for word in known.values())
     converter = _or_none(convert) if default is None else convert
-    return _declare(default, convert=converter, type_name="str", valid=valid, **columns)
+    annotation = _literal(known.values()) + (" | None" if default is None or absent is not None else "")
+    return _declare(default, convert=converter, type_name="str", annotation=annotation, valid=valid, **columns)
 
 
 def words(default: tuple[str, ...], choices: Iterable[str] = (), **columns: Any) -> tuple[str, ...]:
-    """Declare a list of words, comma separated or as a list, stored as a tuple; `choices` are all that there are."""
+    """Declare a list of words, comma separated or as a list, stored as a tuple; `choices` are the only valid ones."""
     known = {word.lower(): word for word in choices}
 
     def convert(given: Any) -> tuple[str, ...]:
@@ -212,11 +224,12 @@ def words(default: tuple[str, ...], choices: Iterable[str] = (), **columns: Any)
         return tuple(known.get(word.lower(), word) for word in found)
 
     valid = f"a list of {', '.join(known.values())}" if known else "a list of words"
-    return _declare(default, convert=convert, type_name="list", valid=valid, **columns)
+    annotation = "str | Sequence[str]"
+    return _declare(default, convert=convert, type_name="list", annotation=annotation, valid=valid, **columns)
 
 
 def acknowledgements(default: int, **columns: Any) -> int:
-    """Declare `acks`: "all" or -1, 0, 1, stored as the int that goes on the wire."""
+    """Declare `acks`: "all" or -1, 0, 1, stored as the int of the wire format."""
 
     def convert(given: Any) -> int:
         value = -1 if isinstance(given, str) and given.strip().lower() == "all" else _integer(given)
@@ -224,7 +237,8 @@ def acknowledgements(default: int, **columns: Any) -> int:
             raise ValueError("not one of them")
         return value
 
-    return _declare(default, convert=convert, type_name="int or str", valid="one of all, -1, 0, 1", **columns)
+    valid, annotation = "one of all, -1, 0, 1", _literal(("all", "-1", "0", "1", -1, 0, 1))
+    return _declare(default, convert=convert, type_name="int or str", annotation=annotation, valid=valid, **columns)
 
 
 def optional_encoding(**columns: Any) -> str | None:
@@ -237,18 +251,21 @@ def optional_encoding(**columns: Any) -> str | None:
             raise ValueError("unknown") from error
 
     valid = "the name of a character set"
-    return _declare(None, convert=_or_none(convert), type_name="str", valid=valid, **columns)
+    converter, annotation = _or_none(convert), "str | None"
+    return _declare(None, convert=converter, type_name="str", annotation=annotation, valid=valid, **columns)
 
 
 def addresses(**columns: Any) -> tuple[str, ...]:
     """Declare a list of `host:port`, stored as a tuple; the default names none."""
     valid = "host:port, comma separated or as a list"
-    return _declare((), convert=addresses_of, type_name="list", valid=valid, **columns)
+    annotation = "str | Iterable[str]"
+    return _declare((), convert=addresses_of, type_name="list", annotation=annotation, valid=valid, **columns)
 
 
-def given_object(convert: Callable[[Any], object], valid: str, **columns: Any) -> Any:
-    """Declare an object that `convert` accepts or refuses with ValueError; the default is None."""
-    return _declare(None, convert=_or_none(convert), type_name="object", valid=valid, **columns)
+def given_object(convert: Callable[[Any], object], valid: str, annotation: str, **columns: Any) -> Any:
+    """Declare an object that `convert` accepts, or for which it raises ValueError; the default is None."""
+    converter = _or_none(convert)
+    return _declare(None, convert=converter, type_name="object", annotation=annotation, valid=valid, **columns)
 
 
 def instance(kind: Kind, **columns: Any) -> Any:
@@ -258,7 +275,8 @@ def instance(kind: Kind, **columns: Any) -> Any:
         return _class(kind, given)
 
     valid = f"a {kind}: an object, a class or a name"
-    return _declare(None, convert=_or_none(convert), type_name="class", valid=valid, **columns)
+    converter, annotation = _or_none(convert), f"{_option_type(kind)} | None"
+    return _declare(None, convert=converter, type_name="class", annotation=annotation, valid=valid, **columns)
 
 
 def instances(kind: Kind, **columns: Any) -> tuple[Any, ...]:
@@ -271,8 +289,20 @@ def instances(kind: Kind, **columns: Any) -> tuple[Any, ...]:
         return tuple(_class(kind, member) for member in members)
 
     valid = f"a list of {kind}s, each an object, a class or a name"
-    return _declare((), convert=convert, type_name="list", valid=valid, **columns)
+    annotation = f"str | Sequence[{_option_type(kind)}]"
+    return _declare((), convert=convert, type_name="list", annotation=annotation, valid=valid, **columns)
 
 
 def _class(kind: Kind, given: Any) -> object:
     return check_name(given.strip(), kind) if isinstance(given, str) else given
+
+
+def _option_type(kind: Kind) -> str:
+    """The name in `aioprod._option_types` of what may be given for a class of `kind`: `token provider` is a
+    `TokenProviderOption`."""
+    return f"{kind.title().replace(' ', '')}Option"
+
+
+def _literal(words: Iterable[object]) -> str:
+    shown = (f'"{word}"' if isinstance(word, str) else f"{word}" for word in words)
+    return f"Literal[{', '.join(shown)}]"

@@ -1,4 +1,4 @@
-"""What the settings of OIDC say together: a file with a token, or an endpoint that is asked for one in some way."""
+"""The source of tokens that the settings of OIDC describe together: a file, or an endpoint and its grant."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _FOR_FILES: Final = {
 
 
 class Grant(Enum):
-    """How a token endpoint is asked."""
+    """What a request to a token endpoint contains; the value is its name in words."""
 
     CLIENT_SECRET = "client credentials, with a secret"  # noqa: S105 - a description
     """KIP-768, RFC 6749 4.4."""
@@ -68,7 +68,7 @@ class TokenEndpoint:
 
 
 def token_source_of(config: OidcConfig, entry: JaasEntry | None) -> TokenFile | TokenEndpoint:
-    """Where tokens come from; looks up the secret. Raises ConfigError for what contradicts or is missing."""
+    """The source of tokens; looks up the secret. Raises ConfigError for missing or contradictory settings."""
     given = config.sasl_oauthbearer_token_endpoint_url or ""
     url = _url(given)
     options = dict(entry.options) if entry is not None else {}
@@ -122,7 +122,7 @@ def _url(given: str) -> SplitResult:
             f"{_URL} contains a user or a password.", hint=f"Set {_CREDENTIALS}.client.id and .client.secret."
         )
     if url.scheme not in ("https", "http", "file") or (url.scheme != "file" and not url.hostname):
-        raise ConfigError(f"{_URL}={_shown(url)} can't be asked for tokens.", hint=hint)
+        raise ConfigError(f"{_URL}={_shown(url)} is no source of tokens.", hint=hint)
     return url
 
 
@@ -177,7 +177,7 @@ def _grant(config: OidcConfig, retriever: str, client_id: str, secret: str) -> G
 
 
 def _check_unused(config: OidcConfig, *, has_secret: bool) -> None:
-    """Raise ConfigError for settings that change nothing about how the endpoint is asked."""
+    """Raise ConfigError for settings that change nothing in the requests to the endpoint."""
     unused = {name for name in _given(config) if name.startswith("sasl_oauthbearer_assertion_")}
     beside = "a client secret"
     if not has_secret:

@@ -1,4 +1,4 @@
-"""The frame of a program with commands: each is a module of its own, and only the one that is asked for is imported."""
+"""The frame of a program with commands: each is a module of its own, and only the chosen one is imported."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import NamedTuple, NoReturn
 
-from aioprod._legs import COMPILED
+from aioprod._build import COMPILED
 from aioprod.errors import AioprodError, ConfigError, InvalidTopicError, UsageError
 
 __all__ = ["Command", "Parser", "run"]
@@ -25,15 +25,15 @@ class Command(NamedTuple):
 
 
 class Parser(ArgumentParser):
-    """The parser of a command's arguments; it says what is wrong with them in one sentence, and exits with 2."""
+    """The parser of a command's arguments; it reports an error in one sentence and exits with 2."""
 
     def error(self, message: str) -> NoReturn:
-        """Say what is wrong, and exit."""
-        self.exit(2, f"{self.prog}: {message.removesuffix('.')} ({self.prog} --help tells more).\n")
+        """Report the error, and exit."""
+        self.exit(2, f"{self.prog}: {message.removesuffix('.')} (see {self.prog} --help).\n")
 
     @contextmanager
-    def asked_wrongly(self) -> Iterator[None]:
-        """What is refused within is the fault of the arguments: it is told, with its hint, and the exit is with 2."""
+    def usage_errors(self) -> Iterator[None]:
+        """Report the errors of invalid arguments that are raised within, with their hints, and exit with 2."""
         try:
             yield
         except (ConfigError, InvalidTopicError, UsageError) as error:
@@ -41,10 +41,10 @@ class Parser(ArgumentParser):
 
 
 def run(program: str, about: str, commands: Mapping[str, Command], arguments: Sequence[str], *, version: str) -> int:
-    """Run the command that the first argument names; returns its status, 1 if it failed, 2 if there is none.
+    """Run the command that the first argument names; returns its status, 1 if it failed, 2 if there is no such command.
 
-    `--help` lists the commands, `--version` tells the version, and whether it is compiled.
-    An AioprodError is one or two lines on stderr. Who stops reading what a command writes ends it without a word.
+    `--help` lists the commands, `--version` shows the version, and whether it is compiled.
+    An AioprodError is one or two lines on stderr. A command whose output is no longer read ends in silence.
     """
     if isinstance(sys.stdout, io.TextIOWrapper):
         # A terminal or file that can't hold a sign, say of a key, gets it escaped.
@@ -54,22 +54,22 @@ def run(program: str, about: str, commands: Mapping[str, Command], arguments: Se
     if not arguments or arguments[0] in ("-h", "--help"):
         (sys.stdout if arguments else sys.stderr).write(_help(usage, about, commands))
         return 0 if arguments else 2
-    asked = arguments[0]
-    if asked == "--version":
+    chosen = arguments[0]
+    if chosen == "--version":
         sys.stdout.write(f"{name} {version} ({'compiled' if COMPILED else 'interpreted'})\n")
         return 0
-    if asked not in commands:
-        _say(f"{name}: there is no command {asked!r}; {usage}")
+    if chosen not in commands:
+        _say(f"{name}: there is no command {chosen!r}; {usage}")
         return 2
-    main: Callable[[Sequence[str]], int] = import_module(commands[asked].module).main
+    main: Callable[[Sequence[str]], int] = import_module(commands[chosen].module).main
     try:
         status = main(arguments[1:])
         sys.stdout.flush()
     except AioprodError as error:
-        _say(f"{name} {asked}: {error.message}", *filter(None, [error.hint]))
+        _say(f"{name} {chosen}: {error.message}", *filter(None, [error.hint]))
         return 1
     except KeyboardInterrupt:
-        _say(f"{name} {asked}: interrupted")
+        _say(f"{name} {chosen}: interrupted")
         return 130
     except BrokenPipeError:
         # What is still buffered would be written, in vain and with a traceback, when the interpreter ends.
@@ -84,5 +84,5 @@ def _say(*lines: str) -> None:
 
 def _help(usage: str, about: str, commands: Mapping[str, Command]) -> str:
     width = max(map(len, commands))
-    told = "\n".join(f"  {name:<{width}}  {command.does}" for name, command in commands.items())
-    return f"{usage}\n\n{about}\n\n{told}\n\nEach has its own --help; --version tells which aioprod this is.\n"
+    listed = "\n".join(f"  {name:<{width}}  {command.does}" for name, command in commands.items())
+    return f"{usage}\n\n{about}\n\n{listed}\n\nEach has its own --help; --version shows the version of aioprod.\n"

@@ -15,10 +15,10 @@ __all__ = ["COLORS", "KINDS", "Draw", "can_draw", "picture", "plain"]
 Draw: TypeAlias = "Callable[[Axes], None]"
 
 COLORS: Final = ("#2f5d8a", "#c8762b", "#4d7c57", "#8a4f7d", "#7a7a7a", "#b04a4a")
-"""For curves and bars, in the order of their use; told apart in print and by most colour-blind readers."""
+"""For curves and bars, in the order of their use; distinct in print and to most colour-blind readers."""
 
 KINDS: Final = ("png", "svg", "pdf")
-"""Of files that pictures can be in."""
+"""The formats of picture files."""
 
 _STYLE: Final[Any] = {
     "axes.spines.top": False,
@@ -42,8 +42,8 @@ def can_draw() -> bool:
 
 
 def picture(draw: Draw, *, height_in: float, width_in: float = 8.0, kind: str = "png") -> bytes:
-    """What `draw` makes on empty axes, as a file of this kind, one of `KINDS`. The same each time."""
-    # A figure of its own and no pyplot: no display is asked for, nothing is kept, threads don't meet.
+    """The picture that `draw` makes on empty axes, as a file of one of `KINDS`; the same bytes each time."""
+    # A figure of its own and no pyplot: it needs no display, keeps nothing, and is safe in threads.
     from cycler import cycler
     from matplotlib import rc_context
     from matplotlib.backends.backend_agg import FigureCanvasAgg

@@ -19,12 +19,12 @@ class Table(NamedTuple):
 
     @property
     def is_number(self) -> list[bool]:
-        """Per column whether it holds nothing but numbers, which stand to the right."""
+        """Per column whether all of its cells are numbers, which are aligned right."""
         return [all(isinstance(row[at], int | float) for row in self.rows) for at in range(len(self.headers))]
 
 
 Part: TypeAlias = str | Table
-"""Of what a command says: a paragraph or a table."""
+"""A part of a command's output: a paragraph or a table."""
 
 
 def shortened(rows: Sequence[tuple[object, ...]], rows_max: int | None) -> tuple[list[tuple[object, ...]], int]:
@@ -64,7 +64,7 @@ def _aligned(table: Table) -> str:
 
 
 def gap(table: Table) -> int:
-    """Before which of its rows a table lacks some."""
+    """The index of the row before which a table has left rows out."""
     return (len(table.rows) + 1) // 2
 
 
@@ -75,7 +75,7 @@ def cell(value: object) -> str:
 
 
 def shown(value: object) -> str:
-    """A value as reports show it: thousands apart, two places behind the point, no more."""
+    """A value as reports show it: thousands separated, at most two decimal places."""
     if value is None:
         return "\N{EN DASH}"
     if isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -97,6 +97,6 @@ def key_text(key: bytes | None, *, at_most: int | None = 48) -> str:
 
 
 def percent(part: float, whole: float = 1.0) -> str:
-    """A share as text, `0 %` if there is no whole."""
+    """A percentage as text, `0 %` of nothing."""
     share = 100 * part / whole if whole else 0.0
     return f"{share:.1f} %" if share >= 0.1 or share == 0 else f"{share:.2g} %"

@@ -12,7 +12,7 @@ __all__ = ["show"]
 
 
 def show(parts: Iterable[Part], stream: TextIO) -> None:
-    """Write what there is to say, in tables of `rich` where it is installed and the stream is a terminal.
+    """Write paragraphs and tables, the latter in tables of `rich` where it is installed and the stream is a terminal.
 
     Anywhere else it is plain text, and nothing is cut or folded to a width.
     """

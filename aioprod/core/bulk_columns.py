@@ -6,7 +6,7 @@ from __future__ import annotations
 from array import array
 from typing import Protocol
 
-from aioprod._legs import COMPILED
+from aioprod._build import COMPILED
 from aioprod.arrow.columns import BytesColumn, NumberColumn, PairsColumn, TimestampColumn
 from aioprod.core.accumulator import Accumulator
 from aioprod.core.batch import Batch

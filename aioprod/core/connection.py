@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from aioprod._error_codes import ErrorCode
 from aioprod.errors import AioprodError, BrokerConnectionError, BrokerError, ProtocolError, RequestTimedOutError
 from aioprod.messages import ApiVersionsRequest
-from aioprod.messages.negotiation import ApiVersions, decode_api_versions, version_to_ask_again
+from aioprod.messages.negotiation import ApiVersions, decode_api_versions, retry_version
 from aioprod.wire.buffer import Buffer
 from aioprod.wire.codec import decode, encode
 from aioprod.wire.frame import FRAME_SIZE_MAX, FrameSplitter, decode_response_header, request_header
@@ -203,7 +203,7 @@ class Connection:
         code = ErrorCode.of(answer.error_code)
         if code == ErrorCode.UNSUPPORTED_VERSION and exchange.version > 0:
             # Some brokers list a version that they have just refused: going down each time ends the asking.
-            self._ask_versions(min(version_to_ask_again(answer), exchange.version - 1), now)
+            self._ask_versions(min(retry_version(answer), exchange.version - 1), now)
             return
         if code != ErrorCode.NONE:
             name = code.name if isinstance(code, ErrorCode) else f"error code {code}"

@@ -7,7 +7,7 @@ import math
 import uuid
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from aioprod.errors import AioprodError, BrokerError, ErrorCode, RequestTimedOutError, UsageError
 from aioprod.group.assignment import Callback, Callbacks, Holding
@@ -38,6 +38,11 @@ from aioprod.net import Coordinator
 from aioprod.net.session import Session
 from aioprod.reader.fetching import answer_size_max
 from aioprod.types import ConsumedRecord, OffsetAndMetadata, TopicPartition
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from aioprod.options import DeserializerOption, MemberOptions
 
 __all__ = ["Member"]
 
@@ -77,9 +82,9 @@ class Member(Navigation, MemberLacks):
         on_lost: Callback = None,
         config: MemberConfig | Mapping[str, Any] | None = None,
         isolation: str = "read_uncommitted",
-        key_deserializer: Any = None,
-        value_deserializer: Any = None,
-        **options: Any,
+        key_deserializer: DeserializerOption | None = None,
+        value_deserializer: DeserializerOption | None = None,
+        **options: Unpack[MemberOptions],
     ) -> None:
         self.config = MemberConfig.given(config, bootstrap_servers, options)
         self.group_id = checked_group(group_id)

@@ -1,4 +1,4 @@
-"""AddOffsetsToTxn (key 25): tell the coordinator that a transaction will commit offsets of a group.
+"""AddOffsetsToTxn (key 25): announce to the coordinator that a transaction will commit offsets of a group.
 
 Versions: 3 flexible; 4 may be answered with TRANSACTION_ABORTABLE (KIP-890). Not needed where transaction.version is 2,
 since TxnOffsetCommit 5 does it.

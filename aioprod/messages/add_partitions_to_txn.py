@@ -1,4 +1,4 @@
-"""AddPartitionsToTxn (key 24): tell the coordinator which partitions a transaction will write to.
+"""AddPartitionsToTxn (key 24): announce to the coordinator the partitions that a transaction will write to.
 
 Versions: 3 flexible and the last one for clients; from 4 on brokers batch transactions among themselves (KIP-890). Not
 used at all where transaction.version is 2, since Produce 12 does it.

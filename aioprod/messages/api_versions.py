@@ -1,6 +1,6 @@
 """ApiVersions (key 18): which versions of which requests a broker speaks; the first request on a connection.
 
-Versions: 3 flexible, names the client (KIP-511) and tells the cluster's features (KIP-584); 4 a feature's first level
+Versions: 3 flexible, names the client (KIP-511) and has the cluster's features (KIP-584); 4 a feature's first level
 may be 0. A broker that does not know the version answers error 35 in the form of version 0, so the response's header
 is never flexible.
 """
@@ -19,7 +19,7 @@ __all__ = [
 
 
 class ApiVersion(Struct):
-    """The versions of one request that the broker takes."""
+    """The versions of one request that the broker supports."""
 
     api_key: int = wire(INT16)
     min_version: int = wire(INT16)
@@ -35,7 +35,7 @@ class SupportedFeatureKey(Struct):
 
 
 class FinalizedFeatureKey(Struct):
-    """A feature and the levels that the whole cluster has settled on."""
+    """A feature and its finalized levels, which the whole cluster supports."""
 
     name: str = wire(STRING)
     max_version_level: int = wire(INT16)
@@ -61,7 +61,7 @@ class ApiVersionsResponse(Response):
 
 
 class ApiVersionsRequest(Request[ApiVersionsResponse]):
-    r"""What do you speak? Name and version of the client must match `[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?`."""
+    r"""Name and version of the client must match `[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?`."""
 
     API_KEY = 18
     NAME = "ApiVersions"

@@ -1,7 +1,7 @@
-"""The blobs of the protocol "consumer": what a member of a classic group tells the leader, and is told by it.
+"""The protocol "consumer" of classic groups: a member's subscription to the leader, and its assignment from it.
 
-They travel within JoinGroup and SyncGroup, each with its version as an int16 before it. Versions: 1 owned partitions
-(KIP-429); 2 the generation in which they were given (KIP-792); 3 racks (KIP-881). They are never flexible.
+Both are byte strings within JoinGroup and SyncGroup, behind their version as an int16. Versions: 1 owned partitions
+(KIP-429); 2 the generation of their assignment (KIP-792); 3 racks (KIP-881). They are never flexible.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ class PartitionsOfTopic(Struct):
 
 
 class ConsumerProtocolSubscription(Message):
-    """What a member reads, has and tells its assignor."""
+    """A member's topics, its owned partitions, and the user data of its assignor."""
 
     NAME = "ConsumerProtocolSubscription"
     VERSIONS = (0, 3)
     FLEXIBLE = None
-    MAY_GO_ON = True
+    ALLOWS_TRAILING_BYTES = True
 
     topics: tuple[str, ...] = wire(array(STRING))
     user_data: bytes | None = wire(BYTES, nullable="0+", default=None)
@@ -34,12 +34,12 @@ class ConsumerProtocolSubscription(Message):
 
 
 class ConsumerProtocolAssignment(Message):
-    """What a member gets."""
+    """The assignment of one member."""
 
     NAME = "ConsumerProtocolAssignment"
     VERSIONS = (0, 3)
     FLEXIBLE = None
-    MAY_GO_ON = True
+    ALLOWS_TRAILING_BYTES = True
 
     assigned_partitions: tuple[PartitionsOfTopic, ...] = wire(array(PartitionsOfTopic))
     user_data: bytes | None = wire(BYTES, nullable="0+", default=None)

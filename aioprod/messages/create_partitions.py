@@ -17,7 +17,7 @@ __all__ = [
 
 
 class CreatePartitionsTopicResult(Struct):
-    """What became of one topic."""
+    """The outcome for one topic."""
 
     name: str = wire(STRING)
     error_code: int = wire(INT16)

@@ -1,7 +1,7 @@
 """CreateTopics (key 19): create topics.
 
-Versions: 4 takes -1 for the broker's own partition count and replication factor (KIP-464); 5 flexible, and tells what
-was created (KIP-525); 7 topic ids.
+Versions: 4 takes -1 for the broker's own partition count and replication factor (KIP-464); 5 flexible, and describes
+what was created (KIP-525); 7 topic ids.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ __all__ = ["DeletableTopicResult", "DeleteTopicState", "DeleteTopicsRequest", "D
 
 
 class DeletableTopicResult(Struct):
-    """One topic; the name is None if an unknown id was asked for."""
+    """One topic; the name is None if the request named an unknown id."""
 
     name: str | None = wire(STRING, nullable="6+")
     topic_id: uuid.UUID = wire(UUID, "6+", ignorable=True)

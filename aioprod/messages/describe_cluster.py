@@ -21,7 +21,7 @@ class DescribeClusterBroker(Struct):
 
 
 class DescribeClusterResponse(Response):
-    """The cluster. Authorized operations are bits; the default says that they were not asked for."""
+    """The cluster. Authorized operations are bits; the default means that they were not requested."""
 
     API_KEY = 60
     NAME = "DescribeCluster"
@@ -39,7 +39,7 @@ class DescribeClusterResponse(Response):
 
 
 class DescribeClusterRequest(Request[DescribeClusterResponse]):
-    """What to tell."""
+    """What to describe."""
 
     API_KEY = 60
     NAME = "DescribeCluster"

@@ -1,4 +1,4 @@
-"""DescribeTransactions (key 65): how it stands with transactional ids, as their coordinator sees it (KIP-664)."""
+"""DescribeTransactions (key 65): the state of transactional ids, as their coordinator sees it (KIP-664)."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ __all__ = ["EndTxnRequest", "EndTxnResponse"]
 
 
 class EndTxnResponse(Response):
-    """The outcome; from version 5 on with the producer id and epoch to go on with, -1 if they stay."""
+    """The outcome; from version 5 on with the producer id and epoch of the next transaction, -1 if they stay."""
 
     API_KEY = 26
     NAME = "EndTxn"

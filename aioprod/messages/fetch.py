@@ -2,7 +2,7 @@
 
 Versions: 4 the first with record batch v2 and the isolation level (1: read_committed); 7 fetch sessions (KIP-227;
 session 0 with epoch -1 is none); 9 leader epochs; 11 reading from a follower (KIP-392); 12 flexible; 13 topic ids in
-place of names (KIP-516); 15 to 18 what followers say of themselves; 16 leader hints (KIP-951).
+place of names (KIP-516); 15 to 18 the state of followers; 16 leader hints (KIP-951).
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ __all__ = [
 
 
 class EpochEndOffset(Struct):
-    """Where the log of the asking replica parted from the leader's; -1 if it did not."""
+    """Where the log of the fetching replica diverges from the leader's; -1 if it does not."""
 
     epoch: int = wire(INT32, default=-1)
     end_offset: int = wire(INT64, default=-1)
 
 
 class LeaderIdAndEpoch(Struct):
-    """The present leader, where the broker that was asked is not the leader; -1 for unknown."""
+    """The present leader, where the broker that answers is not the leader; -1 for unknown."""
 
     leader_id: int = wire(INT32, default=-1)
     leader_epoch: int = wire(INT32, default=-1)
@@ -106,7 +106,7 @@ class FetchResponse(Response):
 
 
 class ReplicaState(Struct):
-    """Which follower asks; -1 for clients."""
+    """The follower that fetches; -1 for clients."""
 
     replica_id: int = wire(INT32, default=-1)
     replica_epoch: int = wire(INT64, default=-1)

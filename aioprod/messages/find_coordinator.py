@@ -1,4 +1,4 @@
-"""FindCoordinator (key 10): which broker looks after a group or a transactional id.
+"""FindCoordinator (key 10): which broker coordinates a group or a transactional id.
 
 Versions: 1 key types; 3 flexible; 4 many keys in one request (KIP-699), `coordinator_keys` in place of `key`; 6 share
 groups (KIP-932). Key types: 0 group, 1 transactional id, 2 share group.
@@ -40,7 +40,7 @@ class FindCoordinatorResponse(Response):
 
 
 class FindCoordinatorRequest(Request[FindCoordinatorResponse]):
-    """Whose coordinator: one `key` up to version 3, `coordinator_keys` from 4 on."""
+    """The keys to look up: one `key` up to version 3, `coordinator_keys` from 4 on."""
 
     API_KEY = 10
     NAME = "FindCoordinator"

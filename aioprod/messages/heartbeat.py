@@ -1,4 +1,4 @@
-"""Heartbeat (key 12): a member of a classic group is still there.
+"""Heartbeat (key 12): a member of a classic group is alive.
 
 Versions: 3 static members (KIP-345); 4 flexible.
 """
@@ -11,7 +11,7 @@ __all__ = ["HeartbeatRequest", "HeartbeatResponse"]
 
 
 class HeartbeatResponse(Response):
-    """Whether the group goes on: REBALANCE_IN_PROGRESS asks the member to join again."""
+    """NONE if the generation is current; REBALANCE_IN_PROGRESS if the member has to join again."""
 
     API_KEY = 12
     NAME = "Heartbeat"
@@ -23,7 +23,7 @@ class HeartbeatResponse(Response):
 
 
 class HeartbeatRequest(Request[HeartbeatResponse]):
-    """Who is alive, and in which generation."""
+    """The member that is alive, and its generation."""
 
     API_KEY = 12
     NAME = "Heartbeat"

@@ -1,6 +1,6 @@
 """JoinGroup (key 11): become a member of a group with the classic protocol.
 
-Versions: 1 rebalance timeout; 4 a new member is told its id first, by MEMBER_ID_REQUIRED (KIP-394); 5 static members
+Versions: 1 rebalance timeout; 4 a new member gets its id first, by MEMBER_ID_REQUIRED (KIP-394); 5 static members
 (KIP-345); 6 flexible; 7 protocol type in the answer; 8 reason (KIP-800); 9 skip_assignment (KIP-814).
 """
 
@@ -12,7 +12,7 @@ __all__ = ["JoinGroupRequest", "JoinGroupRequestProtocol", "JoinGroupResponse", 
 
 
 class JoinGroupResponseMember(Struct):
-    """A member and what it told the chosen assignor."""
+    """A member and its metadata for the chosen assignor."""
 
     member_id: str = wire(STRING)
     group_instance_id: str | None = wire(STRING, "5+", nullable="0+", default=None, ignorable=True)
@@ -39,7 +39,7 @@ class JoinGroupResponse(Response):
 
 
 class JoinGroupRequestProtocol(Struct):
-    """One assignor and what the member tells it."""
+    """One assignor and the member's metadata for it."""
 
     name: str = wire(STRING)
     metadata: bytes = wire(BYTES)

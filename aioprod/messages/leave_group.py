@@ -40,7 +40,7 @@ class MemberIdentity(Struct):
 
 
 class LeaveGroupRequest(Request[LeaveGroupResponse]):
-    """Who leaves: `member_id` up to version 2, `members` from 3 on."""
+    """The members that leave: `member_id` up to version 2, `members` from 3 on."""
 
     API_KEY = 13
     NAME = "LeaveGroup"

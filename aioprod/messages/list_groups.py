@@ -20,7 +20,7 @@ class ListedGroup(Struct):
 
 
 class ListGroupsResponse(Response):
-    """The groups of the broker that was asked."""
+    """The groups of the broker that answers."""
 
     API_KEY = 16
     NAME = "ListGroups"

@@ -21,7 +21,7 @@ __all__ = [
 
 
 class ListOffsetsPartitionResponse(Struct):
-    """The first offset at or after the time asked for, -1 if there is none."""
+    """The first offset at or after the given time, -1 if there is none."""
 
     partition_index: int = wire(INT32)
     error_code: int = wire(INT16)

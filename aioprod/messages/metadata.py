@@ -1,8 +1,8 @@
 """Metadata (key 3): brokers, topics, partitions and their leaders.
 
-Versions: 1 null topics ask for all of them and an empty list for none (0: an empty list asks for all); 4
+Versions: 1 null topics mean all of them and an empty list none (0: an empty list means all); 4
 allow_auto_topic_creation; 7 leader epochs, to be trusted from 9 on (KAFKA-9212); 8 authorized operations; 9 flexible;
-10 topic ids in answers; 12 topics may be asked for by id; 13 an error for the whole answer (KIP-1102).
+10 topic ids in answers; 12 topics may be named by id; 13 an error for the whole answer (KIP-1102).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class MetadataResponsePartition(Struct):
 
 
 class MetadataResponseTopic(Struct):
-    """A topic or the reason why it is not described. The name is None if an unknown id was asked for."""
+    """A topic or the reason why it is not described. The name is None if the request named an unknown id."""
 
     error_code: int = wire(INT16)
     name: str | None = wire(STRING, nullable="12+")
@@ -54,7 +54,7 @@ class MetadataResponseTopic(Struct):
 
 
 class MetadataResponse(Response):
-    """The cluster as one broker sees it. Authorized operations are bits, at their default if not asked for."""
+    """The cluster as one broker sees it. Authorized operations are bits, at their default if not requested."""
 
     API_KEY = 3
     NAME = "Metadata"

@@ -12,7 +12,7 @@ from aioprod.wire.buffer import Buffer, Reader
 from aioprod.wire.codec import decode
 from aioprod.wire.schema import AnyRequest, Request, Response
 
-__all__ = ["ApiVersions", "ByVersion", "VersionRow", "decode_api_versions", "version_to_ask_again"]
+__all__ = ["ApiVersions", "ByVersion", "decode_api_versions", "retry_version"]
 
 ResponseT_co = TypeVar("ResponseT_co", bound=Response, covariant=True)
 
@@ -36,19 +36,8 @@ class ByVersion(Generic[ResponseT_co]):
 
 
 @dataclass(frozen=True, slots=True)
-class VersionRow:
-    """First and last version of an API, the broker's (None: it lacks the API) and ours, the one to use or None."""
-
-    name: str
-    api_key: int
-    broker: tuple[int, int] | None
-    ours: tuple[int, int]
-    picked: int | None
-
-
-@dataclass(frozen=True, slots=True)
 class ApiVersions:
-    """What one broker speaks, as it said when the connection was made.
+    """The versions that one broker supports, from its answer when the connection was made.
 
     `ranges`: first and last version by API key; `features`: the highest finalized level by name, as of
     `features_epoch` (-1: unknown). Of two brokers' features those with the higher epoch are right.
@@ -74,13 +63,13 @@ class ApiVersions:
         """The highest version of `request` that both sides speak, not above `at_most`.
 
         Versions that Kafka calls unstable are never picked, nor those that are not declared here: brokers advertise
-        Produce from 0 on and refuse what is below 3 (KAFKA-18659). Raises UnsupportedVersionError if none is left.
+        Produce from 0 on and reject what is below 3 (KAFKA-18659). Raises UnsupportedVersionError if none is left.
         """
         picked = self._picked.get((request, at_most))
         if picked is None:
             picked = self._highest(request, at_most)
             if picked is None:
-                raise UnsupportedVersionError(self._refusal(request, at_most))
+                raise UnsupportedVersionError(self._no_common_version(request, at_most))
             self._picked[request, at_most] = picked
         return picked
 
@@ -91,16 +80,10 @@ class ApiVersions:
 
     def in_words(self) -> str:
         """The requests that can be sent to this broker, each with its version, for a log."""
-        return ", ".join(f"{row.name} {row.picked}" for row in self.table() if row.picked is not None)
-
-    def table(self) -> tuple[VersionRow, ...]:
-        """All requests that aioprod speaks, by key."""
         from aioprod.messages.registry import REQUESTS  # All messages; a plain producer needs five of them.
 
-        return tuple(
-            VersionRow(kind.NAME, kind.API_KEY, self.ranges.get(kind.API_KEY), _ours(kind), self._highest(kind, None))
-            for kind in REQUESTS
-        )
+        versions = ((kind.NAME, self._highest(kind, None)) for kind in REQUESTS)
+        return ", ".join(f"{name} {version}" for name, version in versions if version is not None)
 
     def _highest(self, request: type[AnyRequest], at_most: int | None) -> int | None:
         if request.API_KEY not in self.ranges:
@@ -110,7 +93,7 @@ class ApiVersions:
         highest = min(broker_last, last if at_most is None else min(last, at_most))
         return highest if highest >= max(broker_first, first) else None
 
-    def _refusal(self, request: type[AnyRequest], at_most: int | None) -> str:
+    def _no_common_version(self, request: type[AnyRequest], at_most: int | None) -> str:
         first, last = _ours(request)
         ours = f"aioprod speaks versions {first} to {last}"
         if request.API_KEY not in self.ranges:
@@ -130,11 +113,11 @@ def decode_api_versions(version: int, body: Buffer) -> ApiVersionsResponse:
 
     Raises ProtocolError for malformed bytes.
     """
-    refused = len(body) >= 2 and Reader(body).int16() == ErrorCode.UNSUPPORTED_VERSION
-    return decode(ApiVersionsResponse, 0 if refused else version, body)
+    is_unsupported = len(body) >= 2 and Reader(body).int16() == ErrorCode.UNSUPPORTED_VERSION
+    return decode(ApiVersionsResponse, 0 if is_unsupported else version, body)
 
 
-def version_to_ask_again(response: ApiVersionsResponse) -> int:
+def retry_version(response: ApiVersionsResponse) -> int:
     """The ApiVersions version to use after UNSUPPORTED_VERSION: the broker's last one if it says so, else 0."""
     offered = ApiVersions.from_response(response)
     return offered.pick(ApiVersionsRequest) if offered.supports(ApiVersionsRequest) else 0

@@ -1,6 +1,6 @@
 """OffsetFetch (key 9): which offsets a group has committed.
 
-Versions: 2 null topics ask for all; 5 leader epochs; 6 flexible; 7 require_stable waits for running transactions
+Versions: 2 null topics mean all; 5 leader epochs; 6 flexible; 7 require_stable waits for running transactions
 (KIP-447); 8 many groups at once (KIP-709), `groups` in place of `group_id` and `topics`; 9 member and its epoch
 (KIP-848); 10 topic ids in place of names.
 """
@@ -107,7 +107,7 @@ class OffsetFetchRequestGroup(Struct):
 
 
 class OffsetFetchRequest(Request[OffsetFetchResponse]):
-    """Whose offsets: `group_id` and `topics` up to version 7, `groups` from 8 on; topics None for all."""
+    """The groups and topics: `group_id` and `topics` up to version 7, `groups` from 8 on; topics None for all."""
 
     API_KEY = 9
     NAME = "OffsetFetch"

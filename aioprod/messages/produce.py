@@ -1,9 +1,9 @@
-"""Produce (key 0): hand record batches to partition leaders, one batch for each partition.
+"""Produce (key 0): send record batches to partition leaders, one batch for each partition.
 
 Versions: 3 the first with record batch v2; 5 log_start_offset; 6 throttles after the response (KIP-219); 7 allows zstd;
 8 record_errors (KIP-467); 9 flexible; 10 leader hints (KIP-951); 12 adds partitions to the transaction by itself
 (KIP-890), so a transaction on brokers with transaction.version below 2 must stay at 11; 13 topic ids instead of names
-(KIP-516). Brokers since 4.0 advertise 0 as the first version and refuse everything below 3 (KAFKA-18659).
+(KIP-516). Brokers since 4.0 advertise 0 as the first version and reject everything below 3 (KAFKA-18659).
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ __all__ = [
 
 
 class BatchIndexAndErrorMessage(Struct):
-    """A record that made the broker refuse its batch, by its index in the batch."""
+    """A record for which the broker rejected its batch, by its index in the batch."""
 
     batch_index: int = wire(INT32)
     batch_index_error_message: str | None = wire(STRING, nullable="0+", default=None)
 
 
 class LeaderIdAndEpoch(Struct):
-    """The present leader, where the broker that was asked is not the leader; -1 for unknown."""
+    """The present leader, where the broker that answers is not the leader; -1 for unknown."""
 
     leader_id: int = wire(INT32, default=-1)
     leader_epoch: int = wire(INT32, default=-1)
@@ -71,7 +71,7 @@ class NodeEndpoint(Struct):
 
 
 class ProduceResponse(Response):
-    """What became of each batch. `node_endpoints` are the addresses of the leaders hinted at."""
+    """The outcome of each batch. `node_endpoints` are the addresses of the leaders hinted at."""
 
     API_KEY = 0
     NAME = "Produce"

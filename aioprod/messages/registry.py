@@ -1,4 +1,4 @@
-"""All requests by key and by name, and how a server reads one."""
+"""All requests by key and by name, and how the servers of `aioprod.testing` read one."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ REQUESTS_BY_NAME: Final[Mapping[str, type[AnyRequest]]] = MappingProxyType({kind
 
 
 def decode_request(payload: Buffer) -> tuple[RequestHeader, AnyRequest]:
-    """Header and message of a request's frame, as a server gets it.
+    """Header and message of a request's frame, as a server of `aioprod.testing` gets it.
 
     Raises UnsupportedVersionError for an API or a version that is not declared, ProtocolError for malformed bytes.
     """

@@ -1,6 +1,6 @@
 """SaslAuthenticate (key 36): one round of a SASL exchange.
 
-Versions: 1 tells how long the session lasts before the client must authenticate again (KIP-368); 2 flexible.
+Versions: 1 the time that the session lasts before the client must authenticate again (KIP-368); 2 flexible.
 """
 
 from __future__ import annotations

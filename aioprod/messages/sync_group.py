@@ -11,7 +11,7 @@ __all__ = ["SyncGroupRequest", "SyncGroupRequestAssignment", "SyncGroupResponse"
 
 
 class SyncGroupResponse(Response):
-    """What this member gets, in the protocol's own format."""
+    """The assignment of this member, in the protocol's own format."""
 
     API_KEY = 14
     NAME = "SyncGroup"
@@ -26,7 +26,7 @@ class SyncGroupResponse(Response):
 
 
 class SyncGroupRequestAssignment(Struct):
-    """What one member gets, in the protocol's own format."""
+    """The assignment of one member, in the protocol's own format."""
 
     member_id: str = wire(STRING)
     assignment: bytes = wire(BYTES)

@@ -1,14 +1,58 @@
-"""The class that users know as `Producer`."""
+"""The class that users know as `Producer`: its arguments, and its place in Python."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from aioprod.config import ProducerConfig
 from aioprod.producer import producer
+from aioprod.producer.callbacks import error_callback
+from aioprod.types import ErrorCallback
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from aioprod.options import InterceptorsOption, PartitionerOption, ProducerOptions, SerializerOption
 
 __all__ = ["Producer"]
 
 
 class Producer(producer.Producer):
-    # A class of Python's own, so that a test may patch its methods: those of a compiled class can't be replaced. Its
-    # calls cost the same, as they are the other one's.
-    __doc__ = producer.Producer.__doc__
+    """Sends records to Kafka from one event loop; use it as `async with Producer("host:9092") as producer`.
+
+    `options` are fields of `ProducerConfig` (Java's names in snake_case, `linger_ms=5`); they win over those of
+    `config`, which may also be a dict with Java's names. Serializers, partitioner and interceptors may be objects,
+    classes or names. `on_error(error, record)` is called for each failed record that no caller waits for; by default a
+    warning is logged for each failed batch. Raises ConfigError. Touches no network before `start()`.
+    """
+
+    # A class of Python's own, so that it has a signature and a test may patch its methods, which those of a compiled
+    # class do not allow. Its calls cost the same, as they are the other one's.
     __slots__ = ()
+
+    def __init__(
+        self,
+        bootstrap_servers: str | Iterable[str] | None = None,
+        *,
+        config: ProducerConfig | Mapping[str, Any] | None = None,
+        key_serializer: SerializerOption | None = None,
+        value_serializer: SerializerOption | None = None,
+        partitioner: PartitionerOption | None = None,
+        interceptors: InterceptorsOption = (),
+        on_error: ErrorCallback | None = None,
+        **options: Unpack[ProducerOptions],
+    ) -> None:
+        named = {
+            "key_serializer": key_serializer,
+            "value_serializer": value_serializer,
+            "partitioner_class": partitioner,
+            "interceptor_classes": _several(interceptors) or None,
+        }
+        given = {**options, **{name: value for name, value in named.items() if value is not None}}
+        super().__init__(ProducerConfig.given(config, bootstrap_servers, given), error_callback(on_error))
+
+
+def _several(given: Any) -> tuple[Any, ...]:
+    """One object, class or name, or an iterable of them."""
+    return tuple(given) if isinstance(given, Iterable) and not isinstance(given, (str, type)) else (given,)

@@ -1,4 +1,4 @@
-"""What the compiled leg gets from the interpreter's C interface (native.pxd) for less; this is the interpreted form."""
+"""What the compiled build gets from the C interface of the interpreter (native.pxd) for less, in its Python form."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterable, Callable, Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -15,7 +15,7 @@ from aioprod.core.batch import Batch, ParkedRecord
 from aioprod.errors import AioprodError, BufferFullError, InvalidRecordError
 from aioprod.producer import native
 from aioprod.producer.bulk.send_many import send_many
-from aioprod.producer.callbacks import DeliveryCallbacks, error_callback
+from aioprod.producer.callbacks import DeliveryCallbacks
 from aioprod.producer.clock import Clock
 from aioprod.producer.delivery_future import DeliveryFuture
 from aioprod.producer.guard import State
@@ -42,34 +42,10 @@ __all__ = ["Producer"]
 
 
 class Producer(TransactionalCalls, ProducerLacks):
-    """Sends records to Kafka from one event loop; use it as `async with Producer("host:9092") as producer`.
+    """The calls of a producer; `aioprod.producer.facade` has the class with the arguments and the words for users."""
 
-    `options` are fields of `ProducerConfig` (Java's names in snake_case, `linger_ms=5`); they win over those of
-    `config`, which may also be a dict with Java's names. Serializers, partitioner and interceptors may be objects,
-    classes or names. `on_error(error, record)` is called for each failed record that nobody waits for; by default a
-    warning is logged for each failed batch. Raises ConfigError. Touches no network before `start()`.
-    """
-
-    def __init__(
-        self,
-        bootstrap_servers: str | Iterable[str] | None = None,
-        *,
-        config: ProducerConfig | Mapping[str, Any] | None = None,
-        key_serializer: Any = None,
-        value_serializer: Any = None,
-        partitioner: Any = None,
-        interceptors: Any = (),
-        on_error: ErrorCallback | None = None,
-        **options: Any,
-    ) -> None:
-        named = {
-            "key_serializer": key_serializer,
-            "value_serializer": value_serializer,
-            "partitioner_class": partitioner,
-            "interceptor_classes": _several(interceptors) or None,
-        }
-        options |= {name: value for name, value in named.items() if value is not None}
-        super().__init__(ProducerConfig.given(config, bootstrap_servers, options), error_callback(on_error))
+    def __init__(self, config: ProducerConfig, on_error: ErrorCallback | None) -> None:
+        super().__init__(config, on_error)
         self._is_plain = self._engine.preparation.plain
         self._callbacks = DeliveryCallbacks()
         self._checked: Any = None
@@ -404,11 +380,6 @@ class Producer(TransactionalCalls, ProducerLacks):
             return self._append(prepared, waiter, granted=True)
         finally:
             engine.room.give_back(request)
-
-
-def _several(given: Any) -> tuple[Any, ...]:
-    """One object, class or name, or an iterable of them."""
-    return tuple(given) if isinstance(given, Iterable) and not isinstance(given, (str, type)) else (given,)
 
 
 def _record(

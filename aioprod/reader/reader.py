@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 from aioprod.cluster import Cluster
@@ -19,6 +19,11 @@ from aioprod.reader.leaders import LeaderRequests
 from aioprod.reader.offsets import EARLIEST, LATEST, At, look_up, topic_offsets
 from aioprod.reader.settings import ReaderConfig, isolation_level
 from aioprod.types import ConsumedRecord, TopicPartition
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from aioprod.options import DeserializerOption, ReaderOptions
 
 __all__ = ["SLICE_S", "Reader", "read"]
 
@@ -41,9 +46,9 @@ class Reader(SessionUser):
         *,
         config: ReaderConfig | Mapping[str, Any] | None = None,
         isolation: str = "read_uncommitted",
-        key_deserializer: Any = None,
-        value_deserializer: Any = None,
-        **options: Any,
+        key_deserializer: DeserializerOption | None = None,
+        value_deserializer: DeserializerOption | None = None,
+        **options: Unpack[ReaderOptions],
     ) -> None:
         self.config = ReaderConfig.given(config, bootstrap_servers, options)
         self._isolation_level = isolation_level(isolation)
@@ -190,9 +195,9 @@ def read(
     end: Bound = None,
     partitions: Iterable[int] | None = None,
     isolation: str = "read_uncommitted",
-    key_deserializer: Any = None,
-    value_deserializer: Any = None,
-    **options: Any,
+    key_deserializer: DeserializerOption | None = None,
+    value_deserializer: DeserializerOption | None = None,
+    **options: Unpack[ReaderOptions],
 ) -> AsyncGenerator[ConsumedRecord, None]:
     """Read a topic up to its present end: `Reader.read` with a reader of its own, which ends with the iterator.
 

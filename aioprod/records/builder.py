@@ -1,5 +1,5 @@
 # cython: boundscheck=False, wraparound=False
-"""Building one record batch: records are encoded as they come, the header is written when the batch is sealed."""
+"""Building one record batch: records are encoded on arrival, the header is written when the batch is sealed."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ LOOSE_OVERHEAD = RECORD_OVERHEAD_MAX + 2 * (1 + 5)
 """With the sizes of key, value (-1 for null) and headers this is at least `size_bound`, and takes no look at them."""
 
 NO_CODEC = int(Compression.NONE)
-"""As a plain number: asking an enumeration costs a microsecond before Python 3.12."""
+"""As a plain number: a member of an enumeration costs a microsecond before Python 3.12."""
 
 NULL_SIZE = 1
 """The varint of -1, a size that stands for null."""
 
 NO_COUNT = 0
-"""The varint of 0, which is all there is of headers that are none."""
+"""The varint of 0: the encoding of no headers."""
 
 TAIL = 1
 """The byte after the records that a flexible Produce request fills with an empty tag section."""
@@ -320,7 +320,7 @@ class RecordBatchBuilder:
         )
 
     def grow(self, buffer: bytearray) -> bytearray:
-        """Move to a larger buffer and hand back the old one."""
+        """Move to a larger buffer and return the old one."""
         old = self.buffer
         assert self._sealed is None
         assert len(buffer) >= self.position + TAIL
@@ -349,7 +349,7 @@ class RecordBatchBuilder:
         """Compress the records, unless that does not make them smaller; once.
 
         Compressed records go to a buffer of their own: `buffer` keeps the raw ones and can still be read.
-        Touches nothing but this builder, so that a worker thread can do it while nobody else changes it.
+        Touches nothing but this builder, so that a worker thread can do it while no other code changes it.
         """
         assert self.count > 0
         assert self._sealed is None

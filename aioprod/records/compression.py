@@ -1,6 +1,6 @@
-"""The compression codecs of record batches (KIP-98 attributes bits 0 to 2): records to one blob and back.
+"""The compression codecs of record batches (KIP-98 attributes bits 0 to 2).
 
-Every function may run in any thread, and lets go of the GIL while the codec works.
+Every function may run in any thread, and releases the GIL while the codec works.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def inline_size(codec: Compression, level: int | None, limit_s: float) -> int:
 
 
 def decompress(codec: int, data: Buffer, limit: int) -> bytes:
-    """The records in `data`, of at most `limit` bytes; more than that is never decompressed, nor memory taken for it.
+    """The records in `data`, of at most `limit` bytes; more than that is never decompressed, nor allocated.
 
     Raises CorruptRecordError when `data` is malformed, truncated, of an unknown codec, or decompresses to more.
     """
@@ -134,13 +134,13 @@ def _gunzip(data: memoryview, limit: int) -> bytes:
     while position < len(data):
         if member.eof:
             member = zlib.decompressobj(_GZIP_WBITS)
-        piece = data[position : position + _GZIP_READ_SIZE]
-        part = member.decompress(piece, limit - size + 1)
+        chunk = data[position : position + _GZIP_READ_SIZE]
+        part = member.decompress(chunk, limit - size + 1)
         size += len(part)
         if size > limit:
             raise _too_large(limit)
         parts.append(part)
-        position += len(piece) - len(member.unused_data)
+        position += len(chunk) - len(member.unused_data)
     if not member.eof:
         raise CorruptRecordError("The gzip records of a batch end in the middle.")
     return b"".join(parts)
@@ -183,7 +183,7 @@ def _unsnappy_block(block: memoryview, total: int, limit: int) -> bytes:
 
 
 def _lz4(level: int | None, data: Buffer) -> bytes:
-    """A frame of independent blocks of 64 KiB: Java refuses linked ones (KIP-57, `Lz4BlockInputStream`).
+    """A frame of independent blocks of 64 KiB: Java rejects linked ones (KIP-57, `Lz4BlockInputStream`).
 
     cramjam's whole frames have linked blocks, with which the levels above 9 (they gain a percent or two) do worse than
     9. Levels 1 and 2 have no meaning to LZ4's high-compression compressor. So both ends get the nearest level.
@@ -224,7 +224,7 @@ def _unlz4(data: memoryview, limit: int) -> bytes:
 
 
 def _lz4_size_bound(data: memoryview) -> int:
-    """No well-formed LZ4 frame in `data` holds more bytes; of malformed data the decoder is the judge.
+    """No well-formed LZ4 frame in `data` holds more bytes; malformed data is left to the decoder.
 
     LZ4 frame format 1.6: flags, block size, optional content size and dictionary id, blocks, optional checksums.
     """
@@ -252,7 +252,7 @@ def _unzstd(data: memoryview, limit: int) -> bytes:
 
 
 def _zstd_size_bound(data: memoryview, limit: int) -> int:
-    """No well-formed zstd frames in `data` hold more bytes; of malformed data the decoder is the judge.
+    """No well-formed zstd frames in `data` hold more bytes; malformed data is left to the decoder.
 
     RFC 8878 section 3.1: a frame may declare its content size (a stream's does not), a block has a size limit.
     Raises CorruptRecordError when a declared size is over `limit`.

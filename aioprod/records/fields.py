@@ -17,7 +17,7 @@ limit a batch that is allowed to decompress to 128 MiB could fill gigabytes."""
 class FieldReader:
     """Reads fields from `data[position:end]` one after the other; every fault is a `CorruptRecordError`.
 
-    `data` must lie in one piece and not change meanwhile. What is read are copies.
+    `data` must be contiguous and not change meanwhile. The values that are read are copies.
     """
 
     __slots__ = ("_bytes", "_view", "end", "position")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from aioprod._shown import shown
 from aioprod.errors import SerializationError
@@ -13,11 +13,11 @@ from aioprod.wire.buffer import Buffer, Writer
 
 __all__ = ["NO_HEADERS", "decode_headers", "encode_headers", "header_list"]
 
-NO_HEADERS = b"\x00"
+NO_HEADERS: Final = b"\x00"
 
 
 def header_list(headers: object) -> list[Any]:
-    """Headers as a list, empty for None; raises SerializationError for what is no sequence."""
+    """Headers as a list, empty for None; raises SerializationError for an object that is no sequence."""
     if headers is None:
         return []
     if not isinstance(headers, Sequence):

@@ -81,7 +81,7 @@ class ParsedBatch:
 
     @property
     def codec(self) -> int:
-        """The codec's id; `records` refuses those that are not in `Compression`."""
+        """The codec's id; `records` raises for those that are not in `Compression`."""
         return self.attributes & layout.CODEC_MASK
 
     @property
@@ -118,7 +118,7 @@ class ParsedBatch:
         return int(control_type)
 
     def records(self) -> Iterator[ParsedRecord]:
-        """The records in their order, decompressed and decoded as they are asked for.
+        """The records in their order, decompressed and decoded one by one.
 
         Raises CorruptRecordError when they are malformed, or take more than `decompressed_max` bytes.
         """
@@ -128,7 +128,7 @@ class ParsedBatch:
         reader.finish()
 
     def decompressed(self) -> Buffer:
-        """The bytes of the records, in one piece; they are `payload` itself where that is not compressed.
+        """The bytes of the records, contiguous; they are `payload` itself where that is not compressed.
 
         Raises CorruptRecordError when they take more than `decompressed_max` bytes, or are too few for `count`.
         """
@@ -234,7 +234,7 @@ class RecordReader(RecordWalk):
 def parse_batches(
     data: Buffer, *, verify_crc: bool = True, decompressed_max: int = DECOMPRESSED_SIZE_MAX
 ) -> Iterator[ParsedBatch]:
-    """The record batches in `data`, each when it is asked for; a last one that is cut off is left out (Fetch does so).
+    """The record batches in `data`, one by one; an incomplete one at the end is left out, as Fetch cuts answers off.
 
     Raises CorruptRecordError for a malformed header or a wrong checksum, ProtocolError for a batch of another format
     than version 2. `decompressed_max` limits the bytes that the records of one batch may take.

@@ -251,7 +251,7 @@ class TableReader(RecordWalk):
         self._header_count = 0
 
     def read(self, table: RecordTable) -> bool:
-        """Go on until the table is full (False), or the batch is at its end (True)."""
+        """Read records until the table is full (False) or the batch ends (True)."""
         while self._left:
             if table.is_full():
                 return False

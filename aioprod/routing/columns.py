@@ -72,7 +72,7 @@ _PARTITIONERS: dict[type, type[HashPartitioner]] = {
     Fnv1aPartitioner: Fnv1aPartitioner,
     Murmur3Partitioner: Murmur3Partitioner,
 }
-"""Who hashes keys, and which partitioner hashes the same keys in the same way."""
+"""A partitioner that hashes keys -> one that hashes the same keys in the same way."""
 
 _TARGETS = {f"aioprod.routing:{kind.__name__}": same for kind, same in _PARTITIONERS.items()}
 
@@ -94,8 +94,8 @@ def rule_of(partitioner: object) -> Rule:
     if same is None:
         name = partitioner if isinstance(partitioner, str) else describe(partitioner)
         raise ConfigError(
-            f"The partitioner {name!r} does not choose by a hash of the key, so nobody can say beforehand where "
-            "a record goes.",
+            f"The partitioner {name!r} does not choose by a hash of the key, so that the partition of a "
+            "record is not known beforehand.",
             hint=f"Take one of {', '.join(HASH_PARTITIONERS)}.",
         )
     return Rule(HASHES.index(_HASH_OF[same.by_key]), same.hashes_null, same.hashes_empty)
@@ -190,7 +190,7 @@ def partitions_of(keys: Any, partitioner: object, count: Any, *, start: int | No
 
     `partitioner` is one that hashes (`HASH_PARTITIONERS` has the names), `count` the number of all partitions: an int,
     or an Arrow array with one for each key. Keys that dictate no partition are spread evenly: the n-th of them goes to
-    partition `(start + n) % count`, so go on with `start + spread`. With `start=None` they have none.
+    partition `(start + n) % count`, so continue with `start + spread`. With `start=None` they have none.
     Raises ConfigError for the arguments, InvalidRecordError for Arrow data that can't be keys or counts.
     """
     rule = rule_of(partitioner)
@@ -212,7 +212,7 @@ def partitions_of(keys: Any, partitioner: object, count: Any, *, start: int | No
 
 
 def arrays(data: Any, fits: Callable[[Field], bool], what: str) -> Iterator[tuple[Field, ArrowArray]]:
-    """The arrays that an object exports, each of which is there until the next one is asked for."""
+    """The arrays that an object exports; each is released when the next one is requested."""
     source = open_source(data)
     if not fits(source.field):
         raise InvalidRecordError(f"Arrow data of type {type_name(source.field)} can't be {what}.")

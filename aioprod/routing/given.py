@@ -14,7 +14,7 @@ __all__ = ["FunctionPartitioner", "partitioner_of"]
 
 
 class FunctionPartitioner:
-    """Asks a function `f(topic, key, value, cluster)`, by whose name it goes in messages."""
+    """Calls a function `f(topic, key, value, cluster)`; messages show the function's name."""
 
     def __init__(self, function: Callable[[str, bytes | None, bytes | None, Cluster], int]) -> None:
         self.partition = function
@@ -43,7 +43,7 @@ def _check(function: Callable[..., Any]) -> None:
     try:
         signature = inspect.signature(function)
     except ValueError:
-        return  # Some functions that are not written in Python don't tell theirs.
+        return  # Some functions that are not written in Python have none.
     if _takes(signature, 4):
         return
     hint = "It gets the topic, the serialized key and value, and the cluster, and returns the index of a partition."

@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 HASHES = ("murmur2", "crc32", "fnv1a", "murmur3")
-"""`partition_of` and `folded` are told one by its place here."""
+"""The hashes; `partition_of` and `folded` take the index of one."""
 
 MURMUR2, CRC32, FNV1A, MURMUR3 = range(4)
 

@@ -26,8 +26,8 @@ class Move(NamedTuple):
 class MovedKeys:
     """The `moves` of some keys when `before` partitions become `after`; keys that stay are not in there.
 
-    `keys` is how many different ones were asked about. Those that the partitioner spreads, having nothing to hash, are
-    not among them: they have no place to move from.
+    `keys` is how many different ones were given. Those that the partitioner spreads, having nothing to hash, are not
+    counted: they have no partition to move from.
     """
 
     before: int
@@ -54,7 +54,7 @@ def moved_keys(keys: Iterable[bytes | str | None], partitioner: object = None, *
     the configuration: a name, a class or an object; without it, the producer's own, which is Java's.
 
     Raises ConfigError for a partitioner that chooses by anything else than the key and for numbers of partitions that
-    can't be, InvalidRecordError for what is no key.
+    can't be, InvalidRecordError for an object that is no key.
     """
     rule = rule_of(partitioner)
     check_count(before)
@@ -91,7 +91,7 @@ def _each(keys: Any) -> Iterator[bytes | None]:
                 yield column.get() if column.find(row) else None
         return
     if isinstance(keys, (str, bytes, bytearray, memoryview)):
-        raise ConfigError(f"{keys!r} is one key, where many are asked about.", hint="Put it into a list.")
+        raise ConfigError(f"{keys!r} is one key: give several.", hint="Put it into a list.")
     for key in keys:
         if isinstance(key, str):
             yield key.encode()

@@ -1,4 +1,4 @@
-"""The partitioners to choose from, and what one has to offer.
+"""The partitioners to choose from, and the protocol of a partitioner.
 
 All hash a key modulo the number of all partitions, with or without a leader, so that a key keeps its partition.
 A choice that no key dictates is made among the partitions that have a leader, or among all if none has one.
@@ -34,7 +34,7 @@ class Partitioner(Protocol):
     """Chooses the partition of each record that does not name one.
 
     It may also have `on_new_batch(topic, cluster, previous)`: the record would open a new batch in partition
-    `previous`, and `partition` is asked once more; `configure(config)`, called once before use; and `close()`.
+    `previous`, and `partition` is called once more; `configure(config)`, called once before use; and `close()`.
     """
 
     def partition(self, topic: str, key: bytes | None, value: bytes | None, cluster: Cluster) -> int:
@@ -70,7 +70,7 @@ class _StickyPartitions:
         return chosen
 
     def move(self, topic: str, cluster: Cluster, previous: int) -> None:
-        """Go to another partition, unless that happened already."""
+        """Change to another partition, unless that happened already."""
         if self._current.get(topic) != previous:
             return
         candidates = _candidates(topic, cluster)
@@ -87,7 +87,7 @@ class _Counters:
         self._next: dict[str, int] = {}
 
     def partition(self, topic: str, cluster: Cluster, start: Callable[[], int] = int) -> int:
-        """The partition after the last one; `start` tells where a new topic begins."""
+        """The partition after the last one; `start` is where a new topic begins."""
         turn = self._next.get(topic)
         if turn is None:
             turn = start()
@@ -107,7 +107,7 @@ class UniformStickyPartitioner:
         return self._sticky.partition(topic, cluster)
 
     def on_new_batch(self, topic: str, cluster: Cluster, previous: int) -> None:
-        """Go on to another partition."""
+        """Change to another partition."""
         self._sticky.move(topic, cluster, previous)
 
 

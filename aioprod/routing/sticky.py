@@ -71,7 +71,7 @@ class StickyChoice:
     def batch_closed(
         self, size_bytes: int, queues: Mapping[int, int], excluded: Callable[[int], bool] | None = None
     ) -> None:
-        """A batch of the current choice takes no more records; moves on after `batch_size` bytes.
+        """A batch of the current choice is closed; moves on after `batch_size` bytes.
 
         `queues`: batches that wait, by partition; 0 where it has none. `excluded`: partitions whose broker accepts
         nothing (`partitioner.availability.timeout.ms`); counts with `adaptive` only, and unless it excludes all.
@@ -81,7 +81,7 @@ class StickyChoice:
             self.switch(queues, excluded)
 
     def switch(self, queues: Mapping[int, int] = _NO_QUEUES, excluded: Callable[[int], bool] | None = None) -> None:
-        """Choose anew, which may be the same partition again; arguments as in `batch_closed`."""
+        """Choose again, perhaps the same partition; arguments as in `batch_closed`."""
         self._bytes = 0
         if len(self._candidates) > 1 and self._adaptive and self._available and (queues or excluded is not None):
             self.partition = self._weighted(queues, excluded)

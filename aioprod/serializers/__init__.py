@@ -8,7 +8,7 @@ A serializer is one of two things:
 
 `headers` is the list of (name, value) that will be sent: a serializer may append to it. The result is bytes, or None
 for a null. A coroutine function, or one that returns an awaitable of these, is a serializer too. A value of None is
-null without any serializer being asked. A deserializer is the same with `deserialize`, from bytes to any object.
+null, and no serializer is called. A deserializer is the same with `deserialize`, from bytes to any object.
 """
 
 from __future__ import annotations

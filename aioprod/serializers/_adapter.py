@@ -43,7 +43,7 @@ class _Adapter:
 
 
 class Serializer(_Adapter):
-    """The one form in which the producer calls any serializer; raises ConfigError for what is none.
+    """The one form in which the producer calls any serializer; raises ConfigError for an object that is none.
 
     `is_async` says that each call returns an awaitable; a function that is no coroutine function may return one too.
     """
@@ -100,7 +100,7 @@ class Serializer(_Adapter):
 
 
 class Deserializer(_Adapter):
-    """The one form in which any deserializer is called; raises ConfigError for what is none.
+    """The one form in which any deserializer is called; raises ConfigError for an object that is none.
 
     `is_async` says that each call returns an awaitable.
     """
@@ -181,7 +181,7 @@ def _takes(call: Callable[..., Any], count: int) -> bool:
     except TypeError:
         return False
     except ValueError:
-        # Some functions that are written in C don't tell their signature. Those that convert take the value.
+        # Some functions that are written in C have no signature. Those that convert take the value.
         return count == 1
     return True
 

@@ -60,7 +60,7 @@ class StringSerializer:
         self.encoding = own or config.serializer_encoding or self.encoding
 
     def serialize(self, topic: str, headers: HeaderList, value: Any) -> bytes:
-        """Return the encoded string; raises SerializationError if it is none or has no place in the encoding."""
+        """Return the encoded string; raises SerializationError for another type or an unencodable character."""
         if not isinstance(value, str):
             raise _wrong_type("str", value)
         try:
@@ -250,7 +250,7 @@ class VoidDeserializer:
 
 
 class JsonSerializer:
-    """Any object that JSON knows to compact JSON in UTF-8. NaN and infinities are refused: JSON has none."""
+    """Any object that JSON knows to compact JSON in UTF-8. NaN and infinities are errors: JSON has none."""
 
     _encode = staticmethod(json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode)
 

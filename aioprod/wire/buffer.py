@@ -1,7 +1,7 @@
 # cython: boundscheck=False, wraparound=False
 """Bytes to primitives and back: the only place that knows how Kafka writes a number, a string or a length.
 
-A null string, byte string or array is None here; whether null is allowed is the schema's business (`codec`).
+A null string, byte string or array is None here; the schema says whether null is allowed (`codec`).
 """
 
 from __future__ import annotations
@@ -128,8 +128,8 @@ class Writer:
 class Reader:
     """Reads primitives from `data[start:end]` without copying it; every fault is a `ProtocolError`.
 
-    A length or a count that is larger than the bytes that are left is refused before anything is made of it. `data`
-    must lie in one piece and not change meanwhile.
+    A length or a count that exceeds the bytes that are left raises before memory is allocated for it. `data` must be
+    contiguous and not change meanwhile.
     """
 
     __slots__ = ("_bytes", "_end", "_view", "position")
@@ -158,7 +158,7 @@ class Reader:
         return self.take(self._end - self.position)
 
     def _advance(self, size: int) -> int:
-        """Pass over `size` bytes; where they begin."""
+        """Skip `size` bytes; returns where they begin."""
         position = self.position
         if not 0 <= size <= self._end - position:
             raise self._too_short(size)

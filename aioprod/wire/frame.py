@@ -37,7 +37,7 @@ _TLS_RECORDS = (b"\x15\x03", b"\x16\x03")
 
 
 class FrameSplitter:
-    """Cuts a stream into frames. After an error the stream has no known position and must be given up."""
+    """Cuts a stream into frames. After an error the position is lost, and the connection must be closed."""
 
     __slots__ = ("_partial", "_size_max")
 
@@ -48,8 +48,8 @@ class FrameSplitter:
     def feed(self, data: bytes) -> list[memoryview]:
         """The payloads (header and body) of all frames that `data` completes, in order.
 
-        Payloads are views: of `data` where a frame lies whole in it, else of a buffer that nobody else holds.
-        Raises ProtocolError for a size below 0 or over the limit, saying so if the peer is no Kafka broker at all.
+        Payloads are views: of `data` where a frame lies whole in it, else of a buffer with no other user.
+        Raises ProtocolError for a size below 0 or over the limit, which says so if the peer is no Kafka broker.
         """
         frames: list[memoryview] = []
         view = memoryview(data)
@@ -118,14 +118,17 @@ def _client(client_id: str | None, flexible: bool) -> bytes:
 
 
 def encode_request(message: Request[Response], version: int, correlation_id: int, client_id: str | None) -> bytes:
-    """A request's whole frame, size included; raises as `codec.encode` does."""
+    """A request's whole frame, size included, for `aioprod.testing`: a client's requests are made of parts.
+
+    Raises as `codec.encode` does.
+    """
     writer = Writer()
     writer.write(request_header(message.API_KEY, version, message.is_flexible(version), correlation_id, client_id))
     return _frame(writer, message, version)
 
 
 def encode_response(message: Response, version: int, correlation_id: int) -> bytes:
-    """A response's whole frame, size included; raises as `codec.encode` does."""
+    """A response's whole frame, size included, for the servers of `aioprod.testing`; raises as `codec.encode` does."""
     writer = Writer()
     writer.int32(correlation_id)
     if _has_flexible_header(type(message), version):
@@ -140,7 +143,7 @@ def _frame(header: Writer, message: Message, version: int) -> bytes:
 
 
 class RequestHeader(NamedTuple):
-    """What a request says about itself, and its body."""
+    """The header of a request, and its body."""
 
     api_key: int
     version: int
@@ -150,7 +153,7 @@ class RequestHeader(NamedTuple):
 
 
 def decode_request_header(payload: Buffer, is_flexible: Callable[[int, int], bool]) -> RequestHeader:
-    """The header of a request's frame; `is_flexible(api_key, version)` tells header version 2 from 1.
+    """The header of a request's frame; `is_flexible(api_key, version)` is True for header version 2.
 
     Raises ProtocolError if it is malformed.
     """

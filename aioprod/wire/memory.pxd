@@ -12,7 +12,7 @@ cdef extern from "Python.h":
 
 cdef inline const unsigned char *first_byte(memoryview view) except? NULL:
     if not PyBuffer_IsContiguous(PyMemoryView_GET_BUFFER(view), b"C"):
-        raise BufferError("The bytes do not lie in one piece.")
+        raise BufferError("The bytes are not contiguous.")
     return <const unsigned char *> PyMemoryView_GET_BUFFER(view).buf
 
 
@@ -40,7 +40,7 @@ cdef inline bytes copied(const unsigned char *data, Py_ssize_t position, Py_ssiz
     return PyBytes_FromStringAndSize(<const char *> data + position, size)
 
 
-# Not `type kind`: that refuses classes of another metaclass, which structs are.
+# Not `type kind`: that rejects classes of another metaclass, which structs are.
 cdef inline instance(object kind):
     return PyType_GenericAlloc(<PyTypeObject *> kind, 0)
 

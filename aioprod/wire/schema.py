@@ -1,4 +1,4 @@
-"""The words in which a message is declared: a class whose fields say what they are on the wire.
+"""The declaration of messages: a message is a class whose fields say what they are on the wire.
 
     class Example(Struct):
         name: str | None = wire(STRING, "0-12", nullable="3+", default=None)
@@ -61,7 +61,7 @@ __all__ = [
     "wire",
 ]
 
-_VERSION_MAX = 0x7FFF
+_VERSION_MAX: Final = 0x7FFF
 _UNSET: Final = object()
 
 P = ParamSpec("P")
@@ -72,7 +72,7 @@ ZERO_UUID: Final = uuid.UUID(int=0)
 
 
 class Primitive(NamedTuple):
-    """A type without parts. `code` is its letter in `struct` formats, empty for what `struct` can't do."""
+    """A type without parts. `code` is its letter in `struct` formats, empty for types that `struct` lacks."""
 
     name: str
     code: str
@@ -117,7 +117,7 @@ class WireField(NamedTuple):
     ignorable: bool
 
     def is_default(self, value: Any) -> bool:
-        """Whether `value` says no more than leaving the field out would."""
+        """Whether `value` is the default of the field, which then need not be sent."""
         if isinstance(self.type, Array) and self.default is not None:
             return value is not None and len(value) == 0
         return value is self.default or bool(value == self.default)
@@ -140,7 +140,7 @@ class StructType(type):
 
 
 class _DataclassFields:
-    """What the functions of `dataclasses` ask of a class, made when they ask."""
+    """The attribute that the functions of `dataclasses` read from a class, made on first use."""
 
     def __get__(self, struct: object, kind: type[Struct]) -> Mapping[str, dataclasses.Field[Any]]:
         return _dataclass_fields(kind)
@@ -201,16 +201,16 @@ class Struct(metaclass=StructType):
 
 
 class Message(Struct):
-    """A struct that travels by itself, with the versions that we speak of it.
+    """A struct that is sent by itself, with the versions that aioprod speaks.
 
     `VERSIONS` are the first and the last version, `FLEXIBLE` is the first one with compact lengths and tagged fields
-    (KIP-482), None if there is none. `MAY_GO_ON`: bytes after its end are passed over.
+    (KIP-482), None if there is none. `ALLOWS_TRAILING_BYTES`: bytes after its end are skipped.
     """
 
     NAME: ClassVar[str]
     VERSIONS: ClassVar[tuple[int, int]]
     FLEXIBLE: ClassVar[int | None]
-    MAY_GO_ON: ClassVar[bool] = False
+    ALLOWS_TRAILING_BYTES: ClassVar[bool] = False
 
     @classmethod
     def is_flexible(cls, version: int) -> bool:
@@ -219,18 +219,18 @@ class Message(Struct):
 
 
 class Response(Message):
-    """What a broker answers. `FLEXIBLE_HEADER` is False where the header stays the old one in flexible versions too."""
+    """An answer of a broker. `FLEXIBLE_HEADER` is False where the header stays the old one in flexible versions too."""
 
     API_KEY: ClassVar[int]
     FLEXIBLE_HEADER: ClassVar[bool] = True
-    MAY_GO_ON: ClassVar[bool] = True
+    ALLOWS_TRAILING_BYTES: ClassVar[bool] = True
 
 
 ResponseT_co = TypeVar("ResponseT_co", bound=Response, covariant=True)
 
 
 class Request(Message, Generic[ResponseT_co]):
-    """What a broker is asked, with the type of the answer.
+    """A request to a broker, with the type of its answer.
 
     `STABLE_MAX` is the last version that Kafka calls stable, where `VERSIONS` goes further; later ones are declared
     but never negotiated.
@@ -242,7 +242,7 @@ class Request(Message, Generic[ResponseT_co]):
 
 
 AnyRequest: TypeAlias = Request[Any]
-"""A request, whatever its answer is."""
+"""A request with any type of answer."""
 
 
 @cache
@@ -281,7 +281,7 @@ def _zero(type_: WireType) -> Any:
 
 
 def derived_once(derive: Callable[P, T]) -> Callable[P, T]:
-    """`functools.cache` that keeps the signature, for what is derived from declarations."""
+    """`functools.cache` that keeps the signature, for values derived from declarations."""
     return cast("Callable[P, T]", cache(derive))
 
 

@@ -17,8 +17,8 @@ from benchmarks.check.callgrind import CheckError
 
 __all__ = ["Trees"]
 
-PARTS: Final = ("aioprod", "setup.py", "pyproject.toml", "README.md")
-"""What a build takes."""
+PARTS: Final = ("aioprod", "setup.py", "build_ext.py", "pyproject.toml", "README.md")
+"""What a build takes; earlier commits have no build_ext.py."""
 BUILT: Final = ("build/cython", "build/lib.*", "build/temp.*")
 """What a build leaves beside the modules, and looks at the next time."""
 KEPT: Final = 6
@@ -110,7 +110,8 @@ class Trees:
             raise CheckError(f"{folder} can't be compiled:\n" + "\n".join(run.stderr.splitlines()[-10:]))
 
     def _archive(self, tree: str) -> bytes:
-        command = ["git", "archive", "--format=tar", tree, *PARTS]
+        parts = self._git("ls-tree", "--name-only", tree, "--", *PARTS).splitlines()
+        command = ["git", "archive", "--format=tar", tree, *parts]
         return subprocess.run(command, cwd=self._repository, capture_output=True, check=True).stdout
 
     def _git(self, *arguments: str, index: Path | None = None) -> str:

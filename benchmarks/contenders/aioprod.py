@@ -37,16 +37,16 @@ def settings(job: Job) -> dict[str, Any]:
 
 
 async def measure(job: Job, meter: Meter) -> Measurement:
-    """Run the job; raises AssertionError when this is another leg than it asks for."""
-    assert (job.leg == "compiled") == aioprod.COMPILED, (
-        f"The job asks for the {job.leg} leg, and the other one runs: build the modules with `make compiled`."
+    """Run the job; raises AssertionError when this is another build than it asks for."""
+    assert (job.build == "compiled") == aioprod.COMPILED, (
+        f"The job asks for the {job.build} build, and the other one runs: build the modules with `make compiled`."
     )
     call = CALLS[job.call]
     async with Producer(job.bootstrap_servers, **settings(job), **job.log_in) as producer:
         if job.call == "spread":
             await _touch(producer, job)
         config = producer.config
-        used = settings(job) | {"leg": job.leg, "loop": job.loop, "enable_idempotence": config.enable_idempotence}
+        used = settings(job) | {"build": job.build, "loop": job.loop, "enable_idempotence": config.enable_idempotence}
         return await run_measured(
             job,
             meter,

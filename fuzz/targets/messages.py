@@ -9,7 +9,7 @@ from aioprod import messages
 from aioprod.cluster import Metadata
 from aioprod.errors import ProtocolError, UnsupportedVersionError
 from aioprod.messages import ApiVersionsResponse, MetadataResponse
-from aioprod.messages.negotiation import ApiVersions, decode_api_versions, version_to_ask_again
+from aioprod.messages.negotiation import ApiVersions, decode_api_versions, retry_version
 from aioprod.messages.registry import REQUESTS, REQUESTS_BY_KEY, decode_request
 from aioprod.types import TopicPartition
 from aioprod.wire.codec import decode, encode
@@ -53,9 +53,8 @@ def same_again(message: Message, version: int) -> None:
 
 def negotiate(response: ApiVersionsResponse) -> None:
     """Whatever a broker says of its versions, only declared ones are picked."""
-    assert 0 <= version_to_ask_again(response) <= messages.ApiVersionsRequest.VERSIONS[1]
+    assert 0 <= retry_version(response) <= messages.ApiVersionsRequest.VERSIONS[1]
     versions = ApiVersions.from_response(response)
-    versions.table()
     for kind in REQUESTS:
         first, last = kind.VERSIONS
         try:

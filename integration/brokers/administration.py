@@ -21,13 +21,13 @@ async def check_topics(broker: Broker) -> None:
     name = broker.fresh("topic")
     async with Admin(broker.bootstrap_servers) as admin:
         await admin.create_topic(
-            name, partitions=4, replication_factor=1, config={"retention.ms": 3_600_000}, timeout_s=120
+            name, partitions=4, replication_factor=1, config={"retention.ms": 3_600_000}, timeout=120
         )
         described = await admin.partitions(name)
         assert [one.partition for one in described] == [0, 1, 2, 3]
         assert all(one.leader is not None and len(one.replicas) == 1 for one in described), described
         assert (await admin.partition_counts())[name] == 4
-        await admin.delete_topic(name, timeout_s=120)
+        await admin.delete_topic(name, timeout=120)
 
         async def is_there() -> bool:
             return name in await admin.topics()
@@ -39,7 +39,7 @@ async def check_defaults(broker: Broker) -> None:
     """Leave the numbers of partitions and replicas to the brokers (KIP-464)."""
     name = broker.fresh("topic")
     async with Admin(broker.bootstrap_servers) as admin:
-        await admin.create_topic(name, timeout_s=120)
+        await admin.create_topic(name, timeout=120)
         [one] = await admin.partitions(name)
         assert len(one.replicas) == 1, one
 

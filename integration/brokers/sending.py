@@ -71,7 +71,7 @@ async def new_topic(broker: Broker, partitions: int = PARTITIONS, **config: obje
     """A topic of its own for a check."""
     name = broker.fresh("topic")
     async with Admin(broker.bootstrap_servers) as admin:
-        await admin.create_topic(name, partitions=partitions, replication_factor=1, config=config, timeout_s=120)
+        await admin.create_topic(name, partitions=partitions, replication_factor=1, config=config, timeout=120)
     return name
 
 
@@ -163,7 +163,8 @@ async def check_codec(codec: str, broker: Broker) -> None:
     """Each call with one codec."""
     topic = await new_topic(broker)
     stored: list[Record] = []
-    async with Producer(broker.bootstrap_servers, compression_type=codec, request_timeout_ms=60_000) as producer:
+    settings = {"compression.type": codec, "request.timeout.ms": 60_000}
+    async with Producer(broker.bootstrap_servers, config=settings) as producer:
         for call in CALLS.values():
             stored += await call(producer, topic, given(RECORDS_PER_CALL))
     await check_stored(broker, topic, stored)
@@ -196,9 +197,8 @@ async def check_acks(broker: Broker) -> None:
     for acks, idempotence in (("0", False), ("1", False), ("all", False), ("all", True)):
         topic = await new_topic(broker)
         records = given(RECORDS_PER_CALL)
-        async with Producer(
-            broker.bootstrap_servers, acks=acks, enable_idempotence=idempotence, request_timeout_ms=60_000
-        ) as producer:
+        settings = {"acks": acks, "enable.idempotence": idempotence, "request.timeout.ms": 60_000}
+        async with Producer(broker.bootstrap_servers, config=settings) as producer:
             futures = [producer.submit(topic, one.value, **one.options) for one in records]
             await producer.flush()
             told = [await future for future in futures]

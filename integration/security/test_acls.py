@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from aioprod import Producer
-from aioprod._rights import REFUSALS, Right, authorization_error
+from aioprod._rights import DENIAL_CODES, Right, authorization_error
 from aioprod.errors import AuthorizationError, BrokerError, RejectedError
 from aioprod.testing import Acl, KafkaCluster, Security
 from aioprod.testing.acls import ANONYMOUS, CLUSTER
@@ -73,7 +73,7 @@ async def test_kafkas_own_tool_takes_the_commands_of_hints() -> None:
     tool = [str(await asyncio.to_thread(java)), "-cp", f"{libs}/*", "kafka.admin.AclCommand", "--bootstrap-server"]
     async with await KafkaCluster.start(security=security, version=TRANSACTION_VERSION_1) as cluster:
         for right in asked:
-            error = authorization_error("It failed.", REFUSALS[right.resource_type], [right])
+            error = authorization_error("It failed.", DENIAL_CODES[right.resource_type], [right])
             assert error is not None
             assert error.hint is not None
             command = shlex.split(error.hint.partition("`")[2].rpartition("`")[0])

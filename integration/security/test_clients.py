@@ -6,7 +6,7 @@ import asyncio
 import ssl
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import uvloop
@@ -75,7 +75,9 @@ async def test_transactions(secured: Secured, make_topic: MakeTopic) -> None:
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-async def test_reader_member_and_admin(secured: Secured, unused_topic: str, protocol: str) -> None:
+async def test_reader_member_and_admin(
+    secured: Secured, unused_topic: str, protocol: Literal["classic", "consumer"]
+) -> None:
     options = secured.options("bob", "OAUTHBEARER")
     if protocol == "consumer" and secured.cluster.version < "4":
         protocol = "classic"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import pyarrow as pa
 import pytest
@@ -102,7 +102,7 @@ async def reader(place: Place) -> None:
     assert sorted(value or b"" for value in found) == VALUES
 
 
-async def member(place: Place, protocol: str = "classic") -> None:
+async def member(place: Place, protocol: Literal["classic", "consumer"] = "classic") -> None:
     await send(place)
     group: dict[str, Any] = {"group_id": place.topic, "topics": place.topic, "auto_offset_reset": "earliest"}
     servers = place.cluster.bootstrap_servers

@@ -42,7 +42,7 @@ def refused(arguments: Sequence[str], capsys: pytest.CaptureFixture[str]) -> str
     said = capsys.readouterr()
     assert (ended.value.code, said.out) == (2, "")
     (line,) = said.err.splitlines()
-    return line.removesuffix(" (aioprod assign --help tells more).")
+    return line.removesuffix(" (see aioprod assign --help).")
 
 
 def assigned(arguments: Sequence[str], capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
@@ -323,8 +323,8 @@ class TestProgram:
     @pytest.mark.parametrize("module", ["aioprod", "aioprod.cli"])
     def test_the_package_is_a_program_and_tells_its_version(self, module: str) -> None:
         ended = subprocess.run([sys.executable, "-m", module, "--version"], capture_output=True, text=True, check=True)
-        leg = "compiled" if aioprod.COMPILED else "interpreted"
-        assert (ended.stdout, ended.stderr) == (f"aioprod {aioprod.__version__} ({leg})\n", "")
+        build = "compiled" if aioprod.COMPILED else "interpreted"
+        assert (ended.stdout, ended.stderr) == (f"aioprod {aioprod.__version__} ({build})\n", "")
 
     def test_help_shows_every_command_and_needs_no_extra(self) -> None:
         program = (

@@ -31,7 +31,7 @@ def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     said = capsys.readouterr()
     assert ended.value.code == 2
     (line,) = said.err.splitlines()
-    return line.removesuffix(" (aioprod partition --help tells more).")
+    return line.removesuffix(" (see aioprod partition --help).")
 
 
 @pytest.mark.parametrize("partitioner", PARTITION_OF)

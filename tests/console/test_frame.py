@@ -36,7 +36,7 @@ def test_help_names_every_command_and_imports_none(capsys: pytest.CaptureFixture
     assert started("--help") == 0
     assert capsys.readouterr().out == (
         "usage: python -m cafe {brew,clean} ...\n\nA cafe.\n\n  brew   make coffee\n  clean  clean up\n\n"
-        "Each has its own --help; --version tells which aioprod this is.\n"
+        "Each has its own --help; --version shows the version of aioprod.\n"
     )
     assert started() == 2
     assert capsys.readouterr().err.startswith("usage: python -m cafe")
@@ -126,7 +126,7 @@ class TestParser:
         with pytest.raises(SystemExit) as ended:
             self.parser().parse_args(arguments)
         assert ended.value.code == 2
-        assert capsys.readouterr().err == f"cafe brew: {said} (cafe brew --help tells more).\n"
+        assert capsys.readouterr().err == f"cafe brew: {said} (see cafe brew --help).\n"
 
 
 def test_files_are_written_as_told(tmp_path: object, capsys: pytest.CaptureFixture[str]) -> None:

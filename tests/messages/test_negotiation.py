@@ -12,7 +12,7 @@ from aioprod.messages import (
     SaslHandshakeRequest,
 )
 from aioprod.messages.api_versions import ApiVersion, FinalizedFeatureKey
-from aioprod.messages.negotiation import ApiVersions, VersionRow, decode_api_versions, version_to_ask_again
+from aioprod.messages.negotiation import ApiVersions, decode_api_versions, retry_version
 from aioprod.messages.registry import REQUESTS
 from aioprod.wire.codec import encode
 from aioprod.wire.schema import AnyRequest
@@ -87,13 +87,9 @@ def test_what_a_broker_supports() -> None:
     assert not versions.supports(EndTxnRequest, at_least=5)
 
 
-def test_the_table_of_a_connection() -> None:
-    versions = broker(Produce=(0, 9), SaslHandshake=(2, 3))
-    rows = {row.name: row for row in versions.table()}
-    assert len(rows) == len(REQUESTS)
-    assert rows["Produce"] == VersionRow("Produce", 0, (0, 9), (3, 13), 9)
-    assert rows["SaslHandshake"] == VersionRow("SaslHandshake", 17, (2, 3), (0, 1), None)
-    assert rows["EndTxn"] == VersionRow("EndTxn", 26, None, (0, 5), None)
+def test_what_can_be_sent_to_a_broker_in_words() -> None:
+    versions = broker(EndTxn=(0, 4), Produce=(0, 9), SaslHandshake=(2, 3))
+    assert versions.in_words() == "Produce 9, EndTxn 4"
 
 
 RESPONSE = ApiVersionsResponse(
@@ -129,14 +125,14 @@ def test_a_broker_that_lacks_the_version_answers_in_that_of_0() -> None:
     )
     response = decode_api_versions(4, encode(refusal, 0))
     assert response == refusal
-    assert version_to_ask_again(response) == 2
+    assert retry_version(response) == 2
 
 
 @pytest.mark.parametrize(
     "api_keys", [(), (ApiVersion(api_key=0),), (ApiVersion(api_key=18, min_version=5, max_version=6),)]
 )
 def test_a_refusal_that_offers_nothing_leaves_version_0(api_keys: tuple[ApiVersion, ...]) -> None:
-    assert version_to_ask_again(ApiVersionsResponse(error_code=35, api_keys=api_keys)) == 0
+    assert retry_version(ApiVersionsResponse(error_code=35, api_keys=api_keys)) == 0
 
 
 @pytest.mark.parametrize("body", [b"", b"\x00", b"\x00\x23", b"\x00\x23\x00"])

@@ -262,7 +262,7 @@ async def test_timeouts_and_callbacks_that_are_none(brokers: FakeCluster) -> Non
 
 def test_one_interceptor_need_not_be_in_a_list() -> None:
     with pytest.raises(ConfigError, match="interceptor"):
-        Producer("127.0.0.1:9", interceptors=5)
+        Producer("127.0.0.1:9", interceptors=5)  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match=r"no\.such\.module"):
         Producer("127.0.0.1:9", interceptors="no.such.module.Class")
 

@@ -52,7 +52,7 @@ def test_failures_that_nobody_reads_are_told_when_the_result_is_dropped(caplog: 
     SendResult(3, {}, FAILED)
     (message,) = told(caplog)
     assert message == (
-        "1 of 3 records was not sent or not delivered, and nobody looked at the failures of the SendResult, the first "
+        "1 of 3 records was not sent or not delivered, and the failures of the SendResult were never read, the first "
         "at index 1: It was not sent. Hint: Send it again. (`raise_for_failures()` raises them)"
     )
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from aioprod import TransactionHandle, TransactionSession
 from aioprod.errors import (
     AuthorizationError,
     BrokerError,
@@ -36,9 +35,9 @@ from aioprod.messages import (
 from aioprod.messages.describe_transactions import TransactionState
 from aioprod.producer.transactions import session as session_module
 from aioprod.producer.transactions.requests import GroupMetadata
-from aioprod.producer.transactions.session_settings import TransactionSessionConfig
-from aioprod.producer.transactions.status import TransactionStatus, status_of
+from aioprod.producer.transactions.status import status_of
 from aioprod.testing import FakeCluster
+from aioprod.transactions import TransactionHandle, TransactionSession, TransactionSessionConfig, TransactionStatus
 from aioprod.types import OffsetAndMetadata, TopicPartition
 
 PLACE = TopicPartition("source", 0)
@@ -67,7 +66,7 @@ async def time_out(cluster: FakeCluster, session: TransactionSession) -> None:
     transactions = cluster.state.transactions
     transactions._fence(transactions["load"])
     assert session.handle is not None
-    while await session.standing(session.handle) is not TransactionStatus.ABORTED:
+    while await session.status(session.handle) is not TransactionStatus.ABORTED:
         await asyncio.sleep(0.001)
 
 
@@ -129,8 +128,8 @@ async def test_begin_aborts_what_was_left_open(version: int) -> None:
             handle = await other.begin()
             assert handle.epoch == left.epoch + 2
             assert await other.committed_offsets("marker", [PLACE]) == {PLACE: None}
-            assert await other.standing(left) is TransactionStatus.TAKEN_OVER
-            assert await other.standing(handle) is TransactionStatus.OPEN
+            assert await other.status(left) is TransactionStatus.TAKEN_OVER
+            assert await other.standing(handle) is TransactionStatus.OPEN, "its former name"
 
 
 def test_a_handle_may_be_pickled() -> None:
@@ -276,7 +275,7 @@ async def test_a_commit_after_a_rival_took_over_is_unknown(version: int) -> None
             await rival.begin()
         with pytest.raises(TransactionUnknownError, match="was committed is not known") as caught:
             await session.commit()
-        assert caught.value.standing is TransactionStatus.TAKEN_OVER
+        assert caught.value.status is caught.value.standing is TransactionStatus.TAKEN_OVER
         assert caught.value.code == ErrorCode.PRODUCER_FENCED
         assert "committed_offsets() tell" in str(caught.value)
         with pytest.raises(TransactionUnknownError):
@@ -294,7 +293,7 @@ async def test_a_commit_after_the_time_out_is_unknown_and_the_coordinator_says_w
         assert "transaction.timeout.ms=4321" in str(lost.value)
         with pytest.raises(TransactionUnknownError) as caught:
             await session.commit()
-        assert caught.value.standing is TransactionStatus.ABORTED
+        assert caught.value.status is TransactionStatus.ABORTED
         await session.begin()
         assert await session.committed_offsets("marker", [PLACE]) == {PLACE: None}
         assert cluster.committed_offset("marker", PLACE) is None
@@ -310,7 +309,7 @@ async def test_a_commit_without_an_answer_in_time_is_unknown(version: int, monke
         cluster.fault(EndTxnRequest, drop="after", times=None)
         with pytest.raises(TransactionUnknownError) as caught:
             await session.commit()
-        assert (caught.value.code, caught.value.standing) == (None, TransactionStatus.COMMITTED)
+        assert (caught.value.code, caught.value.status) == (None, TransactionStatus.COMMITTED)
         session._session.timeout_s = 60.0
         assert await session.committed_offsets("marker", [PLACE]) == {PLACE: OffsetAndMetadata(5)}
 
@@ -322,7 +321,7 @@ async def test_an_unknown_commit_may_be_tried_again() -> None:
         cluster.fault(EndTxnRequest, error=ErrorCode.UNKNOWN_SERVER_ERROR)
         with pytest.raises(TransactionUnknownError, match="it is open") as caught:
             await session.commit()
-        assert caught.value.standing is TransactionStatus.OPEN
+        assert caught.value.status is TransactionStatus.OPEN
         await session.commit()
         assert await session.committed_offsets("marker", [PLACE]) == {PLACE: OffsetAndMetadata(5)}
 
@@ -383,9 +382,9 @@ async def test_a_coordinator_that_cant_tell(monkeypatch: pytest.MonkeyPatch) -> 
     async with cluster_and_session() as (cluster, session):
         handle = await session.begin()
         cluster.fault(DescribeTransactionsRequest, error=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-        assert await session.standing(handle) is TransactionStatus.NOT_KNOWN
+        assert await session.status(handle) is TransactionStatus.NOT_KNOWN
         cluster.fault(DescribeTransactionsRequest, edit=lambda _: DescribeTransactionsResponse())
-        assert await session.standing(handle) is TransactionStatus.NOT_KNOWN
+        assert await session.status(handle) is TransactionStatus.NOT_KNOWN
         cluster.fault(DescribeTransactionsRequest, error=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         cluster.fault(EndTxnRequest, error=ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         with pytest.raises(BrokerError, match="INVALID_PRODUCER_ID_MAPPING"):
@@ -399,7 +398,7 @@ async def test_a_coordinator_that_cant_tell(monkeypatch: pytest.MonkeyPatch) -> 
 
 async def test_a_transactional_id_that_nobody_knows_any_more() -> None:
     async with cluster_and_session() as (_, session):
-        assert await session.standing(TransactionHandle("forgotten", 7, 3, 2, 60_000)) is TransactionStatus.NOT_KNOWN
+        assert await session.status(TransactionHandle("forgotten", 7, 3, 2, 60_000)) is TransactionStatus.NOT_KNOWN
 
 
 def test_a_session_takes_a_configuration() -> None:

@@ -64,7 +64,7 @@ def test_the_right_form_for_those_of_other_clients_is_said() -> None:
         return 0
 
     with pytest.raises(ConfigError) as caught:
-        Producer("a:1", partitioner=theirs)
+        Producer("a:1", partitioner=theirs)  # type: ignore[arg-type]
     hint = caught.value.hint or ""
     assert "theirs(key, [p.partition for p in cluster.partitions_for_topic(topic)], " in hint
     assert "lambda topic, key, value, cluster: " in hint
@@ -75,7 +75,7 @@ def test_a_coroutine_function_is_refused() -> None:
         return 0
 
     with pytest.raises(ConfigError, match="is a coroutine function: it has to answer at once"):
-        Producer("a:1", partitioner=late)
+        Producer("a:1", partitioner=late)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("given", [5, object()])

@@ -8,7 +8,7 @@ from contextlib import aclosing
 from itertools import islice
 from typing import Any
 
-from aioprod._legs import COMPILED
+from aioprod._build import COMPILED
 from aioprod.errors import AioprodError, InvalidRecordError
 from aioprod.producer.bulk.appender import BulkAppender
 from aioprod.producer.bulk.call import Bulk, chunks, per_record, same_headers

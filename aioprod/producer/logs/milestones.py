@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aioprod._legs import COMPILED
+from aioprod._build import COMPILED
 from aioprod.cluster import Cluster
 from aioprod.config import ProducerConfig
 from aioprod.producer.explain import counted, seconds_of

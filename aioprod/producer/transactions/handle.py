@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from aioprod.config import ProducerConfig
 from aioprod.errors import ConfigError
 from aioprod.producer.facade import Producer
 from aioprod.producer.transactions.participant import FIRST_IMPLICIT, Participant
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from aioprod.options import InterceptorsOption, PartitionerOption, ProducerOptions, SerializerOption
+    from aioprod.types import ErrorCallback
 
 __all__ = ["TransactionHandle"]
 
@@ -41,7 +47,12 @@ class TransactionHandle:
         bootstrap_servers: str | Iterable[str] | None = None,
         *,
         config: ProducerConfig | Mapping[str, Any] | None = None,
-        **options: Any,
+        key_serializer: SerializerOption | None = None,
+        value_serializer: SerializerOption | None = None,
+        partitioner: PartitionerOption | None = None,
+        interceptors: InterceptorsOption = (),
+        on_error: ErrorCallback | None = None,
+        **options: Unpack[ProducerOptions],
     ) -> Producer:
         """A producer whose records belong to this transaction, for one process; it neither begins nor ends it.
 
@@ -54,7 +65,17 @@ class TransactionHandle:
         given = [name for name in _ITS_OWN if name in options or (config is not None and name in config.explicit)]
         if given:
             raise ConfigError(f"{given[0].replace('_', '.')} can't be given: the transaction's handle has it.")
-        options |= {"transactional_id": self.transactional_id, "transaction_timeout_ms": self.timeout_ms}
-        producer = Producer(bootstrap_servers, config=config, **options)
+        options["transactional_id"] = self.transactional_id
+        options["transaction_timeout_ms"] = self.timeout_ms
+        producer = Producer(
+            bootstrap_servers,
+            config=config,
+            key_serializer=key_serializer,
+            value_serializer=value_serializer,
+            partitioner=partitioner,
+            interceptors=interceptors,
+            on_error=on_error,
+            **options,
+        )
         producer._engine.transactions_as = partial(Participant, self)
         return producer

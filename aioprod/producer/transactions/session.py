@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping
 from random import Random
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from aioprod.core.transaction_codes import Meaning
 from aioprod.errors import (
@@ -36,6 +36,11 @@ from aioprod.producer.transactions.requests import (
 from aioprod.producer.transactions.session_settings import TransactionSessionConfig
 from aioprod.producer.transactions.status import TransactionStatus, status_of
 from aioprod.types import OffsetAndMetadata, TopicPartition
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from aioprod.options import TransactionSessionOptions
 
 __all__ = ["TransactionSession"]
 
@@ -69,7 +74,7 @@ class TransactionSession(SessionUser):
         bootstrap_servers: str | Iterable[str] | None = None,
         *,
         config: TransactionSessionConfig | Mapping[str, Any] | None = None,
-        **options: Any,
+        **options: Unpack[TransactionSessionOptions],
     ) -> None:
         made = TransactionSessionConfig.given(config, bootstrap_servers, options)
         if not made.transactional_id:
@@ -228,13 +233,17 @@ class TransactionSession(SessionUser):
         coordinator = Coordinator(self._session.client, "group", group)
         return await stable_offsets(coordinator, partitions, self._deadline())
 
-    async def standing(self, handle: TransactionHandle) -> TransactionStatus:
+    async def status(self, handle: TransactionHandle) -> TransactionStatus:
         """How the coordinator sees a transaction (KIP-664).
 
         Tells a time-out from somebody who took over: brokers answer both with the same codes. Begin again only after
         the first. Raises RequestTimedOutError.
         """
         return await self._standing(handle, self._deadline())
+
+    async def standing(self, handle: TransactionHandle) -> TransactionStatus:
+        """The former name of `status`."""
+        return await self.status(handle)
 
     async def _standing(self, handle: TransactionHandle, deadline: float) -> TransactionStatus:
         def code_of(answer: DescribeTransactionsResponse) -> int:
@@ -287,7 +296,7 @@ class TransactionSession(SessionUser):
             f"Whether the transaction of {self._id!r} was committed is not known: {error.message} "
             f"Its coordinator says of it now: {standing.value}.",
             code=code,
-            standing=standing,
+            status=standing,
             hint="Don't repeat its records: begin() and then committed_offsets() tell by the offsets sent with it.",
         ) from error
 

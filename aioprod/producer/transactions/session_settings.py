@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from aioprod.config import SessionConfig
 from aioprod.config._setting import HIGH, LOW, integer, optional_text
@@ -16,6 +17,8 @@ class TransactionSessionConfig(SessionConfig):
 
     Raises ConfigError, in a sentence that names the setting, for a value that can't be used.
     """
+
+    _home: ClassVar[str | None] = "aioprod.transactions"
 
     transactional_id: str | None = optional_text(
         importance=HIGH,

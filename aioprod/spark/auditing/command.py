@@ -17,7 +17,7 @@ def main(arguments: list[str]) -> int:
     """Returns 0 when the topic is as the manifest promises, else 1."""
     parser = _parser()
     given = parser.parse_args(arguments)
-    with parser.asked_wrongly():
+    with parser.usage_errors():
         options = settings_of(given)
         check(
             manifest=given.manifest,

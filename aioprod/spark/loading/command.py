@@ -33,7 +33,7 @@ def main(arguments: list[str]) -> int:
     """
     parser = _parser()
     given = parser.parse_args(arguments)
-    with parser.asked_wrongly():
+    with parser.usage_errors():
         options = settings_of(given)
         expressions = {"value": given.value, "key": given.key, "timestamp": given.timestamp}
         expressions |= {"order_by": given.order_by, **{f"header {name!r}": text for name, text in given.header}}

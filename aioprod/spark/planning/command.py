@@ -23,7 +23,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = _parser()
     given = parser.parse_args(arguments)
     # Mistakes that can be seen without Spark are errors before it takes its seconds to start.
-    with parser.asked_wrongly():
+    with parser.usage_errors():
         checked(given.partitioners, given.counts, given.consumers)
         check_columns(given.source, {"key": given.key, "value": given.value})
     with session() as spark:

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, TypeVar
 
-from aioprod._rights import REFUSALS
+from aioprod._rights import DENIAL_CODES
 from aioprod.errors import ErrorCode
 from aioprod.messages import (
     OffsetCommitRequest,
@@ -147,7 +147,7 @@ def _commit(
 ) -> ErrorCode:
     """Put one offset into `offsets` unless `error` or anything else speaks against it; returns what."""
     tp = TopicPartition(name, row.partition_index)
-    if error in REFUSALS.values():
+    if error in DENIAL_CODES.values():
         return error
     if denied := call.denied("READ", "topic", name):
         error = denied

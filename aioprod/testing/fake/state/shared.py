@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING
 
-from aioprod._rights import REFUSALS
+from aioprod._rights import DENIAL_CODES
 from aioprod.errors import ErrorCode, Operation, ResourceType
 from aioprod.records.parser import ControlType
 from aioprod.testing.acls import ANONYMOUS
@@ -146,4 +146,4 @@ class Call:
         """The error for what the client may not do, NONE if it may; `name` None: to any one of the type."""
         if self.security is None or self.security.allows(self.principal, operation, resource_type, name):
             return ErrorCode.NONE
-        return REFUSALS[resource_type]
+        return DENIAL_CODES[resource_type]

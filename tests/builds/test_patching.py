@@ -1,4 +1,4 @@
-"""What unit tests of others do to a producer, by `unittest.mock`, works in the same way on both legs."""
+"""What unit tests of others do to a producer, by `unittest.mock`, works in the same way on both builds."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from unittest import mock
 
 import pytest
 
-from tests.support.legs import Leg, legs
+from tests.support.builds import Build, builds
 
-BOTH = pytest.mark.parametrize("leg", [0, 1], ids=["compiled", "interpreted"])
+BOTH = pytest.mark.parametrize("build", [0, 1], ids=["compiled", "interpreted"])
 PLAIN = ("submit", "send_nowait", "metrics", "transaction", "explain")
 
 
 @pytest.fixture
-def chosen(leg: int) -> Leg:
-    return legs()[leg]
+def chosen(build: int) -> Build:
+    return builds()[build]
 
 
 async def sent(producer: Any) -> object:
@@ -24,7 +24,7 @@ async def sent(producer: Any) -> object:
 
 
 @BOTH
-def test_the_methods_of_one_producer_are_replaced(chosen: Leg) -> None:
+def test_the_methods_of_one_producer_are_replaced(chosen: Build) -> None:
     producer = chosen["aioprod"].Producer("localhost:9092")
     producer.send = mock.AsyncMock(return_value="stored")
     assert asyncio.run(sent(producer)) == "stored"
@@ -36,7 +36,7 @@ def test_the_methods_of_one_producer_are_replaced(chosen: Leg) -> None:
 
 @BOTH
 @pytest.mark.parametrize("name", PLAIN)
-def test_the_methods_of_the_class_are_replaced_and_come_back(chosen: Leg, name: str) -> None:
+def test_the_methods_of_the_class_are_replaced_and_come_back(chosen: Build, name: str) -> None:
     kind = chosen["aioprod"].Producer
     before = getattr(kind, name)
     with mock.patch.object(kind, name) as replaced:
@@ -46,14 +46,14 @@ def test_the_methods_of_the_class_are_replaced_and_come_back(chosen: Leg, name: 
 
 
 @BOTH
-def test_awaited_methods_of_the_class_are_replaced(chosen: Leg) -> None:
+def test_awaited_methods_of_the_class_are_replaced(chosen: Build) -> None:
     kind = chosen["aioprod"].Producer
     with mock.patch.object(kind, "send", mock.AsyncMock(return_value="stored")):
         assert asyncio.run(sent(kind("localhost:9092"))) == "stored"
 
 
 @BOTH
-def test_a_subclass_of_ones_own_overrides_them(chosen: Leg) -> None:
+def test_a_subclass_of_ones_own_overrides_them(chosen: Build) -> None:
     class Recorded(chosen["aioprod"].Producer):  # type: ignore[misc]
         async def send(self, topic: str, value: object = None, **named: object) -> object:
             return topic, value
@@ -62,7 +62,7 @@ def test_a_subclass_of_ones_own_overrides_them(chosen: Leg) -> None:
 
 
 @BOTH
-def test_a_mock_takes_what_the_producer_takes_and_no_more(chosen: Leg) -> None:
+def test_a_mock_takes_what_the_producer_takes_and_no_more(chosen: Build) -> None:
     async def scenario() -> None:
         async with chosen["aioprod.testing.mocks"].producer_mock() as producer:
             producer.send.return_value = "stored"

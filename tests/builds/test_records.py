@@ -1,4 +1,4 @@
-"""Record batches: both legs write the same bytes, and read the same out of any."""
+"""Record batches: both builds write the same bytes, and read the same out of any."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.builds import Build, check_same, plain
 from tests.support.columns import table_records
-from tests.support.legs import Leg, check_same, plain
 
 INT64_MAX = (1 << 63) - 1
 NOW = 1_700_000_000_000
@@ -33,10 +33,10 @@ DAMAGE = st.lists(st.tuples(st.integers(0, 2000), st.integers(0, 255)), max_size
 STAMPS = st.tuples(st.integers(-1, INT64_MAX), st.integers(-1, (1 << 15) - 1), st.integers(-1, (1 << 31) - 1))
 
 
-def filled(leg: Leg, records: Sequence[Record], size: int) -> tuple[Any, list[int]]:
+def filled(build: Build, records: Sequence[Record], size: int) -> tuple[Any, list[int]]:
     """A builder with those of the records that fit into `size` bytes, and what each append said."""
-    module = leg["aioprod.records.builder"]
-    encode_headers = leg["aioprod.records.headers"].encode_headers
+    module = build["aioprod.records.builder"]
+    encode_headers = build["aioprod.records.headers"].encode_headers
     builder = module.RecordBatchBuilder(bytearray(size))
     said = [builder.append(time, key, value, encode_headers(headers)) for time, key, value, headers in records]
     return builder, said
@@ -55,10 +55,10 @@ def state(builder: Any) -> list[Any]:
 
 @given(RECORDS, SIZES)
 def test_appending(records: list[Record], size: int) -> None:
-    def call(leg: Leg) -> object:
-        builder, said = filled(leg, records, size)
-        bound = leg["aioprod.records.builder"].record_size_bound
-        encode_headers = leg["aioprod.records.headers"].encode_headers
+    def call(build: Build) -> object:
+        builder, said = filled(build, records, size)
+        bound = build["aioprod.records.builder"].record_size_bound
+        encode_headers = build["aioprod.records.headers"].encode_headers
         bounds = [bound(key, value, encode_headers(headers)) for _, key, value, headers in records]
         return state(builder), said, bounds, builder.buffer[: builder.position]
 
@@ -75,8 +75,8 @@ def test_sealing_and_the_wire(
     stamp: tuple[int, int, int],
     again: tuple[int, int, int],
 ) -> None:
-    def call(leg: Leg) -> object:
-        builder, _ = filled(leg, records, 120_000)
+    def call(build: Build) -> object:
+        builder, _ = filled(build, records, 120_000)
         producer_id, epoch, sequence = stamp
         builder.seal(
             codec=codec,
@@ -89,7 +89,7 @@ def test_sealing_and_the_wire(
         first = bytes(builder.wire(3, flexible))
         builder.restamp(*again)
         second = bytes(builder.wire(0x7FFFFFFF, flexible))
-        parsed = leg["aioprod.records.parser"].parse_batches(bytes(builder.wire(0, False))[8:])
+        parsed = build["aioprod.records.parser"].parse_batches(bytes(builder.wire(0, False))[8:])
         return first, second, builder.compressed_size, [(batch, list(batch.records())) for batch in parsed]
 
     check_same(call)
@@ -97,8 +97,8 @@ def test_sealing_and_the_wire(
 
 @given(RECORDS, st.sets(st.integers(0, 12)), SIZES)
 def test_leaving_records_out(records: list[Record], indexes: set[int], size: int) -> None:
-    def call(leg: Leg) -> object:
-        builder, _ = filled(leg, records, 120_000)
+    def call(build: Build) -> object:
+        builder, _ = filled(build, records, 120_000)
         rest = builder.without(indexes, bytearray(size))
         return state(rest), rest.buffer[77 : rest.position]
 
@@ -107,8 +107,8 @@ def test_leaving_records_out(records: list[Record], indexes: set[int], size: int
 
 @given(RECORDS, SIZES, st.integers(0, 100_000))
 def test_growing(records: list[Record], size: int, more: int) -> None:
-    def call(leg: Leg) -> object:
-        builder, _ = filled(leg, records, size)
+    def call(build: Build) -> object:
+        builder, _ = filled(build, records, size)
         old = builder.grow(bytearray(size + more))
         said = builder.append(NOW, b"key", b"value")
         return len(old), said, state(builder)
@@ -118,9 +118,9 @@ def test_growing(records: list[Record], size: int, more: int) -> None:
 
 @given(RECORDS, st.lists(st.integers(0, 4), max_size=8))
 def test_the_cursor(records: list[Record], steps: list[int]) -> None:
-    def call(leg: Leg) -> object:
-        builder, _ = filled(leg, records, 120_000)
-        cursor = leg["aioprod.records.cursor"].RecordCursor(builder)
+    def call(build: Build) -> object:
+        builder, _ = filled(build, records, 120_000)
+        cursor = build["aioprod.records.cursor"].RecordCursor(builder)
         seen: list[object] = []
         for step in steps:
             seen += [cursor.skip(step) if step else cursor.next(), cursor.index, cursor.start, cursor.end]
@@ -131,15 +131,15 @@ def test_the_cursor(records: list[Record], steps: list[int]) -> None:
     check_same(call)
 
 
-def read_varint(leg: Leg, data: bytes, start: int, bits: int) -> tuple[int, int]:
-    reader = leg["aioprod.records.fields"].FieldReader(data, start, len(data))
+def read_varint(build: Build, data: bytes, start: int, bits: int) -> tuple[int, int]:
+    reader = build["aioprod.records.fields"].FieldReader(data, start, len(data))
     return reader.varint(bits), reader.position
 
 
 @given(st.lists(st.tuples(st.integers(-(1 << 63), INT64_MAX), st.sampled_from([1, 2, 4, 8])), max_size=10))
 def test_integers(values: list[tuple[int, int]]) -> None:
-    def call(leg: Leg) -> object:
-        module = leg["aioprod.records.builder"]
+    def call(build: Build) -> object:
+        module = build["aioprod.records.builder"]
         buffer = bytearray(200)
         position = 0
         sizes = []
@@ -148,7 +148,7 @@ def test_integers(values: list[tuple[int, int]]) -> None:
             position = module.put_varint(buffer, position, value)
             module.put_int(buffer, position, value, size)
             position += size
-        read = [read_varint(leg, bytes(buffer), 0, 64)] if values else []
+        read = [read_varint(build, bytes(buffer), 0, 64)] if values else []
         return buffer, position, sizes, read
 
     check_same(call)
@@ -156,7 +156,7 @@ def test_integers(values: list[tuple[int, int]]) -> None:
 
 @given(st.binary(max_size=12), st.integers(0, 4), st.sampled_from([32, 64]))
 def test_reading_any_integer(data: bytes, start: int, bits: int) -> None:
-    check_same(lambda leg: read_varint(leg, data, start, bits))
+    check_same(lambda build: read_varint(build, data, start, bits))
 
 
 HEADERS = st.lists(
@@ -166,12 +166,12 @@ HEADERS = st.lists(
 
 @given(HEADERS)
 def test_encoding_headers(headers: list[tuple[str, bytes | None]]) -> None:
-    check_same(lambda leg: leg["aioprod.records.headers"].encode_headers(headers))
+    check_same(lambda build: build["aioprod.records.headers"].encode_headers(headers))
 
 
 @given(st.binary(max_size=60))
 def test_decoding_any_headers(data: bytes) -> None:
-    check_same(lambda leg: leg["aioprod.records.headers"].decode_headers(data, 0, len(data)))
+    check_same(lambda build: build["aioprod.records.headers"].decode_headers(data, 0, len(data)))
 
 
 @given(RECORDS, st.integers(0, 4), DAMAGE, st.data())
@@ -179,8 +179,8 @@ def test_decoding_any_headers(data: bytes) -> None:
 def test_parsing_damaged_batches(
     records: list[Record], codec: int, damage: list[tuple[int, int]], data: st.DataObject
 ) -> None:
-    def stored(leg: Leg) -> bytes:
-        builder, _ = filled(leg, records, 120_000)
+    def stored(build: Build) -> bytes:
+        builder, _ = filled(build, records, 120_000)
         builder.seal(codec=codec, level=None)
         return bytes(builder.wire(0, False))[8:]
 
@@ -189,8 +189,8 @@ def test_parsing_damaged_batches(
         batch[at % len(batch)] = byte
     cut = bytes(batch[: data.draw(st.integers(0, len(batch)))] if data.draw(st.booleans()) else batch)
 
-    def call(leg: Leg) -> object:
-        parsed = leg["aioprod.records.parser"].parse_batches(cut, verify_crc=False, decompressed_max=1 << 20)
+    def call(build: Build) -> object:
+        parsed = build["aioprod.records.parser"].parse_batches(cut, verify_crc=False, decompressed_max=1 << 20)
         return [(found, list(found.records())) for found in parsed]
 
     check_same(call)
@@ -207,8 +207,8 @@ def test_tables(
     headers: bool,
     rows_max: int,
 ) -> None:
-    def stored(leg: Leg) -> bytes:
-        builder, _ = filled(leg, records, 120_000)
+    def stored(build: Build) -> bytes:
+        builder, _ = filled(build, records, 120_000)
         builder.seal(codec=codec, level=None)
         return bytes(builder.wire(0, False))[8:]
 
@@ -216,9 +216,9 @@ def test_tables(
     for at, byte in damage:
         data[61 + at % (len(data) - 61)] = byte
 
-    def call(leg: Leg) -> object:
-        module = leg["aioprod.records.table"]
-        parsed = leg["aioprod.records.parser"].parse_batches(bytes(data), verify_crc=False, decompressed_max=1 << 20)
+    def call(build: Build) -> object:
+        module = build["aioprod.records.table"]
+        parsed = build["aioprod.records.parser"].parse_batches(bytes(data), verify_crc=False, decompressed_max=1 << 20)
         return [
             table_records(module, batch, start, end, rows_max=rows_max, size_max=5000, headers=headers)
             for batch in parsed
@@ -230,9 +230,9 @@ def test_tables(
 @pytest.mark.parametrize("codec", range(5))
 @given(data=st.binary(max_size=300), limit=st.integers(0, 1000))
 def test_compression(codec: int, data: bytes, limit: int) -> None:
-    def call(leg: Leg) -> object:
-        module = leg["aioprod.records.compression"]
+    def call(build: Build) -> object:
+        module = build["aioprod.records.compression"]
         return module.decompress(codec, module.compress(codec, None, data), limit)
 
     check_same(call)
-    check_same(lambda leg: leg["aioprod.records.compression"].decompress(codec, data, limit))
+    check_same(lambda build: build["aioprod.records.compression"].decompress(codec, data, limit))

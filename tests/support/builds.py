@@ -1,4 +1,4 @@
-"""Both legs in one process: the package and what supports its tests, imported once compiled and once interpreted."""
+"""Both builds in one process: the package and what supports its tests, imported once compiled and once interpreted."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from unittest import mock
 import aioprod
 from aioprod.errors import AioprodError
 
-__all__ = ["Leg", "check_same", "legs"]
+__all__ = ["Build", "builds", "check_same"]
 
 LEFT_OUT = ("aioprod.testing.plugin", "aioprod.config.__main__")
 SUPPORT = (
@@ -30,8 +30,8 @@ SUPPORT = (
 )
 
 
-class Leg:
-    """One of the two: `leg["aioprod.records.builder"]` is its module of that name."""
+class Build:
+    """One of the two: `build["aioprod.records.builder"]` is its module of that name."""
 
     def __init__(self, name: str, modules: dict[str, ModuleType]) -> None:
         self.name = name
@@ -42,7 +42,7 @@ class Leg:
 
     @contextmanager
     def imported(self) -> Iterator[None]:
-        """Have functions that import what they need import it from this leg."""
+        """Have functions that import what they need import it from this build."""
         held = {name: sys.modules[name] for name in self._modules}
         sys.modules.update(self._modules)
         try:
@@ -51,22 +51,22 @@ class Leg:
             sys.modules.update(held)
 
     def __repr__(self) -> str:
-        return f"<the {self.name} leg>"
+        return f"<the {self.name} build>"
 
 
 @cache
-def legs() -> tuple[Leg, Leg]:
-    """The compiled leg, which this process runs, and the interpreted one."""
-    assert aioprod.COMPILED, "Comparing the legs takes a run of the compiled one."
+def builds() -> tuple[Build, Build]:
+    """The compiled build, which this process runs, and the interpreted one."""
+    assert aioprod.COMPILED, "Comparing the builds takes a run of the compiled one."
     names = [*_modules_of_the_package(), *SUPPORT]
     compiled = {name: importlib.import_module(name) for name in names}
     with _imported_anew(), mock.patch.dict(os.environ, {"AIOPROD_NO_EXT": "1"}):
         interpreted = {name: importlib.import_module(name) for name in names}
-        # Names that a package imports when they are used: later they would be those of the other leg.
+        # Names that a package imports when they are used: later they would be those of the other build.
         for module in interpreted.values():
             for name in getattr(module, "__all__", ()):
                 getattr(module, name)
-    return Leg("compiled", compiled), Leg("interpreted", interpreted)
+    return Build("compiled", compiled), Build("interpreted", interpreted)
 
 
 def _modules_of_the_package() -> list[str]:
@@ -93,25 +93,25 @@ FAULTS = (AssertionError, AttributeError, NameError, TypeError)
 """What no call of a test may raise, unless it is one of our own errors."""
 
 
-def check_same(call: Callable[[Leg], object]) -> Any:
-    """What `call` gives on both legs: a plain result, or the error it raises; fails where they differ."""
-    compiled, interpreted = (_outcome(call, leg) for leg in legs())
+def check_same(call: Callable[[Build], object]) -> Any:
+    """What `call` gives on both builds: a plain result, or the error it raises; fails where they differ."""
+    compiled, interpreted = (_outcome(call, build) for build in builds())
     assert compiled == interpreted
     return compiled
 
 
-def _outcome(call: Callable[[Leg], object], leg: Leg) -> object:
+def _outcome(call: Callable[[Build], object], build: Build) -> object:
     try:
-        with leg.imported():
-            return plain(call(leg))
+        with build.imported():
+            return plain(call(build))
     except Exception as error:
-        if isinstance(error, FAULTS) and not isinstance(error, leg["aioprod.errors"].AioprodError):
+        if isinstance(error, FAULTS) and not isinstance(error, build["aioprod.errors"].AioprodError):
             raise
         return plain(error)
 
 
 def plain(value: Any) -> Any:
-    """The same for equal values of both legs, whose classes are not the same."""
+    """The same for equal values of both builds, whose classes are not the same."""
     if isinstance(value, BaseException):
         ours = any(kind.__name__ == AioprodError.__name__ for kind in type(value).__mro__)
         return type(value).__name__, str(value) if ours else ""

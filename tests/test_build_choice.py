@@ -1,4 +1,4 @@
-"""Choosing the leg: AIOPROD_NO_EXT, `aioprod.COMPILED`, and ways to import a package."""
+"""Choosing the build: AIOPROD_NO_EXT, `aioprod.COMPILED`, and ways to import a package."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_what_is_compiled_is_used_unless_told_otherwise(value: str) -> None:
 
 
 @pytest.mark.parametrize("value", ["0", "1"])
-def test_a_zip_file_holds_the_interpreted_leg(zipped: Path, value: str) -> None:
+def test_a_zip_file_holds_the_interpreted_build(zipped: Path, value: str) -> None:
     code = f"""
 import aioprod
 from aioprod.records.builder import RecordBatchBuilder
@@ -74,7 +74,7 @@ print(aioprod.COMPILED, extensions, builder.append(1, b"k", b"v"), aioprod.__fil
     assert python(code, path=zipped, AIOPROD_NO_EXT=value) == f"False [] 9 {zipped}/aioprod/__init__.py"
 
 
-def test_the_leg_is_chosen_anew_when_aioprod_is_imported_anew() -> None:
+def test_the_build_is_chosen_anew_when_aioprod_is_imported_anew() -> None:
     code = """
 import os, sys
 def load(value):
@@ -82,7 +82,7 @@ def load(value):
         del sys.modules[name]
     os.environ["AIOPROD_NO_EXT"] = value
     import aioprod.records
-    finders = [finder for finder in sys.meta_path if getattr(finder, "__module__", "") == "aioprod._legs"]
+    finders = [finder for finder in sys.meta_path if getattr(finder, "__module__", "") == "aioprod._build"]
     return aioprod.COMPILED, len(finders), sys.modules["aioprod.records.builder"].__file__.endswith(".py")
 print(load("1"), load("1"), load("0") == (aioprod_compiled, 0, not aioprod_compiled))
 """
@@ -90,18 +90,18 @@ print(load("1"), load("1"), load("0") == (aioprod_compiled, 0, not aioprod_compi
     assert python(code) == "(False, 1, True) (False, 1, True) True"
 
 
-def test_a_reload_stays_on_its_leg() -> None:
+def test_a_reload_stays_on_its_build() -> None:
     code = """
 import importlib, sys
-import aioprod._legs, aioprod.records
-importlib.reload(aioprod._legs)
+import aioprod._build, aioprod.records
+importlib.reload(aioprod._build)
 again = importlib.reload(sys.modules["aioprod.records.builder"])
-print(aioprod._legs.COMPILED, again.__file__.endswith(".py"))
+print(aioprod._build.COMPILED, again.__file__.endswith(".py"))
 """
     assert python(code, AIOPROD_NO_EXT="1") == "False True"
 
 
-def test_threads_that_import_it_at_once_get_one_leg() -> None:
+def test_threads_that_import_it_at_once_get_one_build() -> None:
     code = f"""
 import importlib
 from concurrent.futures import ThreadPoolExecutor
@@ -119,7 +119,7 @@ TOLD = [RecordMetadata("orders", 1, 7, 1000, 3, 5), TopicPartition("orders", 1),
 
 
 @pytest.mark.parametrize("value", ["0", "1"])
-def test_pickles_cross_from_leg_to_leg(value: str) -> None:
+def test_pickles_cross_from_build_to_build(value: str) -> None:
     error = NotSentError("It was not sent.", topic="orders", partition=1, age_s=2.0)
     code = f"import pickle; print(*map(repr, pickle.loads({pickle.dumps([*TOLD, error])!r})), sep='\\n')"
     assert python(code, AIOPROD_NO_EXT=value) == "\n".join(map(repr, [*TOLD, error]))

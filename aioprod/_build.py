@@ -1,7 +1,7 @@
-"""Which leg runs: the hot modules compiled, or the same sources interpreted when AIOPROD_NO_EXT=1 is set.
+"""Which of the two builds runs: the hot modules compiled, or in pure Python, from the same sources.
 
-Importing this decides it for all modules of aioprod that are imported after it. What finds no extension modules, such
-as an import from a zip file, runs the interpreted leg without being told.
+Importing this module decides it for all modules of aioprod that are imported afterwards: AIOPROD_NO_EXT=1 selects pure
+Python, and an import that finds no extension modules, such as one from a zip file, falls back to it.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ __all__ = ["COMPILED", "SourceFinder"]
 
 
 class SourceFinder:
-    """Finds the modules of aioprod as source files, and passes over their compiled twins."""
+    """Finds the modules of aioprod as source files, never as compiled ones."""
 
     @staticmethod
     def find_spec(name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
-        """The spec of a module from its .py file; None leaves the search to the other finders."""
+        """The spec of a module from its .py file; with None the import system tries its other finders."""
         if not name.startswith("aioprod."):
             return None
         for entry in path or ():
@@ -38,7 +38,7 @@ class SourceFinder:
 
 
 def _choose() -> bool:
-    # Who imports aioprod anew may have chosen the other leg before.
+    # A program that imports aioprod again may have chosen the other build before.
     sys.meta_path[:] = [finder for finder in sys.meta_path if getattr(finder, "__module__", "") != __name__]
     if os.environ.get("AIOPROD_NO_EXT", "") not in ("", "0"):
         sys.meta_path.insert(0, SourceFinder)
@@ -49,4 +49,4 @@ def _choose() -> bool:
 
 
 COMPILED: bool = _choose()
-"""Whether the compiled modules run."""
+"""Whether the compiled modules are in use."""

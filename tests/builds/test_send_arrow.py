@@ -1,4 +1,4 @@
-"""Arrow data of any layout: what is stored, and what is said of it, is the same on both legs."""
+"""Arrow data of any layout: what is stored, and what is said of it, is the same on both builds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.arrow import BYTES_TYPES, TEXT_TYPES, column
-from tests.support.legs import Leg, check_same
+from tests.support.builds import Build, check_same
 
 ROWS = st.lists(
     st.fixed_dictionaries(
@@ -52,10 +52,10 @@ def table(rows: list[dict[str, Any]], kinds: tuple[Any, ...], left_out: set[str]
     return pa.Table.from_batches([first, batch.slice(len(first))])
 
 
-async def conversation(leg: Leg, options: dict[str, Any], data: pa.Table, name: str | None = None) -> object:
-    async with leg["aioprod.testing.fake"].FakeCluster(1) as brokers:
+async def conversation(build: Build, options: dict[str, Any], data: pa.Table, name: str | None = None) -> object:
+    async with build["aioprod.testing.fake"].FakeCluster(1) as brokers:
         topics = [brokers.create_topic("three", partitions=3), brokers.create_topic("one")]
-        async with leg["tests.support.producers"].new_producer(brokers.bootstrap, **options) as producer:
+        async with build["tests.support.producers"].new_producer(brokers.bootstrap, **options) as producer:
             result = await producer.send_arrow(data, topic=name)
         partitions = [partition for topic in topics for partition in topic.partitions]
         stored = [[list(record) for record in partition.records()] for partition in partitions]
@@ -74,7 +74,7 @@ def test_any_rows(
     options: dict[str, Any], rows: list[dict[str, Any]], kinds: tuple[Any, ...], left_out: set[str], cut: int
 ) -> None:
     data = table(rows, kinds, left_out, cut)
-    check_same(lambda leg: asyncio.run(conversation(leg, options, data)))
+    check_same(lambda build: asyncio.run(conversation(build, options, data)))
 
 
 PLAIN_ROWS = st.lists(
@@ -97,4 +97,4 @@ def test_runs_of_rows_without_key(
     batch = pa.record_batch(columns)
     first = batch.slice(0, min(cut, len(rows)))
     data = pa.Table.from_batches([first, batch.slice(len(first))])
-    check_same(lambda leg: asyncio.run(conversation(leg, options, data, "one")))
+    check_same(lambda build: asyncio.run(conversation(build, options, data, "one")))

@@ -1,4 +1,4 @@
-"""The wire: both legs write the same bytes for primitives and messages, and read the same out of any."""
+"""The wire: both builds write the same bytes for primitives and messages, and read the same out of any."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from aioprod.messages.registry import REQUESTS
 from aioprod.wire.schema import Message
-from tests.support.legs import Leg, check_same, legs, plain
+from tests.support.builds import Build, builds, check_same, plain
 from tests.support.messages import VERSIONED, structs, versioned_id
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=40)
@@ -37,8 +37,8 @@ READS = sorted(WRITES.keys() - {"write", "varint"})
 
 @given(st.lists(st.one_of([st.tuples(st.just(name), values) for name, values in WRITES.items()]), max_size=8))
 def test_writing_primitives(calls: list[tuple[str, Any]]) -> None:
-    def call(leg: Leg) -> object:
-        writer = leg["aioprod.wire.buffer"].Writer()
+    def call(build: Build) -> object:
+        writer = build["aioprod.wire.buffer"].Writer()
         for name, value in calls:
             getattr(writer, name)(value)
         return writer.getvalue(), len(writer)
@@ -48,8 +48,8 @@ def test_writing_primitives(calls: list[tuple[str, Any]]) -> None:
 
 @given(st.binary(max_size=60), st.lists(st.sampled_from(READS), max_size=8), st.integers(0, 20))
 def test_reading_primitives(data: bytes, names: list[str], size: int) -> None:
-    def call(leg: Leg) -> object:
-        reader = leg["aioprod.wire.buffer"].Reader(data)
+    def call(build: Build) -> object:
+        reader = build["aioprod.wire.buffer"].Reader(data)
         read: list[object] = []
         for name in names:
             try:
@@ -62,13 +62,13 @@ def test_reading_primitives(data: bytes, names: list[str], size: int) -> None:
     check_same(call)
 
 
-def own(leg: Leg, value: Any) -> Any:
-    """A message, or what is in one, with the classes of that leg."""
+def own(build: Build, value: Any) -> Any:
+    """A message, or what is in one, with the classes of that build."""
     if isinstance(value, tuple):
-        return tuple(own(leg, held) for held in value)
+        return tuple(own(build, held) for held in value)
     if type(value).__module__.startswith("aioprod.") and hasattr(type(value), "__dataclass_fields__"):
-        kind = getattr(leg[type(value).__module__], type(value).__name__)
-        return kind(**{name: own(leg, getattr(value, name)) for name in type(value).__dataclass_fields__})
+        kind = getattr(build[type(value).__module__], type(value).__name__)
+        return kind(**{name: own(build, getattr(value, name)) for name in type(value).__dataclass_fields__})
     return value
 
 
@@ -77,12 +77,12 @@ def own(leg: Leg, value: Any) -> Any:
 @given(data=st.data())
 def test_messages(kind: type[Message], version: int, data: st.DataObject) -> None:
     message = data.draw(structs(kind, version))
-    body = bytearray(check_same(lambda leg: leg["aioprod.wire.codec"].encode(own(leg, message), version)))
+    body = bytearray(check_same(lambda build: build["aioprod.wire.codec"].encode(own(build, message), version)))
     damage = data.draw(st.lists(st.tuples(st.integers(0, 500), st.integers(0, 255)), max_size=2))
 
-    def decoded(leg: Leg) -> object:
-        own_kind = getattr(leg[kind.__module__], kind.__name__)
-        return leg["aioprod.wire.codec"].decode(own_kind, version, bytes(body))
+    def decoded(build: Build) -> object:
+        own_kind = getattr(build[kind.__module__], kind.__name__)
+        return build["aioprod.wire.codec"].decode(own_kind, version, bytes(body))
 
     assert check_same(decoded) == plain(message)
     for at, byte in damage:
@@ -99,20 +99,20 @@ def test_frames(kind: Any, correlation_id: int, client_id: str | None, data: st.
     response = data.draw(structs(kind.RESPONSE, version))
     cuts = data.draw(st.lists(st.integers(0, 300), max_size=4))
 
-    def call(leg: Leg) -> object:
-        frame = leg["aioprod.wire.frame"]
-        asked = frame.encode_request(own(leg, request), version, correlation_id, client_id)
-        answered = frame.encode_response(own(leg, response), version, correlation_id)
+    def call(build: Build) -> object:
+        frame = build["aioprod.wire.frame"]
+        asked = frame.encode_request(own(build, request), version, correlation_id, client_id)
+        answered = frame.encode_response(own(build, response), version, correlation_id)
         splitter = frame.FrameSplitter()
         payloads = []
         for piece in pieces(asked + answered, cuts):
             payloads += [bytes(payload) for payload in splitter.feed(piece)]
-        own_response = getattr(leg[kind.RESPONSE.__module__], kind.RESPONSE.__name__)
+        own_response = getattr(build[kind.RESPONSE.__module__], kind.RESPONSE.__name__)
         header = frame.decode_response_header(own_response, version, payloads[1])
         return asked, answered, payloads, splitter.buffered, list(header)
 
     check_same(call)
-    check_same(lambda leg: leg["aioprod.messages.registry"].decode_request(call(leg)[0][4:]))  # type: ignore[index]
+    check_same(lambda build: build["aioprod.messages.registry"].decode_request(call(build)[0][4:]))  # type: ignore[index]
 
 
 def pieces(data: bytes, cuts: list[int]) -> list[bytes]:
@@ -123,8 +123,8 @@ def pieces(data: bytes, cuts: list[int]) -> list[bytes]:
 
 @given(st.lists(st.binary(max_size=40), max_size=6), st.integers(4, 60))
 def test_any_bytes_from_a_socket(parts: list[bytes], size_max: int) -> None:
-    def call(leg: Leg) -> object:
-        splitter = leg["aioprod.wire.frame"].FrameSplitter(size_max)
+    def call(build: Build) -> object:
+        splitter = build["aioprod.wire.frame"].FrameSplitter(size_max)
         return [[bytes(payload) for payload in splitter.feed(part)] for part in parts], splitter.buffered
 
     check_same(call)
@@ -132,5 +132,5 @@ def test_any_bytes_from_a_socket(parts: list[bytes], size_max: int) -> None:
 
 def test_uuids_are_read_alike() -> None:
     zero, some = uuid.UUID(int=0), uuid.uuid4()
-    read = [leg["aioprod.wire.buffer"].Reader(zero.bytes + some.bytes) for leg in legs()]
+    read = [build["aioprod.wire.buffer"].Reader(zero.bytes + some.bytes) for build in builds()]
     assert [[reader.uuid(), reader.uuid()] for reader in read] == [[zero, some]] * 2

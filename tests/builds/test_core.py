@@ -1,4 +1,4 @@
-"""The way of records through the accumulator: any sequence of calls leaves both legs with the same batches."""
+"""The way of records through the accumulator: any sequence of calls leaves both builds with the same batches."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.legs import Leg, check_same, plain
+from tests.support.builds import Build, check_same, plain
 
 KEYS = st.none() | st.binary(max_size=8)
 VALUES = st.none() | st.binary(max_size=300) | st.integers(0, 2500).map(lambda size: b"v" * size)
@@ -39,11 +39,11 @@ STEPS = st.one_of(
 
 
 class Driver:
-    """One accumulator of one leg, driven by the steps; waiters are numbered."""
+    """One accumulator of one build, driven by the steps; waiters are numbered."""
 
-    def __init__(self, leg: Leg, **options: Any) -> None:
-        self.leg = leg
-        self.harness = leg["tests.support.accumulators"].Harness(**options)
+    def __init__(self, build: Build, **options: Any) -> None:
+        self.build = build
+        self.harness = build["tests.support.accumulators"].Harness(**options)
         self.accumulator = self.harness.accumulator
         self.now = 10.0
         self.places: list[tuple[Any, Any]] = []
@@ -57,22 +57,22 @@ class Driver:
         """Carry out one step; what it gave, or the error that it raised."""
         try:
             return plain(getattr(self, name)(*arguments))
-        except self.leg["aioprod.errors"].AioprodError as error:
+        except self.build["aioprod.errors"].AioprodError as error:
             return plain(error)
 
     def append(
         self, topic: str, key: bytes | None, value: bytes | None, with_headers: bool, partition: int, timestamp: int
     ) -> object:
-        headers = self.leg["aioprod.records.headers"].encode_headers([("name", b"value")] if with_headers else [])
+        headers = self.build["aioprod.records.headers"].encode_headers([("name", b"value")] if with_headers else [])
         waiter = object()
         place = self.accumulator.append(topic, key, value, headers, partition, timestamp, waiter, self.now)
         self.places.append((place, waiter))
         return type(place).__name__
 
     def many(self, key: bytes | None, values: list[Any], partition: int, with_headers: bool) -> object:
-        headers = self.leg["aioprod.records.headers"].encode_headers([("name", b"value")] if with_headers else [])
-        module = self.leg["aioprod.core.bulk_values"]
-        calls = Calls(self.leg)
+        headers = self.build["aioprod.records.headers"].encode_headers([("name", b"value")] if with_headers else [])
+        module = self.build["aioprod.core.bulk_values"]
+        calls = Calls(self.build)
         keys = None if key is None else [key] * len(values)
         part = module.BulkValues(calls, values, keys, headers, 1000, partition, 5)
         topic = self.accumulator.topic("t", self.now)
@@ -83,12 +83,12 @@ class Driver:
         if not self.places:
             return None
         place, waiter = self.places[number % len(self.places)]
-        if not isinstance(place, self.leg["aioprod.core.batch"].Batch):
+        if not isinstance(place, self.build["aioprod.core.batch"].Batch):
             return "parked"
-        return self.leg["aioprod.core.lifecycle"].withdraw(self.accumulator, place, waiter, self.now)
+        return self.build["aioprod.core.lifecycle"].withdraw(self.accumulator, place, waiter, self.now)
 
     def drain(self, node_id: int, size_max: int, unfinished: bool) -> object:
-        self.leg["aioprod.core.drain"].end_backoffs(self.accumulator, self.now)
+        self.build["aioprod.core.drain"].end_backoffs(self.accumulator, self.now)
         batches = self.harness.drain(node_id, now=self.now, size_max=size_max, unfinished=unfinished)
         for batch in batches:
             if not batch.sealed:
@@ -104,7 +104,7 @@ class Driver:
         return self.held()
 
     def again(self, number: int, delay_s: float) -> object:
-        lifecycle = self.leg["aioprod.core.lifecycle"]
+        lifecycle = self.build["aioprod.core.lifecycle"]
         if number < len(self.on_the_way):
             batch = self.on_the_way.pop(number)
             assert lifecycle.land(self.accumulator, batch, self.now)
@@ -112,16 +112,16 @@ class Driver:
         return self.held()
 
     def divide(self, number: int, in_halves: bool) -> object:
-        module = self.leg["aioprod.core.splitting"]
+        module = self.build["aioprod.core.splitting"]
         if number < len(self.on_the_way) and self.on_the_way[number].builder.count > 1:
             batch = self.on_the_way.pop(number)
-            assert self.leg["aioprod.core.lifecycle"].land(self.accumulator, batch, self.now)
+            assert self.build["aioprod.core.lifecycle"].land(self.accumulator, batch, self.now)
             if in_halves:
                 module.split(self.accumulator, batch, self.now)
             else:
                 culprits = module.set_apart(self.accumulator, batch, [0], self.now)
-                self.leg["aioprod.core.lifecycle"].complete(self.accumulator, culprits, self.now)
-                self.leg["aioprod.core.lifecycle"].release(self.accumulator, culprits)
+                self.build["aioprod.core.lifecycle"].complete(self.accumulator, culprits, self.now)
+                self.build["aioprod.core.lifecycle"].release(self.accumulator, culprits)
         return self.held()
 
     def leaders(self, leaders: dict[int, int]) -> object:
@@ -131,7 +131,7 @@ class Driver:
 
     def flush(self) -> object:
         done: list[bool] = []
-        barrier = self.leg["aioprod.core.lifecycle"].flush(self.accumulator, [], self.now, lambda: done.append(True))
+        barrier = self.build["aioprod.core.lifecycle"].flush(self.accumulator, [], self.now, lambda: done.append(True))
         return done, barrier.pending
 
     def wait(self, size: int) -> object:
@@ -182,9 +182,9 @@ setattr(Driver, "pass", pass_)
 class Calls:
     """A bulk call that keeps what it hears."""
 
-    def __init__(self, leg: Leg) -> None:
-        self._run = leg["aioprod.core.batch"].Run
-        self._error = leg["aioprod.errors"].SerializationError
+    def __init__(self, build: Build) -> None:
+        self._run = build["aioprod.core.batch"].Run
+        self._error = build["aioprod.errors"].SerializationError
         self.said: list[object] = []
 
     def begin_run(self, partition: int) -> Any:
@@ -215,8 +215,8 @@ OPTIONS = st.fixed_dictionaries(
 @given(OPTIONS, st.lists(STEPS, min_size=15, max_size=60))
 @settings(max_examples=150)
 def test_any_sequence_of_calls(options: dict[str, Any], steps: list[tuple[Any, ...]]) -> None:
-    def call(leg: Leg) -> object:
-        driver = Driver(leg, **options)
+    def call(build: Build) -> object:
+        driver = Driver(build, **options)
         for name, *arguments in steps:
             driver.log.append((name, driver.step(name, *arguments), plain(driver.held())))
         return driver.log

@@ -1,4 +1,4 @@
-"""Sequence numbers: the same faults leave both legs with the same log and the same outcomes."""
+"""Sequence numbers: the same faults leave both builds with the same log and the same outcomes."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.legs import Leg, check_same
+from tests.support.builds import Build, check_same
 
 
 @given(st.integers(0, 2**32), st.sampled_from([1, 2, 5]), st.sampled_from([0, 3, 1000]), st.sampled_from([0, 32766]))
 @settings(max_examples=60)
 def test_any_faults(seed: int, in_flight_max: int, retries: int, epoch: int) -> None:
-    def run(leg: Leg) -> object:
-        module = leg["tests.support.sequence_model"]
+    def run(build: Build) -> object:
+        module = build["tests.support.sequence_model"]
         model = module.random_run(Random(seed), 150, in_flight_max=in_flight_max, retries=retries, epoch=epoch)
         failed = {value: family.__name__ for value, family in model.told.failed.items()}
         return model.log.values, model.told.delivered, failed, model.sequences.bumps, model.sequences.epoch

@@ -1,4 +1,4 @@
-"""The whole producer against one broker in the process: what is stored and what is told is the same on both legs."""
+"""The whole producer against one broker in the process: what is stored and what is told is the same on both builds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.legs import Leg, check_same, legs, plain
+from tests.support.builds import Build, builds, check_same, plain
 
 KEYS = st.none() | st.binary(max_size=8)
 VALUES = st.sampled_from([None, b"", b"value", b"another value", b"v" * 300, b"v" * 1500, "text"])
@@ -42,13 +42,13 @@ OPTIONS = st.fixed_dictionaries(
 
 
 class Talk:
-    """One producer of one leg; what its user does and hears."""
+    """One producer of one build; what its user does and hears."""
 
-    def __init__(self, leg: Leg, producer: Any, brokers: Any) -> None:
-        self._leg = leg
+    def __init__(self, build: Build, producer: Any, brokers: Any) -> None:
+        self._build = build
         self._producer = producer
         self._brokers = brokers
-        self._error = leg["aioprod.errors"].AioprodError
+        self._error = build["aioprod.errors"].AioprodError
         self.heard: list[tuple[int, object]] = []
         self.waiting: list[tuple[int, Any]] = []
         self.number = 0
@@ -81,8 +81,8 @@ class Talk:
 
     async def fault(self, number: int, name: str, record: tuple[Any, ...]) -> None:
         await self._producer.flush()
-        code = self._leg["aioprod.errors"].ErrorCode[name]
-        fault = self._brokers.fault(self._leg["aioprod.messages"].ProduceRequest, error=code)
+        code = self._build["aioprod.errors"].ErrorCode[name]
+        fault = self._brokers.fault(self._build["aioprod.messages"].ProduceRequest, error=code)
         try:
             await self.send(number, record)
         finally:
@@ -107,12 +107,12 @@ def options(record: tuple[Any, ...]) -> dict[str, Any]:
     return dict(zip(("key", "partition", "headers", "timestamp"), record[2:], strict=True))
 
 
-async def conversation(leg: Leg, settings: dict[str, Any], steps: list[tuple[Any, ...]]) -> object:
-    async with leg["aioprod.testing.fake"].FakeCluster(1) as brokers:
+async def conversation(build: Build, settings: dict[str, Any], steps: list[tuple[Any, ...]]) -> object:
+    async with build["aioprod.testing.fake"].FakeCluster(1) as brokers:
         topics = [brokers.create_topic("one"), brokers.create_topic("three", partitions=3)]
-        producer = leg["tests.support.producers"].new_producer(brokers.bootstrap, **settings)
+        producer = build["tests.support.producers"].new_producer(brokers.bootstrap, **settings)
         async with producer:
-            talk = Talk(leg, producer, brokers)
+            talk = Talk(build, producer, brokers)
             for topic in topics:
                 await producer.partitions_for(topic.name)
             for step in steps:
@@ -132,12 +132,12 @@ COUNTED = ("record_send_total", "record_error_total")
 @given(OPTIONS, st.lists(STEPS, min_size=3, max_size=25))
 @settings(max_examples=25)
 def test_any_conversation(options: dict[str, Any], steps: list[tuple[Any, ...]]) -> None:
-    check_same(lambda leg: asyncio.run(conversation(leg, options, steps)))
+    check_same(lambda build: asyncio.run(conversation(build, options, steps)))
 
 
 @given(st.tuples(st.text(max_size=5), *[st.integers(-(1 << 31), (1 << 31) - 1)] * 5))
-def test_metadata_goes_from_one_leg_to_the_other(fields: tuple[Any, ...]) -> None:
-    """What one process pickles, another one can read that runs the other leg: only public names are in it."""
-    compiled, interpreted = (leg["aioprod"].RecordMetadata(*fields) for leg in legs())
+def test_metadata_goes_from_one_build_to_the_other(fields: tuple[Any, ...]) -> None:
+    """What one process pickles, another one can read that runs the other build: only public names are in it."""
+    compiled, interpreted = (build["aioprod"].RecordMetadata(*fields) for build in builds())
     assert compiled.__reduce__()[1] == interpreted.__reduce__()[1] == fields
     assert repr(pickle.loads(pickle.dumps(compiled))) == repr(interpreted)

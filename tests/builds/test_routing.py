@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from aioprod.routing import HASH_PARTITIONERS
 from tests.support.arrow import BYTES_TYPES, column
-from tests.support.legs import Leg, check_same
+from tests.support.builds import Build, check_same
 
 HASHES = ("murmur2", "fnv1a", "crc32", "murmur3")
 KEYS = st.binary(max_size=80)
@@ -21,8 +21,8 @@ KEYS = st.binary(max_size=80)
 @pytest.mark.parametrize("name", HASHES)
 @given(key=KEYS, count=st.integers(1, (1 << 31) - 1))
 def test_hashes(name: str, key: bytes, count: int) -> None:
-    def call(leg: Leg) -> object:
-        module = leg["aioprod.routing.hashes"]
+    def call(build: Build) -> object:
+        module = build["aioprod.routing.hashes"]
         return getattr(module, name)(key), getattr(module, f"{name}_partition")(key, count)
 
     check_same(call)
@@ -33,7 +33,7 @@ def test_hashes(name: str, key: bytes, count: int) -> None:
 def test_hashes_of_a_part(name: str, data: bytes, start: int, size: int) -> None:
     start = min(start, len(data))
     size = min(size, len(data) - start)
-    check_same(lambda leg: getattr(leg["aioprod.routing.hashes"], name)(data, start, size))
+    check_same(lambda build: getattr(build["aioprod.routing.hashes"], name)(data, start, size))
 
 
 @given(
@@ -48,8 +48,8 @@ def test_columns(
 ) -> None:
     counts = count if isinstance(count, int) else pa.array((count * 20)[: len(keys)], pa.int64())
 
-    def call(leg: Leg) -> object:
-        found = leg["aioprod.routing.columns"].partitions_of(column(keys, kind)[1:], name, counts, start=start)
+    def call(build: Build) -> object:
+        found = build["aioprod.routing.columns"].partitions_of(column(keys, kind)[1:], name, counts, start=start)
         return list(found.indexes), found.present, found.spread
 
     check_same(call)
@@ -57,7 +57,7 @@ def test_columns(
 
 @given(key=st.none() | KEYS, name=st.sampled_from(HASH_PARTITIONERS), count=st.integers(1, (1 << 31) - 1))
 def test_one_key(key: bytes | None, name: str, count: int) -> None:
-    check_same(lambda leg: leg["aioprod.routing.columns"].rule_of(name).partition(key, count))
+    check_same(lambda build: build["aioprod.routing.columns"].rule_of(name).partition(key, count))
 
 
 STEPS = st.one_of(
@@ -70,9 +70,9 @@ STEPS = st.one_of(
 
 @given(st.integers(0, 1000), st.booleans(), st.integers(1, 8), st.lists(STEPS, max_size=20))
 def test_the_sticky_choice(seed: int, adaptive: bool, count: int, steps: list[tuple[str, Any, Any]]) -> None:
-    def call(leg: Leg) -> object:
+    def call(build: Build) -> object:
         random = Random(seed)
-        choice = leg["aioprod.routing.sticky"].StickyChoice(random, batch_size=1000, adaptive=adaptive)
+        choice = build["aioprod.routing.sticky"].StickyChoice(random, batch_size=1000, adaptive=adaptive)
         choice.set_partitions(count, range(count))
         chosen = [choice.partition]
         for step, first, second in steps:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from setup import hot_modules
-from tests.support.legs import legs
+from build_ext import hot_modules
+from tests.support.builds import builds
 
 COMPARED = {
     "test_arrow.py": ("arrow.columns", "core.bulk_columns"),
@@ -53,7 +53,7 @@ COMPARED = {
     "test_sequences.py": ("core.sequences",),
     "test_wire.py": ("wire.buffer", "wire.codec", "wire.decoder", "wire.frame"),
 }
-"""The modules of aioprod that each file here runs on both legs."""
+"""The modules of aioprod that each file here runs on both builds."""
 
 HOT = sorted(extension.name for extension in hot_modules())
 
@@ -69,7 +69,7 @@ def test_the_tests_are_there() -> None:
 
 
 @pytest.mark.parametrize("name", HOT)
-def test_each_leg_runs_its_own_modules(name: str) -> None:
-    compiled, interpreted = (Path(leg[name].__file__) for leg in legs())
+def test_each_build_runs_its_own_modules(name: str) -> None:
+    compiled, interpreted = (Path(build[name].__file__) for build in builds())
     assert compiled.name.endswith(str(sysconfig.get_config_var("EXT_SUFFIX")))
     assert interpreted.suffix == ".py"

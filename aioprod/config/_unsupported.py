@@ -1,20 +1,21 @@
-"""Java settings that have no field here, with the reason that the user is told."""
+"""Java's settings that aioprod does not have, with the reasons for errors and for the reference page."""
 
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
+from typing import Final
 
-_JVM = "it makes no sense outside the JVM."
-_CHECKS = "it is about how tokens are checked, which is the brokers' business."
+_JVM: Final = "it makes no sense outside the JVM."
+_CHECKS: Final = "it is about how tokens are checked, which is the brokers' business."
 
-REFUSED_SETTINGS = {
+UNSUPPORTED_SETTINGS: Final = {
     "ssl.engine.factory.class": _JVM,
     "ssl.keymanager.algorithm": _JVM,
     "ssl.provider": _JVM,
     "ssl.secure.random.implementation": _JVM,
     "ssl.trustmanager.algorithm": _JVM,
     "sasl.login.class": _JVM,
-    "sasl.kerberos.*": "tickets are got and renewed by the Kerberos library of the system, as its krb5.conf says.",
+    "sasl.kerberos.*": "tickets are obtained and renewed by the Kerberos library of the system, as its krb5.conf says.",
     "sasl.oauthbearer.allow.*": _CHECKS,
     "sasl.oauthbearer.clock.*": _CHECKS,
     "sasl.oauthbearer.expected.*": _CHECKS,
@@ -32,6 +33,6 @@ REFUSED_SETTINGS = {
 """Java name, or a pattern of names -> why it can't be set. The first row that matches counts."""
 
 
-def refusal(name: str) -> str | None:
-    """Return why the Java setting `name` can't be set, or None if it is not one of the refused."""
-    return next((reason for pattern, reason in REFUSED_SETTINGS.items() if fnmatchcase(name, pattern)), None)
+def unsupported_because(name: str) -> str | None:
+    """Return why the Java setting `name` can't be set, or None for any other name."""
+    return next((reason for pattern, reason in UNSUPPORTED_SETTINGS.items() if fnmatchcase(name, pattern)), None)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.arrow import BYTES_TYPES, TEXT_TYPES, column
-from tests.support.legs import Leg, check_same
+from tests.support.builds import Build, check_same
 
 PAIR = pa.struct({"name": pa.string(), "value": pa.binary()})
 PAIRS = st.fixed_dictionaries({"name": st.none() | st.text(max_size=3), "value": st.none() | st.binary(max_size=9)})
@@ -43,10 +43,10 @@ def batches(draw: st.DrawFn) -> pa.RecordBatch:
 
 
 class Call:
-    """A bulk call of one leg, as the core sees it."""
+    """A bulk call of one build, as the core sees it."""
 
-    def __init__(self, leg: Leg) -> None:
-        self._run = leg["aioprod.core.batch"].Run
+    def __init__(self, build: Build) -> None:
+        self._run = build["aioprod.core.batch"].Run
         self.topics: list[str] = []
         self.said: list[object] = []
 
@@ -74,8 +74,8 @@ class First:
 def test_rows(batch: pa.RecordBatch, custom: bool, batch_size: int, room: int) -> None:
     topic = None if "topic" in batch.schema.names else "t"
 
-    def call(leg: Leg) -> object:
-        harness = leg["tests.support.accumulators"].Harness(
+    def call(build: Build) -> object:
+        harness = build["tests.support.accumulators"].Harness(
             batch_size=batch_size,
             buffer_memory=room,
             max_request_size=1300,
@@ -84,13 +84,13 @@ def test_rows(batch: pa.RecordBatch, custom: bool, batch_size: int, room: int) -
         for name in ("t", "u"):
             harness.lead(dict.fromkeys(range(3), 1), name=name)
         accumulator = harness.accumulator
-        errors = leg["aioprod.errors"]
-        source = leg["aioprod.arrow.interface"].open_source(batch)
-        schema = leg["aioprod.producer.bulk.arrow_schema"].ArrowSchema(source.field, topic)
+        errors = build["aioprod.errors"]
+        source = build["aioprod.arrow.interface"].open_source(batch)
+        schema = build["aioprod.producer.bulk.arrow_schema"].ArrowSchema(source.field, topic)
         chunk = source.next()
-        bulk = Call(leg)
+        bulk = Call(build)
         refusals = {"refused": errors.UnknownTopicError("refused")}
-        rows = leg["aioprod.core.bulk_columns"].BulkColumns(bulk, schema.columns(chunk.array), 7, refusals)
+        rows = build["aioprod.core.bulk_columns"].BulkColumns(bulk, schema.columns(chunk.array), 7, refusals)
         rows.timestamp = 1000
         log: list[object] = []
         granted = False
@@ -120,8 +120,8 @@ def test_numbers(numbers: list[int], width: int, unsigned: bool) -> None:
     memory = array("q", numbers)
     count = 8 // width * len(numbers)
 
-    def call(leg: Leg) -> object:
-        module = leg["aioprod.arrow.columns"]
+    def call(build: Build) -> object:
+        module = build["aioprod.arrow.columns"]
         view = module.NumberColumn(module.Span(0, count, 0), memory.buffer_info()[0], width, unsigned)
         return [(view.find(row), view.value) for row in range(count)]
 
