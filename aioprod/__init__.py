@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from aioprod.reader import read
     from aioprod.types import (
         DeliveryReport,
+        GroupMetadata,
         Headers,
         OffsetAndMetadata,
         ProducerRecord,
@@ -34,6 +35,7 @@ __all__ = [
     "Admin",
     "AioprodError",
     "DeliveryReport",
+    "GroupMetadata",
     "Headers",
     "Member",
     "OAuthToken",
@@ -59,6 +61,7 @@ if not TYPE_CHECKING:
         {
             "Admin": "admin",
             "DeliveryReport": "types",
+            "GroupMetadata": "types",
             "Headers": "types",
             "Member": "group",
             "OAuthToken": "oauth_token",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from aioprod.group.member import Member
-from aioprod.group.membership import GroupMetadata
 from aioprod.group.settings import MemberConfig
+from aioprod.types import GroupMetadata
 
 __all__ = ["GroupMetadata", "Member", "MemberConfig"]

@@ -9,12 +9,12 @@ from typing import Any, TypeAlias
 from aioprod.errors import AioprodError, ConfigError, RequestTimedOutError
 from aioprod.group.committed_offsets import stable_offsets
 from aioprod.group.fetcher import Fetcher
-from aioprod.group.membership import GiveUp, GroupMetadata, Take
+from aioprod.group.membership import GiveUp, Take
 from aioprod.group.meters import MemberMetrics
 from aioprod.group.offsets import commit_offsets, start_offsets
 from aioprod.net import Coordinator
 from aioprod.net.session import Session
-from aioprod.types import OffsetAndMetadata, TopicPartition
+from aioprod.types import GroupMetadata, OffsetAndMetadata, TopicPartition
 
 __all__ = ["Callback", "Callbacks", "Holding"]
 

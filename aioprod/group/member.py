@@ -19,7 +19,7 @@ from aioprod.group.following import Following
 from aioprod.group.gate import Gate
 from aioprod.group.kip848.membership import ConsumerMembership
 from aioprod.group.lacking import MemberLacks
-from aioprod.group.membership import GroupMetadata, Membership, Outsider
+from aioprod.group.membership import Membership, NotJoined
 from aioprod.group.meters import measured
 from aioprod.group.navigation import Navigation
 from aioprod.group.outlet import Outlet
@@ -37,7 +37,7 @@ from aioprod.group.watch import Watch
 from aioprod.net import Coordinator
 from aioprod.net.session import Session
 from aioprod.reader.fetching import answer_size_max
-from aioprod.types import ConsumedRecord, OffsetAndMetadata, TopicPartition
+from aioprod.types import ConsumedRecord, GroupMetadata, OffsetAndMetadata, TopicPartition
 
 __all__ = ["Member"]
 
@@ -306,7 +306,7 @@ class Member(Navigation, MemberLacks):
         (KIP-447). That of a member which is in no generation of the group is refused there.
         """
         known = GroupMetadata(self.group_id) if self._membership is None else self._membership.metadata
-        return known if known.generation_id >= 0 else Outsider(*known)
+        return known if known.generation_id >= 0 else NotJoined(*known)
 
     # --- committing
 

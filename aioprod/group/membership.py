@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from aioprod.cluster.model import PartitionInfo
 from aioprod.errors import AioprodError
 from aioprod.messages.negotiation import ByVersion
-from aioprod.types import TopicPartition
+from aioprod.types import GroupMetadata, TopicPartition
 from aioprod.wire.schema import Request, Response
 
 __all__ = [
@@ -22,28 +22,20 @@ __all__ = [
     "Describe",
     "Failed",
     "GiveUp",
-    "GroupMetadata",
     "Left",
     "Membership",
-    "Outsider",
+    "NotJoined",
     "Step",
     "Take",
     "Wait",
 ]
 
 
-class GroupMetadata(NamedTuple):
-    """Who a member is, as a transaction with its offsets has to say (KIP-447): fenced once another one took over."""
+class NotJoined(GroupMetadata):
+    """The metadata of a member that has not joined yet, or has to rejoin: the producer raises UsageError for it.
 
-    group_id: str
-    generation_id: int = -1
-    member_id: str = ""
-    group_instance_id: str | None = None
-
-
-class Outsider(GroupMetadata):
-    """A member that has not joined yet, or has to join again. Brokers would take it for somebody who commits by the
-    name of the group alone, and fence nothing: a transaction with its offsets is refused."""
+    Brokers could not tell it from a commit with the group's name alone, and would fence nothing.
+    """
 
     __slots__ = ()
 

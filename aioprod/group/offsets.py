@@ -17,7 +17,6 @@ from aioprod.errors import (
 )
 from aioprod.group.committed_offsets import group_error, stable_offsets
 from aioprod.group.errors import not_static
-from aioprod.group.membership import GroupMetadata
 from aioprod.messages import OffsetCommitRequest, OffsetCommitResponse
 from aioprod.messages.negotiation import ByVersion
 from aioprod.messages.offset_commit import OffsetCommitRequestPartition, OffsetCommitRequestTopic
@@ -25,7 +24,7 @@ from aioprod.net import Coordinator
 from aioprod.net.broker_errors import named
 from aioprod.net.coordinator import ELSEWHERE_OR_LATER
 from aioprod.reader.offsets import EARLIEST, LATEST
-from aioprod.types import OffsetAndMetadata, TopicPartition
+from aioprod.types import GroupMetadata, OffsetAndMetadata, TopicPartition
 
 __all__ = ["commit_offsets", "reset_time", "start_offsets"]
 

@@ -16,7 +16,7 @@ from aioprod.group.assignors import (
 )
 from aioprod.group.assignors.sticky.user_data import decode_sticky
 from aioprod.group.classic.states import TRANSITIONS, Event, Meaning, State, Subject, diagram, meaning_of
-from aioprod.group.membership import Ask, Describe, Failed, GiveUp, GroupMetadata, Left, Take, Wait
+from aioprod.group.membership import Ask, Describe, Failed, GiveUp, Left, Take, Wait
 from aioprod.group.subscription_codec import decode_subscription
 from aioprod.messages import (
     HeartbeatResponse,
@@ -27,6 +27,7 @@ from aioprod.messages import (
 )
 from aioprod.messages.join_group import JoinGroupResponseMember
 from aioprod.messages.negotiation import ByVersion
+from aioprod.types import GroupMetadata
 from tests.support.classic import Driver, partitions
 
 P0, P1, P2, P3 = partitions(0, 1, 2, 3)

@@ -20,12 +20,12 @@ from aioprod.errors import (
 from aioprod.group.errors import member_refusal
 from aioprod.group.kip848.membership import ConsumerMembership
 from aioprod.group.kip848.states import TRANSITIONS, Event, State
-from aioprod.group.membership import Ask, Describe, Failed, GiveUp, GroupMetadata, Left, Step, Take, Wait
+from aioprod.group.membership import Ask, Describe, Failed, GiveUp, Left, Step, Take, Wait
 from aioprod.group.settings import MemberConfig
 from aioprod.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, HeartbeatResponse
 from aioprod.messages.consumer_group_heartbeat import Assignment, TopicPartitions
 from aioprod.messages.negotiation import ByVersion
-from aioprod.types import TopicPartition
+from aioprod.types import GroupMetadata, TopicPartition
 
 CLICKS, ORDERS = UUID(int=1), UUID(int=2)
 IDS = {"clicks": CLICKS, "orders": ORDERS}

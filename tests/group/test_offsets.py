@@ -16,7 +16,6 @@ from aioprod.errors import (
     ProtocolError,
     RequestTimedOutError,
 )
-from aioprod.group.membership import GroupMetadata
 from aioprod.group.offsets import commit_offsets, start_offsets
 from aioprod.messages import OffsetCommitRequest, OffsetCommitResponse, OffsetFetchRequest
 from aioprod.net import Coordinator
@@ -24,7 +23,7 @@ from aioprod.net.session import Session
 from aioprod.reader.offsets import EARLIEST, LATEST
 from aioprod.testing import FakeCluster
 from aioprod.testing.fake.state.group_offsets import Committed, FakeGroup
-from aioprod.types import OffsetAndMetadata, TopicPartition
+from aioprod.types import GroupMetadata, OffsetAndMetadata, TopicPartition
 from tests.support.sessions import running_session
 
 GROUP = "readers"

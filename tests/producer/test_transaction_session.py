@@ -22,6 +22,7 @@ from aioprod.errors import (
     UnsupportedVersionError,
     UsageError,
 )
+from aioprod.group import GroupMetadata
 from aioprod.messages import (
     AddOffsetsToTxnRequest,
     DescribeTransactionsRequest,
@@ -35,7 +36,6 @@ from aioprod.messages import (
 )
 from aioprod.messages.describe_transactions import TransactionState
 from aioprod.producer.transactions import session as session_module
-from aioprod.producer.transactions.requests import GroupMetadata
 from aioprod.producer.transactions.session_settings import TransactionSessionConfig
 from aioprod.producer.transactions.status import TransactionStatus, status_of
 from aioprod.testing import FakeCluster

@@ -17,12 +17,12 @@ from aioprod.group.classic.leader import divided, is_cooperative
 from aioprod.group.classic.requests import PROTOCOL_TYPE, farewell, heartbeat_request, join_request, sync_request
 from aioprod.group.classic.states import TRANSITIONS, Event, Meaning, State, Subject, meaning_of
 from aioprod.group.errors import may_pass, member_refusal
-from aioprod.group.membership import Ask, Describe, Failed, GiveUp, GroupMetadata, Left, Step, Take, Wait
+from aioprod.group.membership import Ask, Describe, Failed, GiveUp, Left, Step, Take, Wait
 from aioprod.group.settings import MemberConfig
 from aioprod.group.subscription_codec import decode_assignment, decode_subscription
 from aioprod.messages import HeartbeatResponse, JoinGroupResponse, SyncGroupResponse
 from aioprod.messages.negotiation import ByVersion
-from aioprod.types import TopicPartition
+from aioprod.types import GroupMetadata, TopicPartition
 from aioprod.wire.schema import Request, Response
 
 __all__ = ["ClassicMembership"]

@@ -8,7 +8,6 @@ from typing import Final, TypeVar
 from aioprod.group.assignors import Assignor, Subscription
 from aioprod.group.classic.leader import user_data_of
 from aioprod.group.errors import not_static
-from aioprod.group.membership import GroupMetadata
 from aioprod.group.settings import MemberConfig
 from aioprod.group.subscription_codec import encode_assignment, encode_subscription
 from aioprod.messages import (
@@ -25,7 +24,7 @@ from aioprod.messages.join_group import JoinGroupRequestProtocol
 from aioprod.messages.leave_group import MemberIdentity
 from aioprod.messages.negotiation import ByVersion
 from aioprod.messages.sync_group import SyncGroupRequestAssignment
-from aioprod.types import TopicPartition
+from aioprod.types import GroupMetadata, TopicPartition
 from aioprod.wire.schema import AnyRequest, Request, Response
 
 __all__ = ["PROTOCOL_TYPE", "farewell", "heartbeat_request", "join_request", "sync_request"]

@@ -16,12 +16,12 @@ from aioprod.cluster.model import PartitionInfo
 from aioprod.errors import AioprodError, ErrorCode, UnsupportedVersionError
 from aioprod.group.errors import may_pass, member_refusal
 from aioprod.group.kip848.states import TRANSITIONS, Event, Meaning, State, meaning_of
-from aioprod.group.membership import Ask, Describe, Failed, GiveUp, GroupMetadata, Left, Step, Take, Wait
+from aioprod.group.membership import Ask, Describe, Failed, GiveUp, Left, Step, Take, Wait
 from aioprod.group.settings import MemberConfig
 from aioprod.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from aioprod.messages.consumer_group_heartbeat import TopicPartitions
 from aioprod.messages.negotiation import ByVersion
-from aioprod.types import TopicPartition
+from aioprod.types import GroupMetadata, TopicPartition
 from aioprod.wire.schema import Response
 
 __all__ = ["ConsumerMembership"]
