@@ -196,7 +196,7 @@ async def test_an_answer_that_says_nothing() -> None:
 
     async with FakeCluster() as brokers, new_admin(brokers) as admin:
         brokers.fault(CreateTopicsRequest, edit=nothing)
-        with pytest.raises(ProtocolError, match="does not say what became of topic 'orders'"):
+        with pytest.raises(ProtocolError, match="does not contain topic 'orders'"):
             await admin.create_topic(TOPIC)
 
 
@@ -212,7 +212,7 @@ async def test_what_may_pass_is_tried_again() -> None:
         with pytest.raises(BrokerError, match="already exists") as failure:
             await admin.create_topic(TOPIC)
         assert failure.value.hint == (
-            "An earlier try of this call had no clear answer: it may have done what this one was refused."
+            "An earlier try of this call had no clear response: it may have done what the broker rejected now."
         )
         assert isinstance(failure.value.__cause__, BrokerError)
         brokers.fault(MetadataRequest, drop="before")

@@ -16,7 +16,7 @@ from aioprod.errors import (
     RequestTimedOutError,
 )
 from aioprod.group.committed_offsets import group_error, stable_offsets
-from aioprod.group.errors import not_static
+from aioprod.group.errors import static_membership_error
 from aioprod.messages import OffsetCommitRequest, OffsetCommitResponse
 from aioprod.messages.negotiation import ByVersion
 from aioprod.messages.offset_commit import OffsetCommitRequestPartition, OffsetCommitRequestTopic
@@ -127,7 +127,7 @@ def _request(
     metadata: GroupMetadata, offsets: Mapping[TopicPartition, OffsetAndMetadata], version: int
 ) -> OffsetCommitRequest:
     if version < _FIRST_STATIC and metadata.group_instance_id is not None:
-        raise not_static(metadata.group_id)
+        raise static_membership_error(metadata.group_id)
     topics: dict[str, list[OffsetCommitRequestPartition]] = {}
     for tp, (offset, said) in offsets.items():
         row = OffsetCommitRequestPartition(

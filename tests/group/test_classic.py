@@ -16,7 +16,7 @@ from aioprod.group.assignors import (
 )
 from aioprod.group.assignors.sticky.user_data import decode_sticky
 from aioprod.group.classic.states import TRANSITIONS, Event, Meaning, State, Subject, diagram, meaning_of
-from aioprod.group.membership import Ask, Describe, Failed, GiveUp, Left, Take, Wait
+from aioprod.group.membership import Assign, DescribeTopics, Failed, LeftGroup, Revoke, SendRequest, Wait
 from aioprod.group.subscription_codec import decode_subscription
 from aioprod.messages import (
     HeartbeatResponse,
@@ -63,17 +63,17 @@ def test_who_gets_nothing_is_told_so() -> None:
     driver = Driver()
     driver.gives_up()
     driver.join_answered()
-    driver.member.answered(SyncGroupResponse(assignment=b""), driver.now)
+    driver.member.response_received(SyncGroupResponse(assignment=b""), driver.now)
     assert driver.takes() == ()
 
 
 def test_joining_takes_as_long_as_the_others_need() -> None:
     driver = Driver(max_poll_interval_ms=60_000)
     driver.gives_up()
-    assert driver.step() == Ask(driver.asks(JoinGroupRequest), 65.0)
+    assert driver.step() == SendRequest(driver.asks(JoinGroupRequest), 65.0)
     impatient = Driver(max_poll_interval_ms=1_000)
     impatient.gives_up()
-    assert impatient.step() == Ask(impatient.asks(JoinGroupRequest), 30.0)
+    assert impatient.step() == SendRequest(impatient.asks(JoinGroupRequest), 30.0)
 
 
 # -- rebalances
@@ -150,11 +150,11 @@ def test_who_follows_does_not_know_what_an_eager_leader_does() -> None:
     driver.beats(ErrorCode.REBALANCE_IN_PROGRESS)
     driver.gives_up()
     driver.join_answered(generation_id=2, protocol_name="range")
-    assert driver.state() is State.YIELDING
+    assert driver.state() is State.REVOKING_ALL
     assert not driver.is_rebalancing()
     driver.beats(ErrorCode.REBALANCE_IN_PROGRESS)
     assert driver.gives_up() == (P0, P1)
-    assert driver.told[-1] == GiveUp((P0, P1))
+    assert driver.told[-1] == Revoke((P0, P1))
     driver.sync_answered([P1])
     assert driver.takes() == (P1,)
     # The leader may have kept back what this member held.
@@ -189,7 +189,7 @@ def test_the_leader_divides_for_all() -> None:
     driver.gives_up()
     others = {"you": Subscription(("t", "u")), "old": Subscription(("u",))}
     driver.leads(others, protocol_name="range")
-    assert driver.step() == Describe(frozenset({"t", "u"}))
+    assert driver.step() == DescribeTopics(frozenset({"t", "u"}))
     shares = driver.divides(t=2, u=2)
     assert shares == {"me": (P0,), "old": partitions(0, topic="u"), "you": (P1, *partitions(1, topic="u"))}
 
@@ -266,8 +266,8 @@ def test_an_assignor_that_fails_ends_its_member(assign: Callable[[], Any], text:
     driver = Driver([_Strange(assign)])
     driver.gives_up()
     driver.leads({}, protocol_name="strange")
-    driver.member.described({}, driver.now)
-    assert isinstance(driver.step(), Ask)
+    driver.member.topics_described({}, driver.now)
+    assert isinstance(driver.step(), SendRequest)
     driver.left()
     step = driver.step()
     assert isinstance(step, Failed)
@@ -290,7 +290,7 @@ def test_an_assignment_that_can_not_be_read_ends_the_member() -> None:
     driver = Driver()
     driver.gives_up()
     driver.join_answered()
-    driver.member.answered(SyncGroupResponse(assignment=b"?"), driver.now)
+    driver.member.response_received(SyncGroupResponse(assignment=b"?"), driver.now)
     driver.left()
     assert isinstance(driver.step(), Failed)
 
@@ -306,7 +306,7 @@ def test_heartbeats_go_on_but_while_it_waits_for_the_others() -> None:
     assert driver.member.heartbeat_at == driver.now + 3.0
     driver.beats(ErrorCode.REBALANCE_IN_PROGRESS)
     assert driver.state() is State.STABLE
-    assert isinstance(driver.step(), GiveUp)
+    assert isinstance(driver.step(), Revoke)
     # The user is still at work: the coordinator must not take the member for dead.
     assert driver.member.heartbeat_at == driver.now + 3.0
     driver.gives_up()
@@ -324,7 +324,7 @@ def test_an_answer_to_an_older_self_does_not_count() -> None:
     driver.member.subscribe(frozenset({"t", "u"}), driver.now)
     driver.gives_up()
     driver.join_answered(generation_id=2)
-    driver.member.heartbeat_answered(HeartbeatResponse(error_code=ErrorCode.ILLEGAL_GENERATION), driver.now)
+    driver.member.heartbeat_response_received(HeartbeatResponse(error_code=ErrorCode.ILLEGAL_GENERATION), driver.now)
     driver.sync_answered([P0])
     driver.takes()
     assert driver.member.owned == {P0}
@@ -335,9 +335,9 @@ def test_a_heartbeat_without_an_answer_is_sent_again_soon() -> None:
     driver.settle(P0)
     driver.now = driver.member.heartbeat_at
     driver.member.heartbeat(driver.now)
-    driver.member.heartbeat_unanswered(LATE, driver.now)
+    driver.member.heartbeat_failed(LATE, driver.now)
     assert driver.member.heartbeat_at == driver.now + 0.1
-    driver.member.heartbeat_unanswered(AuthorizationError("No."), driver.now)
+    driver.member.heartbeat_failed(AuthorizationError("No."), driver.now)
     assert driver.gives_up() == (P0,)
 
 
@@ -352,7 +352,7 @@ def test_a_user_who_stays_away_loses_everything() -> None:
     farewell = driver.member.heartbeat(driver.now)
     assert farewell is not None
     assert farewell.NAME == "LeaveGroup"
-    assert driver.step() == GiveUp((P0,), is_lost=True)
+    assert driver.step() == Revoke((P0,), is_lost=True)
     assert driver.member.metadata == GroupMetadata("g")
     driver.gives_up()
     # It does not join again before its user is back.
@@ -370,7 +370,7 @@ def test_a_static_member_whose_user_stays_away_goes_without_a_word() -> None:
     driver.takes()
     driver.now += 10.0
     assert driver.member.heartbeat(driver.now) is None
-    assert driver.step() == GiveUp((P0,), is_lost=True)
+    assert driver.step() == Revoke((P0,), is_lost=True)
 
 
 # -- the end
@@ -382,9 +382,9 @@ def test_a_member_that_leaves_gives_up_and_says_so() -> None:
     driver.member.leave(driver.now)
     assert driver.gives_up() == (P0,)
     assert driver.left().members[0].member_id == "me"
-    assert driver.step() == Left()
+    assert driver.step() == LeftGroup()
     driver.member.leave(driver.now)
-    assert driver.step() == Left()
+    assert driver.step() == LeftGroup()
 
 
 def test_a_member_leaves_after_the_rebalance_that_it_takes_part_in() -> None:
@@ -396,7 +396,7 @@ def test_a_member_leaves_after_the_rebalance_that_it_takes_part_in() -> None:
     assert driver.gives_up() == (P0,)
     assert driver.member.metadata.generation_id == 2
     driver.left()
-    assert driver.step() == Left()
+    assert driver.step() == LeftGroup()
 
 
 def test_a_member_leaves_under_the_id_that_it_is_just_given() -> None:
@@ -407,16 +407,16 @@ def test_a_member_leaves_under_the_id_that_it_is_just_given() -> None:
     driver.member.leave(driver.now)
     driver.is_told_its_id("me")
     assert driver.left().members[0].member_id == "me"
-    assert driver.step() == Left()
+    assert driver.step() == LeftGroup()
 
 
 @pytest.mark.parametrize("code", [ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.UNKNOWN_MEMBER_ID])
 def test_a_member_that_leaves_does_not_join_once_more(code: ErrorCode) -> None:
-    driver = reached(State.SYNCING)
+    driver = reached(State.COMPLETING_REBALANCE)
     driver.member.leave(driver.now)
     driver.sync_answered(code=code)
     assert driver.gives_up() == (P0,)
-    assert driver.state() is State.PARTING
+    assert driver.state() is State.LEAVING
 
 
 def test_old_brokers_let_one_member_leave_at_a_time() -> None:
@@ -425,7 +425,7 @@ def test_old_brokers_let_one_member_leave_at_a_time() -> None:
     driver.member.leave(driver.now)
     driver.gives_up()
     step = driver.step()
-    assert isinstance(step, Ask)
+    assert isinstance(step, SendRequest)
     assert isinstance(step.request, ByVersion)
     assert step.request.build(2) == LeaveGroupRequest(group_id="g", member_id="me")
 
@@ -438,13 +438,13 @@ def test_a_static_member_goes_without_telling() -> None:
     driver.takes()
     driver.member.leave(driver.now)
     assert driver.gives_up() == (P0,)
-    assert driver.step() == Left()
+    assert driver.step() == LeftGroup()
 
 
 def test_who_never_was_a_member_just_goes() -> None:
     driver = Driver()
     driver.member.leave(driver.now)
-    assert driver.step() == Left()
+    assert driver.step() == LeftGroup()
 
 
 def test_what_is_taken_while_the_end_comes_is_given_up() -> None:
@@ -452,9 +452,9 @@ def test_what_is_taken_while_the_end_comes_is_given_up() -> None:
     driver.gives_up()
     driver.join_answered()
     driver.sync_answered([P0])
-    assert isinstance(driver.step(), Take)
+    assert isinstance(driver.step(), Assign)
     driver.member.leave(driver.now)
-    driver.member.took(driver.now)
+    driver.member.assigned(driver.now)
     assert driver.gives_up() == (P0,)
 
 
@@ -466,10 +466,10 @@ def test_a_loss_while_it_gives_up_is_told_of_the_rest() -> None:
     driver.gives_up()
     driver.join_answered(generation_id=2)
     driver.sync_answered([P1])
-    assert driver.step() == GiveUp((P0,))
+    assert driver.step() == Revoke((P0,))
     driver.beats(ErrorCode.UNKNOWN_MEMBER_ID)
-    driver.member.gave_up(driver.now)
-    assert driver.step() == GiveUp((P1,), is_lost=True)
+    driver.member.revoked(driver.now)
+    assert driver.step() == Revoke((P1,), is_lost=True)
 
 
 # -- what the coordinator says, in every state
@@ -478,7 +478,7 @@ def test_a_loss_while_it_gives_up_is_told_of_the_rest() -> None:
 def reached(state: State) -> Driver:
     """A member in that state; it has been in the group before, and holds P0 where it may."""
     driver = Driver(max_poll_interval_ms=300_000)
-    if state is State.PREPARING:
+    if state is State.PREPARING_REBALANCE:
         driver.settle(P0)
         driver.beats(ErrorCode.REBALANCE_IN_PROGRESS)
         driver.goes_on()
@@ -487,9 +487,9 @@ def reached(state: State) -> Driver:
     driver.settle(P0)
     if state is State.STABLE:
         return driver
-    if state in (State.QUITTING, State.PARTING, State.LEFT):
+    if state in (State.PREPARING_TO_LEAVE, State.LEAVING, State.LEFT):
         driver.member.leave(driver.now)
-        if state is not State.QUITTING:
+        if state is not State.PREPARING_TO_LEAVE:
             driver.gives_up()
             driver.goes_on()
         if state is State.LEFT:
@@ -500,16 +500,16 @@ def reached(state: State) -> Driver:
     driver.gives_up()
     if state is State.JOINING:
         return driver
-    if state is State.DIVIDING:
+    if state is State.ASSIGNING:
         driver.leads({}, generation=2)
         return driver
-    if state is State.YIELDING:
+    if state is State.REVOKING_ALL:
         driver.join_answered(generation_id=2, protocol_name="range")
         return driver
     driver.join_answered(generation_id=2)
-    if state is not State.SYNCING:
+    if state is not State.COMPLETING_REBALANCE:
         driver.sync_answered([P1])
-    if state is State.TAKING:
+    if state is State.ADDING_PARTITIONS:
         driver.gives_up()
         driver.goes_on()
     assert driver.state() is state
@@ -522,16 +522,16 @@ def test_every_answer_to_a_heartbeat_is_understood_in_every_state(state: State, 
     driver = reached(state)
     driver.member.heartbeat(driver.now)
     before = driver.member.owned
-    driver.member.heartbeat_answered(HeartbeatResponse(error_code=code), driver.now)
+    driver.member.heartbeat_response_received(HeartbeatResponse(error_code=code), driver.now)
     meaning = meaning_of(Subject.HEARTBEAT, code)
-    if state in (State.QUITTING, State.PARTING, State.LEFT):
+    if state in (State.PREPARING_TO_LEAVE, State.LEAVING, State.LEFT):
         assert driver.state() is state
-    elif meaning in (Meaning.EXPIRED, Meaning.FORGOTTEN):
-        assert driver.state() is State.PREPARING
-        assert driver.member.metadata == GroupMetadata("g", -1, "me" if meaning is Meaning.EXPIRED else "")
-        assert driver.step() == GiveUp(tuple(sorted(before)), is_lost=True)
+    elif meaning in (Meaning.STALE_GENERATION, Meaning.UNKNOWN_MEMBER):
+        assert driver.state() is State.PREPARING_REBALANCE
+        assert driver.member.metadata == GroupMetadata("g", -1, "me" if meaning is Meaning.STALE_GENERATION else "")
+        assert driver.step() == Revoke(tuple(sorted(before)), is_lost=True)
     elif meaning is Meaning.FATAL:
-        assert driver.state() is State.QUITTING
+        assert driver.state() is State.PREPARING_TO_LEAVE
         if before:
             assert driver.gives_up() == tuple(sorted(before))
         driver.left()
@@ -546,27 +546,27 @@ def test_every_answer_to_a_request_to_join_is_understood(code: ErrorCode | int) 
     driver.join_answered(code, generation_id=2, member_id="you" if code == ErrorCode.MEMBER_ID_REQUIRED else "me")
     meaning = meaning_of(Subject.JOIN, code)
     if meaning is Meaning.DONE:
-        assert driver.state() is State.SYNCING
-    elif meaning is Meaning.NAMED:
+        assert driver.state() is State.COMPLETING_REBALANCE
+    elif meaning is Meaning.MEMBER_ID_GIVEN:
         assert driver.asks(JoinGroupRequest).member_id == "you"
-    elif meaning is Meaning.AGAIN:
+    elif meaning is Meaning.RETRY:
         assert driver.step() == Wait(driver.now + 0.1)
         driver.now += 0.1
         driver.asks(JoinGroupRequest)
     elif meaning is Meaning.FATAL:
         assert driver.gives_up() == (P0,)
-        assert driver.told[-1] == GiveUp((P0,), is_lost=True)
+        assert driver.told[-1] == Revoke((P0,), is_lost=True)
         driver.left()
         assert isinstance(driver.step(), Failed)
     else:
         assert driver.gives_up() == (P0,)
-        assert driver.told[-1] == GiveUp((P0,), is_lost=True)
-        assert driver.asks(JoinGroupRequest).member_id == ("me" if meaning is Meaning.EXPIRED else "")
+        assert driver.told[-1] == Revoke((P0,), is_lost=True)
+        assert driver.asks(JoinGroupRequest).member_id == ("me" if meaning is Meaning.STALE_GENERATION else "")
 
 
 @pytest.mark.parametrize("code", [*ErrorCode, 31_000])
 def test_every_answer_to_a_request_for_the_share_is_understood(code: ErrorCode | int) -> None:
-    driver = reached(State.SYNCING)
+    driver = reached(State.COMPLETING_REBALANCE)
     driver.sync_answered([P0], code)
     meaning = meaning_of(Subject.SYNC, code)
     if meaning is Meaning.DONE:
@@ -581,7 +581,7 @@ def test_every_answer_to_a_request_for_the_share_is_understood(code: ErrorCode |
         assert isinstance(driver.step(), Failed)
     else:
         assert driver.gives_up() == (P0,)
-        assert driver.told[-1] == GiveUp((P0,), is_lost=True)
+        assert driver.told[-1] == Revoke((P0,), is_lost=True)
 
 
 @pytest.mark.parametrize(
@@ -600,22 +600,22 @@ def test_a_group_that_is_no_group_of_consumers_is_refused(fields: dict[str, Any]
 
 @pytest.mark.parametrize("fields", [{"protocol_type": "connect"}, {"protocol_name": "range"}], ids=str)
 def test_a_share_of_another_protocol_is_refused(fields: dict[str, Any]) -> None:
-    driver = reached(State.SYNCING)
+    driver = reached(State.COMPLETING_REBALANCE)
     driver.sync_answered([P0], **fields)
     driver.gives_up()
     driver.left()
     assert isinstance(driver.step(), Failed)
 
 
-@pytest.mark.parametrize("state", [State.JOINING, State.SYNCING, State.PARTING])
+@pytest.mark.parametrize("state", [State.JOINING, State.COMPLETING_REBALANCE, State.LEAVING])
 def test_a_coordinator_that_does_not_answer_is_asked_again(state: State) -> None:
     driver = reached(state)
     driver.goes_on()
-    driver.member.unanswered(LATE, driver.now)
-    if state is State.PARTING:
-        assert driver.step() == Left()
+    driver.member.request_failed(LATE, driver.now)
+    if state is State.LEAVING:
+        assert driver.step() == LeftGroup()
         return
-    if state is State.SYNCING:
+    if state is State.COMPLETING_REBALANCE:
         driver.gives_up()
     else:
         assert driver.step() == Wait(driver.now + 0.1)
@@ -624,12 +624,12 @@ def test_a_coordinator_that_does_not_answer_is_asked_again(state: State) -> None
     assert driver.member.owned == {P0}
 
 
-@pytest.mark.parametrize("state", [State.JOINING, State.SYNCING])
+@pytest.mark.parametrize("state", [State.JOINING, State.COMPLETING_REBALANCE])
 def test_who_is_not_allowed_to_join_ends(state: State) -> None:
     driver = reached(state)
     driver.goes_on()
     error = AuthorizationError("No.", resource="g")
-    driver.member.unanswered(error, driver.now)
+    driver.member.request_failed(error, driver.now)
     assert driver.gives_up() == (P0,)
     driver.left()
     assert driver.step() == Failed(error)
@@ -639,11 +639,11 @@ def test_who_is_not_allowed_to_join_ends(state: State) -> None:
 def test_it_can_leave_from_every_state(state: State) -> None:
     driver = reached(state)
     driver.member.leave(driver.now)
-    if state in (State.JOINING, State.DIVIDING, State.SYNCING):
+    if state in (State.JOINING, State.ASSIGNING, State.COMPLETING_REBALANCE):
         # It may wait for the end of the rebalance no longer.
         driver.member.leave(driver.now)
-    while not isinstance(driver.step(), Left):
-        if isinstance(driver.step(), GiveUp):
+    while not isinstance(driver.step(), LeftGroup):
+        if isinstance(driver.step(), Revoke):
             driver.gives_up()
         else:
             driver.left()
@@ -660,7 +660,7 @@ def test_every_state_can_be_left_but_the_last(state: State) -> None:
 
 
 def test_every_state_can_be_reached() -> None:
-    found = {State.PREPARING}
+    found = {State.PREPARING_REBALANCE}
     while more := {target for (state, _), target in TRANSITIONS.items() if state in found} - found:
         found |= more
     assert found == set(State)

@@ -17,10 +17,10 @@ from aioprod.errors import (
     RequestTimedOutError,
     UnsupportedVersionError,
 )
-from aioprod.group.errors import member_refusal
+from aioprod.group.errors import member_error
 from aioprod.group.kip848.membership import ConsumerMembership
 from aioprod.group.kip848.states import TRANSITIONS, Event, State
-from aioprod.group.membership import Ask, Describe, Failed, GiveUp, Left, Step, Take, Wait
+from aioprod.group.membership import Assign, DescribeTopics, Failed, LeftGroup, Revoke, SendRequest, Step, Wait
 from aioprod.group.settings import MemberConfig
 from aioprod.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, HeartbeatResponse
 from aioprod.messages.consumer_group_heartbeat import Assignment, TopicPartitions
@@ -84,14 +84,14 @@ class Bench:
             heartbeat_interval_ms=int(INTERVAL_S * 1000),
             assignment=None if given is None else Assignment(topic_partitions=rows(given)),
         )
-        self.one.heartbeat_answered(response, self.now)
+        self.one.heartbeat_response_received(response, self.now)
 
     def has_joined(self, *partitions: int) -> None:
         """Join, and hold these of clicks."""
         self.said()
         self.hears(given=[(CLICKS, partitions)] if partitions else [])
-        assert self.step() == Take(tps("clicks", *partitions))
-        self.one.took(self.now)
+        assert self.step() == Assign(tps("clicks", *partitions))
+        self.one.assigned(self.now)
         if partitions:
             self.said()
             self.hears()
@@ -127,8 +127,8 @@ def test_afterwards_it_says_what_is_new() -> None:
     bench.said()
     bench.hears(given=[(CLICKS, (0, 1))])
     assert bench.one.heartbeat_at == bench.now + INTERVAL_S
-    assert bench.step() == Take(tps("clicks", 0, 1))
-    bench.one.took(bench.now)
+    assert bench.step() == Assign(tps("clicks", 0, 1))
+    bench.one.assigned(bench.now)
     bare = ConsumerGroupHeartbeatRequest(group_id="g", member_id="me", member_epoch=2)
     said = bench.said()
     assert said.topic_partitions == rows([(CLICKS, (0, 1))])
@@ -150,7 +150,7 @@ def test_before_version_1_the_coordinator_names_it() -> None:
     assert bench.said().member_id == ""
     bench.hears(member_id="theirs", given=[])
     assert bench.one.metadata.member_id == "theirs"
-    bench.one.took(bench.now)
+    bench.one.assigned(bench.now)
     bench.passes(INTERVAL_S)
     assert bench.said().member_id == "theirs"
     bench.hears(ErrorCode.FENCED_MEMBER_EPOCH)
@@ -165,11 +165,11 @@ def test_it_gives_up_first_and_says_so_at_once() -> None:
     bench.passes(INTERVAL_S)
     bench.said()
     bench.hears(given=[(CLICKS, (1, 2))])
-    assert bench.step() == GiveUp(tps("clicks", 0))
-    bench.one.gave_up(bench.now)
+    assert bench.step() == Revoke(tps("clicks", 0))
+    bench.one.revoked(bench.now)
     assert bench.said().topic_partitions == rows([(CLICKS, (1,))])
-    assert bench.step() == Take(tps("clicks", 2))
-    bench.one.took(bench.now)
+    assert bench.step() == Assign(tps("clicks", 2))
+    bench.one.assigned(bench.now)
     bench.hears()
     assert bench.said().topic_partitions == rows([(CLICKS, (1, 2))])
     bench.hears()
@@ -185,7 +185,7 @@ def test_a_share_may_come_later() -> None:
     bench.passes(INTERVAL_S)
     bench.said()
     bench.hears(epoch=3, given=[(CLICKS, (0,))])
-    assert bench.step() == Take(tps("clicks", 0))
+    assert bench.step() == Assign(tps("clicks", 0))
 
 
 def test_what_is_lost_while_something_else_is_given_up() -> None:
@@ -194,15 +194,15 @@ def test_what_is_lost_while_something_else_is_given_up() -> None:
     bench.passes(INTERVAL_S)
     bench.said()
     bench.hears(given=[(CLICKS, (1,))])
-    assert bench.step() == GiveUp(tps("clicks", 0))
+    assert bench.step() == Revoke(tps("clicks", 0))
     # The user's callback takes its time, and heartbeats go on.
     bench.passes(INTERVAL_S)
     bench.said()
     bench.hears(ErrorCode.FENCED_MEMBER_EPOCH)
-    bench.one.gave_up(bench.now)
+    bench.one.revoked(bench.now)
     assert bench.one.heartbeat_at == math.inf
-    assert bench.step() == GiveUp(tps("clicks", 1), is_lost=True)
-    bench.one.gave_up(bench.now)
+    assert bench.step() == Revoke(tps("clicks", 1), is_lost=True)
+    bench.one.revoked(bench.now)
     assert bench.said().member_epoch == 0
 
 
@@ -232,12 +232,12 @@ def test_after_silence_it_says_all_again() -> None:
     said = bench.built(words)
     assert (said.member_epoch, said.topic_partitions) == (2, rows([(CLICKS, (0,))]))
     assert (said.subscribed_topic_names, said.rebalance_timeout_ms) == (("clicks",), 300_000)
-    bench.one.heartbeat_unanswered(RequestTimedOutError("late"), bench.now)
+    bench.one.heartbeat_failed(RequestTimedOutError("late"), bench.now)
     for failures in range(3):
         assert bench.one.heartbeat_at == pytest.approx(bench.now + BACKOFF_S * 2**failures)
         bench.passes(BACKOFF_S * 2**failures)
         assert bench.said().topic_partitions is not None
-        bench.hears(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS) if failures else bench.one.heartbeat_unanswered(
+        bench.hears(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS) if failures else bench.one.heartbeat_failed(
             RequestTimedOutError("late"), bench.now
         )
     bench.passes(1.0)
@@ -253,17 +253,17 @@ def test_topics_without_a_name() -> None:
     del bench.ids["orders"]
     bench.said()
     bench.hears(given=[(CLICKS, (0,)), (ORDERS, (5,))])
-    assert bench.step() == Describe(frozenset({"clicks", "orders"}))
-    bench.one.described({}, bench.now)
-    assert bench.step() == Take(tps("clicks", 0))
-    bench.one.took(bench.now)
+    assert bench.step() == DescribeTopics(frozenset({"clicks", "orders"}))
+    bench.one.topics_described({}, bench.now)
+    assert bench.step() == Assign(tps("clicks", 0))
+    bench.one.assigned(bench.now)
     assert bench.step() == Wait(bench.now + BACKOFF_S)
     bench.passes(BACKOFF_S)
-    assert isinstance(bench.step(), Describe)
+    assert isinstance(bench.step(), DescribeTopics)
     bench.ids["orders"] = ORDERS
-    bench.one.described({}, bench.now)
-    assert bench.step() == Take(tps("orders", 5))
-    bench.one.took(bench.now)
+    bench.one.topics_described({}, bench.now)
+    assert bench.step() == Assign(tps("orders", 5))
+    bench.one.assigned(bench.now)
     assert bench.said().topic_partitions == rows([(CLICKS, (0,)), (ORDERS, (5,))])
 
 
@@ -274,7 +274,7 @@ def test_metadata_may_name_topics_too() -> None:
     bench.hears(given=[(CLICKS, (0,))])
     bench.ids.update(IDS)
     bench.one.topics_changed({"clicks": 1}, bench.now)
-    assert bench.step() == Take(tps("clicks", 0))
+    assert bench.step() == Assign(tps("clicks", 0))
 
 
 def test_a_topic_that_was_made_anew_is_another_one() -> None:
@@ -284,9 +284,9 @@ def test_a_topic_that_was_made_anew_is_another_one() -> None:
     bench.said()
     bench.ids["clicks"] = UUID(int=9)
     bench.hears(given=[(UUID(int=9), (0,))])
-    assert bench.step() == GiveUp(tps("clicks", 0))
-    bench.one.gave_up(bench.now)
-    assert bench.step() == Take(tps("clicks", 0))
+    assert bench.step() == Revoke(tps("clicks", 0))
+    bench.one.revoked(bench.now)
+    assert bench.step() == Assign(tps("clicks", 0))
 
 
 @pytest.mark.parametrize(
@@ -300,12 +300,12 @@ def test_who_is_fenced_has_lost_all_and_joins_anew(code: ErrorCode) -> None:
     bench.hears(code)
     assert bench.one.heartbeat_at == math.inf
     assert bench.one.metadata == GroupMetadata("g")
-    assert bench.step() == GiveUp(tps("clicks", 0, 1), is_lost=True)
-    bench.one.gave_up(bench.now)
+    assert bench.step() == Revoke(tps("clicks", 0, 1), is_lost=True)
+    bench.one.revoked(bench.now)
     said = bench.said()
     assert (said.member_id, said.member_epoch, said.topic_partitions) == ("me", 0, ())
     bench.hears(given=[(CLICKS, (1,))], epoch=9)
-    assert bench.step() == Take(tps("clicks", 1))
+    assert bench.step() == Assign(tps("clicks", 1))
 
 
 def test_a_session_may_end_unheard() -> None:
@@ -316,10 +316,10 @@ def test_a_session_may_end_unheard() -> None:
     assert words is not None
     bench.built(words)
     bench.passes(SESSION_S - INTERVAL_S)
-    assert bench.step() == GiveUp(tps("clicks", 0), is_lost=True)
+    assert bench.step() == Revoke(tps("clicks", 0), is_lost=True)
     # The request is still being tried: it says now that the member has gone, and then that it is back.
     assert bench.built(words).member_epoch == -1
-    bench.one.gave_up(bench.now)
+    bench.one.revoked(bench.now)
     assert bench.built(words).member_epoch == 0
     bench.hears(epoch=4, given=[])
     assert bench.one.metadata.generation_id == 4
@@ -332,7 +332,7 @@ def test_an_answer_from_an_earlier_life_is_none() -> None:
     bench.said()
     bench.passes(SESSION_S)
     bench.step()
-    bench.one.gave_up(bench.now)
+    bench.one.revoked(bench.now)
     bench.hears(epoch=3)
     assert bench.one.state is State.JOINING
     assert bench.said().member_epoch == 0
@@ -350,9 +350,9 @@ def test_a_user_that_is_away_for_too_long(instance_id: str | None, epoch: int) -
     assert bench.said().member_epoch == epoch
     bench.hears(epoch=epoch)
     assert bench.one.heartbeat_at == math.inf
-    assert bench.step() == GiveUp(tps("clicks", 0), is_lost=True)
+    assert bench.step() == Revoke(tps("clicks", 0), is_lost=True)
     bench.one.polled(bench.now)
-    bench.one.gave_up(bench.now)
+    bench.one.revoked(bench.now)
     assert bench.said().member_epoch == 0
 
 
@@ -364,8 +364,8 @@ def test_a_user_that_never_comes() -> None:
     assert bench.one.heartbeat_at == math.inf
     assert bench.step() == Wait(math.inf)
     bench.one.polled(bench.now)
-    assert bench.step() == GiveUp((), is_lost=True)
-    bench.one.gave_up(bench.now)
+    assert bench.step() == Revoke((), is_lost=True)
+    bench.one.revoked(bench.now)
     assert bench.said().member_epoch == 0
 
 
@@ -375,7 +375,7 @@ def test_good_bye_is_said_until_it_is_heard() -> None:
     bench.passes(SESSION_S - 1)
     bench.one.polled(bench.now - POLL_S)
     bench.said()
-    bench.one.heartbeat_unanswered(RequestTimedOutError("late"), bench.now)
+    bench.one.heartbeat_failed(RequestTimedOutError("late"), bench.now)
     bench.passes(BACKOFF_S)
     assert bench.said().member_epoch == -1
     bench.hears(ErrorCode.UNKNOWN_MEMBER_ID)
@@ -387,24 +387,24 @@ def test_leaving(instance_id: str | None, epoch: int) -> None:
     bench = Bench(group_instance_id=instance_id)
     bench.has_joined(0)
     bench.one.leave(bench.now)
-    assert bench.step() == GiveUp(tps("clicks", 0))
+    assert bench.step() == Revoke(tps("clicks", 0))
     # Offsets can be committed while it gives up: it is still a member, and says so.
     bench.passes(INTERVAL_S)
     assert bench.said().member_epoch == 2
     bench.hears(epoch=3)
     assert bench.one.metadata.generation_id == 3
-    bench.one.gave_up(bench.now)
+    bench.one.revoked(bench.now)
     step = bench.step()
-    assert isinstance(step, Ask)
+    assert isinstance(step, SendRequest)
     assert isinstance(step.request, ByVersion)
     assert step.request.build(1) == ConsumerGroupHeartbeatRequest(
         group_id="g", member_id="me", member_epoch=epoch, instance_id=instance_id
     )
     assert bench.one.heartbeat_at == math.inf
-    bench.one.answered(HeartbeatResponse(error_code=0), bench.now)
-    assert bench.step() == Left()
+    bench.one.response_received(HeartbeatResponse(error_code=0), bench.now)
+    assert bench.step() == LeftGroup()
     bench.one.leave(bench.now)
-    assert bench.step() == Left()
+    assert bench.step() == LeftGroup()
 
 
 def test_leaving_while_a_heartbeat_is_on_its_way() -> None:
@@ -416,28 +416,28 @@ def test_leaving_while_a_heartbeat_is_on_its_way() -> None:
     bench.built(words)
     bench.one.leave(bench.now)
     step = bench.step()
-    assert isinstance(step, Ask)
+    assert isinstance(step, SendRequest)
     bench.built(words)
     bench.hears()
     assert bench.step() == step
-    bench.one.answered(HeartbeatResponse(error_code=0), bench.now)
-    assert bench.step() == Left()
+    bench.one.response_received(HeartbeatResponse(error_code=0), bench.now)
+    assert bench.step() == LeftGroup()
 
 
 def test_leaving_without_an_answer() -> None:
     bench = Bench()
     bench.has_joined()
     bench.one.leave(bench.now)
-    assert isinstance(bench.step(), Ask)
-    bench.one.unanswered(RequestTimedOutError("late"), bench.now)
-    bench.one.unanswered(RequestTimedOutError("late"), bench.now)
-    assert bench.step() == Left()
+    assert isinstance(bench.step(), SendRequest)
+    bench.one.request_failed(RequestTimedOutError("late"), bench.now)
+    bench.one.request_failed(RequestTimedOutError("late"), bench.now)
+    assert bench.step() == LeftGroup()
 
 
 def test_leaving_before_anything_was_said() -> None:
     bench = Bench()
     bench.one.leave(bench.now)
-    assert bench.step() == Left()
+    assert bench.step() == LeftGroup()
 
 
 def test_leaving_while_it_joins() -> None:
@@ -447,10 +447,10 @@ def test_leaving_while_it_joins() -> None:
     assert words is not None
     bench.built(words)
     bench.one.leave(bench.now)
-    assert isinstance(bench.step(), Ask)
+    assert isinstance(bench.step(), SendRequest)
     assert bench.built(words).member_epoch == -1
     bench.hears(ErrorCode.UNKNOWN_MEMBER_ID)
-    assert bench.one.state is State.PARTING
+    assert bench.one.state is State.LEAVING
 
 
 def test_who_is_fenced_while_it_goes_just_goes() -> None:
@@ -462,8 +462,8 @@ def test_who_is_fenced_while_it_goes_just_goes() -> None:
     bench.said()
     bench.hears(ErrorCode.UNKNOWN_MEMBER_ID)
     assert bench.one.heartbeat_at == math.inf
-    bench.one.gave_up(bench.now)
-    assert bench.step() == Left()
+    bench.one.revoked(bench.now)
+    assert bench.step() == LeftGroup()
 
 
 def test_a_name_that_its_own_earlier_life_holds() -> None:
@@ -505,7 +505,7 @@ KINDS: dict[ErrorCode | int, type[AioprodError]] = {
 @pytest.mark.parametrize("topics", [{"clicks"}, {"clicks", "orders"}])
 def test_topics_that_may_not_be_described(topics: set[str]) -> None:
     """Brokers answer for all of them at once, so of several none is named as the one."""
-    error = member_refusal("g", "be in it", ErrorCode.TOPIC_AUTHORIZATION_FAILED, topics=topics)
+    error = member_error("g", "be in it", ErrorCode.TOPIC_AUTHORIZATION_FAILED, topics=topics)
     assert isinstance(error, AuthorizationError)
     assert (error.resource_type, error.operation) == ("topic", "DESCRIBE")
     assert error.resource == ("clicks" if len(topics) == 1 else None)
@@ -523,20 +523,20 @@ def in_state(state: State) -> Bench:
         return bench
     bench.has_joined(0)
     bench.passes(INTERVAL_S)
-    if state is State.AWAY:
+    if state is State.STALE:
         bench.one.polled(bench.now - POLL_S)
     bench.said()
-    if state is State.LOST:
+    if state is State.FENCED:
         bench.passes(SESSION_S)
         bench.step()
-    elif state in (State.QUITTING, State.PARTING, State.LEFT):
+    elif state in (State.PREPARING_TO_LEAVE, State.LEAVING, State.LEFT):
         bench.one.leave(bench.now)
         bench.step()
-    if state in (State.PARTING, State.LEFT):
-        bench.one.gave_up(bench.now)
+    if state in (State.LEAVING, State.LEFT):
+        bench.one.revoked(bench.now)
     if state is State.LEFT:
         bench.step()
-        bench.one.unanswered(RequestTimedOutError("late"), bench.now)
+        bench.one.request_failed(RequestTimedOutError("late"), bench.now)
         bench.step()
     assert bench.one.state is state
     return bench
@@ -550,21 +550,21 @@ def test_every_code_in_every_state(state: State, code: ErrorCode | int) -> None:
     bench.hears(code, given=[(CLICKS, (0,))] if code == NONE else None)
     known: dict[tuple[State, ErrorCode | int], State] = {
         (State.JOINING, NONE): State.MEMBER,
-        (State.JOINING, ErrorCode.GROUP_ID_NOT_FOUND): State.QUITTING,
-        **{(State.MEMBER, lost): State.LOST for lost in LOST},
+        (State.JOINING, ErrorCode.GROUP_ID_NOT_FOUND): State.PREPARING_TO_LEAVE,
+        **{(State.MEMBER, lost): State.FENCED for lost in LOST},
     }
     is_retriable = isinstance(code, ErrorCode) and code.retriable
     if (state, code) in known:
         expected = known[state, code]
     elif state in (State.JOINING, State.MEMBER) and code != NONE and code not in LOST and not is_retriable:
-        expected = State.QUITTING
+        expected = State.PREPARING_TO_LEAVE
     else:
         expected = state
     assert bench.one.state is expected
     assert bench.one.owned == owned
     if code in FATAL and state is State.MEMBER:
-        assert bench.step() == GiveUp(tps("clicks", 0), is_lost=True)
-        bench.one.gave_up(bench.now)
+        assert bench.step() == Revoke(tps("clicks", 0), is_lost=True)
+        bench.one.revoked(bench.now)
         step = bench.step()
         assert isinstance(step, Failed)
         assert isinstance(step.error, KINDS.get(code, BrokerError))
@@ -578,14 +578,14 @@ def test_the_table_has_no_way_out_of_the_end(state: State, event: Event) -> None
     target = TRANSITIONS.get((state, event))
     if state is State.LEFT:
         assert target in (None, State.LEFT)
-    if event is Event.QUIT:
-        assert target in (State.QUITTING, State.PARTING, State.LEFT)
+    if event is Event.CLOSE:
+        assert target in (State.PREPARING_TO_LEAVE, State.LEAVING, State.LEFT)
 
 
 def test_brokers_that_do_not_offer_it() -> None:
     bench = Bench()
     bench.said()
-    bench.one.heartbeat_unanswered(UnsupportedVersionError("Broker 1 lacks ConsumerGroupHeartbeat."), bench.now)
+    bench.one.heartbeat_failed(UnsupportedVersionError("Broker 1 lacks ConsumerGroupHeartbeat."), bench.now)
     step = bench.step()
     assert isinstance(step, Failed)
     assert isinstance(step.error, UnsupportedVersionError)
@@ -599,8 +599,8 @@ def test_other_failures_end_it() -> None:
     bench.passes(INTERVAL_S)
     bench.said()
     error = AuthorizationError("no")
-    bench.one.heartbeat_unanswered(error, bench.now)
-    assert bench.step() == GiveUp(tps("clicks", 0), is_lost=True)
-    bench.one.gave_up(bench.now)
+    bench.one.heartbeat_failed(error, bench.now)
+    assert bench.step() == Revoke(tps("clicks", 0), is_lost=True)
+    bench.one.revoked(bench.now)
     assert bench.step() == Failed(error)
-    assert "it is gone" in repr(bench.one)
+    assert "it has left the group" in repr(bench.one)

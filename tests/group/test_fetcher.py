@@ -228,7 +228,7 @@ async def test_an_interruption(waits_for: str, monkeypatch: pytest.MonkeyPatch) 
         held = brokers.fault(ListOffsetsRequest, hold=True)
         if waits_for == "unpacking":
             monkeypatch.setattr("aioprod.reader.fetching._LARGE", 1)
-            monkeypatch.setattr("aioprod.group.fetcher.unpacked", lambda fetched: asyncio.sleep(3600))
+            monkeypatch.setattr("aioprod.group.fetcher.decompressed", lambda fetched: asyncio.sleep(3600))
             store(brokers.topics["orders"].partitions[0], stored_batch([bytes(1000)], codec=Compression.GZIP))
         if waits_for != "nothing":
             fetcher.add({ORDERS: LATEST if waits_for == "offsets" else 0})
@@ -288,7 +288,7 @@ async def test_a_large_batch_is_unpacked_once_however_often_it_is_waited_for(mon
         await unpacking[-1]
         return fetched
 
-    monkeypatch.setattr("aioprod.group.fetcher.unpacked", slowly)
+    monkeypatch.setattr("aioprod.group.fetcher.decompressed", slowly)
     async with FakeCluster() as brokers, running_fetcher(brokers) as fetcher:
         store(brokers.create_topic("orders").partitions[0], stored_batch(values, codec=Compression.GZIP))
         fetcher.add({ORDERS: 0})
@@ -350,7 +350,7 @@ async def test_a_record_that_can_not_be_deserialized_is_not_passed() -> None:
             with pytest.raises(SerializationError, match="Offset 1 of partition 0") as failure:
                 await fetcher.next()
             assert (failure.value.topic, failure.value.partition, failure.value.offset) == ("orders", 0, 1)
-            assert failure.value.hint == "To leave it out, go on at offset 2."
+            assert failure.value.hint == "To leave it out, continue at offset 2."
             assert fetcher.positions == {ORDERS: 1}
         works = True
         assert [record.value for record in await take(fetcher, 2)] == [b"x", b"b"]
@@ -424,7 +424,7 @@ async def test_close_leaves_nothing(waits_for: str, monkeypatch: pytest.MonkeyPa
         async with running_fetcher(brokers, fetch_max_wait_ms=60_000) as fetcher:
             if waits_for == "unpacking":
                 monkeypatch.setattr("aioprod.reader.fetching._LARGE", 1)
-                monkeypatch.setattr("aioprod.group.fetcher.unpacked", lambda fetched: asyncio.sleep(3600))
+                monkeypatch.setattr("aioprod.group.fetcher.decompressed", lambda fetched: asyncio.sleep(3600))
                 store(brokers.topics["orders"].partitions[0], stored_batch([bytes(1000)], codec=Compression.GZIP))
             held = brokers.fault(ListOffsetsRequest, hold=True)
             if waits_for != "nothing":

@@ -66,7 +66,7 @@ async def test_it_waits_for_a_leader_as_long_as_it_takes() -> None:
 
 
 async def test_a_broker_that_hangs_is_left_when_others_lead(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aioprod.reader.leaders._DOUBT_S", 0.01)
+    monkeypatch.setattr("aioprod.reader.leaders._REFRESH_S", 0.01)
     async with FakeCluster(2) as brokers, running_fetcher(brokers) as fetcher:
         for partition in brokers.create_topic(TOPIC, 3).partitions:
             fill(partition, 2)
@@ -168,7 +168,7 @@ async def test_a_topic_whose_offsets_may_not_be_asked_for() -> None:
         brokers.fault(ListOffsetsRequest, error=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         fetcher.add({FIRST: EARLIEST})
         with pytest.raises(
-            AuthorizationError, match="Partition 0 of topic 'orders' could not be asked for its offsets"
+            AuthorizationError, match="Partition 0 of topic 'orders' could not be queried for its offsets"
         ):
             await take(fetcher, 1)
         assert places(await take(fetcher, 3)) == {FIRST: [0, 1, 2]}

@@ -140,7 +140,7 @@ async def test_a_list_has_what_is_at_hand_or_as_much_as_is_wanted() -> None:
         assert places([*first, *rest]) == {P0: list(range(4)), P1: list(range(6))}
         assert [one.partition for one in rest] == sorted(one.partition for one in rest)
         assert fetcher.positions == {P0: 4, P1: 6}
-        assert fetcher.records_given == 10
+        assert fetcher.records_returned == 10
 
 
 async def test_a_list_waits_for_more() -> None:
@@ -220,7 +220,7 @@ async def test_an_interruption_gives_no_list() -> None:
         fetcher.interrupt()
         async with asyncio.timeout(30):
             assert await waiting is None
-        assert fetcher.records_given == 0
+        assert fetcher.records_returned == 0
 
 
 def _no_three(data: bytes) -> Any:

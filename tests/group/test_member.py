@@ -515,7 +515,7 @@ async def test_a_group_that_is_full_refuses() -> None:
         async with new_member(brokers) as first, reading(first):
             await assigned(first, P0, P1)
             async with new_member(brokers) as second:
-                with pytest.raises(BrokerError, match="could not join the group: it is full"):
+                with pytest.raises(BrokerError, match="could not join the group: the group is full"):
                     await take(second, 1)
 
 

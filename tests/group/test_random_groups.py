@@ -140,7 +140,7 @@ class Play:
         self.handed.add((tp, offset))
 
     async def run(self) -> None:
-        """Trouble first; then all has to come right."""
+        """WaitCause first; then all has to come right."""
         random, cluster = self.random, self.cluster
         await self.enter()
         for _ in range(EVENTS):

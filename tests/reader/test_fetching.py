@@ -15,7 +15,7 @@ from aioprod.cluster import Cluster, Node, PartitionInfo
 from aioprod.errors import AioprodError, CorruptRecordError, ErrorCode, ProtocolError
 from aioprod.messages import FetchResponse
 from aioprod.messages.fetch import AbortedTransaction, FetchableTopicResponse, PartitionData
-from aioprod.reader.fetching import FetchByName, FetchedBatch, Fetching, Position, unpacked
+from aioprod.reader.fetching import FetchByName, FetchedBatch, Fetching, Position, decompressed
 from aioprod.reader.leaders import LeaderRequests
 from aioprod.reader.settings import ReaderConfig
 from aioprod.records import Compression, ControlType, decompress
@@ -33,16 +33,16 @@ class Leaders(LeaderRequests[Position, FetchResponse]):
 
     def __init__(self) -> None:
         self.told: list[tuple[str, int]] = []
-        self.troubles: list[str] = []
+        self.errors: list[str] = []
 
-    def advanced(self, one: Position) -> None:
+    def succeeded(self, one: Position) -> None:
         self.told.append(("advanced", one.tp.partition))
 
-    def again(self, one: Position, trouble: AioprodError) -> None:
+    def retry_later(self, one: Position, error: AioprodError) -> None:
         self.told.append(("again", one.tp.partition))
-        self.troubles.append(trouble.message)
+        self.errors.append(error.message)
 
-    def refused(self, one: Position, code: ErrorCode | int) -> None:
+    def rejected(self, one: Position, code: ErrorCode | int) -> None:
         self.told.append((f"refused {int(code)}", one.tp.partition))
 
 
@@ -90,7 +90,7 @@ def values(batches: Sequence[FetchedBatch]) -> list[bytes | None]:
 
 def take(one: Position, *batches: bytes, aborted: Sequence[tuple[int, int]] = (), **options: Any) -> list[bytes | None]:
     """The values that one partition gives."""
-    return values(list(fetching(**options).take(Leaders(), [one], answer(row(*batches, aborted=aborted)))))
+    return values(list(fetching(**options).batches_of(Leaders(), [one], answer(row(*batches, aborted=aborted)))))
 
 
 # --- asking
@@ -143,7 +143,7 @@ def test_who_is_told_what() -> None:
     leaders = Leaders()
     rows = [row(stored_batch([b"a", b"b"])), row(partition=1), row(partition=2, error_code=6)]
     part = fetching()
-    assert values(list(part.take(leaders, asked, answer(*rows)))) == [b"a", b"b"]
+    assert values(list(part.batches_of(leaders, asked, answer(*rows)))) == [b"a", b"b"]
     assert leaders.told == [("advanced", 0), ("refused 6", 2), ("again", 3)]
     assert [one.offset for one in asked] == [2, 0, 0, 0]
     assert asked[0].turn == 1
@@ -153,13 +153,13 @@ def test_who_is_told_what() -> None:
 def test_a_useless_answer_is_told_for_all() -> None:
     asked = [position(0, 7, end=20), position(1)]
     leaders = Leaders()
-    assert not list(fetching().take(leaders, asked, answer(row(), row(partition=1))))
+    assert not list(fetching().batches_of(leaders, asked, answer(row(), row(partition=1))))
     assert leaders.told == [("again", 0), ("again", 1)]
-    assert leaders.troubles[0] == (
+    assert leaders.errors[0] == (
         "its leader has nothing from offset 7 to 20, with a high watermark of 900 and a last stable offset of 800."
     )
     leaders = Leaders()
-    assert not list(fetching().take(leaders, asked, answer(error_code=70)))
+    assert not list(fetching().batches_of(leaders, asked, answer(error_code=70)))
     assert leaders.told == [("refused 70", 0), ("refused 70", 1)]
 
 
@@ -341,7 +341,7 @@ def test_any_log_in_any_pieces(steps: list[tuple[Any, ...]], begin: int, max_byt
     part, leaders = fetching(level=1), Leaders()
     found: list[bytes | None] = []
     while not one.is_done:
-        found += values(list(part.take(leaders, [one], answer(log.answer(one.offset, max_bytes)))))
+        found += values(list(part.batches_of(leaders, [one], answer(log.answer(one.offset, max_bytes)))))
     assert found == [value for offset, value in sorted(log.committed.items()) if offset >= begin]
     assert {told for told, _ in leaders.told} <= {"advanced"}
 
@@ -370,7 +370,7 @@ async def test_large_batches_are_unpacked_in_a_thread(
     value = random.Random(3).randbytes(size) + b"0" * 1000
     batch = stored_batch([value], codec=codec)
     fetched = FetchedBatch(TopicPartition(TOPIC, 0), parsed(batch), 0, 1)
-    plain = await unpacked(fetched)
+    plain = await decompressed(fetched)
     assert values([plain]) == [value]
     if codec == Compression.NONE or size == 10:
         assert plain is fetched
@@ -385,4 +385,4 @@ async def test_a_large_batch_that_is_corrupt_names_the_partition() -> None:
     batch = bytearray(stored_batch([bytes(300_000)], codec=Compression.NONE, attributes=int(Compression.GZIP)))
     fetched = FetchedBatch(TopicPartition(TOPIC, 0), parsed(bytes(batch)), 0, 1)
     with pytest.raises(CorruptRecordError, match=r"^Partition 0 of topic 'orders' can't be read: The gzip"):
-        await unpacked(fetched)
+        await decompressed(fetched)

@@ -19,7 +19,7 @@ from aioprod.errors import (
 from aioprod.messages import ListOffsetsRequest, ListOffsetsResponse, MetadataRequest
 from aioprod.messages.list_offsets import ListOffsetsPartition, ListOffsetsTopic
 from aioprod.net.session import Session
-from aioprod.reader.leaders import LeaderRequests, Wanted
+from aioprod.reader.leaders import LeaderRequests, PendingPartition
 from aioprod.testing import FakeCluster
 from aioprod.types import TopicPartition
 from tests.support.clients import Clock
@@ -29,7 +29,7 @@ TOPIC = "orders"
 
 
 @dataclass(slots=True, eq=False)
-class Errand(Wanted):
+class Errand(PendingPartition):
     """Done when the test says so."""
 
     finished: bool = False
@@ -65,10 +65,10 @@ async def step(leaders: Leaders) -> list[int] | None:
         code = ErrorCode.of(rows[one.tp.partition].error_code)
         if code == ErrorCode.NONE:
             one.finished = True
-            leaders.advanced(one)
+            leaders.succeeded(one)
             done.append(one.tp.partition)
         else:
-            leaders.refused(one, code)
+            leaders.rejected(one, code)
     return done
 
 
@@ -111,7 +111,7 @@ async def test_no_broker_starves_another() -> None:
         async with leaders:
             for _ in range(10):
                 first = await leaders.next()
-                while not all(ask.task.done() for ask in leaders._asks.values()):
+                while not all(ask.task.done() for ask in leaders._in_flight.values()):
                     await asyncio.sleep(0)
                 second = await leaders.next()
                 assert first is not None
@@ -131,7 +131,7 @@ class HastyClock:
 
 
 async def test_a_backoff_may_end_at_any_moment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aioprod.reader.leaders._DOUBT_S", 3600.0)
+    monkeypatch.setattr("aioprod.reader.leaders._REFRESH_S", 3600.0)
     for backoff_s in (0.0005, 0.0015, 0.0025, 0.0035, 0.0045):
         async with FakeCluster() as brokers, running_session(brokers, clock=HastyClock()) as session:
             monkeypatch.setattr(session, "backoff_s", lambda failures, wait_s=backoff_s: wait_s)
@@ -167,7 +167,7 @@ async def test_an_error_that_stays_is_raised(code: ErrorCode | int, kind: type[A
         brokers.create_topic(TOPIC)
         leaders, errands = await errands_for(session)
         with pytest.raises(kind, match="Partition 0 of topic 'orders' could not be looked at: the broker answered"):
-            leaders.refused(errands[0], code)
+            leaders.rejected(errands[0], code)
 
 
 async def test_it_follows_a_leader_that_moves() -> None:
@@ -210,7 +210,7 @@ async def test_a_broker_that_hangs_is_left_when_others_lead(monkeypatch: pytest.
             await held.reached.wait()
             brokers.state.move_leader(TopicPartition(TOPIC, 0), 2)
             if silent:
-                monkeypatch.setattr("aioprod.reader.leaders._DOUBT_S", 0.01)
+                monkeypatch.setattr("aioprod.reader.leaders._REFRESH_S", 0.01)
             else:
                 session.client.metadata.request_update(session.clock(), TOPIC)
             assert await step(leaders) == [0]
@@ -257,7 +257,7 @@ async def test_time_that_others_take_does_not_count() -> None:
         async with leaders:
             answer = await leaders.next()
             assert answer is not None
-            leaders.refused(errands[0], ErrorCode.REQUEST_TIMED_OUT)
+            leaders.rejected(errands[0], ErrorCode.REQUEST_TIMED_OUT)
             clock.advance(2 * session.timeout_s)
             assert await leaders.next() is not None
 
@@ -266,8 +266,8 @@ async def test_an_answer_that_leaves_a_partition_out_is_of_no_use() -> None:
     async with FakeCluster() as brokers, running_session(brokers) as session:
         brokers.create_topic(TOPIC)
         leaders, (one,) = await errands_for(session)
-        leaders.left_out(one)
-        assert isinstance(one.trouble, ProtocolError)
+        leaders.missing_in_response(one)
+        assert isinstance(one.last_error, ProtocolError)
         assert one.failures == 1
         assert await finish(leaders) == [[0]]
 
@@ -323,7 +323,7 @@ async def test_an_error_that_nobody_waited_for_is_not_logged(caplog: pytest.LogC
             dropped.release()
             while leaders._tasks:
                 await asyncio.sleep(0)
-            asked = leaders._asks[1].task
+            asked = leaders._in_flight[1].task
             assert asked.done()
         del leaders, asked
         gc.collect()
@@ -341,4 +341,4 @@ async def test_metadata_errors_are_no_reason_to_stop_while_leaders_are_known() -
 
 def test_what_is_wanted_has_to_say_when_it_is_done() -> None:
     with pytest.raises(NotImplementedError):
-        _ = replace(Wanted(TopicPartition(TOPIC, 0))).is_done
+        _ = replace(PendingPartition(TopicPartition(TOPIC, 0))).is_done

@@ -135,7 +135,7 @@ async def test_corrupt_batches_are_told() -> None:
 
 async def test_an_answer_over_the_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("aioprod.reader.fetching.FRAME_SIZE_MAX", 5000)
-    monkeypatch.setattr("aioprod.reader.fetching._ANSWER_OVERHEAD", 1000)
+    monkeypatch.setattr("aioprod.reader.fetching._RESPONSE_OVERHEAD", 1000)
     async with FakeCluster() as brokers:
         store(brokers.create_topic(TOPIC).partitions[0], stored_batch([bytes(6000)]))
         async with new_reader(brokers, fetch_max_bytes=6000) as reader:

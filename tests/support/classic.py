@@ -10,7 +10,7 @@ from aioprod.errors import ErrorCode
 from aioprod.group.assignors import CooperativeStickyAssignor, RangeAssignor, Subscription
 from aioprod.group.classic.membership import ClassicMembership
 from aioprod.group.classic.states import State
-from aioprod.group.membership import Ask, Describe, GiveUp, Step, Take, Wait
+from aioprod.group.membership import Assign, DescribeTopics, Revoke, SendRequest, Step, Wait
 from aioprod.group.settings import MemberConfig
 from aioprod.group.subscription_codec import decode_assignment, encode_assignment, encode_subscription
 from aioprod.messages import (
@@ -72,7 +72,7 @@ class Driver:
     def asks(self, kind: type[Any]) -> Any:
         """The request of that kind that it wants sent now."""
         step = self.step()
-        assert isinstance(step, Ask), step
+        assert isinstance(step, SendRequest), step
         request = step.request.build(5) if isinstance(step.request, ByVersion) else step.request
         assert isinstance(request, kind)
         return request
@@ -80,17 +80,17 @@ class Driver:
     def gives_up(self) -> tuple[TopicPartition, ...]:
         """Let it give up what it wants to."""
         step = self.step()
-        assert isinstance(step, GiveUp), step
+        assert isinstance(step, Revoke), step
         self.told.append(step)
-        self.member.gave_up(self.now)
+        self.member.revoked(self.now)
         return step.partitions
 
     def takes(self) -> tuple[TopicPartition, ...]:
         """Let it take what it wants to."""
         step = self.step()
-        assert isinstance(step, Take), step
+        assert isinstance(step, Assign), step
         self.told.append(step)
-        self.member.took(self.now)
+        self.member.assigned(self.now)
         return step.partitions
 
     def is_told_its_id(self, member_id: str = "me") -> None:
@@ -107,7 +107,7 @@ class Driver:
             "leader": "boss",
             "member_id": "me",
         } | fields
-        self.member.answered(JoinGroupResponse(error_code=code, **given), self.now)
+        self.member.response_received(JoinGroupResponse(error_code=code, **given), self.now)
 
     def leads(self, others: dict[str, Subscription], generation: int = 1, **fields: Any) -> None:
         """The answer to JoinGroup makes it the leader of these and itself."""
@@ -122,15 +122,15 @@ class Driver:
 
     def divides(self, **counts: int) -> dict[str, tuple[TopicPartition, ...]]:
         """Topics have so many partitions: what it assigns to whom."""
-        assert isinstance(self.step(), Describe)
-        self.member.described({topic: infos(count, topic) for topic, count in counts.items()}, self.now)
+        assert isinstance(self.step(), DescribeTopics)
+        self.member.topics_described({topic: infos(count, topic) for topic, count in counts.items()}, self.now)
         request = self.asks(SyncGroupRequest)
         return {row.member_id: decode_assignment(row.assignment) for row in request.assignments}
 
     def sync_answered(self, share: Iterable[TopicPartition] = (), code: int = 0, **fields: Any) -> None:
         """The answer to SyncGroup."""
         self.asks(SyncGroupRequest)
-        self.member.answered(
+        self.member.response_received(
             SyncGroupResponse(error_code=code, assignment=encode_assignment(share), **fields), self.now
         )
 
@@ -139,13 +139,13 @@ class Driver:
         self.now = self.member.heartbeat_at
         request = self.member.heartbeat(self.now)
         assert isinstance(request, HeartbeatRequest)
-        self.member.heartbeat_answered(HeartbeatResponse(error_code=code), self.now)
+        self.member.heartbeat_response_received(HeartbeatResponse(error_code=code), self.now)
         return request
 
     def left(self) -> LeaveGroupRequest:
         """It says good-bye, and is answered."""
         request: LeaveGroupRequest = self.asks(LeaveGroupRequest)
-        self.member.answered(LeaveGroupResponse(), self.now)
+        self.member.response_received(LeaveGroupResponse(), self.now)
         return request
 
     def settle(self, *share: TopicPartition, **fields: Any) -> None:
@@ -155,7 +155,7 @@ class Driver:
             self.is_told_its_id()
         self.join_answered(**fields)
         self.sync_answered(share)
-        if isinstance(self.step(), GiveUp):
+        if isinstance(self.step(), Revoke):
             self.gives_up()
         self.takes()
         if isinstance(self.step(), Wait):

@@ -80,7 +80,7 @@ async def test_where_nothing_matches_it_waits_for_a_topic(protocol: str, caplog:
         told = Told()
         async with new_member(brokers, protocol, **told.callbacks) as member, reading(member):
             await told.until("assigned")
-            assert "No topic matches 'orders-.*'; the next look is in 0.05 s." in caplog.messages
+            assert "No topic matches 'orders-.*'; topics are listed again in 0.05 s." in caplog.messages
             create(brokers, "orders-a")
             await assigned(member, "orders-a")
 
