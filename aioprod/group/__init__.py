@@ -1,4 +1,4 @@
-"""Consumer groups: who reads which partitions, and a member that joins a group and reads its own."""
+"""Consumer groups: the consumer `Member`, the two group protocols, and the assignors."""
 
 from __future__ import annotations
 

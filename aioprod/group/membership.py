@@ -34,7 +34,7 @@ __all__ = [
 class NotJoined(GroupMetadata):
     """The metadata of a member that has not joined yet, or has to rejoin: the producer raises UsageError for it.
 
-    Brokers could not tell it from a commit with the group's name alone, and would fence nothing.
+    Brokers would take it for a commit with the group's name alone, and fence nothing.
     """
 
     __slots__ = ()

@@ -83,7 +83,7 @@ async def test_it_waits_for_a_transaction_with_an_offset() -> None:
     async with coordinated() as (brokers, session, coordinator):
         group = brokers.state.groups[GROUP]
         group.pending[7] = {PLACES[0]: Committed(5)}
-        with pytest.raises(RequestTimedOutError, match="orders-0 was not settled in time"):
+        with pytest.raises(RequestTimedOutError, match="orders-0 was not stable in time"):
             await start_offsets(coordinator, PLACES, in_time(session, 0.05), auto_offset_reset="latest")
         asking = asyncio.ensure_future(
             start_offsets(coordinator, PLACES[:1], in_time(session), auto_offset_reset="latest")

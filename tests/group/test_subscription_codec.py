@@ -90,14 +90,14 @@ def test_who_is_told_nothing_gets_nothing() -> None:
 
 @pytest.mark.parametrize("size", range(len(encode_subscription(FULL))))
 def test_a_subscription_that_is_cut_short_is_refused(size: int) -> None:
-    with pytest.raises(ProtocolError, match="A member of the group sent no ConsumerProtocolSubscription"):
+    with pytest.raises(ProtocolError, match="A member of the group sent an invalid ConsumerProtocolSubscription"):
         decode_subscription(encode_subscription(FULL)[:size])
 
 
 def test_no_count_decides_what_is_allocated() -> None:
-    with pytest.raises(ProtocolError, match="sent no ConsumerProtocolAssignment"):
+    with pytest.raises(ProtocolError, match="sent an invalid ConsumerProtocolAssignment"):
         decode_assignment(b"\x00\x00\x7f\xff\xff\xff")
-    with pytest.raises(ProtocolError, match="it says that its version is -1"):
+    with pytest.raises(ProtocolError, match="its version is -1"):
         decode_assignment(b"\xff\xff")
 
 

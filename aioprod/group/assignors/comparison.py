@@ -161,7 +161,7 @@ class Comparison:
 
 
 def skew(loads: Collection[float]) -> float:
-    """The largest load divided by the mean, 1 where there is no load."""
+    """The largest load as a multiple of the mean, 1 where there is no load."""
     return max(loads) * len(loads) / whole if (whole := sum(loads)) else 1.0
 
 

@@ -1,7 +1,7 @@
 """The classic group protocol as a state machine: JoinGroup, SyncGroup, Heartbeat, LeaveGroup, eager and cooperative.
 
 1. JoinGroup carries the subscription; the first answer to a new member only gives it its id (KIP-394).
-2. The coordinator answers when all members have joined: the generation, the assignor, and who is the leader.
+2. The coordinator answers when all members have joined: the generation, the assignor, and the leader.
 3. The leader assigns the partitions and sends them with SyncGroup; each member's answer holds its own.
 4. Heartbeats carry the generation. REBALANCE_IN_PROGRESS in an answer means: start again with 1, as the same member.
 5. Eager members revoke all partitions before 1. Cooperative ones (KIP-429) keep them, revoke after 3 those that they

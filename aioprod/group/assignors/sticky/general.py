@@ -1,4 +1,4 @@
-"""Sticky assignment where members read different topics: keep what can be kept, then move until it is balanced."""
+"""The sticky algorithm where subscriptions differ: keep what can be kept, then move partitions until it is balanced."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["General"]
 
 
 class General:
-    """One assignment on its way."""
+    """Computes one assignment."""
 
     def __init__(self, group: Group, claims: Claims) -> None:
         self._group = group
@@ -31,7 +31,7 @@ class General:
 
     def build(self) -> Assignment:
         """The assignment, as balanced as moving single partitions can make it."""
-        has_to_revoke = self._drop_what_cannot_stay()
+        has_to_revoke = self._drop_invalid()
         unassigned = [tp for tp in self._partitions if tp not in self._owner]
         is_first = not self._owner
         left = self._assign(unassigned, within_rack=True) if self._racks.in_use else unassigned
@@ -52,8 +52,8 @@ class General:
     def _assignment(self) -> Assignment:
         return {member: list(partitions) for member, partitions in self._held.items()}
 
-    def _drop_what_cannot_stay(self) -> bool:
-        """Keep what its owner still reads, in its rack; returns whether anything was taken away."""
+    def _drop_invalid(self) -> bool:
+        """Drop partitions whose owner has unsubscribed or is in another rack; returns whether there were any."""
         has_to_revoke = False
         for member, held in self._held.items():
             for tp in list(held):

@@ -1,4 +1,4 @@
-"""The least loaded reader of a topic, found without looking at all of them each time."""
+"""The least loaded subscriber of a topic, by heaps instead of a scan over all members."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ __all__ = ["LeastLoaded"]
 
 
 class LeastLoaded:
-    """Of the readers of a topic the one that holds fewest partitions, and of several the first by name.
+    """Finds the subscriber of a topic with the fewest partitions, and of several the first by name.
 
-    There is a heap of (load, index of the member) for each topic that was asked for. A load that has grown since is put
-    right when it comes to the top; one that `fell` is added beside the old one.
+    Each topic in use has a heap of (load, index of the member). An entry whose load has grown is corrected when it
+    comes to the top; a load that `fell` is added as a second entry.
     """
 
     def __init__(self, group: Group, held: Mapping[str, Sized]) -> None:
@@ -27,14 +27,14 @@ class LeastLoaded:
         self._heaps: dict[Hashable, list[tuple[int, int]]] = {}
 
     def reader(self, topic: str) -> str:
-        """The least loaded of a topic's readers."""
+        """The least loaded subscriber of a topic."""
         heap = self._heaps.get(topic)
         if heap is None:
             heap = self._heaps[topic] = self._heap(self._group.readers[topic])
         return self._first(heap)
 
     def within_rack(self, tp: TopicPartition, racks: Racks) -> str | None:
-        """The least loaded of those that can read it within their rack, or have none."""
+        """The least loaded of the subscribers that can read it within their rack, or have no rack."""
         key = (tp.topic, self._group.racks.get(tp))
         heap = self._heaps.get(key)
         if heap is None:
@@ -43,7 +43,7 @@ class LeastLoaded:
         return self._first(heap) if heap else None
 
     def fell(self, member: str) -> None:
-        """Note that the member holds less than before."""
+        """Note that the load of the member is smaller than before."""
         entry = (len(self._held[member]), self._indexes[member])
         for topic in self._group.subscribed[member]:
             if (heap := self._heaps.get(topic)) is not None:
@@ -64,4 +64,4 @@ class LeastLoaded:
             if load < load_now:
                 heapreplace(heap, (load_now, index))
             else:
-                heappop(heap)  # it fell: its true load is in the heap, too
+                heappop(heap)  # the load fell: its new value is another entry
