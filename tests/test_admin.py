@@ -79,7 +79,7 @@ async def test_the_life_of_a_topic() -> None:
             await admin.partitions(TOPIC)
 
 
-async def test_what_a_new_topic_is_asked_for_with() -> None:
+async def test_the_create_topics_request() -> None:
     async with FakeCluster() as brokers, new_admin(brokers) as admin:
         config = {"retention_ms": 5, "cleanup.policy": "compact", "preallocate": True}
         await admin.create_topic(TOPIC, partitions=2, replication_factor=1, config=config, timeout_s=12.5)
@@ -160,7 +160,7 @@ async def test_offsets() -> None:
         (ErrorCode.INVALID_TOPIC_EXCEPTION, "No.", InvalidTopicError, "could not be created: No."),
     ],
 )
-async def test_what_brokers_refuse(code: ErrorCode | int, said: str, kind: type[AioprodError], text: str) -> None:
+async def test_errors_of_brokers(code: ErrorCode | int, said: str, kind: type[AioprodError], text: str) -> None:
     async with FakeCluster() as brokers, new_admin(brokers) as admin:
         brokers.fault(CreateTopicsRequest, edit=refusing(code, said))
         with pytest.raises(kind, match=text) as failure:
@@ -190,7 +190,7 @@ async def test_topics_that_are_there_already_or_not_at_all() -> None:
                 await call("no topic")
 
 
-async def test_an_answer_that_says_nothing() -> None:
+async def test_a_response_without_the_topic() -> None:
     def nothing(answer: CreateTopicsResponse) -> CreateTopicsResponse:
         return replace(answer, topics=(replace(answer.topics[0], name="other"),))
 
@@ -219,7 +219,7 @@ async def test_what_may_pass_is_tried_again() -> None:
         assert await admin.topics() == [TOPIC]
 
 
-async def test_the_controller_is_asked_where_brokers_do_not_forward() -> None:
+async def test_the_controller_gets_the_request_where_brokers_do_not_forward() -> None:
     async with FakeCluster(3) as brokers:
         host, port = brokers[2].address
         async with Admin(f"{host}:{port}", **FAST) as admin:
@@ -231,7 +231,7 @@ async def test_the_controller_is_asked_where_brokers_do_not_forward() -> None:
             assert [len(brokers.seen_of(CreateTopicsRequest, node)) for node in (1, 2, 3)] == [1, 1, 0]
 
 
-async def test_a_controller_that_nobody_knows() -> None:
+async def test_an_unknown_controller() -> None:
     def unknown(answer: Any) -> Any:
         return replace(answer, controller_id=-1)
 

@@ -29,7 +29,7 @@ class GroupListing(NamedTuple):
 async def listed_groups(session: Session, deadline: float) -> list[GroupListing]:
     """All groups that this client may describe, sorted by name.
 
-    Raises RequestTimedOutError when one of the brokers does not response until `deadline` (monotonic seconds).
+    Raises RequestTimedOutError when one of the brokers does not answer until `deadline` (monotonic seconds).
     """
     nodes = session.client.metadata.cluster.nodes
     responses = [await _of_broker(session, node.id, deadline) for node in nodes]

@@ -303,7 +303,7 @@ class Member(PartitionCalls, MemberLacks):
 
     @property
     def group_metadata(self) -> GroupMetadata:
-        """The group id, generation and member id of now, for `producer.send_offsets_to_transaction`.
+        """The current group id, generation and member id, for `producer.send_offsets_to_transaction`.
 
         Take it after the records that are processed, and before the next poll: when the partitions are assigned to
         another member after that, the coordinator fences this one (KIP-447). The producer raises UsageError for a
@@ -352,7 +352,7 @@ class Member(PartitionCalls, MemberLacks):
     def _not_owner(self, revoked: frozenset[TopicPartition]) -> BrokerError:
         some = f", which does not own {min(revoked)} any more" if revoked else ""
         return BrokerError(
-            f"Nothing was committed: this is no member of group {self.group_id!r} just now{some}.",
+            f"Nothing was committed: this consumer is not a member of group {self.group_id!r} now{some}.",
             code=ErrorCode.UNKNOWN_MEMBER_ID,
             hint="The new owner of the partitions reads again what was read since the last commit: undo what was done "
             "since then if it counts twice, and continue to read.",

@@ -67,7 +67,7 @@ class PartitionCalls(Started):
         return self._metrics.snapshot()
 
     async def committed(self, partitions: Partitions | None = None) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """What the group has committed for each partition, None for nothing.
+        """The committed offset of each partition, None where there is none.
 
         Raises BrokerError, AuthorizationError, RequestTimedOutError after `default.api.timeout.ms`.
         """
@@ -114,12 +114,12 @@ class PartitionCalls(Started):
         assignment.seek({partition: target.offset})
 
     def seek_to_beginning(self, partitions: Partitions | None = None) -> None:
-        """Continue to read at the first record that the log has; it is looked up after this call, as in Java."""
+        """Continue to read at the start of the log; it is looked up after this call, as in Java."""
         assignment, _, _ = self._running()
         assignment.seek(dict.fromkeys(self._owned(partitions), EARLIEST))
 
     def seek_to_end(self, partitions: Partitions | None = None) -> None:
-        """Continue to read after the last record that there is when the end is looked up, after this call."""
+        """Continue to read at the end of the log; it is looked up after this call."""
         assignment, _, _ = self._running()
         assignment.seek(dict.fromkeys(self._owned(partitions), LATEST))
 

@@ -1,7 +1,7 @@
 """Requests to the leaders of partitions: retried after errors that may pass, and sent elsewhere when leaders move.
 
-A round sends each leader one request for all of its partitions that are due, and returns the first response. The user
-of `LeaderRequests` says for each partition of a response what came of it: `succeeded`, `retry_later` or `rejected`.
+A round sends each leader one request for all of its partitions that are due, and returns the first response. The caller
+reports the result of each partition of a response: `succeeded`, `retry_later` or `rejected`.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class LeaderRequests(Generic[PartitionT, ResponseT]):
         """The next response, with the partitions of its request; None when all partitions are done.
 
         A call that is cancelled loses no response. Raises RequestTimedOutError after `default.api.timeout.ms` without
-        progress of any partition, UnknownTopicError or AuthorizationError when a topic is gone, and what else
+        progress of any partition, UnknownTopicError or AuthorizationError when a topic was deleted, and what else
         `Client.request` raises.
         """
         while any(not one.is_done for one in self._partitions):

@@ -101,7 +101,7 @@ class Bench:
         self.now += seconds
 
 
-def test_it_says_all_when_it_joins() -> None:
+def test_the_heartbeat_that_joins_is_a_full_one() -> None:
     bench = Bench(("orders", "clicks"), client_rack="r1", group_remote_assignor="range", group_instance_id="static")
     assert bench.one.metadata == GroupMetadata("g", group_instance_id="static")
     assert bench.one.is_rebalancing
@@ -122,7 +122,7 @@ def test_it_says_all_when_it_joins() -> None:
     assert not bench.one.is_rebalancing
 
 
-def test_afterwards_it_says_what_is_new() -> None:
+def test_later_heartbeats_carry_only_changes() -> None:
     bench = Bench()
     bench.said()
     bench.hears(given=[(CLICKS, (0, 1))])
@@ -159,7 +159,7 @@ def test_before_version_1_the_coordinator_names_it() -> None:
     assert (said.member_id, said.member_epoch) == ("theirs", 0)
 
 
-def test_it_gives_up_first_and_says_so_at_once() -> None:
+def test_it_revokes_first_and_reports_that_at_once() -> None:
     bench = Bench()
     bench.has_joined(0, 1)
     bench.passes(INTERVAL_S)
@@ -176,7 +176,7 @@ def test_it_gives_up_first_and_says_so_at_once() -> None:
     assert bench.step() == Wait(bench.now + SESSION_S)
 
 
-def test_a_share_may_come_later() -> None:
+def test_an_assignment_may_come_later() -> None:
     """Brokers from 4.3 on divide some time after the heartbeat that calls for it (KIP-1263)."""
     bench = Bench()
     bench.said()
@@ -188,7 +188,7 @@ def test_a_share_may_come_later() -> None:
     assert bench.step() == Assign(tps("clicks", 0))
 
 
-def test_what_is_lost_while_something_else_is_given_up() -> None:
+def test_being_fenced_during_a_revocation() -> None:
     bench = Bench()
     bench.has_joined(0, 1)
     bench.passes(INTERVAL_S)
@@ -206,13 +206,13 @@ def test_what_is_lost_while_something_else_is_given_up() -> None:
     assert bench.said().member_epoch == 0
 
 
-def test_an_answer_that_nobody_asked_for() -> None:
+def test_a_response_without_a_request_is_ignored() -> None:
     bench = Bench()
     bench.hears(epoch=5)
     assert bench.one.state is State.JOINING
 
 
-def test_nothing_is_told_as_well_but_once() -> None:
+def test_an_empty_assignment_runs_the_callback_once() -> None:
     bench = Bench()
     bench.has_joined()
     bench.passes(INTERVAL_S)
@@ -221,7 +221,7 @@ def test_nothing_is_told_as_well_but_once() -> None:
     assert isinstance(bench.step(), Wait)
 
 
-def test_after_silence_it_says_all_again() -> None:
+def test_a_lost_response_is_followed_by_a_full_heartbeat() -> None:
     """The answer that was lost may have been the only one with the new assignment."""
     bench = Bench()
     bench.has_joined(0)
@@ -277,7 +277,7 @@ def test_metadata_may_name_topics_too() -> None:
     assert bench.step() == Assign(tps("clicks", 0))
 
 
-def test_a_topic_that_was_made_anew_is_another_one() -> None:
+def test_a_recreated_topic_has_another_id() -> None:
     bench = Bench()
     bench.has_joined(0)
     bench.passes(INTERVAL_S)
@@ -292,7 +292,7 @@ def test_a_topic_that_was_made_anew_is_another_one() -> None:
 @pytest.mark.parametrize(
     "code", [ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_ID_NOT_FOUND], ids=str
 )
-def test_who_is_fenced_has_lost_all_and_joins_anew(code: ErrorCode) -> None:
+def test_a_fenced_member_loses_all_and_rejoins(code: ErrorCode) -> None:
     bench = Bench()
     bench.has_joined(0, 1)
     bench.passes(INTERVAL_S)
@@ -339,7 +339,7 @@ def test_an_answer_from_an_earlier_life_is_none() -> None:
 
 
 @pytest.mark.parametrize(("instance_id", "epoch"), [(None, -1), ("static", -2)])
-def test_a_user_that_is_away_for_too_long(instance_id: str | None, epoch: int) -> None:
+def test_max_poll_interval_leaves_until_the_next_poll(instance_id: str | None, epoch: int) -> None:
     bench = Bench(group_instance_id=instance_id)
     bench.has_joined(0)
     for _ in range(int(POLL_S // INTERVAL_S) - 1):
@@ -356,7 +356,7 @@ def test_a_user_that_is_away_for_too_long(instance_id: str | None, epoch: int) -
     assert bench.said().member_epoch == 0
 
 
-def test_a_user_that_never_comes() -> None:
+def test_an_application_that_never_polls() -> None:
     bench = Bench()
     bench.passes(POLL_S)
     assert bench.one.heartbeat_at <= bench.now
@@ -369,7 +369,7 @@ def test_a_user_that_never_comes() -> None:
     assert bench.said().member_epoch == 0
 
 
-def test_good_bye_is_said_until_it_is_heard() -> None:
+def test_the_leave_request_is_repeated_until_it_is_answered() -> None:
     bench = Bench()
     bench.has_joined()
     bench.passes(SESSION_S - 1)
@@ -434,7 +434,7 @@ def test_leaving_without_an_answer() -> None:
     assert bench.step() == LeftGroup()
 
 
-def test_leaving_before_anything_was_said() -> None:
+def test_leaving_before_the_first_heartbeat() -> None:
     bench = Bench()
     bench.one.leave(bench.now)
     assert bench.step() == LeftGroup()
@@ -453,7 +453,7 @@ def test_leaving_while_it_joins() -> None:
     assert bench.one.state is State.LEAVING
 
 
-def test_who_is_fenced_while_it_goes_just_goes() -> None:
+def test_a_member_that_is_fenced_while_it_leaves_ends() -> None:
     bench = Bench()
     bench.has_joined(0)
     bench.one.leave(bench.now)
@@ -466,7 +466,7 @@ def test_who_is_fenced_while_it_goes_just_goes() -> None:
     assert bench.step() == LeftGroup()
 
 
-def test_a_name_that_its_own_earlier_life_holds() -> None:
+def test_an_instance_id_of_its_own_earlier_membership_is_released() -> None:
     """The answer to the first request was lost: the coordinator takes the second for another member's."""
     bench = Bench(group_instance_id="static")
     words = bench.one.heartbeat(bench.now)

@@ -33,7 +33,7 @@ def filled(brokers: FakeCluster, count: int, *topics: str, batch_records: int = 
 # --- where it begins
 
 
-async def test_partitions_of_several_topics_are_read_from_where_it_was_said() -> None:
+async def test_partitions_of_several_topics_are_read_from_their_offsets() -> None:
     async with FakeCluster(2) as brokers, running_fetcher(brokers) as fetcher:
         for name in ("orders", "clicks"):
             for partition in brokers.create_topic(name, 2).partitions:
@@ -50,7 +50,7 @@ async def test_partitions_of_several_topics_are_read_from_where_it_was_said() ->
         assert places(await take(fetcher, 2)) == {late: [20, 21]}
 
 
-async def test_the_position_is_after_the_last_record_given_out() -> None:
+async def test_the_position_is_after_the_last_returned_record() -> None:
     async with FakeCluster() as brokers, running_fetcher(brokers) as fetcher:
         log = brokers.create_topic("orders").partitions[0]
         store(log, stored_batch([b"a", b"b"], base_offset=3, last_offset_delta=4))
@@ -86,7 +86,7 @@ async def test_the_isolation(isolation: str, values: list[bytes]) -> None:
 # --- what comes and goes
 
 
-async def test_nothing_comes_after_a_drop() -> None:
+async def test_no_record_is_returned_after_a_drop() -> None:
     async with FakeCluster() as brokers, running_fetcher(brokers) as fetcher:
         filled(brokers, 20, "orders", "clicks")
         fetcher.add({ORDERS: 0, CLICKS: 0})
@@ -100,7 +100,7 @@ async def test_nothing_comes_after_a_drop() -> None:
         assert fetcher.positions == {ORDERS: 20, CLICKS: 20}
 
 
-async def test_an_answer_for_a_partition_that_was_dropped_counts_for_nothing() -> None:
+async def test_a_response_for_a_dropped_partition_is_ignored() -> None:
     async with FakeCluster() as brokers, running_fetcher(brokers) as fetcher:
         filled(brokers, 20, "orders")
         held = brokers.fault(FetchRequest, hold=True)
@@ -114,7 +114,7 @@ async def test_an_answer_for_a_partition_that_was_dropped_counts_for_nothing() -
         assert [request.topics[0].partitions[0].fetch_offset for request in brokers.seen_of(FetchRequest)] == [0, 7]
 
 
-async def test_a_look_up_of_a_partition_that_was_dropped_counts_for_nothing() -> None:
+async def test_a_lookup_for_a_dropped_partition_is_ignored() -> None:
     async with FakeCluster() as brokers, running_fetcher(brokers) as fetcher:
         filled(brokers, 20, "orders")
         held = brokers.fault(ListOffsetsRequest, hold=True)
@@ -147,7 +147,7 @@ async def test_what_is_added_while_it_waits_is_read() -> None:
         assert (await given(waiting)).topic == "clicks"
 
 
-async def test_to_add_again_goes_elsewhere() -> None:
+async def test_adding_a_partition_again_moves_its_position() -> None:
     async with FakeCluster() as brokers, running_fetcher(brokers) as fetcher:
         filled(brokers, 20, "orders", batch_records=20)
         fetcher.add({ORDERS: 0})
@@ -197,7 +197,7 @@ async def test_the_loop_gets_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
         assert turns >= 49
 
 
-async def test_an_idle_partition_is_asked_for_with_a_long_poll() -> None:
+async def test_an_idle_partition_is_fetched_with_a_long_poll() -> None:
     async with FakeCluster() as brokers, running_fetcher(brokers, fetch_max_wait_ms=60_000) as fetcher:
         filled(brokers, 0, "orders")
         fetcher.add({ORDERS: 0})
@@ -209,7 +209,7 @@ async def test_an_idle_partition_is_asked_for_with_a_long_poll() -> None:
         assert len(brokers.seen_of(FetchRequest)) == 1
 
 
-async def test_an_answer_without_records_is_no_trouble(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_response_without_records_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
     async with FakeCluster() as brokers, running_fetcher(brokers, fetch_max_wait_ms=1) as fetcher:
         filled(brokers, 0, "orders")
         fetcher._session.timeout_s = 0.0
@@ -255,7 +255,7 @@ async def test_small_answers_let_no_partition_starve() -> None:
         assert Counter(record.topic for record in found) == {"a": 10, "b": 10, "c": 10}
 
 
-async def test_no_more_is_held_than_one_answer_of_each_broker() -> None:
+async def test_no_more_than_one_response_of_each_broker_is_held() -> None:
     async with FakeCluster(2) as brokers, running_fetcher(brokers, max_partition_fetch_bytes=1) as fetcher:
         for partition in brokers.create_topic("orders", 2).partitions:
             fill(partition, 50)
@@ -377,7 +377,7 @@ async def test_a_record_that_is_dropped_while_it_is_deserialized() -> None:
         assert (record.topic, record.offset) == ("clicks", 1)
 
 
-async def test_an_interruption_while_a_record_is_deserialized_holds_it_back() -> None:
+async def test_an_interruption_during_deserialization_keeps_the_record() -> None:
     gate = asyncio.Event()
     begun = asyncio.Event()
 
@@ -409,7 +409,7 @@ async def test_an_interruption_while_a_record_is_deserialized_holds_it_back() ->
         ({"key_deserializer": 7}, "no deserializer"),
     ],
 )
-def test_bad_arguments_are_told_at_once(options: Any, complaint: str) -> None:
+def test_invalid_arguments_raise_at_once(options: Any, complaint: str) -> None:
     config = ReaderConfig.from_options(bootstrap_servers="h:1")
     given = {"isolation": "read_committed", "auto_offset_reset": "latest", **options}
     with pytest.raises(ConfigError, match=complaint):
@@ -417,7 +417,7 @@ def test_bad_arguments_are_told_at_once(options: Any, complaint: str) -> None:
 
 
 @pytest.mark.parametrize("waits_for", ["nothing", "records", "offsets", "unpacking"])
-async def test_close_leaves_nothing(waits_for: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_close_leaves_no_tasks(waits_for: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async with FakeCluster() as brokers:
         filled(brokers, 0, "orders")
         before = asyncio.all_tasks()

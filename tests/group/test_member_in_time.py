@@ -119,7 +119,7 @@ def test_a_leader_that_reads_the_same_as_before_watches_for_the_others_too() -> 
     play(scene)
 
 
-def test_a_topic_that_is_subscribed_to_is_asked_for_at_once() -> None:
+def test_a_new_subscription_fetches_metadata_at_once() -> None:
     async def scene(cluster: FakeCluster) -> None:
         async with reading(cluster, "t", group_protocol="consumer") as one:
             before = len(cluster.seen_of(MetadataRequest))
@@ -147,7 +147,7 @@ def test_a_rewind_that_gets_no_answer_ends(protocol: str) -> None:
     play(scene)
 
 
-def test_a_list_comes_its_wait_after_its_first_record() -> None:
+def test_a_list_is_returned_max_wait_after_its_first_record() -> None:
     async def scene(cluster: FakeCluster) -> None:
         loop = asyncio.get_running_loop()
         member = Member(cluster.bootstrap, group_id="g", topics="t", auto_offset_reset="latest")

@@ -75,7 +75,7 @@ async def test_it_joins_once_with_what_there_is() -> None:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-async def test_where_nothing_matches_it_waits_for_a_topic(protocol: str, caplog: pytest.LogCaptureFixture) -> None:
+async def test_without_a_match_it_waits_for_a_topic(protocol: str, caplog: pytest.LogCaptureFixture) -> None:
     async with FakeCluster() as brokers:
         told = Told()
         async with new_member(brokers, protocol, **told.callbacks) as member, reading(member):
@@ -99,7 +99,7 @@ async def test_topics_of_kafka_itself(excludes: bool, names: Iterable[str]) -> N
             await assigned(member, *names)
 
 
-async def test_names_and_patterns_take_turns() -> None:
+async def test_names_replace_a_pattern_and_back() -> None:
     async with FakeCluster() as brokers:
         create(brokers, "orders-a", "clicks", "views")
         async with new_member(brokers, "classic", topics="views") as member, reading(member):
@@ -154,6 +154,6 @@ async def test_it_is_closed_while_it_looks_for_topics() -> None:
         assert brokers.seen_of(JoinGroupRequest) == []
 
 
-def test_a_pattern_of_bytes_is_refused() -> None:
+def test_a_pattern_of_bytes_is_an_error() -> None:
     with pytest.raises(ConfigError, match="matches bytes"):
         Member("h:1", group_id="g", topics=re.compile(b"orders"))  # type: ignore[arg-type]

@@ -116,14 +116,14 @@ def test_nested_subscriptions_before_and_after_a_member_left() -> None:
     assert short(checked_next(partitions, topics, before)) == {"C1": "t0p0 t1p0 t1p1", "C2": "t2p0 t2p1 t2p2"}
 
 
-def test_a_member_comes_and_the_first_one_goes() -> None:
+def test_a_member_joins_and_the_first_one_leaves() -> None:
     alone = checked_first({"t": 3}, {"C1": ["t"]})
     assert short(alone) == {"C1": "tp0 tp1 tp2"}
     both = checked_next({"t": 3}, {"C1": ["t"], "C2": ["t"]}, alone)
     assert short(checked_next({"t": 3}, {"C2": ["t"]}, both)) == {"C2": "tp0 tp1 tp2"}
 
 
-def test_a_topic_comes_and_the_first_one_goes() -> None:
+def test_a_topic_is_created_and_the_first_one_deleted() -> None:
     partitions = {"t1": 3, "t2": 3}
     one = checked_first(partitions, {key: ["t1"] for key in ("C1", "C2")})
     assert short(one) == {"C1": "t1p0 t1p2", "C2": "t1p1"}
@@ -183,7 +183,7 @@ def test_what_members_own_is_moved() -> None:
     checked_next(partitions, topics, owned)
 
 
-def test_who_has_a_partition_keeps_it_when_another_member_leaves() -> None:
+def test_owners_keep_their_partitions_when_another_member_leaves() -> None:
     topics = {key: ["t"] for key in ("C1", "C2", "C3", "C4")}
     before = checked_first({"t": 3}, topics)
     assert max(map(len, before.values())) == 1
@@ -220,7 +220,7 @@ def test_all_subscriptions_change(seed: int) -> None:
     checked_next(partitions, {member: some_topics() for member in members}, before)
 
 
-def test_a_member_comes_back_with_what_it_had_a_generation_ago() -> None:
+def test_a_member_returns_with_partitions_of_an_older_generation() -> None:
     partitions = {"t": 6}
     one = checked_first(partitions, {key: ["t"] for key in ("C1", "C2", "C3")})
     two = checked_next(partitions, {key: ["t"] for key in ("C1", "C2")}, one)
@@ -261,7 +261,7 @@ class TestMovements:
             movements.record(self.TP1, source, target)
         assert movements.better(self.TP2, "C2", "C1") == self.TP2
 
-    def test_one_goes_back_before_another_one_follows(self) -> None:
+    def test_one_returns_before_another_one_follows(self) -> None:
         movements = Movements()
         movements.record(self.TP1, "C1", "C2")
         assert movements.better(self.TP2, "C2", "C1") == self.TP1
@@ -279,7 +279,7 @@ class TestCooperation:
             "cooperative-sticky"
         ]
 
-    def test_a_new_group_waits_for_nothing(self) -> None:
+    def test_a_new_group_assigns_at_once(self) -> None:
         members = readers("C0", "C1", topics=["t"])
         assert short(COOPERATIVE.assign({"t": 4}, members)) == short(STICKY.assign({"t": 4}, members))
 
@@ -292,6 +292,6 @@ class TestCooperation:
         assert len(set(handed)) == len(handed) == 3
         assert {TopicPartition("t", index) for index in range(4)}.difference(handed) < set(members["C0"].owned)
 
-    def test_every_member_is_told(self) -> None:
+    def test_every_member_gets_an_assignment(self) -> None:
         members = next_round({"C0": ["t"], "C1": ["t"]}, {"C0": parsed("tp0 tp1")})
         assert COOPERATIVE.assign({"t": 2}, members).keys() == {"C0", "C1"}

@@ -1,4 +1,4 @@
-"""A member that does not get on says why: in the log after some seconds, and to who asks."""
+"""A member without progress logs why after some seconds, and explains it on demand."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ Log = list[tuple[str, str]]
 
 @pytest.fixture
 def log(caplog: pytest.LogCaptureFixture) -> Callable[[], Log]:
-    """The level and the text of what the log was told so far."""
+    """The level and the text of the log lines so far."""
     caplog.set_level(logging.INFO, logger=LOGGER)
 
-    def told() -> Log:
+    def lines() -> Log:
         return [(one.levelname, one.getMessage()) for one in caplog.records if one.name == LOGGER]
 
-    return told
+    return lines
 
 
 @asynccontextmanager
@@ -53,10 +53,10 @@ async def member(cluster: FakeCluster, *topics: str, **options: Any) -> AsyncIte
     await task
 
 
-# --- what the log is told
+# --- the log
 
 
-def test_a_trouble_that_is_over_is_not_told_of_while_others_are_waited_for(log: Callable[[], Log]) -> None:
+def test_a_past_error_is_not_logged_while_the_member_waits_for_others(log: Callable[[], Log]) -> None:
     async def scene(cluster: FakeCluster) -> None:
         cluster.fault(JoinGroupRequest, drop="before")
         held = cluster.fault(JoinGroupRequest, hold=True)
@@ -76,7 +76,7 @@ def test_a_trouble_that_is_over_is_not_told_of_while_others_are_waited_for(log: 
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_coordinator_that_is_not_there_is_told_of_until_it_is(protocol: str, log: Callable[[], Log]) -> None:
+def test_an_unavailable_coordinator_is_logged_until_it_is_back(protocol: str, log: Callable[[], Log]) -> None:
     async def scene(cluster: FakeCluster) -> None:
         fault = cluster.fault(FindCoordinatorRequest, error=ErrorCode.COORDINATOR_NOT_AVAILABLE, times=None)
         async with member(cluster, "t", group_protocol=protocol) as one:
@@ -100,7 +100,7 @@ def test_a_coordinator_that_is_not_there_is_told_of_until_it_is(protocol: str, l
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_coordinator_that_closes_the_connection_is_told_of(protocol: str, log: Callable[[], Log]) -> None:
+def test_a_coordinator_that_closes_the_connection_is_logged(protocol: str, log: Callable[[], Log]) -> None:
     async def scene(cluster: FakeCluster) -> None:
         cluster.fault(JOINS[protocol], drop="before", times=None)
         async with member(cluster, "t", group_protocol=protocol):
@@ -113,7 +113,7 @@ def test_a_coordinator_that_closes_the_connection_is_told_of(protocol: str, log:
     play(scene)
 
 
-def test_a_coordinator_that_can_not_be_reached_is_told_of(log: Callable[[], Log]) -> None:
+def test_a_coordinator_that_can_not_be_reached_is_logged(log: Callable[[], Log]) -> None:
     async def scene(cluster: FakeCluster) -> None:
         cluster.move_coordinator("g", 2)
         await cluster[2].kill(stay_in_metadata=True)
@@ -144,7 +144,7 @@ def test_others_may_take_their_time_to_join(log: Callable[[], Log]) -> None:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_topic_that_does_not_exist_is_told_of(protocol: str, log: Callable[[], Log]) -> None:
+def test_a_topic_that_does_not_exist_is_logged(protocol: str, log: Callable[[], Log]) -> None:
     async def scene(cluster: FakeCluster) -> None:
         async with member(cluster, "t", "missing", group_protocol=protocol) as one:
             await asyncio.sleep(2 * CHECK_INTERVAL_S + 1.0)
@@ -163,7 +163,7 @@ def test_a_topic_that_does_not_exist_is_told_of(protocol: str, log: Callable[[],
     play(scene)
 
 
-def test_partitions_that_can_not_be_read_are_told_of_by_their_cause(log: Callable[[], Log]) -> None:
+def test_partitions_that_can_not_be_read_are_logged_by_cause(log: Callable[[], Log]) -> None:
     async def scene(cluster: FakeCluster) -> None:
         cluster.move_coordinator("g", 1)
         for index in range(6):
@@ -184,7 +184,7 @@ def test_partitions_that_can_not_be_read_are_told_of_by_their_cause(log: Callabl
     play(scene)
 
 
-def test_offsets_that_are_not_told_are_a_trouble(log: Callable[[], Log]) -> None:
+def test_offsets_that_can_not_be_fetched_are_logged(log: Callable[[], Log]) -> None:
     async def scene(cluster: FakeCluster) -> None:
         cluster.fault(OffsetFetchRequest, error=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, times=None)
         cluster.fault(HeartbeatRequest, error=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, times=None)
@@ -197,7 +197,7 @@ def test_offsets_that_are_not_told_are_a_trouble(log: Callable[[], Log]) -> None
     play(scene)
 
 
-def test_a_member_without_trouble_says_nothing(log: Callable[[], Log]) -> None:
+def test_a_member_without_errors_logs_nothing(log: Callable[[], Log]) -> None:
     async def scene(cluster: FakeCluster) -> None:
         async with member(cluster, "t"):
             await asyncio.sleep(4 * REPEAT_S)
@@ -206,10 +206,10 @@ def test_a_member_without_trouble_says_nothing(log: Callable[[], Log]) -> None:
     play(scene)
 
 
-# --- what who asks is told
+# --- explain
 
 
-async def test_who_is_not_in_a_group_says_so() -> None:
+async def test_explain_outside_of_a_group() -> None:
     async with FakeCluster() as cluster:
         cluster.create_topic("t", 1)
         one = Member(cluster.bootstrap, group_id="g", topics="t")
@@ -220,7 +220,7 @@ async def test_who_is_not_in_a_group_says_so() -> None:
         assert one.explain() == "The member of group 'g' is closed."
 
 
-async def test_who_has_failed_says_why() -> None:
+async def test_explain_of_a_failed_member() -> None:
     async with FakeCluster() as cluster:
         cluster.create_topic("t", 1)
         cluster.fault(JoinGroupRequest, error=ErrorCode.INCONSISTENT_GROUP_PROTOCOL, times=None)
@@ -231,23 +231,23 @@ async def test_who_has_failed_says_why() -> None:
             assert "INCONSISTENT_GROUP_PROTOCOL" in one.explain()
 
 
-# --- when it is told
+# --- when it is logged
 
 
-def test_what_lasts_is_told_of_once_in_a_while_and_what_passes_is_not(log: Callable[[], Log]) -> None:
-    troubles: list[WaitCause] = []
-    watch = StallMonitor("g", lambda topics: troubles, lambda: 0.0)
-    watch.check(frozenset({"t"}), 0.0)
-    troubles[:] = [WaitCause("a", "A."), WaitCause("b", "B.", 30.0)]
-    watch.check(frozenset({"t"}), 5.0)
-    troubles[:] = [WaitCause("b", "B.", 30.0)]
-    watch.check(frozenset({"t"}), 10.0)
+def test_lasting_causes_are_logged_periodically_and_short_ones_never(log: Callable[[], Log]) -> None:
+    causes: list[WaitCause] = []
+    monitor = StallMonitor("g", lambda topics: causes, lambda: 0.0)
+    monitor.check(frozenset({"t"}), 0.0)
+    causes[:] = [WaitCause("a", "A."), WaitCause("b", "B.", 30.0)]
+    monitor.check(frozenset({"t"}), 5.0)
+    causes[:] = [WaitCause("b", "B.", 30.0)]
+    monitor.check(frozenset({"t"}), 10.0)
     assert log() == []
-    troubles[:] = [WaitCause("a", "A again."), WaitCause("b", "B.", 30.0)]
+    causes[:] = [WaitCause("a", "A again."), WaitCause("b", "B.", 30.0)]
     for at in range(15, 80, 5):
-        watch.check(frozenset({"t"}), float(at))
-    troubles.clear()
-    watch.check(frozenset({"t"}), 80.0)
+        monitor.check(frozenset({"t"}), float(at))
+    causes.clear()
+    monitor.check(frozenset({"t"}), 80.0)
     assert sorted(log()) == [
         ("INFO", "Member of group 'g' no longer waits for a, after 65 s"),
         ("INFO", "Member of group 'g' no longer waits for b, after 75 s"),

@@ -74,7 +74,7 @@ def test_older_members_say_less(version: int, known: Subscription) -> None:
     assert decode_subscription(encode_subscription(FULL, version)) == known
 
 
-def test_the_instance_id_is_told_beside_it() -> None:
+def test_the_instance_id_comes_from_join_group() -> None:
     assert decode_subscription(encode_subscription(FULL), "one") == FULL
 
 
@@ -84,12 +84,12 @@ def test_a_newer_version_is_read_as_far_as_it_is_known() -> None:
     assert decode_assignment(b"\x00\x09" + encode_assignment([ORDERS])[2:] + b"something new") == (ORDERS,)
 
 
-def test_who_is_told_nothing_gets_nothing() -> None:
+def test_no_bytes_are_an_empty_assignment() -> None:
     assert decode_assignment(b"") == ()
 
 
 @pytest.mark.parametrize("size", range(len(encode_subscription(FULL))))
-def test_a_subscription_that_is_cut_short_is_refused(size: int) -> None:
+def test_a_truncated_subscription_is_an_error(size: int) -> None:
     with pytest.raises(ProtocolError, match="A member of the group sent an invalid ConsumerProtocolSubscription"):
         decode_subscription(encode_subscription(FULL)[:size])
 

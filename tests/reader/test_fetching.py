@@ -138,7 +138,7 @@ def test_another_topic_of_that_name_is_noticed() -> None:
 # --- answers
 
 
-def test_who_is_told_what() -> None:
+def test_results_are_reported_by_partition() -> None:
     asked = [position(index) for index in range(4)]
     leaders = Leaders()
     rows = [row(stored_batch([b"a", b"b"])), row(partition=1), row(partition=2, error_code=6)]
@@ -150,7 +150,7 @@ def test_who_is_told_what() -> None:
     assert [one.partition for one in part.request(asked, cluster_with()).topics[0].partitions] == [1, 2, 3, 0]
 
 
-def test_a_useless_answer_is_told_for_all() -> None:
+def test_an_error_of_the_whole_response_is_reported_for_all() -> None:
     asked = [position(0, 7, end=20), position(1)]
     leaders = Leaders()
     assert not list(fetching().batches_of(leaders, asked, answer(row(), row(partition=1))))
@@ -163,7 +163,7 @@ def test_a_useless_answer_is_told_for_all() -> None:
     assert leaders.told == [("refused 70", 0), ("refused 70", 1)]
 
 
-def test_a_batch_that_is_cut_off_comes_again() -> None:
+def test_a_truncated_batch_is_fetched_again() -> None:
     one = position()
     first, second = stored_batch([b"a"]), stored_batch([b"b"], base_offset=1)
     assert take(one, first, second[:-1]) == [b"a"]
@@ -171,7 +171,7 @@ def test_a_batch_that_is_cut_off_comes_again() -> None:
     assert take(one, second) == [b"b"]
 
 
-def test_a_batch_may_begin_before_and_end_after_what_is_wanted() -> None:
+def test_a_batch_may_begin_before_and_end_after_the_bounds() -> None:
     one = position(offset=2, end=4)
     batches = [stored_batch([b"%d" % index for index in range(6)]), stored_batch([b"6"], base_offset=6)]
     assert take(one, *batches) == [b"2", b"3"]
@@ -235,7 +235,7 @@ LOG = [
 ABORTED = [(8, 7), (7, 0)]
 
 
-def test_markers_are_never_given() -> None:
+def test_markers_are_never_returned() -> None:
     one = position()
     assert take(one, *LOG) == [
         b"7 aborted",
@@ -331,7 +331,7 @@ STEPS = st.lists(
 
 @settings(max_examples=100, deadline=None)
 @given(steps=STEPS, begin=st.integers(0, 40), max_bytes=st.integers(1, 600))
-def test_any_log_in_any_pieces(steps: list[tuple[Any, ...]], begin: int, max_bytes: int) -> None:
+def test_any_log_in_any_chunks(steps: list[tuple[Any, ...]], begin: int, max_bytes: int) -> None:
     log = Log()
     for name, *arguments in steps:
         getattr(log, name)(*arguments)

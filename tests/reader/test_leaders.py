@@ -81,20 +81,20 @@ async def finish(leaders: Leaders) -> list[list[int]]:
     return answers
 
 
-async def test_each_leader_is_asked_once_for_all_of_its_partitions() -> None:
+async def test_each_leader_gets_one_request_for_all_of_its_partitions() -> None:
     async with FakeCluster(2) as brokers, running_session(brokers) as session:
         brokers.create_topic(TOPIC, 5)
         leaders, _ = await errands_for(session)
         assert sorted(await finish(leaders)) == [[0, 2, 4], [1, 3]]
 
 
-async def test_nothing_wanted_asks_nobody() -> None:
+async def test_no_partitions_send_no_request() -> None:
     async with FakeCluster() as brokers, running_session(brokers) as session:
         assert await LeaderRequests(session, [], request, purpose="looked at", operation="READ").next() is None
         assert not brokers.seen_of(ListOffsetsRequest)
 
 
-async def test_a_broker_is_asked_again_only_by_the_next_call() -> None:
+async def test_a_broker_gets_its_next_request_by_the_next_call() -> None:
     async with FakeCluster() as brokers, running_session(brokers) as session:
         brokers.create_topic(TOPIC, 2)
         leaders, _ = await errands_for(session)
@@ -217,7 +217,7 @@ async def test_a_broker_that_hangs_is_left_when_others_lead(monkeypatch: pytest.
         held.release()
 
 
-async def test_it_gives_up_when_nobody_gets_on() -> None:
+async def test_it_times_out_without_progress() -> None:
     async with FakeCluster() as brokers, running_session(brokers) as session:
         brokers.create_topic(TOPIC, 6)
         for index in (0, 5):
@@ -236,7 +236,7 @@ async def test_it_gives_up_when_nobody_gets_on() -> None:
         assert isinstance(failure.value.__cause__, BrokerError)
 
 
-async def test_it_gives_up_on_a_broker_that_never_answers() -> None:
+async def test_it_times_out_on_a_broker_that_never_answers() -> None:
     async with FakeCluster() as brokers, running_session(brokers) as session:
         brokers.create_topic(TOPIC)
         held = brokers.fault(ListOffsetsRequest, hold=True)
@@ -248,7 +248,7 @@ async def test_it_gives_up_on_a_broker_that_never_answers() -> None:
         held.release()
 
 
-async def test_time_that_others_take_does_not_count() -> None:
+async def test_time_outside_of_the_calls_does_not_count() -> None:
     clock = Clock()
     async with FakeCluster() as brokers, running_session(brokers, clock=clock) as session:
         brokers.create_topic(TOPIC)
@@ -290,7 +290,7 @@ async def test_what_no_retry_helps_is_raised() -> None:
             await finish(leaders)
 
 
-async def test_a_topic_that_was_forgotten_is_wanted_again() -> None:
+async def test_a_forgotten_topic_is_requested_again() -> None:
     async with FakeCluster() as brokers, running_session(brokers) as session:
         brokers.create_topic(TOPIC)
         leaders, _ = await errands_for(session)
@@ -313,7 +313,7 @@ async def test_no_task_is_left() -> None:
         held.release()
 
 
-async def test_an_error_that_nobody_waited_for_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_error_without_a_waiter_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     async with FakeCluster(2) as brokers, running_session(brokers) as session:
         brokers.create_topic(TOPIC, 2)
         dropped = brokers.fault(ListOffsetsRequest, node=1, drop="before", hold=True)
@@ -339,6 +339,6 @@ async def test_metadata_errors_are_no_reason_to_stop_while_leaders_are_known() -
         assert await finish(leaders) == [[], [], [0]]
 
 
-def test_what_is_wanted_has_to_say_when_it_is_done() -> None:
+def test_a_pending_partition_has_to_define_is_done() -> None:
     with pytest.raises(NotImplementedError):
         _ = replace(PendingPartition(TopicPartition(TOPIC, 0))).is_done

@@ -85,7 +85,7 @@ class Balance:
 
     @property
     def skew(self) -> float:
-        """The largest load by the mean: 1 is even, 2 says that the busiest member has twice its share."""
+        """The largest load as a multiple of the mean: 1 is even, 2 means that the busiest member has twice the mean."""
         return skew(self.loads.values())
 
     @cached_property

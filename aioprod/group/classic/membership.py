@@ -241,42 +241,41 @@ class ClassicMembership:
         self._retry_at = now + self._backoff(self._failures)
         self._failures += 1
 
-    def _join_response_received(self, answer: JoinGroupResponse, now: float) -> None:
-        code = ErrorCode.of(answer.error_code)
+    def _join_response_received(self, response: JoinGroupResponse, now: float) -> None:
+        code = ErrorCode.of(response.error_code)
         meaning = meaning_of(Subject.JOIN, code)
         if meaning is Meaning.MEMBER_ID_GIVEN:
-            self._member_id = answer.member_id
+            self._member_id = response.member_id
         elif meaning is Meaning.RETRY:
             self._retry_join_later(now)
         elif meaning is not Meaning.DONE:
             self._rejected(Subject.JOIN, code, meaning)
-        elif (answer.protocol_type or PROTOCOL_TYPE) != PROTOCOL_TYPE or answer.protocol_name not in self._assignors:
+        elif (
+            response.protocol_type or PROTOCOL_TYPE
+        ) != PROTOCOL_TYPE or response.protocol_name not in self._assignors:
             self._rejected(Subject.JOIN, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, Meaning.FATAL)
         else:
-            self._member_id, self._generation = answer.member_id, answer.generation_id
-            self._assignor = self._assignors[answer.protocol_name]
+            self._member_id, self._generation = response.member_id, response.generation_id
+            self._assignor = self._assignors[response.protocol_name]
             self._heartbeat_at = now + self._config.heartbeat_interval_ms / 1000
             self._counts_assigned = None
             self._group_assignment = {}
             self._owned_at_join = self.owned
-            if answer.leader == answer.member_id:
-                self._lead(answer)
+            if response.leader == response.member_id:
+                self._lead(response)
             else:
-                self._move(
-                    Event.JOINED_AS_FOLLOWER
-                    if is_cooperative(self._assignor) or not self.owned
-                    else Event.JOINED_STILL_OWNING
-                )
+                keeps_partitions = is_cooperative(self._assignor) or not self.owned
+                self._move(Event.JOINED_AS_FOLLOWER if keeps_partitions else Event.JOINED_STILL_OWNING)
 
-    def _lead(self, answer: JoinGroupResponse) -> None:
+    def _lead(self, response: JoinGroupResponse) -> None:
         try:
             self._members = {
-                one.member_id: decode_subscription(one.metadata, one.group_instance_id) for one in answer.members
+                one.member_id: decode_subscription(one.metadata, one.group_instance_id) for one in response.members
             }
         except ProtocolError as error:
             self._fail(error)
             return
-        self._skips_assignment = answer.skip_assignment
+        self._skips_assignment = response.skip_assignment
         self._move(Event.JOINED_AS_LEADER)
 
     def topics_described(self, topics: Mapping[str, Sequence[PartitionInfo]], now: float) -> None:
@@ -297,21 +296,18 @@ class ClassicMembership:
         self._group_assignment = assignment
         self._move(Event.ASSIGNMENT_MADE)
 
-    def _sync_response_received(self, answer: SyncGroupResponse, now: float) -> None:
-        code = ErrorCode.of(answer.error_code)
+    def _sync_response_received(self, response: SyncGroupResponse, now: float) -> None:
+        code = ErrorCode.of(response.error_code)
         meaning = meaning_of(Subject.SYNC, code)
         if meaning is Meaning.REJOIN:
             self._move(Event.REJOIN)
         elif meaning is not Meaning.DONE:
             self._rejected(Subject.SYNC, code, meaning)
-        elif answer.protocol_type not in (None, PROTOCOL_TYPE) or answer.protocol_name not in (
-            None,
-            self._assignor.name,
-        ):
+        elif not self._is_of_this_protocol(response):
             self._rejected(Subject.SYNC, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, Meaning.FATAL)
         else:
             try:
-                self._assigned = decode_assignment(answer.assignment)
+                self._assigned = decode_assignment(response.assignment)
             except ProtocolError as error:
                 self._fail(error)
                 return
@@ -321,6 +317,11 @@ class ClassicMembership:
             self._heartbeat_at = now + self._config.heartbeat_interval_ms / 1000
             self._move(Event.ASSIGNMENT_RECEIVED)
 
+    def _is_of_this_protocol(self, response: SyncGroupResponse) -> bool:
+        """Whether the response is for the assignor of JoinGroup; before KIP-559 it does not name the assignor."""
+        is_type = response.protocol_type in (None, PROTOCOL_TYPE)
+        return is_type and response.protocol_name in (None, self._assignor.name)
+
     # --- heartbeats
 
     @property
@@ -328,11 +329,9 @@ class ClassicMembership:
         """The time of the next heartbeat, or of the end of max.poll.interval.ms if that comes first."""
         if self._generation < 0 or self._error is not None or self.state in _NO_HEARTBEATS:
             return math.inf
-        return (
-            self._heartbeat_at
-            if self.state is State.PREPARING_TO_LEAVE
-            else min(self._heartbeat_at, self._poll_deadline)
-        )
+        if self.state is State.PREPARING_TO_LEAVE:
+            return self._heartbeat_at
+        return min(self._heartbeat_at, self._poll_deadline)
 
     def heartbeat(self, now: float) -> Request[Any] | ByVersion[Any] | None:
         """Heartbeat, or LeaveGroup after max.poll.interval.ms without a poll; None for a static member then."""

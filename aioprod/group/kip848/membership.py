@@ -241,7 +241,7 @@ class ConsumerMembership:
         return self._heartbeat_request if self.state is not State.STALE or self._may_be_known else None
 
     def _build(self, version: int) -> ConsumerGroupHeartbeatRequest:
-        """Build the heartbeat of this moment: a full one if the last one has no answer, else only what has changed."""
+        """Build the heartbeat of this moment: full if the last one has no response, else only the changes."""
         config = self._config
         last = self._reported if self._reported_unconfirmed is None else None
         joins = self.state is State.JOINING and not self._releases_instance_id
@@ -293,7 +293,7 @@ class ConsumerMembership:
             self._handle_fenced(now)
             self._may_be_known = code == ErrorCode.FENCED_MEMBER_EPOCH
         elif self.state is State.JOINING and code == ErrorCode.UNRELEASED_INSTANCE_ID and self._may_hold_instance_id:
-            # This very member holds the instance id, by an earlier membership or a request that has no answer.
+            # This very member holds the instance id, by an earlier membership or a request that has no response.
             self._releases_instance_id, self._next_heartbeat_at = True, now
         else:
             error = member_error(self._group_id, "be in the group", code, response.error_message, self._topics)

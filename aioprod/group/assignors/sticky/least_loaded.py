@@ -19,9 +19,9 @@ class LeastLoaded:
     comes to the top; a load that `fell` is added as a second entry.
     """
 
-    def __init__(self, group: Group, held: Mapping[str, Sized]) -> None:
+    def __init__(self, group: Group, assigned: Mapping[str, Sized]) -> None:
         self._group = group
-        self._held = held
+        self._assigned = assigned
         self._members = list(group.members)
         self._indexes = {member: index for index, member in enumerate(self._members)}
         self._heaps: dict[Hashable, list[tuple[int, int]]] = {}
@@ -44,13 +44,13 @@ class LeastLoaded:
 
     def fell(self, member: str) -> None:
         """Note that the load of the member is smaller than before."""
-        entry = (len(self._held[member]), self._indexes[member])
+        entry = (len(self._assigned[member]), self._indexes[member])
         for topic in self._group.subscribed[member]:
             if (heap := self._heaps.get(topic)) is not None:
                 heappush(heap, entry)
 
     def _heap(self, members: Iterable[str]) -> list[tuple[int, int]]:
-        heap = [(len(self._held[member]), self._indexes[member]) for member in members]
+        heap = [(len(self._assigned[member]), self._indexes[member]) for member in members]
         heapify(heap)
         return heap
 
@@ -58,7 +58,7 @@ class LeastLoaded:
         while True:
             load, index = heap[0]
             member = self._members[index]
-            load_now = len(self._held[member])
+            load_now = len(self._assigned[member])
             if load == load_now:
                 return member
             if load < load_now:
