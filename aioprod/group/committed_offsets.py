@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
 from aioprod._rights import Right, authorization_error
 from aioprod.errors import (
@@ -32,7 +32,7 @@ FIRST_STABLE: Final = 7
 _FIRST_WITH_GROUPS: Final = 8
 _LAST_WITH_NAMES: Final = 9
 
-_Row = OffsetFetchResponsePartition | OffsetFetchResponsePartitions
+_Row: TypeAlias = OffsetFetchResponsePartition | OffsetFetchResponsePartitions
 
 
 async def stable_offsets(

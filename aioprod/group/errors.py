@@ -10,7 +10,7 @@ from aioprod.errors import AioprodError, BrokerError, ErrorCode, RequestTimedOut
 
 __all__ = ["is_retriable", "member_error", "static_membership_error"]
 
-_C = ErrorCode
+_C: Final = ErrorCode
 _REASONS: Final = {
     _C.FENCED_INSTANCE_ID: (
         "another member has joined under its group.instance.id",

@@ -75,6 +75,10 @@ class FetchBuffer:
             self._paused_batches.append(one)
         return None
 
+    def close_current(self) -> None:
+        """The current batch is at its end."""
+        self.current = None
+
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """Return no records of these partitions; those that are here are kept."""
         new = frozenset(partitions) - self.paused

@@ -1,4 +1,10 @@
-"""Fetches the records of the partitions that are assigned to a member."""
+"""Fetches the records of the partitions that are assigned to a member.
+
+A partition that starts at EARLIEST or LATEST has a `Lookup` (ListOffsets) first, and then a `Position` (Fetch). Each
+round sends a Fetch request to every leader without one in flight, and the first response fills the buffer. `next`
+returns the records of the buffer one by one, and the position that a user sees follows the record that was returned
+last. Dropping a partition marks its position as done, so that a response in flight is ignored for it.
+"""
 
 from __future__ import annotations
 
@@ -250,7 +256,7 @@ class Fetcher:
                 continue
             record = batch.record or self._next_of(batch, batch.records)
             if record is None:
-                buffer.current = None
+                buffer.close_current()
                 continue
             if not self._deserializers.is_plain:
                 batch.record = record

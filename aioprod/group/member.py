@@ -242,23 +242,21 @@ class Member(PartitionCalls, MemberLacks):
         """Return what the fetcher has, and let rebalances happen before that."""
         gate = self._gate
         self._check_can_poll()
-        gate.polled()
-        self._note_poll()
-        gate.is_polling = True
+        gate.begin_poll()
+        found: ReturnT | None = None
         try:
-            while True:
+            self._note_poll()
+            while found is None:
                 if gate.is_closed:
                     await gate.wait_until_open()
                 if self._background.errors or self._background.is_closing:
                     self._end()
                 found = await fetch()
-                if found is not None:
-                    # The time of max.poll.interval.ms starts when the record is returned, however long the poll took.
-                    self._note_poll()
-                    gate.is_processing = True
-                    return found
+            # The time of max.poll.interval.ms starts when the record is returned, however long the poll took.
+            self._note_poll()
+            return found
         finally:
-            gate.is_polling = False
+            gate.end_poll(has_record=found is not None)
 
     def _check_can_poll(self) -> None:
         if self._runner is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from aioprod.errors import UsageError
 from aioprod.group.validation import checked_offsets, checked_partitions
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["PartitionCalls"]
 
-Partitions = TopicPartition | Iterable[TopicPartition]
+Partitions: TypeAlias = TopicPartition | Iterable[TopicPartition]
+"""One partition, or several."""
 
 
 class PartitionCalls(Started):

@@ -49,11 +49,17 @@ class PollGate:
         if not is_blocked:
             self._unblocked.set()
 
-    def polled(self) -> None:
-        """The application has processed its record."""
+    def begin_poll(self) -> None:
+        """The application has processed its record, and waits for the next one."""
         self.is_processing = False
+        self.is_polling = True
         if self._rebalances:
             self._polled.set()
+
+    def end_poll(self, *, has_record: bool) -> None:
+        """The poll returns a record, which the application processes, or it raises."""
+        self.is_processing = has_record
+        self.is_polling = False
 
     async def wait_until_open(self) -> None:
         """Wait until records may be returned."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from aioprod.cluster.names import topic_name_error
 from aioprod.config._setting import HIGH, LOW, MEDIUM, boolean, choice, integer, optional_text, text
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MemberConfig"]
 
-_SET_BY_THE_BROKERS = ("session_timeout_ms", "heartbeat_interval_ms")
+_SET_BY_THE_BROKERS: Final = ("session_timeout_ms", "heartbeat_interval_ms")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from aioprod.types import TopicPartition
 
 __all__ = ["HashOrdered", "hash_ordered", "text_order"]
 
-_WORD = 0xFFFF_FFFF
-_SMALLEST_TABLE = 16
+_WORD: Final = 0xFFFF_FFFF
+_TABLE_SIZE_MIN: Final = 16
 
 
 def text_order(text: str) -> bytes:
@@ -30,7 +31,7 @@ def _partition_hash(tp: TopicPartition) -> int:
 
 
 def _table_size(entries: int) -> int:
-    size = _SMALLEST_TABLE
+    size = _TABLE_SIZE_MIN
     while entries > size * 3 // 4:
         size *= 2
     return size
@@ -52,7 +53,7 @@ class HashOrdered:
 
     def __init__(self) -> None:
         self._hashes: dict[TopicPartition, int] = {}
-        self._size = _SMALLEST_TABLE
+        self._size = _TABLE_SIZE_MIN
 
     def add(self, tp: TopicPartition) -> None:
         """Add a new partition."""

@@ -57,8 +57,8 @@ class Event(Enum):
     FAILED = "fatal error"
 
 
-S = State
-E = Event
+S: Final = State
+E: Final = Event
 
 _MEMBER_STATES: Final = (
     S.PREPARING_REBALANCE,

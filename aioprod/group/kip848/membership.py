@@ -50,7 +50,7 @@ _UNSUPPORTED_HINT: Final = (
 )
 
 
-class _Reported(NamedTuple):
+class _Report(NamedTuple):
     """What a heartbeat reports of the member."""
 
     epoch: int
@@ -93,10 +93,11 @@ class ConsumerMembership:
         self._has_run_callback = False
         self._revoking: tuple[TopicPartition, ...] = ()
         self._adding: dict[TopicPartition, UUID] = {}
-        # A heartbeat without an answer yet, and the last one that the coordinator has confirmed.
-        self._reported_unconfirmed: _Reported | None = None
-        self._reported: _Reported | None = None
-        self._may_be_known = False
+        # The heartbeat that has no response yet, and the last one that has one.
+        self._in_flight: _Report | None = None
+        self._confirmed: _Report | None = None
+        # Whether the coordinator may have this member in the group, and its instance id from an earlier membership.
+        self._may_be_registered = False
         self._may_hold_instance_id = self._releases_instance_id = False
         self._next_heartbeat_at = now
         self._session_ends_at = math.inf
@@ -154,7 +155,7 @@ class ConsumerMembership:
                 return Wait(math.inf)
             self._move(Event.REVOKED, now)
         if self.state is State.LEAVING:
-            if self._may_be_known:
+            if self._may_be_registered:
                 return SendRequest(self._heartbeat_request, self._config.request_timeout_ms / 1000)
             self._move(Event.LEFT, now)
         if self.state is State.LEFT:
@@ -238,19 +239,19 @@ class ConsumerMembership:
             self._move(Event.POLL_TIMEOUT, now)
         # The response, or an event meanwhile, sets the time of the next one.
         self._next_heartbeat_at = math.inf
-        return self._heartbeat_request if self.state is not State.STALE or self._may_be_known else None
+        return self._heartbeat_request if self.state is not State.STALE or self._may_be_registered else None
 
     def _build(self, version: int) -> ConsumerGroupHeartbeatRequest:
         """Build the heartbeat of this moment: full if the last one has no response, else only the changes."""
         config = self._config
-        last = self._reported if self._reported_unconfirmed is None else None
+        last = self._confirmed if self._in_flight is None else None
         joins = self.state is State.JOINING and not self._releases_instance_id
         if joins or (self._epoch > JOIN_EPOCH and self.state in (State.MEMBER, State.PREPARING_TO_LEAVE)):
-            heartbeat = _Reported(self._epoch, self._topics, frozenset(self._owned.items()))
-            self._may_hold_instance_id, self._may_be_known = self._may_be_known, True
+            heartbeat = _Report(self._epoch, self._topics, frozenset(self._owned.items()))
+            self._may_hold_instance_id, self._may_be_registered = self._may_be_registered, True
         else:
-            heartbeat = _Reported(LEAVE_EPOCH if config.group_instance_id is None else LEAVE_STATIC_EPOCH)
-        self._reported_unconfirmed = heartbeat
+            heartbeat = _Report(LEAVE_EPOCH if config.group_instance_id is None else LEAVE_STATIC_EPOCH)
+        self._in_flight = heartbeat
         is_full = last is None and heartbeat.epoch >= JOIN_EPOCH
         before = heartbeat if last is None or heartbeat.epoch < JOIN_EPOCH else last
         has_new_topics = is_full or heartbeat.topics != before.topics
@@ -272,12 +273,12 @@ class ConsumerMembership:
         if self.state is State.LEAVING:
             # The response to the leave request comes by `response_received`.
             return
-        sent, self._reported_unconfirmed, self._reported = self._reported_unconfirmed, None, None
+        sent, self._in_flight, self._confirmed = self._in_flight, None, None
         if sent is None or not isinstance(response, ConsumerGroupHeartbeatResponse):
             return
         if sent.epoch < JOIN_EPOCH or (self.state is State.JOINING and sent.epoch > JOIN_EPOCH):
             # A response to a heartbeat of an earlier membership.
-            self._may_be_known = self._releases_instance_id = False
+            self._may_be_registered = self._releases_instance_id = False
             self._next_heartbeat_at = now if self.state is State.JOINING else math.inf
             return
         if self.state not in (State.JOINING, State.MEMBER, State.PREPARING_TO_LEAVE):
@@ -285,13 +286,13 @@ class ConsumerMembership:
         code = ErrorCode.of(response.error_code)
         meaning = meaning_of(code, joins=sent.epoch == JOIN_EPOCH)
         if meaning is Meaning.DONE:
-            self._reported = sent
+            self._confirmed = sent
             self._heartbeat_accepted(response, now)
         elif meaning is Meaning.RETRY:
             self._retry_later(now)
         elif meaning is Meaning.FENCED:
             self._handle_fenced(now)
-            self._may_be_known = code == ErrorCode.FENCED_MEMBER_EPOCH
+            self._may_be_registered = code == ErrorCode.FENCED_MEMBER_EPOCH
         elif self.state is State.JOINING and code == ErrorCode.UNRELEASED_INSTANCE_ID and self._may_hold_instance_id:
             # This very member holds the instance id, by an earlier membership or a request that has no response.
             self._releases_instance_id, self._next_heartbeat_at = True, now
@@ -309,7 +310,7 @@ class ConsumerMembership:
             self._fail(error, now)
 
     def _retry_later(self, now: float) -> None:
-        self._reported = None
+        self._confirmed = None
         self._next_heartbeat_at = now + self._backoff(self._failures)
         self._failures += 1
 
@@ -329,7 +330,7 @@ class ConsumerMembership:
             self._learn_topic_ids()
             self._describe_at, self._descriptions = now, 0
         self._session_ends_at = now + self._config.session_timeout_ms / 1000
-        reported = self._reported is not None and (self._reported.topics, self._reported.owned)
+        reported = self._confirmed is not None and (self._confirmed.topics, self._confirmed.owned)
         has_changed = reported != (self._topics, frozenset(self._owned.items()))
         interval_s = max(_INTERVAL_MIN_S, response.heartbeat_interval_ms / 1000)
         self._next_heartbeat_at = now if has_changed else now + interval_s
@@ -361,11 +362,11 @@ class ConsumerMembership:
     def _fail(self, error: AioprodError, now: float) -> None:
         self._error = self._error or error
         self._reset_epoch()
-        self._may_be_known = False
+        self._may_be_registered = False
         self._move(Event.FAILED, now)
 
     def _reset_epoch(self) -> None:
-        self._epoch, self._target, self._reported, self._has_run_callback = JOIN_EPOCH, None, None, False
+        self._epoch, self._target, self._confirmed, self._has_run_callback = JOIN_EPOCH, None, None, False
         self._session_ends_at = math.inf
 
     def _move(self, event: Event, now: float) -> None:

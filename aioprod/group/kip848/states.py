@@ -44,8 +44,8 @@ class Event(Enum):
     FAILED = "fatal error"
 
 
-S = State
-E = Event
+S: Final = State
+E: Final = Event
 
 _MEMBER_STATES: Final = (S.JOINING, S.MEMBER, S.FENCED, S.STALE)
 _LEAVING_STATES: Final = (S.PREPARING_TO_LEAVE, S.LEAVING, S.LEFT)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
+from typing import Final
 
 from aioprod.types import TopicPartition
 
 __all__ = ["decode_generation", "decode_sticky", "encode_generation", "encode_sticky"]
 
-_I16 = struct.Struct(">h")
-_I32 = struct.Struct(">i")
+_I16: Final = struct.Struct(">h")
+_I32: Final = struct.Struct(">i")
 
 
 def encode_generation(generation: int) -> bytes:
