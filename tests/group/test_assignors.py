@@ -1,4 +1,4 @@
-"""Who gets what: single rules of each assignor, and what has to hold for any group."""
+"""The rules of each assignor, and properties of the assignments of any group."""
 
 from __future__ import annotations
 

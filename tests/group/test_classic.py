@@ -35,7 +35,7 @@ LATE = RequestTimedOutError("It took too long.")
 
 
 def subscription_of(driver: Driver, protocol: int = 0) -> Subscription:
-    """What it tells the leader now."""
+    """Its subscription in the present JoinGroup."""
     return decode_subscription(driver.sends(JoinGroupRequest).protocols[protocol].metadata)
 
 
@@ -81,18 +81,18 @@ def test_the_join_timeout_covers_the_rebalance_timeout() -> None:
 
 def test_cooperative_members_keep_their_partitions_while_they_rejoin() -> None:
     driver = Driver()
-    driver.settle(P0, P1)
+    driver.join(P0, P1)
     driver.heartbeats(ErrorCode.REBALANCE_IN_PROGRESS)
     assert driver.revokes() == ()
     assert driver.member.owned == {P0, P1}
-    told = subscription_of(driver)
-    assert (set(told.owned), told.generation) == ({P0, P1}, 1)
+    subscription = subscription_of(driver)
+    assert (set(subscription.owned), subscription.generation) == ({P0, P1}, 1)
     driver.receives_join(generation_id=2)
     driver.receives_sync([P1, P2])
     assert driver.revokes() == (P0,)
     assert driver.adds() == (P2,)
     assert driver.member.owned == {P1, P2}
-    # What it gave up is to be given to somebody else: one more round, at once.
+    # The revoked partition is for another member: it rejoins at once.
     assert driver.state() is State.STABLE
     assert driver.revokes() == ()
     driver.receives_join(generation_id=3)
@@ -103,13 +103,13 @@ def test_cooperative_members_keep_their_partitions_while_they_rejoin() -> None:
 
 def test_eager_members_revoke_all_before_they_rejoin() -> None:
     driver = Driver([StickyAssignor()])
-    driver.settle(P0, P1, protocol_name="sticky")
+    driver.join(P0, P1, protocol_name="sticky")
     driver.heartbeats(ErrorCode.REBALANCE_IN_PROGRESS)
     assert driver.revokes() == (P0, P1)
     assert not driver.member.owned
-    told = subscription_of(driver)
-    assert told.owned == ()
-    assert decode_sticky(told.user_data or b"") == ([P0, P1], 1)
+    subscription = subscription_of(driver)
+    assert subscription.owned == ()
+    assert decode_sticky(subscription.user_data or b"") == ([P0, P1], 1)
     driver.receives_join(generation_id=2, protocol_name="sticky")
     driver.receives_sync([P1])
     assert driver.adds() == (P1,)
@@ -117,7 +117,7 @@ def test_eager_members_revoke_all_before_they_rejoin() -> None:
 
 def test_the_assignor_that_was_chosen_last_decides() -> None:
     driver = Driver()
-    driver.settle(P0, P1, protocol_name="range")
+    driver.join(P0, P1, protocol_name="range")
     driver.heartbeats(ErrorCode.REBALANCE_IN_PROGRESS)
     assert driver.revokes() == (P0, P1)
     driver.receives_join(generation_id=2)
@@ -128,9 +128,9 @@ def test_the_assignor_that_was_chosen_last_decides() -> None:
 
 
 def test_a_member_without_the_cooperative_assignor_joins() -> None:
-    """Nobody is given what another one holds; who finds something missing gives it up, and joins for it once more."""
+    """No member is assigned what another one owns; the owner that finds it missing revokes it, and rejoins."""
     driver = Driver()
-    driver.settle(P0, P1, P2, P3)
+    driver.join(P0, P1, P2, P3)
     driver.heartbeats(ErrorCode.REBALANCE_IN_PROGRESS)
     driver.revokes()
     driver.leads({"a": Subscription(("t",))}, generation=2, protocol_name="range")
@@ -144,9 +144,9 @@ def test_a_member_without_the_cooperative_assignor_joins() -> None:
 
 
 def test_a_follower_revokes_all_under_an_eager_leader() -> None:
-    """All is given up before it asks for its share: from then on it may be another one's."""
+    """All is revoked before SyncGroup: the partitions may be assigned to another member from then on."""
     driver = Driver()
-    driver.settle(P0, P1)
+    driver.join(P0, P1)
     driver.heartbeats(ErrorCode.REBALANCE_IN_PROGRESS)
     driver.revokes()
     driver.receives_join(generation_id=2, protocol_name="range")
@@ -167,7 +167,7 @@ def test_a_follower_revokes_all_under_an_eager_leader() -> None:
 
 def test_a_new_subscription_makes_it_rejoin() -> None:
     driver = Driver()
-    driver.settle(P0)
+    driver.join(P0)
     driver.member.subscribe(frozenset({"u"}), driver.now)
     assert driver.revokes() == (P0,)
     assert subscription_of(driver).topics == ("u",)
@@ -222,7 +222,7 @@ def test_partitions_created_while_the_leader_assigns_cause_the_next_rebalance() 
 
 def test_a_follower_does_not_rejoin_when_the_partitions_change() -> None:
     driver = Driver()
-    driver.settle(P0)
+    driver.join(P0)
     driver.member.topics_changed({"t": 9}, driver.now)
     assert driver.step() == Wait(math.inf)
 
@@ -300,7 +300,7 @@ def test_an_assignment_that_can_not_be_read_ends_the_member() -> None:
 
 def test_heartbeats_pause_while_join_or_sync_is_pending() -> None:
     driver = Driver()
-    driver.settle(P0)
+    driver.join(P0)
     request = driver.heartbeats()
     assert (request.generation_id, request.member_id) == (1, "me")
     assert driver.member.heartbeat_at == driver.now + 3.0
@@ -319,7 +319,7 @@ def test_heartbeats_pause_while_join_or_sync_is_pending() -> None:
 
 def test_an_answer_to_an_older_self_does_not_count() -> None:
     driver = Driver()
-    driver.settle(P0)
+    driver.join(P0)
     driver.member.heartbeat(driver.now)
     driver.member.subscribe(frozenset({"t", "u"}), driver.now)
     driver.revokes()
@@ -332,7 +332,7 @@ def test_an_answer_to_an_older_self_does_not_count() -> None:
 
 def test_a_heartbeat_without_an_answer_is_sent_again_soon() -> None:
     driver = Driver()
-    driver.settle(P0)
+    driver.join(P0)
     driver.now = driver.member.heartbeat_at
     driver.member.heartbeat(driver.now)
     driver.member.heartbeat_failed(LATE, driver.now)
@@ -343,15 +343,15 @@ def test_a_heartbeat_without_an_answer_is_sent_again_soon() -> None:
 
 def test_max_poll_interval_loses_all_partitions() -> None:
     driver = Driver(max_poll_interval_ms=10_000)
-    driver.settle(P0)
+    driver.join(P0)
     driver.member.polled(driver.now)
     for _ in range(3):
         driver.heartbeats()
     assert driver.member.heartbeat_at == driver.now + 1.0
     driver.now += 1.0
-    farewell = driver.member.heartbeat(driver.now)
-    assert farewell is not None
-    assert farewell.NAME == "LeaveGroup"
+    request = driver.member.heartbeat(driver.now)
+    assert request is not None
+    assert request.NAME == "LeaveGroup"
     assert driver.step() == Revoke((P0,), is_lost=True)
     assert driver.member.metadata == GroupMetadata("g")
     driver.revokes()
@@ -378,7 +378,7 @@ def test_max_poll_interval_sends_no_leave_group_for_a_static_member() -> None:
 
 def test_a_leaving_member_revokes_all_and_sends_leave_group() -> None:
     driver = Driver()
-    driver.settle(P0)
+    driver.join(P0)
     driver.member.leave(driver.now)
     assert driver.revokes() == (P0,)
     assert driver.left().members[0].member_id == "me"
@@ -421,7 +421,7 @@ def test_a_member_that_leaves_does_not_join_once_more(code: ErrorCode) -> None:
 
 def test_old_brokers_let_one_member_leave_at_a_time() -> None:
     driver = Driver()
-    driver.settle(P0)
+    driver.join(P0)
     driver.member.leave(driver.now)
     driver.revokes()
     step = driver.step()
@@ -460,7 +460,7 @@ def test_partitions_added_while_it_closes_are_revoked() -> None:
 
 def test_a_loss_during_a_revocation_covers_the_rest() -> None:
     driver = Driver()
-    driver.settle(P0, P1)
+    driver.join(P0, P1)
     driver.member.heartbeat(driver.now)
     driver.heartbeats(ErrorCode.REBALANCE_IN_PROGRESS)
     driver.revokes()
@@ -479,12 +479,12 @@ def reached(state: State) -> Driver:
     """A member in that state; it has been in the group before, and holds P0 where it may."""
     driver = Driver(max_poll_interval_ms=300_000)
     if state is State.PREPARING_REBALANCE:
-        driver.settle(P0)
+        driver.join(P0)
         driver.heartbeats(ErrorCode.REBALANCE_IN_PROGRESS)
         driver.continues()
         assert driver.state() is state
         return driver
-    driver.settle(P0)
+    driver.join(P0)
     if state is State.STABLE:
         return driver
     if state in (State.PREPARING_TO_LEAVE, State.LEAVING, State.LEFT):

@@ -1,4 +1,4 @@
-"""The membership of KIP-848 without I/O: what it says, what it does with what it is told, in every state."""
+"""The membership of KIP-848 without I/O: its heartbeats, and every response in every state."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ class Bench:
         assert self.one.step(self.now) == step
         return step
 
-    def said(self) -> ConsumerGroupHeartbeatRequest:
-        """What a heartbeat says that is due."""
+    def heartbeat(self) -> ConsumerGroupHeartbeatRequest:
+        """The heartbeat that is due."""
         assert self.one.heartbeat_at <= self.now
         words = self.one.heartbeat(self.now)
         assert words is not None
@@ -70,7 +70,7 @@ class Bench:
         assert self.one.heartbeat_at == math.inf or self.one.state in (State.JOINING, State.MEMBER)
         return request
 
-    def hears(
+    def receives(
         self,
         code: ErrorCode | int = NONE,
         epoch: int = 2,
@@ -87,14 +87,14 @@ class Bench:
         self.one.heartbeat_response_received(response, self.now)
 
     def has_joined(self, *partitions: int) -> None:
-        """Join, and hold these of clicks."""
-        self.said()
-        self.hears(given=[(CLICKS, partitions)] if partitions else [])
+        """Join, and own these partitions of clicks."""
+        self.heartbeat()
+        self.receives(given=[(CLICKS, partitions)] if partitions else [])
         assert self.step() == Assign(tps("clicks", *partitions))
         self.one.assigned(self.now)
         if partitions:
-            self.said()
-            self.hears()
+            self.heartbeat()
+            self.receives()
         assert self.one.owned == set(tps("clicks", *partitions))
 
     def passes(self, seconds: float) -> None:
@@ -106,7 +106,7 @@ def test_the_heartbeat_that_joins_is_a_full_one() -> None:
     assert bench.one.metadata == GroupMetadata("g", group_instance_id="static")
     assert bench.one.is_rebalancing
     assert bench.step() == Wait(math.inf)
-    assert bench.said() == ConsumerGroupHeartbeatRequest(
+    assert bench.heartbeat() == ConsumerGroupHeartbeatRequest(
         group_id="g",
         member_id="me",
         member_epoch=0,
@@ -117,45 +117,45 @@ def test_the_heartbeat_that_joins_is_a_full_one() -> None:
         server_assignor="range",
         topic_partitions=(),
     )
-    bench.hears(epoch=7)
+    bench.receives(epoch=7)
     assert bench.one.metadata == GroupMetadata("g", 7, "me", "static")
     assert not bench.one.is_rebalancing
 
 
 def test_later_heartbeats_carry_only_changes() -> None:
     bench = Bench()
-    bench.said()
-    bench.hears(given=[(CLICKS, (0, 1))])
+    bench.heartbeat()
+    bench.receives(given=[(CLICKS, (0, 1))])
     assert bench.one.heartbeat_at == bench.now + INTERVAL_S
     assert bench.step() == Assign(tps("clicks", 0, 1))
     bench.one.assigned(bench.now)
     bare = ConsumerGroupHeartbeatRequest(group_id="g", member_id="me", member_epoch=2)
-    said = bench.said()
+    said = bench.heartbeat()
     assert said.topic_partitions == rows([(CLICKS, (0, 1))])
     assert (said.subscribed_topic_names, said.rebalance_timeout_ms) == (None, -1)
-    bench.hears()
+    bench.receives()
     bench.passes(INTERVAL_S)
-    assert bench.said() == bare
-    bench.hears()
+    assert bench.heartbeat() == bare
+    bench.receives()
     bench.one.subscribe(frozenset({"orders"}), bench.now)
-    said = bench.said()
+    said = bench.heartbeat()
     assert (said.subscribed_topic_names, said.topic_partitions) == (("orders",), None)
     bench.one.subscribe(frozenset({"clicks"}), bench.now)
-    bench.hears()
-    assert bench.said().subscribed_topic_names == ("clicks",)
+    bench.receives()
+    assert bench.heartbeat().subscribed_topic_names == ("clicks",)
 
 
 def test_before_version_1_the_coordinator_names_it() -> None:
     bench = Bench(version=0)
-    assert bench.said().member_id == ""
-    bench.hears(member_id="theirs", given=[])
+    assert bench.heartbeat().member_id == ""
+    bench.receives(member_id="theirs", given=[])
     assert bench.one.metadata.member_id == "theirs"
     bench.one.assigned(bench.now)
     bench.passes(INTERVAL_S)
-    assert bench.said().member_id == "theirs"
-    bench.hears(ErrorCode.FENCED_MEMBER_EPOCH)
+    assert bench.heartbeat().member_id == "theirs"
+    bench.receives(ErrorCode.FENCED_MEMBER_EPOCH)
     bench.step()
-    said = bench.said()
+    said = bench.heartbeat()
     assert (said.member_id, said.member_epoch) == ("theirs", 0)
 
 
@@ -163,28 +163,28 @@ def test_it_revokes_first_and_reports_that_at_once() -> None:
     bench = Bench()
     bench.has_joined(0, 1)
     bench.passes(INTERVAL_S)
-    bench.said()
-    bench.hears(given=[(CLICKS, (1, 2))])
+    bench.heartbeat()
+    bench.receives(given=[(CLICKS, (1, 2))])
     assert bench.step() == Revoke(tps("clicks", 0))
     bench.one.revoked(bench.now)
-    assert bench.said().topic_partitions == rows([(CLICKS, (1,))])
+    assert bench.heartbeat().topic_partitions == rows([(CLICKS, (1,))])
     assert bench.step() == Assign(tps("clicks", 2))
     bench.one.assigned(bench.now)
-    bench.hears()
-    assert bench.said().topic_partitions == rows([(CLICKS, (1, 2))])
-    bench.hears()
+    bench.receives()
+    assert bench.heartbeat().topic_partitions == rows([(CLICKS, (1, 2))])
+    bench.receives()
     assert bench.step() == Wait(bench.now + SESSION_S)
 
 
 def test_an_assignment_may_come_later() -> None:
-    """Brokers from 4.3 on divide some time after the heartbeat that calls for it (KIP-1263)."""
+    """Brokers from 4.3 on assign some time after the heartbeat that causes it (KIP-1263)."""
     bench = Bench()
-    bench.said()
-    bench.hears()
+    bench.heartbeat()
+    bench.receives()
     assert bench.step() == Wait(bench.now + SESSION_S)
     bench.passes(INTERVAL_S)
-    bench.said()
-    bench.hears(epoch=3, given=[(CLICKS, (0,))])
+    bench.heartbeat()
+    bench.receives(epoch=3, given=[(CLICKS, (0,))])
     assert bench.step() == Assign(tps("clicks", 0))
 
 
@@ -192,23 +192,23 @@ def test_being_fenced_during_a_revocation() -> None:
     bench = Bench()
     bench.has_joined(0, 1)
     bench.passes(INTERVAL_S)
-    bench.said()
-    bench.hears(given=[(CLICKS, (1,))])
+    bench.heartbeat()
+    bench.receives(given=[(CLICKS, (1,))])
     assert bench.step() == Revoke(tps("clicks", 0))
-    # The user's callback takes its time, and heartbeats go on.
+    # Heartbeats continue while the callback of the user runs.
     bench.passes(INTERVAL_S)
-    bench.said()
-    bench.hears(ErrorCode.FENCED_MEMBER_EPOCH)
+    bench.heartbeat()
+    bench.receives(ErrorCode.FENCED_MEMBER_EPOCH)
     bench.one.revoked(bench.now)
     assert bench.one.heartbeat_at == math.inf
     assert bench.step() == Revoke(tps("clicks", 1), is_lost=True)
     bench.one.revoked(bench.now)
-    assert bench.said().member_epoch == 0
+    assert bench.heartbeat().member_epoch == 0
 
 
 def test_a_response_without_a_request_is_ignored() -> None:
     bench = Bench()
-    bench.hears(epoch=5)
+    bench.receives(epoch=5)
     assert bench.one.state is State.JOINING
 
 
@@ -216,8 +216,8 @@ def test_an_empty_assignment_runs_the_callback_once() -> None:
     bench = Bench()
     bench.has_joined()
     bench.passes(INTERVAL_S)
-    bench.said()
-    bench.hears(given=[])
+    bench.heartbeat()
+    bench.receives(given=[])
     assert isinstance(bench.step(), Wait)
 
 
@@ -236,23 +236,23 @@ def test_a_lost_response_is_followed_by_a_full_heartbeat() -> None:
     for failures in range(3):
         assert bench.one.heartbeat_at == pytest.approx(bench.now + BACKOFF_S * 2**failures)
         bench.passes(BACKOFF_S * 2**failures)
-        assert bench.said().topic_partitions is not None
-        bench.hears(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS) if failures else bench.one.heartbeat_failed(
+        assert bench.heartbeat().topic_partitions is not None
+        bench.receives(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS) if failures else bench.one.heartbeat_failed(
             RequestTimedOutError("late"), bench.now
         )
     bench.passes(1.0)
-    bench.said()
-    bench.hears()
+    bench.heartbeat()
+    bench.receives()
     assert bench.one.heartbeat_at == bench.now + INTERVAL_S
     bench.passes(INTERVAL_S)
-    assert bench.said().topic_partitions is None
+    assert bench.heartbeat().topic_partitions is None
 
 
 def test_topics_without_a_name() -> None:
     bench = Bench(("clicks", "orders"))
     del bench.ids["orders"]
-    bench.said()
-    bench.hears(given=[(CLICKS, (0,)), (ORDERS, (5,))])
+    bench.heartbeat()
+    bench.receives(given=[(CLICKS, (0,)), (ORDERS, (5,))])
     assert bench.step() == DescribeTopics(frozenset({"clicks", "orders"}))
     bench.one.topics_described({}, bench.now)
     assert bench.step() == Assign(tps("clicks", 0))
@@ -264,14 +264,14 @@ def test_topics_without_a_name() -> None:
     bench.one.topics_described({}, bench.now)
     assert bench.step() == Assign(tps("orders", 5))
     bench.one.assigned(bench.now)
-    assert bench.said().topic_partitions == rows([(CLICKS, (0,)), (ORDERS, (5,))])
+    assert bench.heartbeat().topic_partitions == rows([(CLICKS, (0,)), (ORDERS, (5,))])
 
 
 def test_metadata_may_name_topics_too() -> None:
     bench = Bench()
     bench.ids.clear()
-    bench.said()
-    bench.hears(given=[(CLICKS, (0,))])
+    bench.heartbeat()
+    bench.receives(given=[(CLICKS, (0,))])
     bench.ids.update(IDS)
     bench.one.topics_changed({"clicks": 1}, bench.now)
     assert bench.step() == Assign(tps("clicks", 0))
@@ -281,9 +281,9 @@ def test_a_recreated_topic_has_another_id() -> None:
     bench = Bench()
     bench.has_joined(0)
     bench.passes(INTERVAL_S)
-    bench.said()
+    bench.heartbeat()
     bench.ids["clicks"] = UUID(int=9)
-    bench.hears(given=[(UUID(int=9), (0,))])
+    bench.receives(given=[(UUID(int=9), (0,))])
     assert bench.step() == Revoke(tps("clicks", 0))
     bench.one.revoked(bench.now)
     assert bench.step() == Assign(tps("clicks", 0))
@@ -296,15 +296,15 @@ def test_a_fenced_member_loses_all_and_rejoins(code: ErrorCode) -> None:
     bench = Bench()
     bench.has_joined(0, 1)
     bench.passes(INTERVAL_S)
-    bench.said()
-    bench.hears(code)
+    bench.heartbeat()
+    bench.receives(code)
     assert bench.one.heartbeat_at == math.inf
     assert bench.one.metadata == GroupMetadata("g")
     assert bench.step() == Revoke(tps("clicks", 0, 1), is_lost=True)
     bench.one.revoked(bench.now)
-    said = bench.said()
+    said = bench.heartbeat()
     assert (said.member_id, said.member_epoch, said.topic_partitions) == ("me", 0, ())
-    bench.hears(given=[(CLICKS, (1,))], epoch=9)
+    bench.receives(given=[(CLICKS, (1,))], epoch=9)
     assert bench.step() == Assign(tps("clicks", 1))
 
 
@@ -321,7 +321,7 @@ def test_a_session_may_end_unheard() -> None:
     assert bench.built(words).member_epoch == -1
     bench.one.revoked(bench.now)
     assert bench.built(words).member_epoch == 0
-    bench.hears(epoch=4, given=[])
+    bench.receives(epoch=4, given=[])
     assert bench.one.metadata.generation_id == 4
 
 
@@ -329,13 +329,13 @@ def test_an_answer_from_an_earlier_life_is_none() -> None:
     bench = Bench()
     bench.has_joined(0)
     bench.passes(INTERVAL_S)
-    bench.said()
+    bench.heartbeat()
     bench.passes(SESSION_S)
     bench.step()
     bench.one.revoked(bench.now)
-    bench.hears(epoch=3)
+    bench.receives(epoch=3)
     assert bench.one.state is State.JOINING
-    assert bench.said().member_epoch == 0
+    assert bench.heartbeat().member_epoch == 0
 
 
 @pytest.mark.parametrize(("instance_id", "epoch"), [(None, -1), ("static", -2)])
@@ -344,16 +344,16 @@ def test_max_poll_interval_leaves_until_the_next_poll(instance_id: str | None, e
     bench.has_joined(0)
     for _ in range(int(POLL_S // INTERVAL_S) - 1):
         bench.passes(INTERVAL_S)
-        bench.said()
-        bench.hears()
+        bench.heartbeat()
+        bench.receives()
     bench.passes(INTERVAL_S)
-    assert bench.said().member_epoch == epoch
-    bench.hears(epoch=epoch)
+    assert bench.heartbeat().member_epoch == epoch
+    bench.receives(epoch=epoch)
     assert bench.one.heartbeat_at == math.inf
     assert bench.step() == Revoke(tps("clicks", 0), is_lost=True)
     bench.one.polled(bench.now)
     bench.one.revoked(bench.now)
-    assert bench.said().member_epoch == 0
+    assert bench.heartbeat().member_epoch == 0
 
 
 def test_an_application_that_never_polls() -> None:
@@ -366,7 +366,7 @@ def test_an_application_that_never_polls() -> None:
     bench.one.polled(bench.now)
     assert bench.step() == Revoke((), is_lost=True)
     bench.one.revoked(bench.now)
-    assert bench.said().member_epoch == 0
+    assert bench.heartbeat().member_epoch == 0
 
 
 def test_the_leave_request_is_repeated_until_it_is_answered() -> None:
@@ -374,11 +374,11 @@ def test_the_leave_request_is_repeated_until_it_is_answered() -> None:
     bench.has_joined()
     bench.passes(SESSION_S - 1)
     bench.one.polled(bench.now - POLL_S)
-    bench.said()
+    bench.heartbeat()
     bench.one.heartbeat_failed(RequestTimedOutError("late"), bench.now)
     bench.passes(BACKOFF_S)
-    assert bench.said().member_epoch == -1
-    bench.hears(ErrorCode.UNKNOWN_MEMBER_ID)
+    assert bench.heartbeat().member_epoch == -1
+    bench.receives(ErrorCode.UNKNOWN_MEMBER_ID)
     assert bench.one.heartbeat_at == math.inf
 
 
@@ -388,10 +388,10 @@ def test_leaving(instance_id: str | None, epoch: int) -> None:
     bench.has_joined(0)
     bench.one.leave(bench.now)
     assert bench.step() == Revoke(tps("clicks", 0))
-    # Offsets can be committed while it gives up: it is still a member, and says so.
+    # Offsets can be committed while it revokes: it is still a member, and sends heartbeats.
     bench.passes(INTERVAL_S)
-    assert bench.said().member_epoch == 2
-    bench.hears(epoch=3)
+    assert bench.heartbeat().member_epoch == 2
+    bench.receives(epoch=3)
     assert bench.one.metadata.generation_id == 3
     bench.one.revoked(bench.now)
     step = bench.step()
@@ -418,7 +418,7 @@ def test_leaving_while_a_heartbeat_is_on_its_way() -> None:
     step = bench.step()
     assert isinstance(step, SendRequest)
     bench.built(words)
-    bench.hears()
+    bench.receives()
     assert bench.step() == step
     bench.one.response_received(HeartbeatResponse(error_code=0), bench.now)
     assert bench.step() == LeftGroup()
@@ -441,7 +441,7 @@ def test_leaving_before_the_first_heartbeat() -> None:
 
 
 def test_leaving_while_it_joins() -> None:
-    """The answer may come late, so the coordinator is told."""
+    """The response may come late, so a leave request is sent."""
     bench = Bench()
     words = bench.one.heartbeat(bench.now)
     assert words is not None
@@ -449,7 +449,7 @@ def test_leaving_while_it_joins() -> None:
     bench.one.leave(bench.now)
     assert isinstance(bench.step(), SendRequest)
     assert bench.built(words).member_epoch == -1
-    bench.hears(ErrorCode.UNKNOWN_MEMBER_ID)
+    bench.receives(ErrorCode.UNKNOWN_MEMBER_ID)
     assert bench.one.state is State.LEAVING
 
 
@@ -459,8 +459,8 @@ def test_a_member_that_is_fenced_while_it_leaves_ends() -> None:
     bench.one.leave(bench.now)
     bench.step()
     bench.passes(INTERVAL_S)
-    bench.said()
-    bench.hears(ErrorCode.UNKNOWN_MEMBER_ID)
+    bench.heartbeat()
+    bench.receives(ErrorCode.UNKNOWN_MEMBER_ID)
     assert bench.one.heartbeat_at == math.inf
     bench.one.revoked(bench.now)
     assert bench.step() == LeftGroup()
@@ -472,11 +472,11 @@ def test_an_instance_id_of_its_own_earlier_membership_is_released() -> None:
     words = bench.one.heartbeat(bench.now)
     assert words is not None
     assert bench.built(words).member_epoch == bench.built(words).member_epoch == 0
-    bench.hears(ErrorCode.UNRELEASED_INSTANCE_ID)
-    assert bench.said().member_epoch == -2
-    bench.hears(epoch=-2)
-    assert bench.said().member_epoch == 0
-    bench.hears(ErrorCode.UNRELEASED_INSTANCE_ID)
+    bench.receives(ErrorCode.UNRELEASED_INSTANCE_ID)
+    assert bench.heartbeat().member_epoch == -2
+    bench.receives(epoch=-2)
+    assert bench.heartbeat().member_epoch == 0
+    bench.receives(ErrorCode.UNRELEASED_INSTANCE_ID)
     step = bench.step()
     assert isinstance(step, Failed)
     assert "group.instance.id" in str(step.error)
@@ -519,13 +519,13 @@ def in_state(state: State) -> Bench:
     """A member in that state, with a heartbeat on its way."""
     bench = Bench()
     if state is State.JOINING:
-        bench.said()
+        bench.heartbeat()
         return bench
     bench.has_joined(0)
     bench.passes(INTERVAL_S)
     if state is State.STALE:
         bench.one.polled(bench.now - POLL_S)
-    bench.said()
+    bench.heartbeat()
     if state is State.FENCED:
         bench.passes(SESSION_S)
         bench.step()
@@ -547,7 +547,7 @@ def in_state(state: State) -> Bench:
 def test_every_code_in_every_state(state: State, code: ErrorCode | int) -> None:
     bench = in_state(state)
     owned = bench.one.owned
-    bench.hears(code, given=[(CLICKS, (0,))] if code == NONE else None)
+    bench.receives(code, given=[(CLICKS, (0,))] if code == NONE else None)
     known: dict[tuple[State, ErrorCode | int], State] = {
         (State.JOINING, NONE): State.MEMBER,
         (State.JOINING, ErrorCode.GROUP_ID_NOT_FOUND): State.PREPARING_TO_LEAVE,
@@ -584,7 +584,7 @@ def test_the_table_has_no_way_out_of_the_end(state: State, event: Event) -> None
 
 def test_brokers_that_do_not_offer_it() -> None:
     bench = Bench()
-    bench.said()
+    bench.heartbeat()
     bench.one.heartbeat_failed(UnsupportedVersionError("Broker 1 lacks ConsumerGroupHeartbeat."), bench.now)
     step = bench.step()
     assert isinstance(step, Failed)
@@ -597,7 +597,7 @@ def test_other_failures_end_it() -> None:
     bench = Bench()
     bench.has_joined(0)
     bench.passes(INTERVAL_S)
-    bench.said()
+    bench.heartbeat()
     error = AuthorizationError("no")
     bench.one.heartbeat_failed(error, bench.now)
     assert bench.step() == Revoke(tps("clicks", 0), is_lost=True)

@@ -59,7 +59,7 @@ async def test_the_position_is_after_the_last_returned_record() -> None:
             assert (await take(fetcher, 1))[0].value == value
             assert fetcher.positions == {ORDERS: offset}
         waiting = asyncio.ensure_future(fetcher.next())
-        # What compaction has removed is passed when the next record is asked for.
+        # Offsets that compaction has removed are skipped by the next call.
         await until(lambda: fetcher.positions == {ORDERS: 8})
         store(log, stored_batch([b"c"], base_offset=8))
         assert (await given(waiting)).value == b"c"
@@ -166,12 +166,12 @@ async def test_a_call_that_is_cancelled_loses_nothing() -> None:
         fetcher.add({ORDERS: 0})
         found: list[ConsumedRecord] = []
         for turns in range(10_000):
-            asking = asyncio.ensure_future(fetcher.next())
+            pending = asyncio.ensure_future(fetcher.next())
             for _ in range(turns % 50):
                 await asyncio.sleep(0)
-            asking.cancel()
-            await asyncio.wait([asking])
-            found += [] if asking.cancelled() else [await given(asking)]
+            pending.cancel()
+            await asyncio.wait([pending])
+            found += [] if pending.cancelled() else [await given(pending)]
             assert fetcher.positions == {ORDERS: len(found)} or not len(found) % 2
             if len(found) == 200:
                 break

@@ -149,16 +149,16 @@ async def test_a_topic_that_may_not_be_read() -> None:
     async with FakeCluster() as brokers, running_fetcher(brokers) as fetcher:
         for name in (TOPIC, "clicks"):
             fill(brokers.create_topic(name).partitions[0], 3)
-        refused = brokers.fault(FetchRequest, times=None, partition=FIRST, error=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        denied = brokers.fault(FetchRequest, times=None, partition=FIRST, error=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         fetcher.add({FIRST: 0, OTHER: 0})
         found: list[ConsumedRecord] = []
-        for told in range(10):
+        for errors in range(10):
             with pytest.raises(AuthorizationError, match="Partition 0 of topic 'orders' could not be read") as failure:
                 await take_all(fetcher, found)
             assert failure.value.resource == TOPIC
-            if told and len(found) == 3:
+            if errors and len(found) == 3:
                 break
-        refused.times = refused.hits
+        denied.times = denied.hits
         assert places([*found, *await take(fetcher, 3)]) == {FIRST: [0, 1, 2], OTHER: [0, 1, 2]}
 
 

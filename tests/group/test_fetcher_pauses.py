@@ -33,8 +33,8 @@ async def take_list(fetcher: Fetcher, max_records: int, max_wait_s: float = 0.0)
     return records
 
 
-def asked_for(brokers: FakeCluster) -> list[int]:
-    """The partitions that the last fetch asked for."""
+def fetched_partitions(brokers: FakeCluster) -> list[int]:
+    """The partitions of the last Fetch request."""
     return [row.partition for topic in brokers.seen_of(FetchRequest)[-1].topics for row in topic.partitions]
 
 
@@ -55,7 +55,7 @@ async def test_a_paused_partition_is_neither_returned_nor_fetched() -> None:
         waiting = asyncio.ensure_future(fetcher.next())
         seen = len(brokers.seen_of(FetchRequest))
         await until(lambda: len(brokers.seen_of(FetchRequest)) > seen)
-        assert asked_for(brokers) == [other.partition]
+        assert fetched_partitions(brokers) == [other.partition]
         fetcher.resume([paused])
         assert (await given(waiting)).offset == 1
         assert places(await take(fetcher, 8)) == {paused: list(range(2, 10))}

@@ -1,4 +1,4 @@
-"""What a member's user asks about its partitions, and how they are read: paused, in lists, from elsewhere."""
+"""The calls of a member about its partitions: pauses, lists, seeks, lookups."""
 
 from __future__ import annotations
 
@@ -14,7 +14,19 @@ from aioprod.group import Member
 from aioprod.messages import OffsetCommitRequest
 from aioprod.testing import FakeCluster
 from aioprod.types import ConsumedRecord, OffsetAndMetadata, TopicPartition
-from tests.group.test_member import P0, P1, P2, P3, PATIENCE_S, Told, assigned, cluster, committed, new_member, take
+from tests.group.test_member import (
+    P0,
+    P1,
+    P2,
+    P3,
+    PATIENCE_S,
+    CallbackLog,
+    assigned,
+    cluster,
+    committed,
+    new_member,
+    take,
+)
 from tests.support.sessions import FAST
 from tests.support.stored_batches import fill
 
@@ -68,9 +80,9 @@ async def test_a_partition_that_on_assigned_pauses_returns_no_record() -> None:
 
 @pytest.mark.parametrize(("assignor", "stays"), [("cooperative-sticky", True), ("range", False)])
 async def test_a_pause_ends_when_the_partition_is_revoked(assignor: str, stays: bool) -> None:
-    told = Told()
+    log = CallbackLog()
     async with cluster(partitions=4) as brokers:
-        first = new_member(brokers, assignors=[assignor], **told.callbacks)
+        first = new_member(brokers, assignors=[assignor], **log.callbacks)
         second = new_member(brokers, assignors=[assignor])
         async with first:
             reader = asyncio.ensure_future(first.__anext__())

@@ -28,11 +28,11 @@ from tests.support.stored_batches import fill
 
 PROTOCOLS: Final = ("classic", "consumer")
 SOON_S: Final = 30.0
-"""Long for a group, short beside the five minutes after which all metadata is asked for anew."""
+"""Long for a group, short beside the five minutes after which all metadata is refreshed."""
 
 
 class Reading:
-    """A member that takes one record after the other, and goes on after errors."""
+    """A member that reads one record after the other, and continues after errors."""
 
     def __init__(self, cluster: FakeCluster, *topics: str, **options: Any) -> None:
         self.member = Member(
@@ -125,8 +125,8 @@ def test_a_new_subscription_fetches_metadata_at_once() -> None:
             before = len(cluster.seen_of(MetadataRequest))
             one.member.subscribe(["t", "later"])
             await asyncio.sleep(0.1)
-            asked = {topic.name for one in cluster.seen_of(MetadataRequest)[before:] for topic in one.topics or ()}
-            assert asked == {"later"}
+            requested = {topic.name for one in cluster.seen_of(MetadataRequest)[before:] for topic in one.topics or ()}
+            assert requested == {"later"}
 
     play(scene)
 

@@ -33,7 +33,7 @@ MEMBER = GroupMetadata(GROUP, 3, "me")
 
 @asynccontextmanager
 async def coordinated(count: int = 1) -> AsyncIterator[tuple[FakeCluster, Session, Coordinator]]:
-    """Brokers with the topics and a group of one member, and who asks its coordinator."""
+    """Brokers with the topics and a group of one member, and a client of its coordinator."""
     async with FakeCluster(count) as brokers, running_session(brokers) as session:
         brokers.create_topic("orders", 2)
         brokers.create_topic("clicks")
@@ -85,12 +85,12 @@ async def test_it_waits_for_a_transaction_with_an_offset() -> None:
         group.pending[7] = {PLACES[0]: Committed(5)}
         with pytest.raises(RequestTimedOutError, match="orders-0 was not stable in time"):
             await start_offsets(coordinator, PLACES, in_time(session, 0.05), auto_offset_reset="latest")
-        asking = asyncio.ensure_future(
+        pending = asyncio.ensure_future(
             start_offsets(coordinator, PLACES[:1], in_time(session), auto_offset_reset="latest")
         )
         await asyncio.sleep(0.02)
         group.end_transaction(7, commits=True)
-        assert await asking == {PLACES[0]: 5}
+        assert await pending == {PLACES[0]: 5}
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,9 @@
-"""What kafka-python and aiokafka test of their assignors, told anew: both have the same cases, but for cooperation.
+"""What kafka-python and aiokafka test of their assignors, rewritten: both have the same cases, but for cooperation.
 
 Left out, as there is nothing here that they could be about: that an assignor's metadata carry owned partitions, and
 that they are read from it (`group/subscription_codec.py` does that for all assignors and has its own tests); that the
-records of movements know whether they are sticky (nobody asks ours: that no two members swap partitions of a topic is
-checked on the assignments themselves, in all cases where peers ask their records).
+records of movements know whether they are sticky (ours are not checked directly: that no two members swap partitions of
+a topic is checked on the assignments themselves, in all cases where peers check their records).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def checked_first(partitions: Mapping[str, int], topics: Topics) -> Owned:
 def checked_next(
     partitions: Mapping[str, int], topics: Topics, owned: Owned, newer: Mapping[str, int] | None = None
 ) -> Owned:
-    """The next one, checked: also that nobody swaps with anybody."""
+    """The next assignment, checked: also that no two members swap partitions."""
     members = next_round(topics, owned, newer=newer)
     assignment = STICKY.assign(partitions, members)
     check_balanced(members, partitions, assignment)
@@ -232,12 +232,12 @@ def test_a_member_returns_with_partitions_of_an_older_generation() -> None:
 
 def test_two_members_come_back_with_what_they_had_a_generation_ago() -> None:
     partitions = {"t": 6}
-    everybody = {key: ["t"] for key in ("C1", "C2", "C3")}
-    one = checked_first(partitions, everybody)
+    members = {key: ["t"] for key in ("C1", "C2", "C3")}
+    one = checked_first(partitions, members)
     two = checked_next(partitions, {"C2": ["t"]}, one, newer={"C2": 1})
     assert set(one["C2"]) < set(two["C2"])
-    three = checked_next(partitions, everybody, {**one, "C2": two["C2"]}, newer={"C1": 1, "C2": 2, "C3": 1})
-    # They give each what it had at first. Java's answer is this one: where all read the same topics it asks no older
+    three = checked_next(partitions, members, {**one, "C2": two["C2"]}, newer={"C1": 1, "C2": 2, "C3": 1})
+    # They restore the first assignment. Java's result is this one: where all read the same topics it ignores older
     # generation, C2 keeps the first of what it has, and the rest is dealt.
     assert short(three) == {"C1": "tp2 tp4", "C2": "tp0 tp1", "C3": "tp3 tp5"}
 

@@ -79,8 +79,8 @@ def test_the_instance_id_comes_from_join_group() -> None:
 
 
 def test_a_newer_version_is_read_as_far_as_it_is_known() -> None:
-    blob = b"\x00\x09" + encode_subscription(FULL)[2:] + b"something new"
-    assert decode_subscription(blob, "one") == FULL
+    data = b"\x00\x09" + encode_subscription(FULL)[2:] + b"something new"
+    assert decode_subscription(data, "one") == FULL
     assert decode_assignment(b"\x00\x09" + encode_assignment([ORDERS])[2:] + b"something new") == (ORDERS,)
 
 
@@ -107,6 +107,6 @@ def test_what_sticky_assignors_say_of_themselves() -> None:
     said = sticky.user_data((ORDERS, CLICKS), 4)
     assert said is not None
     assert decode_sticky(said) == ([CLICKS, ORDERS], 4)
-    told = cooperative.user_data((ORDERS,), 4)
-    assert told is not None
-    assert decode_generation(told) == 4
+    data = cooperative.user_data((ORDERS,), 4)
+    assert data is not None
+    assert decode_generation(data) == 4

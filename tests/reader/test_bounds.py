@@ -84,7 +84,7 @@ async def test_a_start_after_the_last_stable_offset_may_be_in_the_log() -> None:
         fill(brokers.create_topic("t").partitions[0], 10)
         await session.partitions("t")
         for start in (8, 11):
-            # The first question is for the last stable offset; what is silent about starts asks nothing more.
+            # The first request is for the last stable offset; without explicit starts there is no other one.
             brokers.fault(ListOffsetsRequest, edit=stable_at_3)
             selection = Selection.of("t", {0: start}, None, None)
             if start == 8:

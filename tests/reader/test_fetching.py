@@ -29,21 +29,21 @@ NODE = Node(1, "h", 9092)
 
 
 class Leaders(LeaderRequests[Position, FetchResponse]):
-    """Writes down what is told of each partition."""
+    """Notes the result of each partition."""
 
     def __init__(self) -> None:
-        self.told: list[tuple[str, int]] = []
+        self.results: list[tuple[str, int]] = []
         self.errors: list[str] = []
 
     def succeeded(self, one: Position) -> None:
-        self.told.append(("advanced", one.tp.partition))
+        self.results.append(("succeeded", one.tp.partition))
 
     def retry_later(self, one: Position, error: AioprodError) -> None:
-        self.told.append(("again", one.tp.partition))
+        self.results.append(("retry", one.tp.partition))
         self.errors.append(error.message)
 
     def rejected(self, one: Position, code: ErrorCode | int) -> None:
-        self.told.append((f"refused {int(code)}", one.tp.partition))
+        self.results.append((f"rejected {int(code)}", one.tp.partition))
 
 
 def cluster_with(*, topic_id: UUID = TOPIC_ID, epoch: int = 3) -> Cluster:
@@ -93,13 +93,13 @@ def take(one: Position, *batches: bytes, aborted: Sequence[tuple[int, int]] = ()
     return values(list(fetching(**options).batches_of(Leaders(), [one], answer(row(*batches, aborted=aborted)))))
 
 
-# --- asking
+# --- requests
 
 
 def test_the_request() -> None:
-    asked = [position(2, 20, turn=2), position(0, 5, turn=1), position(1, 7, turn=1)]
+    positions = [position(2, 20, turn=2), position(0, 5, turn=1), position(1, 7, turn=1)]
     part = fetching(level=1, max_partition_fetch_bytes=11, fetch_max_bytes=22, fetch_max_wait_ms=33)
-    request = part.request(asked, cluster_with())
+    request = part.request(positions, cluster_with())
     assert (request.max_bytes, request.max_wait_ms, request.min_bytes, request.isolation_level) == (22, 33, 1, 1)
     assert (request.session_id, request.session_epoch, request.replica_id, request.rack_id) == (0, -1, -1, "")
     (topic,) = request.topics
@@ -120,8 +120,8 @@ def test_a_topic_without_id_is_named() -> None:
 
 
 def test_topics_take_turns() -> None:
-    asked = [position(index, turn=turn, topic=topic) for topic in "ab" for index, turn in enumerate((1, 2, 4))]
-    request = fetching().request(asked, cluster_with())
+    positions = [position(index, turn=turn, topic=topic) for topic in "ab" for index, turn in enumerate((1, 2, 4))]
+    request = fetching().request(positions, cluster_with())
     assert [(topic.topic, [one.partition for one in topic.partitions]) for topic in request.topics] == [
         ("a", [0]), ("b", [0]), ("a", [1]), ("b", [1]), ("a", [2]), ("b", [2]),
     ]  # fmt: skip
@@ -130,7 +130,7 @@ def test_topics_take_turns() -> None:
 def test_another_topic_of_that_name_is_noticed() -> None:
     assert position().is_replaced(cluster_with(topic_id=UUID(int=6)))
     assert not position().is_replaced(cluster_with())
-    # A cluster that has just been asked to describe the topic anew, and one without ids.
+    # A cluster without metadata of the topic, and a position without an id.
     assert not position().is_replaced(Cluster())
     assert not position(topic_id=None).is_replaced(cluster_with(topic_id=UUID(int=6)))
 
@@ -139,28 +139,28 @@ def test_another_topic_of_that_name_is_noticed() -> None:
 
 
 def test_results_are_reported_by_partition() -> None:
-    asked = [position(index) for index in range(4)]
+    positions = [position(index) for index in range(4)]
     leaders = Leaders()
     rows = [row(stored_batch([b"a", b"b"])), row(partition=1), row(partition=2, error_code=6)]
     part = fetching()
-    assert values(list(part.batches_of(leaders, asked, answer(*rows)))) == [b"a", b"b"]
-    assert leaders.told == [("advanced", 0), ("refused 6", 2), ("again", 3)]
-    assert [one.offset for one in asked] == [2, 0, 0, 0]
-    assert asked[0].turn == 1
-    assert [one.partition for one in part.request(asked, cluster_with()).topics[0].partitions] == [1, 2, 3, 0]
+    assert values(list(part.batches_of(leaders, positions, answer(*rows)))) == [b"a", b"b"]
+    assert leaders.results == [("succeeded", 0), ("rejected 6", 2), ("retry", 3)]
+    assert [one.offset for one in positions] == [2, 0, 0, 0]
+    assert positions[0].turn == 1
+    assert [one.partition for one in part.request(positions, cluster_with()).topics[0].partitions] == [1, 2, 3, 0]
 
 
 def test_an_error_of_the_whole_response_is_reported_for_all() -> None:
-    asked = [position(0, 7, end=20), position(1)]
+    positions = [position(0, 7, end=20), position(1)]
     leaders = Leaders()
-    assert not list(fetching().batches_of(leaders, asked, answer(row(), row(partition=1))))
-    assert leaders.told == [("again", 0), ("again", 1)]
+    assert not list(fetching().batches_of(leaders, positions, answer(row(), row(partition=1))))
+    assert leaders.results == [("retry", 0), ("retry", 1)]
     assert leaders.errors[0] == (
         "its leader has nothing from offset 7 to 20, with a high watermark of 900 and a last stable offset of 800."
     )
     leaders = Leaders()
-    assert not list(fetching().batches_of(leaders, asked, answer(error_code=70)))
-    assert leaders.told == [("refused 70", 0), ("refused 70", 1)]
+    assert not list(fetching().batches_of(leaders, positions, answer(error_code=70)))
+    assert leaders.results == [("rejected 70", 0), ("rejected 70", 1)]
 
 
 def test_a_truncated_batch_is_fetched_again() -> None:
@@ -268,7 +268,7 @@ def test_an_answer_may_begin_within_a_transaction(offset: int) -> None:
 
 @dataclass
 class Log:
-    """A log with transactions, written as a broker writes it, and what is in it for whom."""
+    """A log with transactions as a broker writes it, and the records that each isolation level sees."""
 
     batches: list[tuple[int, bytes]] = field(default_factory=list)
     committed: dict[int, bytes] = field(default_factory=dict)
@@ -343,7 +343,7 @@ def test_any_log_in_any_chunks(steps: list[tuple[Any, ...]], begin: int, max_byt
     while not one.is_done:
         found += values(list(part.batches_of(leaders, [one], answer(log.answer(one.offset, max_bytes)))))
     assert found == [value for offset, value in sorted(log.committed.items()) if offset >= begin]
-    assert {told for told, _ in leaders.told} <= {"advanced"}
+    assert {told for told, _ in leaders.results} <= {"succeeded"}
 
 
 def test_a_marker_that_is_malformed() -> None:

@@ -58,10 +58,10 @@ async def step(leaders: Leaders) -> list[int] | None:
     answer = await leaders.next()
     if answer is None:
         return None
-    asked, response = answer
+    partitions, response = answer
     rows = {row.partition_index: row for row in response.topics[0].partitions}
     done = []
-    for one in asked:
+    for one in partitions:
         code = ErrorCode.of(rows[one.tp.partition].error_code)
         if code == ErrorCode.NONE:
             one.finished = True
@@ -323,9 +323,9 @@ async def test_an_error_without_a_waiter_is_not_logged(caplog: pytest.LogCapture
             dropped.release()
             while leaders._tasks:
                 await asyncio.sleep(0)
-            asked = leaders._in_flight[1].task
-            assert asked.done()
-        del leaders, asked
+            task = leaders._in_flight[1].task
+            assert task.done()
+        del leaders, task
         gc.collect()
         assert "never retrieved" not in caplog.text
 

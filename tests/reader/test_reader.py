@@ -100,8 +100,8 @@ async def test_the_isolation_level_is_sent(isolation: str) -> None:
     async with FakeCluster() as brokers, new_reader(brokers, isolation=isolation) as reader:
         fill(brokers.create_topic(TOPIC).partitions[0], 3)
         assert len(await collect(reader.read(TOPIC))) == 3
-        asked = [*brokers.seen_of(ListOffsetsRequest), *brokers.seen_of(FetchRequest)]
-        assert {request.isolation_level for request in asked} == {int(isolation == "read_committed")}
+        requests = [*brokers.seen_of(ListOffsetsRequest), *brokers.seen_of(FetchRequest)]
+        assert {request.isolation_level for request in requests} == {int(isolation == "read_committed")}
 
 
 @pytest.mark.parametrize("versions", [(4, 4), (4, 12), (4, 13), (4, 18)])

@@ -90,13 +90,13 @@ async def test_an_offset_that_is_not_in_the_log(offset: int, says_why: bool) -> 
         fill(brokers.create_topic(TOPIC, 2).partitions[1], 10)
         brokers.fault(FetchRequest, error=ErrorCode.OFFSET_OUT_OF_RANGE)
         async with aclosing(reader.read(TOPIC, start={1: offset})) as records:
-            asking = asyncio.ensure_future(anext(records))
+            pending = asyncio.ensure_future(anext(records))
             while not brokers.seen_of(FetchRequest):
                 await asyncio.sleep(0)
             brokers.fault(ListOffsetsRequest, edit=log_from_5)
             text = f"Partition 1 of topic 'orders' can't be read from offset {offset} on: its log goes from 5 to 10 now"
             with pytest.raises(BrokerError, match=text) as failure:
-                await asking
+                await pending
         assert failure.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
         assert (failure.value.hint is not None) == says_why
 

@@ -30,19 +30,19 @@ TOPIC = "orders"
 
 
 class Upper:
-    """An object that is told what it is for, and that it is no longer needed."""
+    """A deserializer that notes its configuration and its end."""
 
     def __init__(self) -> None:
-        self.told: list[object] = []
+        self.calls: list[object] = []
 
     def configure(self, config: ReaderConfig, *, is_key: bool) -> None:
-        self.told.append((config.client_id, is_key))
+        self.calls.append((config.client_id, is_key))
 
     def deserialize(self, topic: str, headers: Any, data: bytes) -> str:
         return f"{topic} {data.decode().upper()} {headers}"
 
     def close(self) -> None:
-        self.told.append("closed")
+        self.calls.append("closed")
 
 
 async def awaited(data: bytes) -> str:
@@ -75,7 +75,7 @@ async def test_a_deserializer_is_configured_and_closed() -> None:
         options: dict[str, Any] = {"value_deserializer": upper, "client_id": "me"}
         records = read(TOPIC, bootstrap_servers=brokers.bootstrap, **options)
         assert [record.value async for record in records] == ["orders V []"]
-        assert upper.told == [("me", False), "closed"]
+        assert upper.calls == [("me", False), "closed"]
 
 
 async def test_a_record_that_can_not_be_deserialized() -> None:

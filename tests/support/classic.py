@@ -148,7 +148,7 @@ class Driver:
         self.member.response_received(LeaveGroupResponse(), self.now)
         return request
 
-    def settle(self, *assignment: TopicPartition, **fields: Any) -> None:
+    def join(self, *assignment: TopicPartition, **fields: Any) -> None:
         """From before it joins to its assignment."""
         self.revokes()
         if not self.member.metadata.member_id and "group_instance_id" not in fields:
