@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from aioprod.transactions import TransactionHandle, TransactionSession
     from aioprod.types import (
         DeliveryReport,
+        GroupMetadata,
         Headers,
         OffsetAndMetadata,
         ProducerRecord,
@@ -35,6 +36,7 @@ __all__ = [
     "Admin",
     "AioprodError",
     "DeliveryReport",
+    "GroupMetadata",
     "Headers",
     "Member",
     "OAuthToken",
@@ -60,6 +62,7 @@ if not TYPE_CHECKING:
         {
             "Admin": "admin",
             "DeliveryReport": "types",
+            "GroupMetadata": "types",
             "Headers": "types",
             "Member": "group",
             "OAuthToken": "oauth_token",

@@ -1,4 +1,4 @@
-"""What an administrator asks of a cluster: topics and their partitions, offsets, brokers, groups."""
+"""The admin client: topics and their partitions, offsets, brokers, groups."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from aioprod.messages.delete_topics import DeletableTopicResult
 from aioprod.messages.negotiation import ByVersion
 from aioprod.net import Coordinator
 from aioprod.net.session import Session, SessionUser, check_topic_name
-from aioprod.reader.asking import Aim, Outcome, all_topics, ask, ask_for_each
+from aioprod.reader.broker_requests import Outcome, Purpose, all_topics, request_any_broker, request_for_each
 from aioprod.reader.offsets import LATEST, At, look_up, topic_offsets
 from aioprod.types import OffsetAndMetadata, TopicPartition
 
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 __all__ = ["Admin", "ClusterDescription", "GroupListing"]
 
 _FIRST_WITH_DEFAULTS: Final = 4
-"""The CreateTopics version from which brokers choose numbers (KIP-464)."""
+"""The CreateTopics version from which brokers choose partition counts and replication factors (KIP-464)."""
 _CREATE_ANY: Final = "CREATE on the cluster"
 
 
@@ -68,8 +68,8 @@ class ClusterDescription(NamedTuple):
 
 
 _CLOSE: Final = "call `await admin.close()`."
-_OTHER_TOOL: Final = "there is no such thing here: use Kafka's own tools."
-_GROUPS: Final = "there is no such thing here: use kafka-consumer-groups.sh."
+_OTHER_TOOL: Final = "not supported: use Kafka's own tools."
+_GROUPS: Final = "not supported: use kafka-consumer-groups.sh."
 
 INSTEAD: Final = {
     "list_topics": "call `await admin.topics()`, or partition_counts().",
@@ -80,14 +80,14 @@ INSTEAD: Final = {
     "incremental_alter_configs": _OTHER_TOOL,
     "delete_records": _OTHER_TOOL,
     "list_consumer_groups": "call `await admin.groups()`.",
-    "describe_consumer_groups": "call `await admin.groups()`, and group_lag(group_id) for where one has got to.",
+    "describe_consumer_groups": "call `await admin.groups()`, and group_lag(group_id) for the lag of one.",
     "delete_consumer_groups": _GROUPS,
     "list_consumer_group_offsets": "call `await admin.group_offsets(group_id)`.",
     "stop": _CLOSE,
     "aclose": _CLOSE,
-    "poll": "leave it out: each call waits for its answer.",
+    "poll": "leave it out: each call waits for its response.",
 }
-"""Calls of other clients' administrators that `Admin` lacks -> what to do in their place."""
+"""Calls of other admin clients that `Admin` lacks -> what to call instead."""
 
 if TYPE_CHECKING:
     _AdminLacks = Live
@@ -96,7 +96,7 @@ else:
 
 
 class DeleteByName(DeleteTopicsRequest):
-    """A DeleteTopics request in the versions that only know names, which all brokers speak (KIP-516)."""
+    """A DeleteTopics request in the versions with names, which all brokers support (KIP-516)."""
 
     __slots__ = ()
 
@@ -120,12 +120,12 @@ def _takes_timeout_s(
 
 
 class Admin(SessionUser, _AdminLacks):
-    """Looks after topics from one event loop; use it as `async with Admin("host:9092") as admin`.
+    """An admin client for one event loop; use it as `async with Admin("host:9092") as admin`.
 
     `options` are fields of `SessionConfig` (Java's names in snake_case); they win over those of `config`. Raises
-    ConfigError. Touches no network before `start()`. All calls go on trying for `default.api.timeout.ms` while brokers
-    can't be reached or give errors that may pass, and raise RequestTimedOutError then. What a broker refuses raises
-    AuthorizationError, InvalidTopicError, UnknownTopicError, or BrokerError with its code.
+    ConfigError. Connects to no broker before `start()`. All calls are retried for `default.api.timeout.ms` while
+    brokers can't be reached or answer with errors that may pass, and raise RequestTimedOutError then. Other errors of
+    brokers raise AuthorizationError, InvalidTopicError, UnknownTopicError, or BrokerError with its code.
     """
 
     def __init__(
@@ -154,8 +154,8 @@ class Admin(SessionUser, _AdminLacks):
         """Create a topic and wait until all of its partitions have leaders, for `timeout` at most.
 
         -1 leaves a number to the brokers, from 2.4 on; older ones raise UnsupportedVersionError. `config` has the
-        topic's settings, `retention.ms` or `retention_ms`. Raises TopicExistsError when there is one of that name,
-        unless `exists_ok`: then that one stays as it is. Further MetadataTimeoutError when it was created and its
+        topic's settings, `retention.ms` or `retention_ms`. Raises TopicExistsError when the topic exists,
+        unless `exists_ok`: then it is not changed. Further MetadataTimeoutError when it was created and its
         leaders are not known in time, AuthorizationError also when it was created and may not be described.
         """
         _raise_single(await self._create({name: partitions}, replication_factor, config, exists_ok, timeout))
@@ -171,34 +171,34 @@ class Admin(SessionUser, _AdminLacks):
         exists_ok: bool = False,
         timeout: float = 30.0,
     ) -> None:
-        """Create topics in one request, and wait for their leaders: as `create_topic`, for all of them together.
+        """Create topics in one request, and wait for their leaders, as `create_topic` does.
 
-        `topics` are names, or names with the number of partitions of each. Those that can be created are, whatever
-        happens to others: TopicFailuresError has the error of each that failed.
+        `topics` are names, or names with the number of partitions of each. A failure does not stop
+        the others: TopicFailuresError has the error of each topic that failed.
         """
-        wanted = dict(topics) if isinstance(topics, Mapping) else dict.fromkeys(_names(topics), partitions)
-        failures = await self._create(wanted, replication_factor, config, exists_ok, timeout)
-        _raise_all(failures, len(wanted), "created")
+        counts = dict(topics) if isinstance(topics, Mapping) else dict.fromkeys(_names(topics), partitions)
+        failures = await self._create(counts, replication_factor, config, exists_ok, timeout)
+        _raise_all(failures, len(counts), "created")
 
     @_takes_timeout_s
     async def delete_topic(self, name: str, *, missing_ok: bool = False, timeout: float = 30.0) -> None:
-        """Delete a topic, for `timeout` at most; single brokers may know it for a moment longer.
+        """Delete a topic, for `timeout` at most; some brokers may still know it for a moment.
 
-        Raises UnknownTopicError when there is none of that name, unless `missing_ok`.
+        Raises UnknownTopicError when the topic does not exist, unless `missing_ok`.
         """
         _raise_single(await self._delete([name], missing_ok, timeout))
 
     @_takes_timeout_s
     async def delete_topics(self, names: Iterable[str], *, missing_ok: bool = False, timeout: float = 30.0) -> None:
         """Delete topics in one request: as `delete_topic`. TopicFailuresError has the error of each that failed."""
-        wanted = _names(names)
-        _raise_all(await self._delete(wanted, missing_ok, timeout), len(wanted), "deleted")
+        each = _names(names)
+        _raise_all(await self._delete(each, missing_ok, timeout), len(each), "deleted")
 
     @_takes_timeout_s
     async def create_partitions(self, topic: str, count: int, *, timeout: float = 30.0) -> None:
-        """Have a topic grow to `count` partitions in all, and wait until they have leaders, for `timeout` at most.
+        """Increase the partitions of a topic to `count`, and wait until they have leaders, for `timeout` at most.
 
-        Keys go to other partitions from then on: see `aioprod.routing.moved_keys`. Raises BrokerError
+        Keys are mapped to other partitions from then on: see `aioprod.routing.moved_keys`. Raises BrokerError
         (INVALID_PARTITIONS) when the topic has as many or more, and what `create_topic` raises about leaders.
         """
         check_topic_name(topic)
@@ -208,24 +208,24 @@ class Admin(SessionUser, _AdminLacks):
             rows = [CreatePartitionsTopic(name=name, count=count, assignments=None) for name in names]
             return CreatePartitionsRequest(topics=tuple(rows), timeout_ms=round(timeout * 1000))
 
-        def outcomes(answer: CreatePartitionsResponse) -> dict[str, Outcome]:
-            return _outcomes(answer.results)
+        def outcomes(response: CreatePartitionsResponse) -> dict[str, Outcome]:
+            return _outcomes(response.results)
 
-        def aim(name: str) -> Aim:
-            return Aim(f"Topic {name!r} could not get more partitions", [Right("ALTER", "topic", name)])
+        def purpose(name: str) -> Purpose:
+            return Purpose(f"Topic {name!r} could not get more partitions", [Right("ALTER", "topic", name)])
 
-        _raise_single(await ask_for_each(self._session, [topic], build, outcomes, aim, deadline))
+        _raise_single(await request_for_each(self._session, [topic], build, outcomes, purpose, deadline))
         await self._session.wait_for_leaders(topic, deadline, count=count)
 
     async def _create(
         self,
-        wanted: Mapping[str, int],
+        counts: Mapping[str, int],
         replication_factor: int,
         config: Mapping[str, object] | None,
         exists_ok: bool,
         timeout: float,
     ) -> dict[str, AioprodError]:
-        for name in wanted:
+        for name in counts:
             check_topic_name(name)
         deadline = self._session.clock() + timeout
         settings = [
@@ -234,7 +234,7 @@ class Admin(SessionUser, _AdminLacks):
         ]
 
         def build(names: Sequence[str], version: int) -> CreateTopicsRequest:
-            if version < _FIRST_WITH_DEFAULTS and -1 in (replication_factor, *(wanted[name] for name in names)):
+            if version < _FIRST_WITH_DEFAULTS and -1 in (replication_factor, *(counts[name] for name in names)):
                 raise UnsupportedVersionError(
                     f"Topic {names[0]!r} could not be created: the broker chooses no number of partitions or replicas.",
                     hint="Give partitions and replication_factor: brokers from 2.4 on choose them (KIP-464).",
@@ -242,7 +242,7 @@ class Admin(SessionUser, _AdminLacks):
             rows = [
                 CreatableTopic(
                     name=name,
-                    num_partitions=wanted[name],
+                    num_partitions=counts[name],
                     replication_factor=replication_factor,
                     assignments=(),
                     configs=tuple(settings),
@@ -251,19 +251,19 @@ class Admin(SessionUser, _AdminLacks):
             ]
             return CreateTopicsRequest(topics=tuple(rows), timeout_ms=round(timeout * 1000))
 
-        def outcomes(answer: CreateTopicsResponse) -> dict[str, Outcome]:
-            return _outcomes(answer.topics)
+        def outcomes(response: CreateTopicsResponse) -> dict[str, Outcome]:
+            return _outcomes(response.topics)
 
-        def aim(name: str) -> Aim:
-            return Aim(f"Topic {name!r} could not be created", [Right("CREATE", "topic", name)], _CREATE_ANY)
+        def purpose(name: str) -> Purpose:
+            return Purpose(f"Topic {name!r} could not be created", [Right("CREATE", "topic", name)], _CREATE_ANY)
 
         def request(names: Sequence[str]) -> ByVersion[CreateTopicsResponse]:
             return ByVersion(CreateTopicsRequest, partial(build, names))
 
-        failures = await ask_for_each(self._session, wanted, request, outcomes, aim, deadline)
+        failures = await request_for_each(self._session, counts, request, outcomes, purpose, deadline)
         if exists_ok:
             failures = {name: error for name, error in failures.items() if not isinstance(error, TopicExistsError)}
-        for name in [name for name in wanted if name not in failures]:
+        for name in [name for name in counts if name not in failures]:
             try:
                 await self._session.wait_for_leaders(name, deadline)
             except (MetadataTimeoutError, AuthorizationError) as error:
@@ -277,31 +277,31 @@ class Admin(SessionUser, _AdminLacks):
         def build(some: Sequence[str]) -> DeleteByName:
             return DeleteByName(topic_names=tuple(some), timeout_ms=round(timeout * 1000))
 
-        def outcomes(answer: DeleteTopicsResponse) -> dict[str, Outcome]:
-            return _outcomes(answer.responses)
+        def outcomes(response: DeleteTopicsResponse) -> dict[str, Outcome]:
+            return _outcomes(response.responses)
 
-        def aim(name: str) -> Aim:
-            return Aim(f"Topic {name!r} could not be deleted", [Right("DELETE", "topic", name)])
+        def purpose(name: str) -> Purpose:
+            return Purpose(f"Topic {name!r} could not be deleted", [Right("DELETE", "topic", name)])
 
         deadline = self._session.clock() + timeout
-        failures = await ask_for_each(self._session, names, build, outcomes, aim, deadline)
+        failures = await request_for_each(self._session, names, build, outcomes, purpose, deadline)
         if missing_ok:
             failures = {name: error for name, error in failures.items() if not isinstance(error, UnknownTopicError)}
         return failures
 
     @_takes_timeout_s
     async def topics(self, *, internal: bool = False, timeout: float | None = None) -> list[str]:
-        """The names of all topics in order, with those that belong to Kafka itself if `internal`."""
-        answer = await all_topics(self._session, self._deadline(timeout))
-        return sorted(topic.name for topic in answer.topics if topic.name and (internal or not topic.is_internal))
+        """The names of all topics, sorted; with Kafka's own topics if `internal`."""
+        response = await all_topics(self._session, self._deadline(timeout))
+        return sorted(topic.name for topic in response.topics if topic.name and (internal or not topic.is_internal))
 
     @_takes_timeout_s
     async def partition_counts(self, *, timeout: float | None = None) -> dict[str, int]:
-        """How many partitions each topic has, by name; Kafka's own topics are left out."""
-        answer = await all_topics(self._session, self._deadline(timeout))
+        """The number of partitions of each topic, without Kafka's own topics."""
+        response = await all_topics(self._session, self._deadline(timeout))
         return {
             topic.name: len(topic.partitions)
-            for topic in sorted(answer.topics, key=lambda topic: topic.name or "")
+            for topic in sorted(response.topics, key=lambda topic: topic.name or "")
             if topic.name and topic.partitions and not topic.is_internal
         }
 
@@ -310,13 +310,13 @@ class Admin(SessionUser, _AdminLacks):
         return list(await self._session.partitions(topic))
 
     async def topic_id(self, topic: str) -> UUID | None:
-        """Another one after a topic was deleted and created again; None where brokers don't tell (before 2.8)."""
+        """The id of a topic, which changes when it is deleted and created again; None before Kafka 2.8."""
         await self._session.partitions(topic)
         return self._session.client.metadata.cluster.topic_id(topic)
 
     @property
     def cluster_id(self) -> str | None:
-        """Which cluster this is, as it calls itself; None where it has no name (before Kafka 0.10.1)."""
+        """The id of the cluster; None before Kafka 0.10.1."""
         return self._session.client.metadata.cluster.cluster_id
 
     async def offsets(self, topic: str, at: At = "latest") -> dict[TopicPartition, int]:
@@ -331,41 +331,42 @@ class Admin(SessionUser, _AdminLacks):
     @_takes_timeout_s
     async def describe_cluster(self, *, timeout: float | None = None) -> ClusterDescription:
         """The brokers that are up, and which of them is the controller (of a KRaft cluster: one that forwards)."""
-        answer = await ask(
+        response = await request_any_broker(
             self._session,
             MetadataRequest(topics=(), allow_auto_topic_creation=False),
-            lambda answer: Outcome(ErrorCode.of(answer.error_code)),
-            Aim("The cluster could not be described"),
+            lambda response: Outcome(ErrorCode.of(response.error_code)),
+            Purpose("The cluster could not be described"),
             self._deadline(timeout),
         )
-        nodes = {row.node_id: Node(row.node_id, row.host, row.port, row.rack) for row in answer.brokers}
+        nodes = {row.node_id: Node(row.node_id, row.host, row.port, row.rack) for row in response.brokers}
         brokers = tuple(node for _, node in sorted(nodes.items()))
-        return ClusterDescription(answer.cluster_id, nodes.get(answer.controller_id), brokers)
+        return ClusterDescription(response.cluster_id, nodes.get(response.controller_id), brokers)
 
     @_takes_timeout_s
     async def groups(self, *, timeout: float | None = None) -> list[GroupListing]:
-        """All groups by name, those of brokers that are up: their states and types."""
+        """All groups, sorted by name, with their states and types; those of brokers that are down are missing."""
         return await listed_groups(self._session, self._deadline(timeout))
 
     @_takes_timeout_s
     async def group_offsets(
         self, group_id: str, *, timeout: float | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What a group has committed: nothing for one that does not exist."""
-        from aioprod.group.validation import checked_group  # With it comes all that a member needs.
+        """The committed offsets of a group; empty for one that does not exist."""
+        from aioprod.group.validation import checked_group  # It imports all modules of a member.
 
         coordinator = Coordinator(self._session.client, "group", checked_group(group_id))
         return await all_offsets(coordinator, self._deadline(timeout))
 
     @_takes_timeout_s
     async def group_lag(self, group_id: str, *, timeout: float | None = None) -> dict[TopicPartition, int | None]:
-        """How many offsets a group is behind the end of each partition that it has committed for, None for one that
-        does not exist any more."""
+        """The lag of a group in offsets for each partition with a committed offset; None for one that was deleted."""
         deadline = self._deadline(timeout)
         committed = await self.group_offsets(group_id, timeout=timeout)
-        answer = await all_topics(self._session, deadline)
-        there = {TopicPartition(one.name or "", row.partition_index) for one in answer.topics for row in one.partitions}
-        known = [tp for tp in committed if tp in there]
+        response = await all_topics(self._session, deadline)
+        existing = {
+            TopicPartition(one.name or "", row.partition_index) for one in response.topics for row in one.partitions
+        }
+        known = [tp for tp in committed if tp in existing]
         ends = await look_up(self._session, dict.fromkeys(known, LATEST), "read_uncommitted")
         return {tp: max(0, ends[tp] - at.offset) if tp in ends else None for tp, at in committed.items()}
 
@@ -374,7 +375,7 @@ class Admin(SessionUser, _AdminLacks):
 
 
 def _names(topics: Iterable[str]) -> list[str]:
-    """Names, each once; one alone is meant as such."""
+    """The names without duplicates; a single str is one name."""
     return [topics] if isinstance(topics, str) else list(dict.fromkeys(topics))
 
 
@@ -391,10 +392,12 @@ def _raise_single(failures: Mapping[str, AioprodError]) -> None:
 
 def _raise_all(failures: Mapping[str, AioprodError], count: int, done: str) -> None:
     if failures:
-        said = " ".join(failures[name].message for name in sorted(failures))
-        raise TopicFailuresError(f"{len(failures)} of {count} topics were not {done}. {said}", failures=dict(failures))
+        messages = " ".join(failures[name].message for name in sorted(failures))
+        raise TopicFailuresError(
+            f"{len(failures)} of {count} topics were not {done}. {messages}", failures=dict(failures)
+        )
 
 
 def _text(value: object) -> str:
-    """A setting as Kafka writes it."""
+    """A setting in Kafka's notation."""
     return str(value).lower() if isinstance(value, bool) else str(value)

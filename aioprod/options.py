@@ -286,13 +286,13 @@ class ReaderOptions(AdminOptions, total=False):
     """The options of a `Reader`, and of `read`."""
 
     fetch_max_bytes: int
-    """The most bytes that one answer of a broker brings; a first batch that is larger comes all the same. By default
+    """The most bytes in one response of a broker; a first batch that is larger is returned all the same. By default
     52428800."""
     max_partition_fetch_bytes: int
-    """The most bytes of one partition in an answer; a first batch that is larger comes all the same. By default
+    """The most bytes of one partition in a response; a first batch that is larger is returned all the same. By default
     1048576."""
     fetch_max_wait_ms: int
-    """How long a broker may hold back an answer that brings nothing. By default 500."""
+    """How long a broker may wait for records before it sends an empty response. By default 500."""
     check_crcs: bool
     """Whether the checksum of each batch is compared with its bytes. By default True."""
 
@@ -301,24 +301,24 @@ class MemberOptions(ReaderOptions, total=False):
     """The options of a `Member`."""
 
     session_timeout_ms: int
-    """How long the coordinator hears nothing of a member before it takes it for dead. By default 45000."""
+    """How long the coordinator waits for a heartbeat before it removes the member from the group. By default 45000."""
     heartbeat_interval_ms: int
-    """The time between two heartbeats, by which a member also learns that the group divides its partitions anew. No
-    more than a third of `session.timeout.ms`, as a rule. By default 3000."""
+    """The time between two heartbeats; their responses also announce rebalances. No more than a third of
+    `session.timeout.ms`, as a rule. By default 3000."""
     max_poll_interval_ms: int
-    """How long the work between two records may take. A member that is away for longer leaves the group, and the group
-    waits no longer for its members to join anew. By default 300000."""
+    """The longest time between two polls: a member that takes longer for a record leaves the group. In a rebalance the
+    coordinator waits as long for members to rejoin. By default 300000."""
     group_instance_id: str | None
-    """A name of this member that outlives it: one that comes back within `session.timeout.ms` under the same name has
-    its partitions again, and nothing is divided anew (static membership, KIP-345)."""
+    """Makes this a static member (KIP-345): one that restarts under the same id within `session.timeout.ms` gets its
+    partitions back without a rebalance."""
     group_protocol: Literal["classic", "consumer"]
-    """Who divides the partitions: a member, with one of `assignors`, or the brokers (KIP-848, from 4.0 on). By default
-    classic."""
+    """`classic`: a member assigns the partitions, with one of `assignors`; `consumer`: the brokers do (KIP-848, from
+    4.0 on). By default classic."""
     exclude_internal_topics: bool
     """Whether a pattern leaves out Kafka's own topics, such as `__consumer_offsets`, although it matches them. By
     default True."""
     group_remote_assignor: str | None
-    """The brokers' assignor to use with `group.protocol=consumer`: `uniform` or `range`. None: they choose."""
+    """The brokers' assignor for `group.protocol=consumer`: `uniform` or `range`. None: the brokers choose."""
 
 
 class TransactionSessionOptions(AdminOptions, total=False):

@@ -20,6 +20,7 @@ __all__ = [
     "DeliveryCallback",
     "DeliveryReport",
     "ErrorCallback",
+    "GroupMetadata",
     "Headers",
     "OffsetAndMetadata",
     "ProducerRecord",
@@ -57,6 +58,18 @@ class OffsetAndMetadata(NamedTuple):
 
     offset: int
     metadata: str = ""
+
+
+class GroupMetadata(NamedTuple):
+    """A member of a consumer group in one generation: the coordinator fences commits of older ones (KIP-447).
+
+    `generation_id` is the member epoch with `group.protocol=consumer`. With the group's name alone nothing is fenced.
+    """
+
+    group_id: str
+    generation_id: int = -1
+    member_id: str = ""
+    group_instance_id: str | None = None
 
 
 class _NoValue:

@@ -38,8 +38,8 @@ def new_admin(brokers: FakeCluster, **options: Any) -> Admin:
     return Admin(brokers.bootstrap, **{**FAST, **options})
 
 
-def refusing(code: ErrorCode | int, said: str | None = None) -> Callable[[CreateTopicsResponse], CreateTopicsResponse]:
-    """Edits an answer to CreateTopics into a refusal."""
+def rejecting(code: ErrorCode | int, said: str | None = None) -> Callable[[CreateTopicsResponse], CreateTopicsResponse]:
+    """Edits a response to CreateTopics into an error."""
 
     def edit(answer: CreateTopicsResponse) -> CreateTopicsResponse:
         return replace(answer, topics=(replace(answer.topics[0], error_code=code, error_message=said),))
@@ -79,7 +79,7 @@ async def test_the_life_of_a_topic() -> None:
             await admin.partitions(TOPIC)
 
 
-async def test_what_a_new_topic_is_asked_for_with() -> None:
+async def test_the_create_topics_request() -> None:
     async with FakeCluster() as brokers, new_admin(brokers) as admin:
         config = {"retention_ms": 5, "cleanup.policy": "compact", "preallocate": True}
         await admin.create_topic(TOPIC, partitions=2, replication_factor=1, config=config, timeout=12.5)
@@ -148,7 +148,7 @@ async def test_offsets() -> None:
             await admin.offsets("nothing", "latest")
 
 
-# --- refusals
+# --- errors
 
 
 @pytest.mark.parametrize(
@@ -160,9 +160,9 @@ async def test_offsets() -> None:
         (ErrorCode.INVALID_TOPIC_EXCEPTION, "No.", InvalidTopicError, "could not be created: No."),
     ],
 )
-async def test_what_brokers_refuse(code: ErrorCode | int, said: str, kind: type[AioprodError], text: str) -> None:
+async def test_errors_of_brokers(code: ErrorCode | int, said: str, kind: type[AioprodError], text: str) -> None:
     async with FakeCluster() as brokers, new_admin(brokers) as admin:
-        brokers.fault(CreateTopicsRequest, edit=refusing(code, said))
+        brokers.fault(CreateTopicsRequest, edit=rejecting(code, said))
         with pytest.raises(kind, match=text) as failure:
             await admin.create_topic(TOPIC)
         assert len(brokers.seen_of(CreateTopicsRequest)) == 1
@@ -190,13 +190,13 @@ async def test_topics_that_are_there_already_or_not_at_all() -> None:
                 await call("no topic")
 
 
-async def test_an_answer_that_says_nothing() -> None:
+async def test_a_response_without_the_topic() -> None:
     def nothing(answer: CreateTopicsResponse) -> CreateTopicsResponse:
         return replace(answer, topics=(replace(answer.topics[0], name="other"),))
 
     async with FakeCluster() as brokers, new_admin(brokers) as admin:
         brokers.fault(CreateTopicsRequest, edit=nothing)
-        with pytest.raises(ProtocolError, match="does not say what became of topic 'orders'"):
+        with pytest.raises(ProtocolError, match="does not contain topic 'orders'"):
             await admin.create_topic(TOPIC)
 
 
@@ -207,45 +207,45 @@ async def test_what_may_pass_is_tried_again() -> None:
     async with FakeCluster() as brokers, new_admin(brokers) as admin:
         brokers.fault(CreateTopicsRequest, drop="before")
         for code in (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.THROTTLING_QUOTA_EXCEEDED):
-            brokers.fault(CreateTopicsRequest, edit=refusing(code), times=1)
+            brokers.fault(CreateTopicsRequest, edit=rejecting(code), times=1)
             brokers.state.topics.clear()
         with pytest.raises(BrokerError, match="already exists") as failure:
             await admin.create_topic(TOPIC)
         assert failure.value.hint == (
-            "An earlier try of this call had no clear answer: it may have done what this one was refused."
+            "An earlier try of this call had no clear response: it may have done what the broker rejected now."
         )
         assert isinstance(failure.value.__cause__, BrokerError)
         brokers.fault(MetadataRequest, drop="before")
         assert await admin.topics() == [TOPIC]
 
 
-async def test_the_controller_is_asked_where_brokers_do_not_forward() -> None:
+async def test_the_controller_gets_the_request_where_brokers_do_not_forward() -> None:
     async with FakeCluster(3) as brokers:
         host, port = brokers[2].address
         async with Admin(f"{host}:{port}", **FAST) as admin:
-            brokers.fault(CreateTopicsRequest, node=2, times=None, edit=refusing(ErrorCode.NOT_CONTROLLER))
-            # These brokers refuse after they have done it, which is no matter here.
+            brokers.fault(CreateTopicsRequest, node=2, times=None, edit=rejecting(ErrorCode.NOT_CONTROLLER))
+            # These brokers answer with the error after they have done it, which makes no difference here.
             with pytest.raises(BrokerError, match="already exists") as failure:
                 await admin.create_topic(TOPIC)
             assert failure.value.hint is None
             assert [len(brokers.seen_of(CreateTopicsRequest, node)) for node in (1, 2, 3)] == [1, 1, 0]
 
 
-async def test_a_controller_that_nobody_knows() -> None:
+async def test_an_unknown_controller() -> None:
     def unknown(answer: Any) -> Any:
         return replace(answer, controller_id=-1)
 
     async with FakeCluster() as brokers:
         brokers.fault(MetadataRequest, times=None, edit=unknown)
         async with new_admin(brokers) as admin:
-            brokers.fault(CreateTopicsRequest, edit=refusing(ErrorCode.NOT_CONTROLLER))
+            brokers.fault(CreateTopicsRequest, edit=rejecting(ErrorCode.NOT_CONTROLLER))
             with pytest.raises(BrokerError, match="already exists"):
                 await admin.create_topic(TOPIC)
 
 
 async def test_tries_have_an_end() -> None:
     async with FakeCluster() as brokers, new_admin(brokers) as admin:
-        brokers.fault(CreateTopicsRequest, times=3, edit=refusing(ErrorCode.REQUEST_TIMED_OUT, "Busy."))
+        brokers.fault(CreateTopicsRequest, times=3, edit=rejecting(ErrorCode.REQUEST_TIMED_OUT, "Busy."))
         brokers.fault(CreateTopicsRequest, times=None, silent=True)
         with pytest.raises(RequestTimedOutError, match=r"^Topic 'orders' could not be created in time: Busy\."):
             await admin.create_topic(TOPIC, timeout=1.0)

@@ -252,7 +252,7 @@ async def test_what_a_group_has_committed(versions: tuple[int, int]) -> None:
             await admin.group_offsets("")
 
 
-async def test_the_lag_of_a_topic_that_is_gone() -> None:
+async def test_the_lag_of_a_deleted_topic() -> None:
     def without(answer: Any) -> Any:
         return replace(answer, topics=tuple(topic for topic in answer.topics if topic.name != "gone"))
 
@@ -299,7 +299,7 @@ async def test_the_groups_are_listed_when_a_broker_is_ready() -> None:
             await admin.groups()
 
 
-async def test_the_latest_offsets_are_meant_where_nothing_is_said() -> None:
+async def test_the_latest_offsets_are_the_default() -> None:
     async with FakeCluster() as brokers, new_admin(brokers) as admin:
         fill(brokers.create_topic("t").partitions[0], 4)
         assert await admin.offsets("t") == {TopicPartition("t", 0): 4}

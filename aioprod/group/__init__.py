@@ -1,9 +1,9 @@
-"""Consumer groups: who reads which partitions, and a member that joins a group and reads its own."""
+"""Consumer groups: the consumer `Member`, the two group protocols, and the assignors."""
 
 from __future__ import annotations
 
 from aioprod.group.member import Member
-from aioprod.group.membership import GroupMetadata
 from aioprod.group.settings import MemberConfig
+from aioprod.types import GroupMetadata
 
 __all__ = ["GroupMetadata", "Member", "MemberConfig"]

@@ -1,4 +1,4 @@
-"""What a member holds: it reads from where the group has got to, tells the user what comes and goes, and commits."""
+"""The assigned partitions of a member: their start offsets, positions, commits and rebalance callbacks."""
 
 from __future__ import annotations
 
@@ -9,59 +9,61 @@ from typing import Any, TypeAlias
 from aioprod.errors import AioprodError, ConfigError, RequestTimedOutError
 from aioprod.group.committed_offsets import stable_offsets
 from aioprod.group.fetcher import Fetcher
-from aioprod.group.membership import GiveUp, GroupMetadata, Take
+from aioprod.group.membership import Assign, Revoke
 from aioprod.group.meters import MemberMetrics
 from aioprod.group.offsets import commit_offsets, start_offsets
 from aioprod.net import Coordinator
 from aioprod.net.session import Session
-from aioprod.types import OffsetAndMetadata, TopicPartition
+from aioprod.types import GroupMetadata, OffsetAndMetadata, TopicPartition
 
-__all__ = ["Callback", "Callbacks", "Holding"]
+__all__ = ["AssignmentState", "Callback", "Callbacks"]
 
 Callback: TypeAlias = Callable[[Iterable[TopicPartition]], Any] | None
-"""A function or coroutine function that is told of partitions."""
+"""A function or coroutine function that is called with partitions."""
 
 
 class Callbacks:
-    """What the user wants to hear of; what one raises goes to `failed`, and the member goes on. Raises
-    ConfigError for what can't be called."""
+    """The rebalance callbacks of the user; an exception in one goes to `on_error`, and the rebalance continues.
+
+    Raises ConfigError for one that can't be called.
+    """
 
     def __init__(
-        self, assigned: Callback, revoked: Callback, lost: Callback, failed: Callable[[Exception], object]
+        self, assigned: Callback, revoked: Callback, lost: Callback, on_error: Callable[[Exception], object]
     ) -> None:
         for name, given in (("on_assigned", assigned), ("on_revoked", revoked), ("on_lost", lost)):
             if given is not None and not callable(given):
                 raise ConfigError(f"{name} is {given!r:.60}: give a function or coroutine function, or leave it out.")
         self._assigned = assigned
         self._revoked = revoked
-        # As in Java: who has no callback for it hears of it as of any other that is gone.
+        # As in Java: without `on_lost`, lost partitions go to `on_revoked`.
         self._lost = revoked if lost is None else lost
-        self._failed = failed
+        self._on_error = on_error
 
     async def assigned(self, partitions: tuple[TopicPartition, ...]) -> None:
-        """These are read from now on."""
+        """Run `on_assigned`."""
         await self._call(self._assigned, partitions)
 
-    async def gone(self, partitions: tuple[TopicPartition, ...], *, is_lost: bool) -> None:
-        """These are not read any more."""
+    async def revoked(self, partitions: tuple[TopicPartition, ...], *, is_lost: bool) -> None:
+        """Run `on_revoked`, or `on_lost`."""
         await self._call(self._lost if is_lost else self._revoked, partitions)
 
     async def _call(self, callback: Callback, partitions: tuple[TopicPartition, ...]) -> None:
         if callback is None:
             return
         try:
-            made = callback(partitions)
-            if inspect.isawaitable(made):
-                await made
+            result = callback(partitions)
+            if inspect.isawaitable(result):
+                await result
         except Exception as error:
-            self._failed(error)
+            self._on_error(error)
 
 
-class Holding:
-    """The partitions of a member with their positions; `Hands` for its runner.
+class AssignmentState:
+    """The assigned partitions of a member with their positions; the `AssignmentHandler` of its runner.
 
-    `assignment` is what it owns; a callback still finds in it what it is told to be gone. `trouble` is why it is not
-    known yet where the group has got to.
+    `partitions` are those that it owns, also those being revoked until their callback has returned. `last_error` is why
+    the committed offsets could not be fetched yet.
     """
 
     def __init__(
@@ -73,106 +75,106 @@ class Holding:
         auto_offset_reset: str,
         metrics: MemberMetrics,
     ) -> None:
-        self.assignment: frozenset[TopicPartition] = frozenset()
-        self.trouble: RequestTimedOutError | None = None
+        self.partitions: frozenset[TopicPartition] = frozenset()
+        self.last_error: RequestTimedOutError | None = None
         self._fetcher = fetcher
         self._coordinator = coordinator
         self._callbacks = callbacks
         self._auto_offset_reset = auto_offset_reset
         self._session = session
         self._metrics = metrics
-        metrics.assigned_partitions.read = lambda: len(self.assignment)
+        metrics.assigned_partitions.read = lambda: len(self.partitions)
         self._starts: Mapping[TopicPartition, int] = {}
         self._committed: dict[TopicPartition, int] = {}
-        # What is being given up, and its positions.
-        self._leaving: frozenset[TopicPartition] = frozenset()
-        self._going: dict[TopicPartition, int] = {}
+        # Partitions whose callback is running, with the positions that it may commit.
+        self._revoking: frozenset[TopicPartition] = frozenset()
+        self._revoking_positions: dict[TopicPartition, int] = {}
 
-    # -- Hands
+    # --- rebalances
 
-    async def prepare(self, take: Take) -> None:
-        """Ask where the group has got to, until that is known; raises what `start_offsets` raises for good."""
+    async def prepare(self, step: Assign) -> None:
+        """Fetch the start offsets, and retry time-outs until cancelled; raises what else `start_offsets` raises."""
         try:
             while True:
                 try:
-                    self._starts = await self._group_offsets(take.partitions)
+                    self._starts = await self._group_offsets(step.partitions)
                     return
                 except RequestTimedOutError as error:
-                    # The coordinator may come back; until then the membership decides how long this goes on.
-                    self.trouble = error
+                    # The coordinator may come back; the membership decides how long to wait for that.
+                    self.last_error = error
         finally:
-            self.trouble = None
+            self.last_error = None
 
     async def _group_offsets(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
         deadline = self._session.clock() + self._session.timeout_s
         return await start_offsets(self._coordinator, partitions, deadline, auto_offset_reset=self._auto_offset_reset)
 
-    async def take(self, take: Take) -> None:
-        """Begin to read; nothing is given out before the callback has returned."""
+    async def assign(self, step: Assign) -> None:
+        """Start to fetch; no record is returned before the callback has returned."""
         self._committed.update({tp: offset for tp, offset in self._starts.items() if offset >= 0})
         self._fetcher.add(self._starts)
-        self.assignment |= frozenset(take.partitions)
+        self.partitions |= frozenset(step.partitions)
         self._metrics.rebalance_total.add()
-        await self._callbacks.assigned(take.partitions)
+        await self._callbacks.assigned(step.partitions)
 
-    async def give_up(self, give_up: GiveUp) -> None:
-        """Stop reading; the callback may still commit how far that has got."""
-        gone = give_up.partitions
-        if not gone:
+    async def revoke(self, step: Revoke) -> None:
+        """Stop to fetch, and run the callback, which may still commit the positions."""
+        revoked = step.partitions
+        if not revoked:
             return
         positions = self._fetcher.positions
-        self._leaving = frozenset(gone)
-        self._going = {tp: positions[tp] for tp in gone if tp in positions}
-        self._fetcher.drop(gone)
-        total = self._metrics.partitions_lost_total if give_up.is_lost else self._metrics.partitions_revoked_total
-        total.add(len(gone))
+        self._revoking = frozenset(revoked)
+        self._revoking_positions = {tp: positions[tp] for tp in revoked if tp in positions}
+        self._fetcher.drop(revoked)
+        total = self._metrics.partitions_lost_total if step.is_lost else self._metrics.partitions_revoked_total
+        total.add(len(revoked))
         try:
-            await self._callbacks.gone(gone, is_lost=give_up.is_lost)
+            await self._callbacks.revoked(revoked, is_lost=step.is_lost)
         finally:
-            self._going = {}
-            self._leaving = frozenset()
-            self.assignment -= frozenset(gone)
-            for tp in gone:
+            self._revoking_positions = {}
+            self._revoking = frozenset()
+            self.partitions -= frozenset(revoked)
+            for tp in revoked:
                 self._committed.pop(tp, None)
 
-    # -- positions
+    # --- positions
 
     @property
     def positions(self) -> dict[TopicPartition, int]:
-        """The next offset of each partition, as far as it is known."""
-        return {**self._fetcher.positions, **self._going}
+        """The next offset of each partition, where it is known."""
+        return {**self._fetcher.positions, **self._revoking_positions}
 
     @property
     def uncommitted(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """The positions that the group does not have yet."""
+        """The positions that differ from the committed offsets."""
         return {
             tp: OffsetAndMetadata(offset) for tp, offset in self.positions.items() if self._committed.get(tp) != offset
         }
 
     @property
     def readable(self) -> frozenset[TopicPartition]:
-        """What it owns and does not give up just now."""
-        return self.assignment - self._leaving
+        """The owned partitions that are not being revoked."""
+        return self.partitions - self._revoking
 
-    def seek(self, places: Mapping[TopicPartition, int]) -> None:
-        """Go on reading partitions at these offsets, EARLIEST or LATEST; they have to be `readable`."""
-        self._fetcher.add(places)
+    def seek(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Continue to read `readable` partitions at these offsets, EARLIEST or LATEST."""
+        self._fetcher.add(offsets)
 
     async def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """What the group has, None for nothing; raises what `stable_offsets` raises."""
-        wanted = tuple(partitions)
+        """The committed offsets, None where there is none; raises what `stable_offsets` raises."""
+        requested = tuple(partitions)
         deadline = self._session.clock() + self._session.timeout_s
-        return await stable_offsets(self._coordinator, wanted, deadline, may_be_old=True) if wanted else {}
+        return await stable_offsets(self._coordinator, requested, deadline, may_be_old=True) if requested else {}
 
     async def rewind(self) -> None:
-        """Go back to where the group has got to, or, where it has committed nothing, to where this member began.
+        """Seek to the committed offsets, or, where there is none, to where this member started to read.
 
         Raises what `start_offsets` raises: then nothing has changed.
         """
         committed = await self._group_offsets(self.readable)
-        begun = self._fetcher.starts
-        back = {tp: begun.get(tp, at) if at < 0 else at for tp, at in committed.items() if tp in self.readable}
-        self._fetcher.add(back)
+        starts = self._fetcher.starts
+        offsets = {tp: starts.get(tp, at) if at < 0 else at for tp, at in committed.items() if tp in self.readable}
+        self._fetcher.add(offsets)
 
     async def commit(
         self, metadata: GroupMetadata, offsets: Mapping[TopicPartition, OffsetAndMetadata], deadline: float
@@ -186,4 +188,4 @@ class Holding:
             raise
         self._metrics.commit_total.add()
         self._metrics.commit_latency.record((self._session.clock() - began) * 1000)
-        self._committed.update({tp: offset for tp, (offset, _) in offsets.items() if tp in self.assignment})
+        self._committed.update({tp: offset for tp, (offset, _) in offsets.items() if tp in self.partitions})

@@ -1,4 +1,4 @@
-"""Records of a member in lists."""
+"""An iterator over lists of records of a member."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ __all__ = ["Batches"]
 
 
 class Batches:
-    """An asynchronous iterator over lists of records, which `ask` gives; raises ConfigError.
+    """An asynchronous iterator over lists of records, which `fetch` returns; raises ConfigError.
 
-    It holds nothing by itself: when a call is cancelled, the next one goes on with what was gathered, and so does
+    It keeps no records itself: when a call is cancelled, the next one returns those that were gathered, also from
     another iterator over the same member.
     """
 
     def __init__(
-        self, ask: Callable[[int, float], Awaitable[list[ConsumedRecord]]], max_records: object, max_wait_ms: object
+        self, fetch: Callable[[int, float], Awaitable[list[ConsumedRecord]]], max_records: object, max_wait_ms: object
     ) -> None:
         if isinstance(max_records, bool) or not isinstance(max_records, int) or max_records < 1:
             raise ConfigError(f"max_records is {max_records!r:.60}: give the most records, an int from 1 on.")
         if isinstance(max_wait_ms, bool) or not isinstance(max_wait_ms, (int, float)) or not max_wait_ms >= 0:
             raise ConfigError(f"max_wait_ms is {max_wait_ms!r:.60}: give a time in ms, from 0 on.")
-        self._ask = ask
+        self._fetch = fetch
         self._max_records = max_records
         self._max_wait_s = max_wait_ms / 1000
 
@@ -34,4 +34,4 @@ class Batches:
 
     def __anext__(self) -> Awaitable[list[ConsumedRecord]]:
         """The next list, which is never empty; raises what the member's `__anext__` raises."""
-        return self._ask(self._max_records, self._max_wait_s)
+        return self._fetch(self._max_records, self._max_wait_s)

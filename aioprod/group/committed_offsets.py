@@ -1,9 +1,9 @@
-"""What a consumer group has committed, once no transaction can change it any more (KIP-447)."""
+"""The committed offsets of a consumer group (OffsetFetch), without those of open transactions (KIP-447)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
 from aioprod._rights import Right, authorization_error
 from aioprod.errors import (
@@ -32,39 +32,41 @@ FIRST_STABLE: Final = 7
 _FIRST_WITH_GROUPS: Final = 8
 _LAST_WITH_NAMES: Final = 9
 
-_Row = OffsetFetchResponsePartition | OffsetFetchResponsePartitions
+_Row: TypeAlias = OffsetFetchResponsePartition | OffsetFetchResponsePartitions
 
 
 async def stable_offsets(
     coordinator: Coordinator, partitions: Iterable[TopicPartition], deadline: float, *, may_be_old: bool = False
 ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-    """What the group of `coordinator` has committed for each partition, None for nothing.
+    """The committed offset of each partition in the group of `coordinator`, None where there is none.
 
-    While a transaction may still change it that is asked again, until `deadline` (monotonic seconds). Raises
-    RequestTimedOutError then, which names the tool to end transactions that hang, AuthorizationError, BrokerError, and
-    UnsupportedVersionError for brokers before 2.5, which can't tell, unless they `may_be_old`.
+    While an open transaction may change it, the request is repeated until `deadline` (monotonic seconds). Raises
+    RequestTimedOutError then, which names the tool to end hanging transactions, AuthorizationError, BrokerError, and
+    UnsupportedVersionError for brokers before 2.5, which don't support that, unless they `may_be_old`.
     """
-    wanted = list(dict.fromkeys(partitions))
+    requested = list(dict.fromkeys(partitions))
     tries = 0
     unstable: list[TopicPartition] = []
     while True:
         request = ByVersion(
-            OffsetFetchRequest, lambda version: _request(coordinator.key, wanted, version, may_be_old), _LAST_WITH_NAMES
+            OffsetFetchRequest,
+            lambda version: _request(coordinator.key, requested, version, may_be_old),
+            _LAST_WITH_NAMES,
         )
         try:
-            answer = await coordinator.request(request, deadline=deadline, error_of=_code_of)
+            response = await coordinator.request(request, deadline=deadline, error_of=_code_of)
         except RequestTimedOutError as error:
             raise (_unstable(coordinator.key, unstable) if unstable else error) from error.__cause__
-        found = _read(answer, coordinator.key)
-        unstable = [place for place in wanted if found[place].error_code == ErrorCode.UNSTABLE_OFFSET_COMMIT]
+        found = _read(response, coordinator.key)
+        unstable = [tp for tp in requested if found[tp].error_code == ErrorCode.UNSTABLE_OFFSET_COMMIT]
         if not unstable:
-            return {place: _offset(found[place], place, coordinator.key) for place in wanted}
+            return {tp: _offset(found[tp], tp, coordinator.key) for tp in requested}
         await coordinator.pause(tries, deadline)
         tries += 1
 
 
 async def all_offsets(coordinator: Coordinator, deadline: float) -> dict[TopicPartition, OffsetAndMetadata]:
-    """All that the group of `coordinator` has committed, without a look at transactions that may still change it.
+    """All committed offsets of the group of `coordinator`; open transactions are ignored.
 
     Topics that this client may not describe are left out. Raises RequestTimedOutError after `deadline` (monotonic
     seconds), AuthorizationError and BrokerError.
@@ -76,19 +78,19 @@ async def all_offsets(coordinator: Coordinator, deadline: float) -> dict[TopicPa
         return OffsetFetchRequest(groups=(OffsetFetchRequestGroup(group_id=coordinator.key, topics=None),))
 
     request = ByVersion(OffsetFetchRequest, build, _LAST_WITH_NAMES)
-    answer = await coordinator.request(request, deadline=deadline, error_of=_code_of)
-    found = {place: _offset(row, place, coordinator.key) for place, row in _read(answer, coordinator.key).items()}
-    return {place: offset for place, offset in sorted(found.items()) if offset is not None}
+    response = await coordinator.request(request, deadline=deadline, error_of=_code_of)
+    found = {tp: _offset(row, tp, coordinator.key) for tp, row in _read(response, coordinator.key).items()}
+    return {tp: offset for tp, offset in sorted(found.items()) if offset is not None}
 
 
-def _request(group: str, wanted: Sequence[TopicPartition], version: int, may_be_old: bool) -> OffsetFetchRequest:
+def _request(group: str, requested: Sequence[TopicPartition], version: int, may_be_old: bool) -> OffsetFetchRequest:
     is_stable = version >= FIRST_STABLE
     if not is_stable and not may_be_old:
         raise UnsupportedVersionError(
-            "The brokers are older than 2.5: they can't tell whether an offset may still be changed by a transaction."
+            "The brokers are older than 2.5: they don't say whether a transaction may still change an offset."
         )
     topics: dict[str, list[int]] = {}
-    for topic, index in wanted:
+    for topic, index in requested:
         topics.setdefault(topic, []).append(index)
     if version < _FIRST_WITH_GROUPS:
         rows = [OffsetFetchRequestTopic(name=name, partition_indexes=tuple(which)) for name, which in topics.items()]
@@ -99,52 +101,52 @@ def _request(group: str, wanted: Sequence[TopicPartition], version: int, may_be_
     )
 
 
-def _code_of(answer: OffsetFetchResponse) -> int:
-    """The code for the group as a whole."""
-    return answer.groups[0].error_code if answer.groups else answer.error_code
+def _code_of(response: OffsetFetchResponse) -> int:
+    """The error code of the group."""
+    return response.groups[0].error_code if response.groups else response.error_code
 
 
 class _Found(dict[TopicPartition, _Row]):
-    """The rows of an answer by partition."""
+    """The rows of a response by partition."""
 
-    def __missing__(self, place: TopicPartition) -> _Row:
-        raise ProtocolError(f"The broker's answer leaves {place.topic}-{place.partition} out.")
+    def __missing__(self, tp: TopicPartition) -> _Row:
+        raise ProtocolError(f"The broker's response does not contain {tp.topic}-{tp.partition}.")
 
 
-def _read(answer: OffsetFetchResponse, group: str) -> _Found:
-    code = ErrorCode.of(_code_of(answer))
+def _read(response: OffsetFetchResponse, group: str) -> _Found:
+    code = ErrorCode.of(_code_of(response))
     if code != ErrorCode.NONE:
-        raise group_error(f"The offsets of group {group!r} can't be had", code, [Right("DESCRIBE", "group", group)])
-    topics = answer.groups[0].topics if answer.groups else answer.topics
+        raise group_error(f"The offsets of group {group!r} can't be fetched", code, [Right("DESCRIBE", "group", group)])
+    topics = response.groups[0].topics if response.groups else response.topics
     return _Found(
         {TopicPartition(topic.name, row.partition_index): row for topic in topics for row in topic.partitions}
     )
 
 
-def _offset(row: _Row, place: TopicPartition, group: str) -> OffsetAndMetadata | None:
+def _offset(row: _Row, tp: TopicPartition, group: str) -> OffsetAndMetadata | None:
     code = ErrorCode.of(row.error_code)
     if code != ErrorCode.NONE:
-        what = f"The offset of group {group!r} for {place.topic}-{place.partition} can't be had"
-        raise group_error(what, code, [Right("DESCRIBE", "topic", place.topic), Right("DESCRIBE", "group", group)])
+        what = f"The offset of group {group!r} for {tp.topic}-{tp.partition} can't be fetched"
+        raise group_error(what, code, [Right("DESCRIBE", "topic", tp.topic), Right("DESCRIBE", "group", group)])
     if row.committed_offset < 0:
         return None
     return OffsetAndMetadata(row.committed_offset, row.metadata or "")
 
 
 def group_error(what: str, code: ErrorCode | int, rights: Iterable[Right], hint: str | None = None) -> AioprodError:
-    """The error for `what` (a sentence without its stop) that the coordinator of a group answered with `code`.
+    """The error of a request to a group's coordinator: `what` failed (a sentence without its stop), with `code`.
 
-    `rights` are what it takes.
+    `rights` are those that the request needs.
     """
     text = f"{what}: its coordinator answered {ErrorCode.said(code)}."
     return authorization_error(text, code, rights) or BrokerError(text, code=code, hint=hint)
 
 
-def _unstable(group: str, places: Sequence[TopicPartition]) -> RequestTimedOutError:
-    first = f"{places[0].topic}-{places[0].partition}"
+def _unstable(group: str, partitions: Sequence[TopicPartition]) -> RequestTimedOutError:
+    first = f"{partitions[0].topic}-{partitions[0].partition}"
     return RequestTimedOutError(
-        f"The offset of group {group!r} for {first} was not settled in time: a transaction with it has not ended "
+        f"The offset of group {group!r} for {first} was not stable in time: a transaction with it has not ended "
         f"(UNSTABLE_OFFSET_COMMIT).",
-        hint="If no producer is at it any more it may hang since brokers died: see "
+        hint="If its producer is gone, the transaction may hang since a broker failed: see "
         "`kafka-transactions.sh find-hanging --broker-id ID`, and end it with `kafka-transactions.sh abort`.",
     )

@@ -1,4 +1,4 @@
-"""Why a member can't be in its group, in words."""
+"""The errors of a member that can't join its group or stay in it."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Final
 from aioprod._rights import Right, authorization_error
 from aioprod.errors import AioprodError, BrokerError, ErrorCode, RequestTimedOutError, UnsupportedVersionError
 
-__all__ = ["may_pass", "member_refusal", "not_static"]
+__all__ = ["is_retriable", "member_error", "static_membership_error"]
 
-_C = ErrorCode
+_C: Final = ErrorCode
 _REASONS: Final = {
     _C.FENCED_INSTANCE_ID: (
         "another member has joined under its group.instance.id",
@@ -21,39 +21,39 @@ _REASONS: Final = {
         "List an assignor that all members have.",
     ),
     _C.GROUP_MAX_SIZE_REACHED: (
-        "it is full",
+        "the group is full",
         "Raise group.max.size (group.consumer.max.size) on the brokers, or use fewer members.",
     ),
     _C.INVALID_SESSION_TIMEOUT: (
         "session.timeout.ms is out of the brokers' range",
         "Stay within group.min.session.timeout.ms and group.max.session.timeout.ms of the brokers.",
     ),
-    _C.INVALID_GROUP_ID: ("that is no name for a group, or a group of another kind has it", "Use another group_id."),
-    _C.GROUP_ID_NOT_FOUND: ("there is no such group of this kind", "Use another group_id."),
+    _C.INVALID_GROUP_ID: ("the name is invalid, or a group of another type has it", "Use another group_id."),
+    _C.GROUP_ID_NOT_FOUND: ("there is no group of that name and type", "Use another group_id."),
     _C.UNSUPPORTED_ASSIGNOR: (
         "the brokers don't have the assignor of group.remote.assignor",
         "Use one of group.consumer.assignors of the brokers, such as uniform or range.",
     ),
     _C.UNRELEASED_INSTANCE_ID: (
-        "another member holds its group.instance.id",
-        "Close that one first: it is free when the member has left or its session is over.",
+        "another member has its group.instance.id",
+        "Close that one first: the id is free when the member has left or its session has timed out.",
     ),
     _C.UNSUPPORTED_VERSION: (
-        "the brokers can't do what the member asks for",
+        "the brokers don't support a setting of the member",
         "group.protocol=consumer needs brokers from 4.0 on, group.instance.id from 2.3 on.",
     ),
 }
 
 
-def member_refusal(
-    group_id: str, purpose: str, code: ErrorCode | int, said: str | None = None, topics: Collection[str] = ()
+def member_error(
+    group_id: str, purpose: str, code: ErrorCode | int, broker_message: str | None = None, topics: Collection[str] = ()
 ) -> AioprodError:
-    """The error for a member of the group that could not `purpose`; `said` are the broker's own words.
+    """The error for a member of the group that could not `purpose`; `broker_message` comes from the response.
 
-    AuthorizationError where that is the reason, else BrokerError. Brokers don't tell which of its `topics` a member may
+    AuthorizationError where that is the reason, else BrokerError. Brokers don't say which of its `topics` a member may
     not describe: all of several are in the hint, and the error names none.
     """
-    reason, hint = _REASONS.get(code, (said, None)) if isinstance(code, ErrorCode) else (said, None)
+    reason, hint = _REASONS.get(code, (broker_message, None)) if isinstance(code, ErrorCode) else (broker_message, None)
     what = f"A member of group {group_id!r} could not {purpose}: "
     name = ErrorCode.said(code)
     rights = [Right("READ", "group", group_id)]
@@ -66,14 +66,14 @@ def member_refusal(
     return BrokerError(f"{what}{why}.", code=code, hint=hint)
 
 
-def not_static(group_id: str) -> UnsupportedVersionError:
-    """The error for a static member of a group whose coordinator knows none (KIP-345)."""
+def static_membership_error(group_id: str) -> UnsupportedVersionError:
+    """The error for a static member whose coordinator is too old for that (KIP-345)."""
     return UnsupportedVersionError(
         f"A member of group {group_id!r} has a group.instance.id, and the group's coordinator is older than 2.3.",
         hint="group.instance.id needs brokers from 2.3 on: leave it out.",
     )
 
 
-def may_pass(error: AioprodError) -> bool:
-    """Whether asking again may help when the coordinator did not answer: `error` is why."""
+def is_retriable(error: AioprodError) -> bool:
+    """Whether a request that failed with `error` may succeed when it is sent again."""
     return isinstance(error, RequestTimedOutError)

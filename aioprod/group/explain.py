@@ -1,4 +1,4 @@
-"""Says in sentences why a member of a group does not get on: no coordinator, no topic, no leader."""
+"""Explains in sentences what a member of a group waits for: its coordinator, its assignment, topics, leaders."""
 
 from __future__ import annotations
 
@@ -7,112 +7,112 @@ from typing import Final, NamedTuple
 
 from aioprod.cluster.topic_errors import topic_error
 from aioprod.errors import AioprodError
-from aioprod.group.assignment import Holding
+from aioprod.group.assignment import AssignmentState
 from aioprod.group.fetcher import Fetcher
 from aioprod.group.membership import Membership
 from aioprod.net import Coordinator
 from aioprod.net.broker_errors import named
 from aioprod.net.link import LinkState
 from aioprod.net.session import Session
-from aioprod.reader.leaders import Wanted
+from aioprod.reader.leaders import PendingPartition
 from aioprod.types import TopicPartition
 
-__all__ = ["PATIENCE_S", "PATIENCE_WITH_OTHERS_S", "Explainer", "Trouble"]
+__all__ = ["PATIENCE_S", "PATIENCE_WITH_OTHERS_S", "Explainer", "WaitCause"]
 
 PATIENCE_S: Final = 5.0
-"""How long nothing has to move before that is worth telling."""
+"""The time without progress after which a cause is logged."""
 PATIENCE_WITH_OTHERS_S: Final = 30.0
-"""The same while nothing is wrong that the member could know of: others may take their time to join."""
+"""The same where the member waits for other members to join."""
 HELD_S: Final = 2.0
-"""A coordinator that has a request for so long holds it until the others have come, as it does with JoinGroup."""
+"""A coordinator without a response for so long is taken to hold back JoinGroup until all members have joined."""
 
 
-class Trouble(NamedTuple):
-    """What holds a member up: something that stays the same (`about`), and what is to be said of it now."""
+class WaitCause(NamedTuple):
+    """Something that a member waits for: a `subject`, which identifies it, and an explanation of its present state."""
 
-    about: str
-    says: str
+    subject: str
+    explanation: str
     patience_s: float = PATIENCE_S
 
 
 class Explainer:
-    """Looks at the parts of a running member and says what they wait for; changes nothing.
+    """Reads the state of a running member's parts and explains what they wait for.
 
-    `session` is the client that the group is asked by, `reading` that of the records.
+    `session` is the client that talks to the coordinator, `reading` the one that fetches.
     """
 
     def __init__(
         self,
         membership: Membership,
         coordinator: Coordinator,
-        holding: Holding,
+        assignment: AssignmentState,
         fetcher: Fetcher,
         session: Session,
         reading: Session,
     ) -> None:
         self._membership = membership
         self._coordinator = coordinator
-        self._holding = holding
+        self._assignment = assignment
         self._fetcher = fetcher
         self._session = session
         self._reading = reading
 
-    def explain(self, topics: Iterable[str], *, is_waited_for: bool) -> str:
-        """How it stands with a member that reads these `topics`, of which a record `is_waited_for` or not."""
-        count = len(self._holding.assignment)
+    def explain(self, topics: Iterable[str], *, is_polling: bool) -> str:
+        """The state of a member that is subscribed to `topics`; `is_polling`: the application waits for a record."""
+        count = len(self._assignment.partitions)
         head = f"Member of group {self._coordinator.key!r}, which owns {count} partition{'' if count == 1 else 's'}:"
-        says = [trouble.says for trouble in self.troubles(topics, is_waited_for=is_waited_for)]
-        if not says or not says[0].startswith(self._standing):
-            says.insert(0, self._standing)
-        return " ".join([head, *says])
+        sentences = [cause.explanation for cause in self.causes(topics, is_polling=is_polling)]
+        if not sentences or not sentences[0].startswith(self._state):
+            sentences.insert(0, self._state)
+        return " ".join([head, *sentences])
 
-    def troubles(self, topics: Iterable[str], *, is_waited_for: bool) -> list[Trouble]:
-        """What holds it up now; while nobody waits for a record, none is asked for."""
+    def causes(self, topics: Iterable[str], *, is_polling: bool) -> list[WaitCause]:
+        """What the member waits for; leaders count only while the application polls, as nothing is fetched else."""
         now = self._session.clock()
         found = [*self._group(now), *self._topics(topics, now)]
-        return [*found, *self._leaders(now)] if is_waited_for else found
+        return [*found, *self._leaders(now)] if is_polling else found
 
     @property
-    def _standing(self) -> str:
-        words = self._membership.standing
+    def _state(self) -> str:
+        words = self._membership.description
         return f"{words[0].upper()}{words[1:]}."
 
-    def _group(self, now: float) -> Iterator[Trouble]:
+    def _group(self, now: float) -> Iterator[WaitCause]:
         coordinator = self._coordinator
-        trouble = coordinator.trouble or self._holding.trouble
+        error = coordinator.trouble or self._assignment.last_error
         if coordinator.asked_at is not None and now - coordinator.asked_at >= HELD_S:
-            # Its last answer is old news: the coordinator has the next request, and waits for the others with it.
-            trouble = None
-        if self._membership.is_settled and trouble is None:
+            # The error is out of date: the coordinator has the next request, and holds it until all have joined.
+            error = None
+        if self._membership.is_stable and error is None:
             return
-        if trouble is not None:
-            yield Trouble("its coordinator", f"{self._standing} Its coordinator has not answered: {_said(trouble)}")
+        if error is not None:
+            yield WaitCause("its coordinator", f"{self._state} Its coordinator has not answered: {_sentences(error)}")
         elif coordinator.node_id is None:
             why = self._session.client.describe()
-            yield Trouble("its coordinator", f"{self._standing} Its coordinator is not known yet: {why}.")
+            yield WaitCause("its coordinator", f"{self._state} Its coordinator is not known yet: {why}.")
         else:
-            says = f"{self._standing} Broker {coordinator.node_id} is its coordinator."
-            yield Trouble("its share", says, PATIENCE_WITH_OTHERS_S)
+            text = f"{self._state} Broker {coordinator.node_id} is its coordinator."
+            yield WaitCause("its assignment", text, PATIENCE_WITH_OTHERS_S)
 
-    def _topics(self, topics: Iterable[str], now: float) -> Iterator[Trouble]:
+    def _topics(self, topics: Iterable[str], now: float) -> Iterator[WaitCause]:
         client = self._session.client
         for topic in sorted(topics):
             if client.metadata.cluster.partition_count(topic):
                 continue
-            refusal = topic_error(client.metadata, topic, now, to_write=False)
-            why = f"Topic {topic!r} is not described yet: {client.describe()}." if refusal is None else str(refusal)
-            yield Trouble(f"topic {topic!r}", why)
+            error = topic_error(client.metadata, topic, now, to_write=False)
+            why = f"Topic {topic!r} is not described yet: {client.describe()}." if error is None else str(error)
+            yield WaitCause(f"topic {topic!r}", why)
 
-    def _leaders(self, now: float) -> Iterator[Trouble]:
+    def _leaders(self, now: float) -> Iterator[WaitCause]:
         """One for each cause, however many partitions it concerns."""
         causes: dict[tuple[str, str], list[TopicPartition]] = {}
-        for one in self._fetcher.wanted:
+        for one in self._fetcher.pending:
             if (cause := self._cause(one, now)) is not None:
                 causes.setdefault(cause, []).append(one.tp)
-        for (about, why), places in causes.items():
-            yield Trouble(about, f"{named(places)} can't be read: {why}")
+        for (subject, why), partitions in causes.items():
+            yield WaitCause(subject, f"{named(partitions)} can't be read: {why}")
 
-    def _cause(self, one: Wanted, now: float) -> tuple[str, str] | None:
+    def _cause(self, one: PendingPartition, now: float) -> tuple[str, str] | None:
         client = self._reading.client
         cluster = client.metadata.cluster
         leader = cluster.leader_for(one.tp)
@@ -121,11 +121,11 @@ class Explainer:
         link = client.link(leader.id)
         if link is not None and link.state is not LinkState.READY and link.last_error is not None:
             return f"broker {leader.id}", f"their leader, broker {leader.id}, is not reached: {link.describe(now)}."
-        if one.trouble is not None:
-            return f"broker {leader.id}", _said(one.trouble)
+        if one.last_error is not None:
+            return f"broker {leader.id}", _sentences(one.last_error)
         return None
 
 
-def _said(error: AioprodError) -> str:
-    """What an error says, with its hint, and one stop at its end."""
+def _sentences(error: AioprodError) -> str:
+    """The message of an error with its hint, and one stop at its end."""
     return f"{str(error).rstrip('.')}."

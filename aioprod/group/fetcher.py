@@ -1,4 +1,10 @@
-"""Reading what a member was assigned: record by record, from partitions that come and go."""
+"""Fetches the records of the partitions that are assigned to a member.
+
+A partition that starts at EARLIEST or LATEST has a `Lookup` (ListOffsets) first, and then a `Position` (Fetch). Each
+round sends a Fetch request to every leader without one in flight, and the first response fills the buffer. `next`
+returns the records of the buffer one by one, and the position that a user sees follows the record that was returned
+last. Dropping a partition marks its position as done, so that a response in flight is ignored for it.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +14,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from aioprod.errors import AioprodError, BrokerError, ErrorCode, ProtocolError
+from aioprod.group.fetch_buffer import FetchBuffer, OpenBatch
 from aioprod.group.offsets import reset_time
-from aioprod.group.stock import Opened, Stock
 from aioprod.messages import FetchRequest, FetchResponse
 from aioprod.net.session import Session
 from aioprod.reader.deserializing import Deserializers
-from aioprod.reader.fetching import ENDLESS, Fetching, Position, ends_told, out_of_range, unpacked
-from aioprod.reader.leaders import LeaderRequests, Wanted
+from aioprod.reader.fetching import ENDLESS, Fetching, Position, decompressed, log_end_offsets, out_of_range
+from aioprod.reader.leaders import LeaderRequests, PendingPartition
 from aioprod.reader.offsets import Lookup, Lookups
 from aioprod.reader.reader import SLICE_S
 from aioprod.reader.settings import ReaderConfig, isolation_level
@@ -24,7 +30,7 @@ __all__ = ["Fetcher"]
 
 
 class _Unpaused:
-    """The positions that are fetched from."""
+    """The positions of partitions that are not paused."""
 
     def __init__(self, positions: Mapping[TopicPartition, Position], paused: Collection[TopicPartition]) -> None:
         self._positions = positions
@@ -35,13 +41,13 @@ class _Unpaused:
 
 
 class Fetcher:
-    """Gives the records of partitions that are added and dropped; for one task at a time, which waits in `next`.
+    """Returns the records of partitions that are added and dropped; for one task at a time, which waits in `next`.
 
-    It asks each leader with one long poll for all its partitions, and holds one answer of each at most, and the one
-    that it gives out just now; beside these what it has of partitions that are paused. Those that have no leader, or
-    whose topic does not exist, are asked for until they do. Where a log does not have an offset, since retention has
-    removed it or the topic was created again, `auto_offset_reset` says where to go on: "earliest", "latest", or
-    "none", which is an error. Raises ConfigError.
+    It sends each leader one long poll for all its partitions. It holds up to one response of each leader, the one whose
+    records are being returned, and the records of paused partitions. It retries partitions that have no leader, and
+    topics that do not exist, until they do. When a log does not have an offset, because retention has removed it or the
+    topic was created again, `auto_offset_reset` says where to continue: "earliest", "latest", or "none", which raises
+    an error. Raises ConfigError.
     """
 
     def __init__(
@@ -54,7 +60,7 @@ class Fetcher:
         key_deserializer: Any = None,
         value_deserializer: Any = None,
     ) -> None:
-        self.records_given = self.bytes_fetched = self.answers = 0
+        self.records_returned = self.bytes_fetched = self.responses = 0
         self._session = session
         self._isolation = isolation
         self._isolation_level = isolation_level(isolation)
@@ -65,81 +71,80 @@ class Fetcher:
         self._lookups: dict[TopicPartition, Lookup] = {}
         self._starts: dict[TopicPartition, int] = {}
         self._ends: dict[TopicPartition, int] = {}
-        self._stock = Stock()
+        self._buffer = FetchBuffer()
         self._leaders: LeaderRequests[Position, FetchResponse] = LeaderRequests(
             session,
-            _Unpaused(self._positions, self._stock.paused),
+            _Unpaused(self._positions, self._buffer.paused),
             self._request,
             purpose="read",
             operation="READ",
             patient=True,
         )
         self._is_interrupted = False
-        self._looking: asyncio.Task[None] | None = None
-        self._trouble: AioprodError | None = None
-        # Since when there are records for a list, which is given once it is due, although there could be more.
+        self._lookup_task: asyncio.Task[None] | None = None
+        self._lookup_error: AioprodError | None = None
+        # The time of the first record of a list, which is returned when it is due, even if it is not full.
         self._gathered_at: float | None = None
         self._is_due = False
         self._known_version = -1
         self._slice_end = -math.inf
 
     async def close(self) -> None:
-        """Drop everything, and give up the requests on their way."""
+        """Drop all partitions, and cancel the requests in flight."""
         self.drop([*self._positions, *self._lookups])
-        if self._looking is not None:
-            self._looking.cancel()
-            await asyncio.wait([self._looking])
+        if self._lookup_task is not None:
+            self._lookup_task.cancel()
+            await asyncio.wait([self._lookup_task])
         await self._leaders.close()
         self._deserializers.close()
 
-    # --- what is read
+    # --- partitions
 
     def add(self, positions: Mapping[TopicPartition, int]) -> None:
-        """Read these partitions from their offset on: one that is negative is EARLIEST or LATEST, to be looked up.
+        """Read these partitions from their offset on; EARLIEST and LATEST, which are negative, are looked up.
 
-        One that is paused stays so.
+        Paused partitions stay paused.
         """
         for tp, offset in positions.items():
             self._forget(tp)
-            self._stock.drop(tp)
-            self._begin(tp, offset)
+            self._buffer.drop(tp)
+            self._start(tp, offset)
         self._session.notify()
 
     def drop(self, partitions: Iterable[TopicPartition]) -> None:
-        """Nothing of these comes out any more."""
-        gone = tuple(partitions)
-        for tp in gone:
+        """Return no more records of these partitions."""
+        dropped = tuple(partitions)
+        for tp in dropped:
             self._forget(tp)
-            self._stock.drop(tp)
+            self._buffer.drop(tp)
             self._ends.pop(tp, None)
-        self._stock.resume(gone)
+        self._buffer.resume(dropped)
         self._session.notify()
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
-        """Neither fetch these nor give of them what was fetched: that is kept."""
-        self._stock.pause(partitions)
+        """Neither fetch these partitions nor return their records; records that were fetched are kept."""
+        self._buffer.pause(partitions)
         self._session.notify()
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
-        """Go on with these."""
-        self._stock.resume(partitions)
+        """Fetch these partitions and return their records again."""
+        self._buffer.resume(partitions)
         self._session.notify()
 
     @property
     def paused(self) -> frozenset[TopicPartition]:
-        """What is neither fetched nor given."""
-        return frozenset(self._stock.paused)
+        """The partitions that are paused."""
+        return frozenset(self._buffer.paused)
 
     @property
     def positions(self) -> dict[TopicPartition, int]:
-        """The next offset of each partition, after the last record that was given out; none while it is looked up."""
+        """The next offset of each partition, after the last record that was returned; missing while it is looked up."""
         offsets = {tp: position.offset for tp, position in self._positions.items()}
-        return offsets | self._stock.offsets
+        return offsets | self._buffer.offsets
 
     @property
     def lag(self) -> dict[TopicPartition, int | None]:
-        """How many offsets each partition has from its position to where it ended when it was fetched last; None where
-        either is not known yet."""
+        """The offsets between each position and the log end of the last response; None where one is not known yet."""
         positions = self.positions
         known = [*self._positions, *self._lookups]
         return {
@@ -148,65 +153,62 @@ class Fetcher:
 
     @property
     def starts(self) -> dict[TopicPartition, int]:
-        """Where it began to read each partition; none while that is looked up."""
+        """The offset at which each partition was started; missing while it is looked up."""
         return dict(self._starts)
 
     @property
-    def wanted(self) -> tuple[Wanted, ...]:
-        """What its leaders are asked for: records, or first where to begin; nothing of partitions that are paused."""
-        asked = (*self._positions.values(), *self._lookups.values())
-        return tuple(one for one in asked if one.tp not in self._stock.paused)
+    def pending(self) -> tuple[PendingPartition, ...]:
+        """The partitions that requests are sent for: Fetch, or first ListOffsets; without those that are paused."""
+        pending = (*self._positions.values(), *self._lookups.values())
+        return tuple(one for one in pending if one.tp not in self._buffer.paused)
 
-    # --- reading it
+    # --- records
 
     def interrupt(self) -> None:
-        """Have the call of `next` that waits, or else the next one, give None."""
+        """Make the call of `next` that waits, or else the next one, return None."""
         self._is_interrupted = True
         self._session.notify()
 
     async def next(self) -> ConsumedRecord | None:
-        """The next record of any partition; waits until there is one, or for `interrupt`: None then.
-
-        A call that is cancelled loses nothing.
+        """The next record of any partition, None after `interrupt`; a call that is cancelled loses nothing.
 
         Raises AuthorizationError, CorruptRecordError, SerializationError, BrokerError (OFFSET_OUT_OF_RANGE if
-        `auto_offset_reset` is "none"), and UsageError when the session is closed. It may be called again: then it goes
-        on where it was, and tries again what failed.
+        `auto_offset_reset` is "none"), and UsageError when the session is closed. The next call retries what failed.
         """
-        stock = self._stock
-        if stock.ready and not self._is_interrupted:
-            record: ConsumedRecord | None = stock.give(1)[0]
+        buffer = self._buffer
+        if buffer.ready and not self._is_interrupted:
+            record: ConsumedRecord | None = buffer.take(1)[0]
         else:
             record = await self._record()
         if record is None:
             self._is_interrupted = False
         else:
-            self.records_given += 1
+            self.records_returned += 1
         return record
 
     async def next_list(self, max_records: int, max_wait_s: float) -> list[ConsumedRecord] | None:
-        """Records of any partitions, in order within each: as soon as there are `max_records`, or `max_wait_s` after
-        the first; waits until there is one, or for `interrupt`: None then.
+        """Records of any partitions, in order within each, None after `interrupt`.
 
-        Cancellation and errors are as for `next`: where there are records before an error, these are given, and the
-        next call raises it. Positions move on when the list is given.
+        Returns as soon as there are `max_records`, or `max_wait_s` after the first one. Cancellation and errors are as
+        for `next`; records before an error are returned, and the next call raises it. Positions move when the list is
+        returned.
         """
-        stock = self._stock
+        buffer = self._buffer
         timer: asyncio.TimerHandle | None = None
         try:
-            while stock.ready < max_records:
-                if not stock.ready:
+            while buffer.ready < max_records:
+                if not buffer.ready:
                     self._gathered_at, self._is_due = None, False
                 elif timer is None:
                     timer = self._timer(max_wait_s)
                 try:
                     record = await self._record(for_list=True)
                 except AioprodError:
-                    if stock.ready:
+                    if buffer.ready:
                         break
                     raise
                 if record is not None:
-                    stock.gather(record)
+                    buffer.gather(record)
                 elif self._is_interrupted:
                     self._is_interrupted = False
                     return None
@@ -216,186 +218,187 @@ class Fetcher:
             if timer is not None:
                 timer.cancel()
         self._gathered_at, self._is_due = None, False
-        given = stock.give(max_records)
-        self.records_given += len(given)
-        return given
+        records = buffer.take(max_records)
+        self.records_returned += len(records)
+        return records
 
     def _timer(self, max_wait_s: float) -> asyncio.TimerHandle:
-        """Have what is gathered be given at its time, which does not begin anew when a call was given up."""
+        """Start the timer of the list; its time runs from the first record, also over calls that were cancelled."""
         now = self._session.clock()
         if self._gathered_at is None:
             self._gathered_at = now
         left_s = self._gathered_at + max_wait_s - now
         self._is_due = left_s <= 0.0
-        return asyncio.get_running_loop().call_later(max(0.0, left_s), self._due)
+        return asyncio.get_running_loop().call_later(max(0.0, left_s), self._on_due)
 
-    def _due(self) -> None:
+    def _on_due(self) -> None:
         self._is_due = True
         self._session.notify()
 
     async def _record(self, *, for_list: bool = False) -> ConsumedRecord | None:
-        """The next record that is not gathered; None when interrupted, and `for_list` when the list is due."""
-        stock = self._stock
+        """The next record that is not gathered; None when interrupted, and with `for_list` when the list is due."""
+        buffer = self._buffer
         while True:
             if self._session.clock() >= self._slice_end:
-                # Noted first: who never waits for longer than a turn gets on, too.
+                # Set first, so that a caller with a shorter time-out than one loop iteration makes progress, too.
                 self._slice_end = self._session.clock() + SLICE_S
                 await asyncio.sleep(0)
             if self._is_interrupted:
                 return None
-            opened = stock.opened or stock.open_next()
-            if opened is None:
-                if for_list and self._is_due and stock.ready:
+            batch = buffer.current or buffer.open_next()
+            if batch is None:
+                if for_list and self._is_due and buffer.ready:
                     return None
-                await self._next_answer()
+                await self._next_response()
                 continue
-            if opened.records is None:
-                await self._unpack(opened)
+            if batch.records is None:
+                await self._open_records(batch)
                 continue
-            record = opened.record or self._taken(opened, opened.records)
+            record = batch.record or self._next_of(batch, batch.records)
             if record is None:
-                stock.opened = None
+                buffer.close_current()
                 continue
             if not self._deserializers.is_plain:
-                opened.record = record
+                batch.record = record
                 record = await self._deserializers.applied(record)
-                if stock.opened is not opened or self._is_interrupted:
+                if buffer.current is not batch or self._is_interrupted:
                     continue
-                opened.record = None
-            opened.offset = record.offset + 1
+                batch.record = None
+            batch.offset = record.offset + 1
             return record
 
-    def _taken(self, opened: Opened, records: Iterator[ConsumedRecord]) -> ConsumedRecord | None:
+    def _next_of(self, batch: OpenBatch, records: Iterator[ConsumedRecord]) -> ConsumedRecord | None:
         """The next record of the batch, None at its end."""
         try:
             return next(records, None)
         except ProtocolError as error:
-            self._rewind(opened, error)
+            self._fetch_again(batch, error)
             raise
 
-    async def _unpack(self, opened: Opened) -> None:
-        """Bring a batch to where it has records."""
-        if opened.unpacking is None:
-            if not opened.fetched.is_large:
-                opened.records = opened.fetched.consumed()
+    async def _open_records(self, batch: OpenBatch) -> None:
+        """Set the records of a batch, after it is decompressed."""
+        if batch.decompressing is None:
+            if not batch.fetched.is_large:
+                batch.records = batch.fetched.consumed()
                 return
-            opened.unpacking = asyncio.get_running_loop().create_task(unpacked(opened.fetched))
-            opened.unpacking.add_done_callback(_looked_at)
-        await self._session.change(math.inf, [opened.unpacking])
-        if self._stock.opened is not opened or not opened.unpacking.done():
+            batch.decompressing = asyncio.get_running_loop().create_task(decompressed(batch.fetched))
+            batch.decompressing.add_done_callback(_retrieve_exception)
+        await self._session.change(math.inf, [batch.decompressing])
+        if self._buffer.current is not batch or not batch.decompressing.done():
             return
         try:
-            opened.records = opened.unpacking.result().consumed()
+            batch.records = batch.decompressing.result().consumed()
         except ProtocolError as error:
-            self._rewind(opened, error)
+            self._fetch_again(batch, error)
             raise
 
-    async def _next_answer(self) -> None:
-        self._keep_looking()
-        if self._trouble is not None:
-            trouble, self._trouble = self._trouble, None
-            raise trouble
-        self._follow_topics()
+    async def _next_response(self) -> None:
+        self._start_lookups()
+        if self._lookup_error is not None:
+            error, self._lookup_error = self._lookup_error, None
+            raise error
+        self._reset_recreated_topics()
         if (answered := await self._leaders.round()) is None:
             return
-        asked, answer = answered
-        self._note(asked, answer)
-        lost = out_of_range(asked, answer)
-        self._stock.fill(self._fetching.take(self._leaders, [one for one in asked if one not in lost], answer))
-        for one in lost:
+        positions, response = answered
+        self._note(positions, response)
+        invalid = out_of_range(positions, response)
+        valid = [one for one in positions if one not in invalid]
+        self._buffer.fill(self._fetching.batches_of(self._leaders, valid, response))
+        for one in invalid:
             self._reset(one, "its log does not have it (OFFSET_OUT_OF_RANGE)")
 
-    def _note(self, asked: Sequence[Position], answer: FetchResponse) -> None:
-        """Where partitions end, and how much came."""
-        self.answers += 1
-        self.bytes_fetched += sum(len(row.records or b"") for topic in answer.responses for row in topic.partitions)
-        ends = ends_told(asked, answer, self._isolation_level)
-        self._ends.update({one.tp: ends[one.tp] for one in asked if one.tp in ends and not one.is_done})
+    def _note(self, positions: Sequence[Position], response: FetchResponse) -> None:
+        """Update the log ends and the counters."""
+        self.responses += 1
+        self.bytes_fetched += sum(len(row.records or b"") for topic in response.responses for row in topic.partitions)
+        ends = log_end_offsets(positions, response, self._isolation_level)
+        self._ends.update({one.tp: ends[one.tp] for one in positions if one.tp in ends and not one.is_done})
 
-    def _request(self, asked: Sequence[Position]) -> FetchRequest:
+    def _request(self, positions: Sequence[Position]) -> FetchRequest:
         cluster = self._session.client.metadata.cluster
-        for one in asked:
+        for one in positions:
             if one.topic_id is None:
                 one.topic_id = cluster.topic_id(one.tp.topic)
-        return self._fetching.request(asked, cluster)
+        return self._fetching.request(positions, cluster)
 
-    # --- where it can't go on
+    # --- positions
 
-    def _begin(self, tp: TopicPartition, offset: int) -> None:
-        """Fetch it from there on."""
+    def _start(self, tp: TopicPartition, offset: int) -> None:
+        """Fetch a partition from this offset on, or look the offset up first."""
         if offset < 0:
             self._lookups[tp] = Lookup(tp, timestamp=offset)
-            self._keep_looking()
+            self._start_lookups()
         else:
             self._starts[tp] = offset
             self._positions[tp] = Position(tp=tp, offset=offset, end=ENDLESS)
 
     def _forget(self, tp: TopicPartition) -> None:
-        """Whatever is on its way for it comes to nothing."""
+        """Drop the position of a partition: records in flight are ignored, as the position is done."""
         self._lookups.pop(tp, None)
         self._starts.pop(tp, None)
         position = self._positions.pop(tp, None)
         if position is not None:
             position.end = position.offset
 
-    def _rewind(self, opened: Opened, error: AioprodError) -> None:
-        """A batch can't be given to its end: fetch it again from there, which may help."""
-        old = self._positions[opened.tp]
+    def _fetch_again(self, batch: OpenBatch, error: AioprodError) -> None:
+        """Fetch the rest of a corrupt batch again; it may have been damaged on the way."""
+        old = self._positions[batch.tp]
         old.end = old.offset
-        self._stock.drop_batches(opened.tp)
-        again = Position(tp=old.tp, offset=opened.offset, end=ENDLESS, topic_id=old.topic_id)
-        self._positions[old.tp] = again
-        self._leaders.again(again, error)
+        self._buffer.drop_batches(batch.tp)
+        position = Position(tp=old.tp, offset=batch.offset, end=ENDLESS, topic_id=old.topic_id)
+        self._positions[old.tp] = position
+        self._leaders.retry_later(position, error)
 
-    def _follow_topics(self) -> None:
-        """Begin anew with topics that were deleted and created again."""
+    def _reset_recreated_topics(self) -> None:
+        """Reset the positions of topics that were deleted and created again."""
         metadata = self._session.client.metadata
         if metadata.version != self._known_version:
             cluster = metadata.cluster
             for one in [one for one in self._positions.values() if one.is_replaced(cluster)]:
-                self._stock.drop(one.tp)
+                self._buffer.drop(one.tp)
                 self._reset(one, "its topic was deleted and created again")
             self._known_version = metadata.version
 
     def _reset(self, one: Position, why: str) -> None:
-        """There is nothing at its offset."""
+        """Apply `auto_offset_reset` to a position whose offset does not exist."""
         if one.is_done:
             return
-        trouble = BrokerError(
+        error = BrokerError(
             f"Partition {one.tp.partition} of topic {one.tp.topic!r} can't be read from offset {one.offset} on: {why}, "
             f"and auto.offset.reset is none.",
             code=ErrorCode.OFFSET_OUT_OF_RANGE,
             hint="Commit another offset, or set auto_offset_reset to earliest or latest.",
         )
         if self._reset_time is None:
-            self._leaders.again(one, trouble)
-            raise trouble
-        # What was fetched before is still to be given.
+            self._leaders.retry_later(one, error)
+            raise error
+        # Records that were fetched before are still returned.
         self._forget(one.tp)
-        self._begin(one.tp, self._reset_time)
+        self._start(one.tp, self._reset_time)
         self._session.notify()
 
-    # --- looking offsets up
+    # --- offset lookups
 
-    def _keep_looking(self) -> None:
-        if self._lookups and (self._looking is None or self._looking.done()):
-            self._looking = asyncio.get_running_loop().create_task(self._look())
+    def _start_lookups(self) -> None:
+        if self._lookups and (self._lookup_task is None or self._lookup_task.done()):
+            self._lookup_task = asyncio.get_running_loop().create_task(self._look_up())
 
-    async def _look(self) -> None:
-        """Find offsets for as long as there may be some to find: what is added meanwhile is noticed."""
+    async def _look_up(self) -> None:
+        """Look offsets up until cancelled, also those that are added meanwhile."""
         try:
-            async with Lookups(self._session, self._lookups.values(), self._isolation, patient=True) as asking:
+            async with Lookups(self._session, self._lookups.values(), self._isolation, patient=True) as lookups:
                 while True:
-                    found = await asking.found()
+                    found = await lookups.found()
                     if found is None:
                         await self._session.change(math.inf)
                     for one in found or ():
-                        self._place(one)
+                        self._start_at(one)
         except AioprodError as error:
-            self._trouble = error
+            self._lookup_error = error
             self._session.notify()
 
-    def _place(self, one: Lookup) -> None:
+    def _start_at(self, one: Lookup) -> None:
         if self._lookups.get(one.tp) is one and one.offset is not None:
             del self._lookups[one.tp]
             self._starts[one.tp] = one.offset
@@ -403,7 +406,7 @@ class Fetcher:
             self._session.notify()
 
 
-def _looked_at(task: asyncio.Task[Any]) -> None:
-    """What went wrong in a task for which nobody waits any more is nobody's concern."""
+def _retrieve_exception(task: asyncio.Task[Any]) -> None:
+    """Retrieve the exception of a task that may have no waiter, so that asyncio does not log it."""
     if not task.cancelled():
         task.exception()

@@ -1,4 +1,4 @@
-"""The facade: one member of a consumer group, an asynchronous iterator over the records of its partitions."""
+"""The consumer: one member of a consumer group, an asynchronous iterator over the records of its partitions."""
 
 from __future__ import annotations
 
@@ -10,21 +10,22 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from aioprod.errors import AioprodError, BrokerError, ErrorCode, RequestTimedOutError, UsageError
-from aioprod.group.assignment import Callback, Callbacks, Holding
+from aioprod.group.assignment import AssignmentState, Callback, Callbacks
+from aioprod.group.background import BackgroundTask
 from aioprod.group.batches import Batches
 from aioprod.group.classic.membership import ClassicMembership
-from aioprod.group.explain import Explainer, Trouble
+from aioprod.group.explain import Explainer, WaitCause
 from aioprod.group.fetcher import Fetcher
-from aioprod.group.following import Following
-from aioprod.group.gate import Gate
 from aioprod.group.kip848.membership import ConsumerMembership
 from aioprod.group.lacking import MemberLacks
-from aioprod.group.membership import GroupMetadata, Membership, Outsider
+from aioprod.group.membership import Membership, NotJoined
 from aioprod.group.meters import measured
-from aioprod.group.navigation import Navigation
-from aioprod.group.outlet import Outlet
+from aioprod.group.partition_calls import PartitionCalls
+from aioprod.group.pattern_subscription import PatternSubscription
+from aioprod.group.poll_gate import PollGate
 from aioprod.group.runner import Runner
 from aioprod.group.settings import MemberConfig
+from aioprod.group.stall_monitor import StallMonitor
 from aioprod.group.validation import (
     DEFAULT_ASSIGNORS,
     Subscribed,
@@ -33,11 +34,10 @@ from aioprod.group.validation import (
     checked_offsets,
     checked_subscription,
 )
-from aioprod.group.watch import Watch
 from aioprod.net import Coordinator
 from aioprod.net.session import Session
 from aioprod.reader.fetching import answer_size_max
-from aioprod.types import ConsumedRecord, OffsetAndMetadata, TopicPartition
+from aioprod.types import ConsumedRecord, GroupMetadata, OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -46,27 +46,27 @@ if TYPE_CHECKING:
 
 __all__ = ["Member"]
 
-GivenT = TypeVar("GivenT")
+ReturnT = TypeVar("ReturnT")
 
 _POLL_NOTED_S: Final = 0.1
-"""How often a user who takes one record after the other is noted to be at hand: a clock costs less than a turn."""
+"""The poll timer is restarted once in that time, not with each record: that would wake the background task."""
 
 
-class Member(Navigation, MemberLacks):
-    """Joins a consumer group and reads the partitions that it is given; use it as `async with Member(...) as member`.
+class Member(PartitionCalls, MemberLacks):
+    """A consumer: joins a group and reads the partitions assigned to it; use it as `async with Member(...) as member`.
 
         async for record in member:
             ...
             await member.commit()
 
-    `topics` are names, or a pattern (`re.compile("orders-.*")`): topics that match are read as they come and go.
+    `topics` are names, or a pattern (`re.compile("orders-.*")`): topics that match are read as they are created.
     `assignors` are names or objects in order of preference; the group takes one that all members have. The callbacks,
-    functions or coroutine functions, get the partitions that are new, that were given up, or that were lost (who has
-    no `on_lost` gets those as given up); they run between two records. `auto_offset_reset` says where to begin
-    when the group has committed nothing: "earliest", "latest", or "none", which is an error. `isolation` and the
-    deserializers are as for `Reader`, `options` are fields of `MemberConfig` (Java's names in snake_case) and win over
-    those of `config`. Nothing is committed unless asked for. Touches no network before `start()`. Raises ConfigError
-    and InvalidTopicError.
+    functions or coroutine functions, get the partitions that are assigned, revoked or lost (without `on_lost`, lost
+    ones go to `on_revoked`); they run between two records. `auto_offset_reset` says where to start when the group has
+    committed nothing: "earliest", "latest", or "none", which raises an error. `isolation` and the deserializers are as
+    for `Reader`, `options` are fields of `MemberConfig` (Java's names in snake_case) and win over those of `config`.
+    Offsets are committed by `commit()` only. Connects to no broker before `start()`. Raises ConfigError and
+    InvalidTopicError.
     """
 
     def __init__(
@@ -103,15 +103,15 @@ class Member(Navigation, MemberLacks):
             value_deserializer=value_deserializer,
         )
         self._metrics = measured(self._fetcher)
-        self._outlet = Outlet(self._fetcher)
-        self._gate = self._outlet.gate
-        self._callbacks = Callbacks(on_assigned, on_revoked, on_lost, self._outlet.failed)
+        self._background = BackgroundTask(self._fetcher)
+        self._gate = self._background.gate
+        self._callbacks = Callbacks(on_assigned, on_revoked, on_lost, self._background.raise_later)
         self._polled_at = -math.inf
         self._membership: Membership | None = None
-        self._holding: Holding | None = None
+        self._assignment: AssignmentState | None = None
         self._runner: Runner | None = None
         self._explainer: Explainer | None = None
-        self._following: Following | None = None
+        self._pattern_subscription: PatternSubscription | None = None
         self._task: asyncio.Task[None] | None = None
 
     def __repr__(self) -> str:
@@ -122,9 +122,9 @@ class Member(Navigation, MemberLacks):
     # --- life
 
     async def start(self) -> None:
-        """Connect, and begin to join; raises MetadataTimeoutError and what else `Reader.start` raises.
+        """Connect, and start to join the group; raises MetadataTimeoutError and what else `Reader.start` raises.
 
-        It does not wait for partitions: `on_assigned` tells of them, also when there are none.
+        It does not wait for the assignment: `on_assigned` is called with it, also when it is empty.
         """
         await self._session.start()
         try:
@@ -134,19 +134,21 @@ class Member(Navigation, MemberLacks):
             raise
         coordinator = Coordinator(self._session.client, "group", self.group_id)
         self._membership = self._new_membership()
-        self._holding = Holding(
+        self._assignment = AssignmentState(
             self._fetcher, coordinator, self._session, self._callbacks, self._auto_offset_reset, self._metrics
         )
         self._explainer = Explainer(
-            self._membership, coordinator, self._holding, self._fetcher, self._session, self._reading
+            self._membership, coordinator, self._assignment, self._fetcher, self._session, self._reading
         )
-        watch = Watch(self.group_id, _troubles_of(self._explainer, self._gate), self._session.clock)
+        stall_monitor = StallMonitor(self.group_id, _causes_of(self._explainer, self._gate), self._session.clock)
         self._runner = Runner(
-            self._membership, coordinator, self._session, self._gate, self._holding, watch, self._topics
+            self._membership, coordinator, self._session, self._gate, self._assignment, stall_monitor, self._topics
         )
-        self._following = Following(self._session, self.config, self._pattern, self._runner.subscribe)
+        self._pattern_subscription = PatternSubscription(
+            self._session, self.config, self._pattern, self._runner.subscribe
+        )
         self._task = asyncio.create_task(
-            self._outlet.run(self._runner, self._following), name=f"aioprod member of {self.group_id}"
+            self._background.run(self._runner, self._pattern_subscription), name=f"aioprod member of {self.group_id}"
         )
 
     def _new_membership(self) -> Membership:
@@ -165,19 +167,20 @@ class Member(Navigation, MemberLacks):
         )
 
     async def close(self, timeout: float = 30.0) -> None:
-        """Give all partitions up (`on_revoked`), leave the group, and end the iterator; a static member does not
-        leave. Takes no longer than `timeout` seconds, after which the group hears by the session time-out that the
-        member is gone. A second call does nothing. Raises what a callback raised.
+        """Revoke all partitions (`on_revoked`), leave the group, and end the iterator; a static member does not leave.
+
+        Takes up to `timeout` seconds, after which the coordinator drops the member when its session times out. A second
+        call does nothing. Raises what a callback raised.
         """
         self._session.check_loop()
-        if self._gate.is_inside:
+        if self._gate.is_in_callback:
             raise UsageError("close() was called by a callback of this member.", hint="Call it from another task.")
-        self._outlet.close()
+        self._background.close()
         task, self._task = self._task, None
         if task is not None and self._membership is not None and self._runner is not None:
             try:
-                # A member in the middle of a rebalance leaves after it, which commits go with; but not if that takes
-                # too long.
+                # During a rebalance the member leaves after its end, so that its last commit is accepted; the second
+                # call leaves at once.
                 for _ in range(2):
                     self._membership.leave(self._session.clock())
                     self._runner.wake()
@@ -186,8 +189,8 @@ class Member(Navigation, MemberLacks):
                 task.cancel()
                 await asyncio.wait([task])
                 await self._disconnect()
-        if self._outlet.errors:
-            raise self._outlet.errors.popleft()
+        if self._background.errors:
+            raise self._background.errors.popleft()
 
     async def _disconnect(self) -> None:
         await _disconnected(self._fetcher, self._reading, self._session)
@@ -200,9 +203,9 @@ class Member(Navigation, MemberLacks):
     # --- reading
 
     async def reload_credentials(self) -> None:
-        """Read certificates and passwords anew, fetch another token, and have new connections take over.
+        """Read certificates and passwords again, fetch another token, and have new connections take over.
 
-        One broker after the other, while the member goes on. Raises ConfigError, AuthenticationError or
+        One broker after the other, while the member keeps reading. Raises ConfigError, AuthenticationError or
         BrokerConnectionError: why there are no new credentials, or why a broker does not accept them; the old
         connections stay in use then. UsageError before `start()` and after `close()`.
         """
@@ -218,10 +221,10 @@ class Member(Navigation, MemberLacks):
     def __anext__(self) -> Coroutine[Any, Any, ConsumedRecord]:
         """The next record of any partition; waits until there is one. A call that is cancelled loses nothing.
 
-        Raises why the member can't go on (BrokerError, AuthorizationError, ...), what a callback raised, what can't be
-        read (CorruptRecordError, SerializationError), and StopAsyncIteration when the member is closed.
+        Raises the error that has ended the member (BrokerError, AuthorizationError, ...), what a callback raised,
+        errors of records (CorruptRecordError, SerializationError), and StopAsyncIteration when the member is closed.
         """
-        return self._given(self._fetcher.next)
+        return self._poll(self._fetcher.next)
 
     def batches(self, max_records: int = 500, max_wait_ms: float = 500.0) -> Batches:
         """The records in lists: an asynchronous iterator over `list[ConsumedRecord]`.
@@ -229,46 +232,44 @@ class Member(Navigation, MemberLacks):
             async for batch in member.batches(max_records=1000, max_wait_ms=200):
                 ...
 
-        A list comes as soon as it has `max_records`, or `max_wait_ms` after its first record; with 0 it has what is at
-        hand. It is never empty, and has the records of each partition in the order of their offsets. For the group a
-        list is what a record is to `async for record in member`: positions move to its end when it is given, and
-        partitions come and go between two lists only. A call that is cancelled loses nothing: its records come with the
+        A list comes as soon as it has `max_records`, or `max_wait_ms` after its first record; with 0 it has what
+        was fetched. It is never empty, and has the records of each partition in the order of their offsets. A list
+        counts as one poll: positions move to its end when it is returned, and partitions are assigned and revoked
+        between two lists only. A call that is cancelled loses nothing: its records come with the
         next one, or one by one. Raises ConfigError at once, and while iterating what `__anext__` raises.
         """
         return Batches(self._next_list, max_records, max_wait_ms)
 
     def _next_list(self, max_records: int, max_wait_s: float) -> Coroutine[Any, Any, list[ConsumedRecord]]:
-        return self._given(lambda: self._fetcher.next_list(max_records, max_wait_s))
+        return self._poll(lambda: self._fetcher.next_list(max_records, max_wait_s))
 
-    async def _given(self, ask: Callable[[], Awaitable[GivenT | None]]) -> GivenT:
-        """What the fetcher gives, between whatever the group does."""
+    async def _poll(self, fetch: Callable[[], Awaitable[ReturnT | None]]) -> ReturnT:
+        """Return what the fetcher has, and let rebalances happen before that."""
         gate = self._gate
-        self._check_can_wait()
-        gate.came()
-        self._note_poll()
-        gate.is_waiting = True
+        self._check_can_poll()
+        gate.begin_poll()
+        found: ReturnT | None = None
         try:
-            while True:
-                if gate.is_taken:
-                    await gate.free()
-                if self._outlet.errors or self._outlet.is_closing:
+            self._note_poll()
+            while found is None:
+                if gate.is_closed:
+                    await gate.wait_until_open()
+                if self._background.errors or self._background.is_closing:
                     self._end()
-                given = await ask()
-                if given is not None:
-                    # The work at it begins now, however long it was waited for.
-                    self._note_poll()
-                    gate.is_away = True
-                    return given
+                found = await fetch()
+            # The time of max.poll.interval.ms starts when the record is returned, however long the poll took.
+            self._note_poll()
+            return found
         finally:
-            gate.is_waiting = False
+            gate.end_poll(has_record=found is not None)
 
-    def _check_can_wait(self) -> None:
+    def _check_can_poll(self) -> None:
         if self._runner is None:
             raise UsageError("This member is not started: use `async with`, or await start() first.")
         self._session.check_loop()
-        if self._gate.is_inside:
+        if self._gate.is_in_callback:
             raise UsageError("A callback of this member can't wait for its records.")
-        if self._gate.is_waiting:
+        if self._gate.is_polling:
             raise UsageError("Another task waits for a record of this member: one at a time.")
 
     def _note_poll(self) -> None:
@@ -279,105 +280,104 @@ class Member(Navigation, MemberLacks):
             self._runner.wake()
 
     def _end(self) -> None:
-        if self._outlet.errors:
-            raise self._outlet.errors.popleft()
-        if isinstance(self._outlet.failure, AioprodError):
-            raise self._outlet.failure.again() from self._outlet.failure.__cause__
-        if self._outlet.failure is not None:
-            raise AioprodError(f"The member has failed: {self._outlet.failure!r}.") from self._outlet.failure
+        if self._background.errors:
+            raise self._background.errors.popleft()
+        if isinstance(self._background.failure, AioprodError):
+            raise self._background.failure.again() from self._background.failure.__cause__
+        if self._background.failure is not None:
+            raise AioprodError(f"The member has failed: {self._background.failure!r}.") from self._background.failure
         raise StopAsyncIteration
 
-    # --- what it has
+    # --- state
 
     def explain(self) -> str:
-        """Why records do not come, in sentences: its coordinator can't be reached, a topic does not exist, and so on.
+        """Why no records come, in sentences: its coordinator can't be reached, a topic does not exist, and so on.
 
-        The log is told the same once nothing has moved for some seconds. Raises UsageError outside of the loop in
+        The same is logged when there was no progress for some seconds. Raises UsageError outside of the event loop in
         which the member was started.
         """
         if self._explainer is None or self._runner is None:
             return f"The member of group {self.group_id!r} is not started."
-        if self._outlet.failure is not None:
-            return f"The member of group {self.group_id!r} has failed: {self._outlet.failure}"
+        if self._background.failure is not None:
+            return f"The member of group {self.group_id!r} has failed: {self._background.failure}"
         if self._task is None:
             return f"The member of group {self.group_id!r} is closed."
-        return self._explainer.explain(self._runner.topics, is_waited_for=self._gate.is_waiting)
+        return self._explainer.explain(self._runner.topics, is_polling=self._gate.is_polling)
 
     @property
     def group_metadata(self) -> GroupMetadata:
-        """Who it is in the group now, for `producer.send_offsets_to_transaction`.
+        """The current group id, generation and member id, for `producer.send_offsets_to_transaction`.
 
-        Take it when records were given and before more are asked for: a member that is replaced after that is fenced
-        (KIP-447). That of a member which is in no generation of the group is refused there.
+        Take it after the records that are processed, and before the next poll: when the partitions are assigned to
+        another member after that, the coordinator fences this one (KIP-447). The producer raises UsageError for a
+        member that has not joined.
         """
         known = GroupMetadata(self.group_id) if self._membership is None else self._membership.metadata
-        return known if known.generation_id >= 0 else Outsider(*known)
+        return known if known.generation_id >= 0 else NotJoined(*known)
 
     # --- committing
 
     async def commit(self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None = None) -> None:
-        """Commit the positions that the group does not have yet, or `offsets`: those of the next records to read.
+        """Commit the positions that are not committed yet, or `offsets`: those of the next records to read.
 
-        While the group divides its partitions anew, it waits until that is done. Raises BrokerError when the member
-        does not own the partitions any more: what was done since the last commit is done again by their new owner.
-        Further RequestTimedOutError after `default.api.timeout.ms`, AuthorizationError, ConfigError and UsageError.
+        During a rebalance it waits for the end of that. Raises BrokerError when the member does not own the partitions
+        any more: their new owner reads again what was read since the last commit. Further RequestTimedOutError after
+        `default.api.timeout.ms`, AuthorizationError, ConfigError and UsageError.
         """
-        holding, membership, runner = self._running()
-        wanted = holding.uncommitted if offsets is None else checked_offsets(offsets)
-        owned = self.assignment.intersection(wanted)
+        assignment, membership, runner = self._running()
+        to_commit = assignment.uncommitted if offsets is None else checked_offsets(offsets)
+        owned = self.assignment.intersection(to_commit)
         deadline = self._session.clock() + self._session.timeout_s
-        while wanted:
+        while to_commit:
             while membership.is_rebalancing and membership.metadata.generation_id >= 0:
-                await self._settled(runner, deadline)
+                await self._wait_for_rebalance(runner, deadline)
             metadata = membership.metadata
             if metadata.generation_id < 0 or not owned <= self.assignment:
                 raise self._not_owner(owned - self.assignment)
             try:
-                await holding.commit(metadata, wanted, deadline)
+                await assignment.commit(metadata, to_commit, deadline)
                 return
             except BrokerError as error:
                 is_outdated = error.code == ErrorCode.STALE_MEMBER_EPOCH and metadata != membership.metadata
-                may_pass = error.code == ErrorCode.REBALANCE_IN_PROGRESS or is_outdated
-                if not may_pass or self._session.clock() >= deadline:
+                is_retriable = error.code == ErrorCode.REBALANCE_IN_PROGRESS or is_outdated
+                if not is_retriable or self._session.clock() >= deadline:
                     raise
             await asyncio.sleep(self._session.backoff_s(0))
 
-    async def _settled(self, runner: Runner, deadline: float) -> None:
+    async def _wait_for_rebalance(self, runner: Runner, deadline: float) -> None:
         left_s = deadline - self._session.clock()
         if left_s <= 0.0:
-            raise RequestTimedOutError(
-                f"Group {self.group_id!r} did not finish to divide its partitions anew in time to commit."
-            )
-        if self._outlet.failure is not None:
+            raise RequestTimedOutError(f"The rebalance of group {self.group_id!r} did not end in time to commit.")
+        if self._background.failure is not None:
             self._end()
-        await runner.settled(left_s)
+        await runner.wait_for_progress(left_s)
 
-    def _not_owner(self, gone: frozenset[TopicPartition]) -> BrokerError:
-        some = f", which does not own {min(gone)} any more" if gone else ""
+    def _not_owner(self, revoked: frozenset[TopicPartition]) -> BrokerError:
+        some = f", which does not own {min(revoked)} any more" if revoked else ""
         return BrokerError(
-            f"Nothing was committed: this is no member of group {self.group_id!r} just now{some}.",
+            f"Nothing was committed: this consumer is not a member of group {self.group_id!r} now{some}.",
             code=ErrorCode.UNKNOWN_MEMBER_ID,
-            hint="What was done since the last commit is done again by the new owner of the partitions: undo it if "
-            "that matters, and go on reading.",
+            hint="The new owner of the partitions reads again what was read since the last commit: undo what was done "
+            "since then if it counts twice, and continue to read.",
         )
 
     def subscribe(self, topics: Subscribed) -> None:
-        """Read these topics from now on, in place of those before; raises ConfigError and InvalidTopicError.
+        """Replace the subscription; raises ConfigError and InvalidTopicError.
 
-        With a pattern those before stay until it is known what matches.
+        With a pattern the topics before stay subscribed until it is known which ones match.
         """
         _, _, runner = self._running()
-        pattern, wanted = checked_subscription(topics)
-        assert self._following is not None
-        self._following.follow(pattern)
+        pattern, names = checked_subscription(topics)
+        assert self._pattern_subscription is not None
+        self._pattern_subscription.set_pattern(pattern)
         if pattern is None:
-            runner.subscribe(wanted)
+            runner.subscribe(names)
 
-    def _running(self) -> tuple[Holding, Membership, Runner]:
-        if self._holding is None or self._membership is None or self._runner is None:
+    def _running(self) -> tuple[AssignmentState, Membership, Runner]:
+        if self._assignment is None or self._membership is None or self._runner is None:
             raise UsageError("This member is not started: use `async with`, or await start() first.")
         _ = self._session.client
-        return self._holding, self._membership, self._runner
+        return self._assignment, self._membership, self._runner
 
 
 async def _disconnected(fetcher: Fetcher, *sessions: Session) -> None:
@@ -387,12 +387,12 @@ async def _disconnected(fetcher: Fetcher, *sessions: Session) -> None:
 
 
 async def _ended(task: asyncio.Task[None], fetcher: Fetcher, *sessions: Session) -> None:
-    """End a member that nobody closed: the group hears by the session time-out that it is gone."""
+    """End a member that was not closed: the coordinator drops it when its session times out."""
     task.cancel()
     await asyncio.wait([task])
     await _disconnected(fetcher, *sessions)
 
 
-def _troubles_of(explainer: Explainer, gate: Gate) -> Callable[[frozenset[str]], list[Trouble]]:
-    """What to ask for the troubles of a running member; it refers to the member's parts only, see `Outlet`."""
-    return lambda topics: explainer.troubles(topics, is_waited_for=gate.is_waiting)
+def _causes_of(explainer: Explainer, gate: PollGate) -> Callable[[frozenset[str]], list[WaitCause]]:
+    """The causes for the stall monitor; without a reference to the member, see `BackgroundTask`."""
+    return lambda topics: explainer.causes(topics, is_polling=gate.is_polling)

@@ -1,49 +1,41 @@
-"""What a membership wants done: the words between the rules of a group protocol and whoever carries them out.
+"""The protocol between a membership, which knows the rules of a group protocol, and the runner, which carries them out.
 
-A membership is a state machine without I/O, loop and clock: one for the classic protocol, one for that of KIP-848. Its
-runner works in two lanes. The main lane does `step` after `step`, each until it was told what came of it. The other
-lane sends heartbeats when they are due, also while a step of the main lane takes its time.
+A membership is a state machine without I/O, loop and clock: one for the classic protocol, one for KIP-848. The runner
+calls it from two tasks. One does `step` after `step` and reports the result of each. The other sends heartbeats when
+they are due, also while a step takes its time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from aioprod.cluster.model import PartitionInfo
 from aioprod.errors import AioprodError
 from aioprod.messages.negotiation import ByVersion
-from aioprod.types import TopicPartition
+from aioprod.types import GroupMetadata, TopicPartition
 from aioprod.wire.schema import Request, Response
 
 __all__ = [
-    "Ask",
-    "Describe",
+    "Assign",
+    "DescribeTopics",
     "Failed",
-    "GiveUp",
-    "GroupMetadata",
-    "Left",
+    "LeftGroup",
     "Membership",
-    "Outsider",
+    "NotJoined",
+    "Revoke",
+    "SendRequest",
     "Step",
-    "Take",
     "Wait",
 ]
 
 
-class GroupMetadata(NamedTuple):
-    """Who a member is, as a transaction with its offsets has to say (KIP-447): fenced once another one took over."""
+class NotJoined(GroupMetadata):
+    """The metadata of a member that has not joined yet, or has to rejoin: the producer raises UsageError for it.
 
-    group_id: str
-    generation_id: int = -1
-    member_id: str = ""
-    group_instance_id: str | None = None
-
-
-class Outsider(GroupMetadata):
-    """A member that has not joined yet, or has to join again. Brokers would take it for somebody who commits by the
-    name of the group alone, and fence nothing: a transaction with its offsets is refused."""
+    Brokers would take it for a commit with the group's name alone, and fence nothing.
+    """
 
     __slots__ = ()
 
@@ -51,26 +43,26 @@ class Outsider(GroupMetadata):
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
-    """Send `request` to the group's coordinator, wait `timeout_s` at most; then `answered` or `unanswered`."""
+class SendRequest:
+    """Send `request` to the coordinator and wait up to `timeout_s`; then `response_received` or `request_failed`."""
 
     request: Request[Any] | ByVersion[Any]
     timeout_s: float
 
 
 @dataclass(frozen=True, slots=True)
-class Describe:
-    """Find out the partitions of these topics, of which some may not exist; then `described`."""
+class DescribeTopics:
+    """Fetch the partitions of these topics, of which some may not exist; then `topics_described`."""
 
     topics: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
-class GiveUp:
-    """Stop reading these partitions, between two records, and call the user back; then `gave_up`.
+class Revoke:
+    """Between two polls, stop reading these partitions and run the callback; then `revoked`.
 
-    Without partitions it only waits for that moment, and nobody is called. `is_lost`: they may have another owner
-    already, and nothing can be committed any more.
+    Without partitions it only waits for the application to poll, and runs no callback. `is_lost`: the partitions may
+    have another owner already, so that nothing can be committed for them.
     """
 
     partitions: tuple[TopicPartition, ...]
@@ -78,33 +70,32 @@ class GiveUp:
 
 
 @dataclass(frozen=True, slots=True)
-class Take:
-    """Begin to read these partitions where the group has got to, and call the user back, even if there are none; then
-    `took`."""
+class Assign:
+    """Start reading these partitions at their committed offsets; run the callback, even for none; then `assigned`."""
 
     partitions: tuple[TopicPartition, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Nothing to do before `until` (monotonic seconds), or until the membership is told something."""
+    """Nothing to do before `until` (monotonic seconds), or before the next event."""
 
     until: float
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
-    """It is over as it was wanted."""
+class LeftGroup:
+    """The last step: the member has left the group on request."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """It is over, and can't begin again; a `GiveUp` of what it held came before."""
+    """The last step: the member can't rejoin because of `error`; its partitions were revoked before."""
 
     error: AioprodError
 
 
-Step: TypeAlias = Ask | Describe | GiveUp | Take | Wait | Left | Failed
+Step: TypeAlias = SendRequest | DescribeTopics | Revoke | Assign | Wait | LeftGroup | Failed
 
 
 class Membership(Protocol):
@@ -112,93 +103,93 @@ class Membership(Protocol):
 
     @property
     def metadata(self) -> GroupMetadata:
-        """Who it is now."""
+        """Current group id, generation (or member epoch), member id and instance id."""
         ...
 
     @property
     def owned(self) -> frozenset[TopicPartition]:
-        """What was taken and not given up."""
+        """The partitions that were assigned and not revoked."""
         ...
 
     @property
     def is_rebalancing(self) -> bool:
-        """Whether offsets can't be committed just now: it has joined anew and does not know its generation yet."""
+        """Whether the member is rejoining and does not know its generation yet, so that it can't commit."""
         ...
 
     @property
-    def is_settled(self) -> bool:
-        """Whether it reads its share, and has nothing to wait for."""
+    def is_stable(self) -> bool:
+        """Whether it has its assignment and nothing is pending."""
         ...
 
     @property
-    def standing(self) -> str:
-        """Where it stands, in words: a sentence about "it" without its stop."""
+    def description(self) -> str:
+        """The state, as a sentence about "it" without its stop."""
         ...
 
-    # -- the main lane
+    # --- steps
 
     def step(self, now: float) -> Step:
-        """What to do now: the same until what came of it was told, or something else has happened.
+        """The step to do now: the same one until its result is reported, or an event changes it.
 
-        An `Ask`, a `Describe` or a `Take` whose callback has not begun is broken off when the next step differs, a
-        `GiveUp` is not: what came of it may be told when the membership is elsewhere already.
+        The runner cancels a `SendRequest`, a `DescribeTopics` and an `Assign` whose callback has not begun when the
+        next step differs. It does not cancel a `Revoke`, whose result may come when the state is another one already.
         """
         ...
 
-    def answered(self, response: Response, now: float) -> None:
-        """The answer to `Ask`."""
+    def response_received(self, response: Response, now: float) -> None:
+        """Handle the response to `SendRequest`."""
         ...
 
-    def unanswered(self, error: AioprodError, now: float) -> None:
-        """No answer to `Ask`: it may have been carried out all the same. AuthorizationError and the like end it."""
+    def request_failed(self, error: AioprodError, now: float) -> None:
+        """`SendRequest` has no response, though the coordinator may have handled it. Errors that no retry mends,
+        such as AuthorizationError, are fatal."""
         ...
 
-    def described(self, topics: Mapping[str, Sequence[PartitionInfo]], now: float) -> None:
-        """The topics of `Describe` that exist."""
+    def topics_described(self, topics: Mapping[str, Sequence[PartitionInfo]], now: float) -> None:
+        """`DescribeTopics` is done: `topics` are those that exist."""
         ...
 
-    def gave_up(self, now: float) -> None:
-        """`GiveUp` is done."""
+    def revoked(self, now: float) -> None:
+        """`Revoke` is done."""
         ...
 
-    def took(self, now: float) -> None:
-        """`Take` is done."""
+    def assigned(self, now: float) -> None:
+        """`Assign` is done."""
         ...
 
-    # -- the lane of heartbeats
+    # --- heartbeats
 
     @property
     def heartbeat_at(self) -> float:
-        """When the next heartbeat is due, infinity while there is nothing to tell."""
+        """The time of the next heartbeat, infinity where none is due."""
         ...
 
     def heartbeat(self, now: float) -> Request[Any] | ByVersion[Any] | None:
-        """What to send, None if nothing after all; one is on its way at a time."""
+        """The request to send, or None; the runner has one in flight at a time."""
         ...
 
-    def heartbeat_answered(self, response: Response, now: float) -> None:
-        """The answer to it."""
+    def heartbeat_response_received(self, response: Response, now: float) -> None:
+        """Handle the response to a heartbeat."""
         ...
 
-    def heartbeat_unanswered(self, error: AioprodError, now: float) -> None:
-        """No answer to it."""
+    def heartbeat_failed(self, error: AioprodError, now: float) -> None:
+        """A heartbeat has no response."""
         ...
 
-    # -- what else happens
+    # --- events
 
     def subscribe(self, topics: frozenset[str], now: float) -> None:
-        """Read these topics from now on."""
+        """Change the subscription."""
         ...
 
     def topics_changed(self, counts: Mapping[str, int], now: float) -> None:
-        """Topics it reads have so many partitions now: who leads a group may have to have them divided anew."""
+        """Note the partition counts of the topics: a leader may have to assign again."""
         ...
 
     def polled(self, now: float) -> None:
-        """The user is at hand, between two records or waiting for one: it leaves when that was too long ago
-        (`max.poll.interval.ms`)."""
+        """The application polled: restart the `max.poll.interval.ms` timer."""
         ...
 
     def leave(self, now: float) -> None:
-        """Give up all, tell the coordinator and end; a static member (KIP-345) goes without telling."""
+        """Revoke all partitions, send LeaveGroup and end; a static member (KIP-345) ends without LeaveGroup."""
         ...

@@ -1,4 +1,4 @@
-"""What a member measures of itself."""
+"""The metrics of a member."""
 
 from __future__ import annotations
 
@@ -9,42 +9,41 @@ __all__ = ["MemberMetrics", "measured"]
 
 
 class MemberMetrics(Metrics):
-    """Counters since the member was made, and how it is now, under the names of Java's consumer where it has them."""
+    """Counters since the member was created, and current gauges, named as in Java's consumer where it has them."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.records_consumed_total = self.gauge("records_consumed_total", "Records given out.")
-        self.bytes_consumed_total = self.gauge(
-            "bytes_consumed_total", "Bytes of record batches that were fetched, compressed as they came."
-        )
-        self.fetch_total = self.gauge("fetch_total", "Answers to Fetch requests.")
+        self.records_consumed_total = self.gauge("records_consumed_total", "Records returned to the application.")
+        self.bytes_consumed_total = self.gauge("bytes_consumed_total", "Bytes of fetched record batches, compressed.")
+        self.fetch_total = self.gauge("fetch_total", "Responses to Fetch requests.")
         self.records_lag_max = self.gauge(
             "records_lag_max",
-            "Most offsets that a partition is behind its end, of those whose end is known; absent while none is.",
+            "The largest lag of a partition in offsets; absent while no log end is known.",
             lambda: None,
         )
-        self.assigned_partitions = self.gauge("assigned_partitions", "Partitions that the member owns.")
+        self.assigned_partitions = self.gauge("assigned_partitions", "Partitions assigned to the member.")
         self.paused_partitions = self.gauge("paused_partitions", "Partitions that are paused.")
         self.rebalance_total = self.counter(
-            "rebalance_total", "Times that the member was given its partitions, the first one included."
+            "rebalance_total", "Rebalances that ended with an assignment, the first one included."
         )
-        self.partitions_revoked_total = self.counter("partitions_revoked_total", "Partitions given up in order.")
+        self.partitions_revoked_total = self.counter(
+            "partitions_revoked_total", "Partitions revoked, without those lost."
+        )
         self.partitions_lost_total = self.counter(
-            "partitions_lost_total", "Partitions that may have been another member's already when they were given up."
+            "partitions_lost_total",
+            "Partitions lost: another member may have owned them already when they were revoked.",
         )
-        self.commit_total = self.counter("commit_total", "Commits that the group took.")
+        self.commit_total = self.counter("commit_total", "Commits that succeeded.")
         self.commit_failed_total = self.counter("commit_failed_total", "Commits that raised an error.")
-        self.commit_latency = self.histogram("commit_latency", "Time in ms that a commit took that the group took.")
+        self.commit_latency = self.histogram("commit_latency", "The latency of successful commits in ms.")
 
 
 def measured(fetcher: Fetcher) -> MemberMetrics:
-    """The metrics of a member that reads by this fetcher; they refer to that, and not to the member."""
+    """The metrics of a member with this fetcher; they have no reference to the member."""
     metrics = MemberMetrics()
-    metrics.records_consumed_total.read = lambda: fetcher.records_given
+    metrics.records_consumed_total.read = lambda: fetcher.records_returned
     metrics.bytes_consumed_total.read = lambda: fetcher.bytes_fetched
-    metrics.fetch_total.read = lambda: fetcher.answers
-    metrics.records_lag_max.read = lambda: max(
-        (behind for behind in fetcher.lag.values() if behind is not None), default=None
-    )
+    metrics.fetch_total.read = lambda: fetcher.responses
+    metrics.records_lag_max.read = lambda: max((lag for lag in fetcher.lag.values() if lag is not None), default=None)
     metrics.paused_partitions.read = lambda: len(fetcher.paused)
     return metrics

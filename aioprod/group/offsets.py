@@ -1,4 +1,4 @@
-"""Where a member begins to read, and what it commits."""
+"""The start offsets of a member (OffsetFetch), and its commits (OffsetCommit)."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from aioprod.errors import (
     RequestTimedOutError,
 )
 from aioprod.group.committed_offsets import group_error, stable_offsets
-from aioprod.group.errors import not_static
-from aioprod.group.membership import GroupMetadata
+from aioprod.group.errors import static_membership_error
 from aioprod.messages import OffsetCommitRequest, OffsetCommitResponse
 from aioprod.messages.negotiation import ByVersion
 from aioprod.messages.offset_commit import OffsetCommitRequestPartition, OffsetCommitRequestTopic
@@ -25,7 +24,7 @@ from aioprod.net import Coordinator
 from aioprod.net.broker_errors import named
 from aioprod.net.coordinator import ELSEWHERE_OR_LATER
 from aioprod.reader.offsets import EARLIEST, LATEST
-from aioprod.types import OffsetAndMetadata, TopicPartition
+from aioprod.types import GroupMetadata, OffsetAndMetadata, TopicPartition
 
 __all__ = ["commit_offsets", "reset_time", "start_offsets"]
 
@@ -33,8 +32,8 @@ _RESETS: Final = {"earliest": EARLIEST, "latest": LATEST, "none": None}
 _LAST_WITH_NAMES: Final = 9
 _FIRST_STATIC: Final = 7
 _TAKEN_OVER: Final = (
-    "Its partitions may have another owner now, who begins where was committed last: take back what was done since "
-    "then if it counts twice, and go on reading."
+    "Its partitions may have another owner now, which starts at the last committed offsets: undo what was done since "
+    "then if it counts twice, and continue to read."
 )
 
 _HINTS: Final[Mapping[ErrorCode | int, str]] = {
@@ -43,8 +42,7 @@ _HINTS: Final[Mapping[ErrorCode | int, str]] = {
     ErrorCode.STALE_MEMBER_EPOCH: _TAKEN_OVER,
     ErrorCode.FENCED_INSTANCE_ID: "Another member with the same group.instance.id has taken its place: each needs one "
     "of its own.",
-    ErrorCode.REBALANCE_IN_PROGRESS: "The group divides its partitions anew: commit again afterwards what is still "
-    "owned.",
+    ErrorCode.REBALANCE_IN_PROGRESS: "The group is rebalancing: commit again afterwards what is still owned.",
     ErrorCode.OFFSET_METADATA_TOO_LARGE: "Commit less metadata with an offset (offset.metadata.max.bytes on the "
     "brokers).",
     ErrorCode.INVALID_COMMIT_OFFSET_SIZE: "Commit fewer partitions at once, or less metadata with them.",
@@ -62,18 +60,18 @@ def reset_time(auto_offset_reset: object) -> int | None:
 async def start_offsets(
     coordinator: Coordinator, partitions: Iterable[TopicPartition], deadline: float, *, auto_offset_reset: str
 ) -> dict[TopicPartition, int]:
-    """Where to begin with partitions: what the group has committed, else EARLIEST or LATEST, for `Fetcher.add`.
+    """The start offsets for `Fetcher.add`: the committed offsets, else EARLIEST or LATEST.
 
-    Waits for transactions that may still change it (KIP-447), until `deadline` (monotonic seconds); brokers before 2.5
-    can't tell of such, and producers refuse to commit the offsets of a member there. Raises BrokerError
+    Waits for transactions that may still change them (KIP-447), until `deadline` (monotonic seconds); brokers before
+    2.5 don't support that, and our producers don't commit the offsets of a member there. Raises BrokerError
     (OFFSET_OUT_OF_RANGE) for "none" if nothing was committed, RequestTimedOutError, AuthorizationError and what else
     `stable_offsets` raises.
     """
-    wanted = tuple(partitions)
+    requested = tuple(partitions)
     time = reset_time(auto_offset_reset)
-    if not wanted:
+    if not requested:
         return {}
-    committed = await stable_offsets(coordinator, wanted, deadline, may_be_old=True)
+    committed = await stable_offsets(coordinator, requested, deadline, may_be_old=True)
     offsets: dict[TopicPartition, int] = {}
     missing: list[TopicPartition] = []
     for tp, found in committed.items():
@@ -87,7 +85,7 @@ async def start_offsets(
         raise BrokerError(
             f"Group {coordinator.key!r} has committed nothing for {named(missing)}, and auto.offset.reset is none.",
             code=ErrorCode.OFFSET_OUT_OF_RANGE,
-            hint="Commit where to begin, or set auto_offset_reset to earliest or latest.",
+            hint="Commit the offset to start at, or set auto_offset_reset to earliest or latest.",
         )
     return offsets
 
@@ -98,27 +96,27 @@ async def commit_offsets(
     offsets: Mapping[TopicPartition, OffsetAndMetadata],
     deadline: float,
 ) -> None:
-    """Commit the next offsets to read; what may pass is tried again until `deadline` (monotonic seconds).
+    """Commit the next offsets to read; errors that may pass are retried until `deadline` (monotonic seconds).
 
     Some may be committed when it raises: AuthorizationError, RequestTimedOutError, and BrokerError with its code, also
-    for REBALANCE_IN_PROGRESS, and where the member is not one of the group any more (ILLEGAL_GENERATION,
+    for REBALANCE_IN_PROGRESS, and where the coordinator has fenced the member (ILLEGAL_GENERATION,
     UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, STALE_MEMBER_EPOCH).
     """
     left = dict(offsets)
     tries = 0
-    trouble: AioprodError | None = None
+    last_error: AioprodError | None = None
     while left:
         message = ByVersion(OffsetCommitRequest, partial(_request, metadata, left), _LAST_WITH_NAMES)
         try:
-            answer = await coordinator.request(message, deadline=deadline, error_of=_elsewhere)
+            response = await coordinator.request(message, deadline=deadline, error_of=_code_for_coordinator)
         except RequestTimedOutError as error:
-            raise error if trouble is None else RequestTimedOutError(trouble.message) from trouble
-        codes = _codes(answer)
+            raise error if last_error is None else RequestTimedOutError(last_error.message) from last_error
+        codes = _codes(response)
         left = {tp: offset for tp, offset in left.items() if codes.get(tp) != ErrorCode.NONE}
         for tp in left:
-            trouble = _refusal(metadata.group_id, tp, codes.get(tp))
-            if not isinstance(trouble, BrokerError) or not _may_pass(trouble.code):
-                raise trouble
+            last_error = _commit_error(metadata.group_id, tp, codes.get(tp))
+            if not isinstance(last_error, BrokerError) or not _is_retriable(last_error.code):
+                raise last_error
         if left:
             await coordinator.pause(tries, deadline)
             tries += 1
@@ -128,11 +126,11 @@ def _request(
     metadata: GroupMetadata, offsets: Mapping[TopicPartition, OffsetAndMetadata], version: int
 ) -> OffsetCommitRequest:
     if version < _FIRST_STATIC and metadata.group_instance_id is not None:
-        raise not_static(metadata.group_id)
+        raise static_membership_error(metadata.group_id)
     topics: dict[str, list[OffsetCommitRequestPartition]] = {}
-    for tp, (offset, said) in offsets.items():
+    for tp, (offset, comment) in offsets.items():
         row = OffsetCommitRequestPartition(
-            partition_index=tp.partition, committed_offset=offset, committed_metadata=said
+            partition_index=tp.partition, committed_offset=offset, committed_metadata=comment
         )
         topics.setdefault(tp.topic, []).append(row)
     return OffsetCommitRequest(
@@ -144,26 +142,26 @@ def _request(
     )
 
 
-def _codes(answer: OffsetCommitResponse) -> dict[TopicPartition, ErrorCode | int]:
+def _codes(response: OffsetCommitResponse) -> dict[TopicPartition, ErrorCode | int]:
     return {
         TopicPartition(topic.name, row.partition_index): ErrorCode.of(row.error_code)
-        for topic in answer.topics
+        for topic in response.topics
         for row in topic.partitions
     }
 
 
-def _elsewhere(answer: OffsetCommitResponse) -> int:
-    """The code that means another coordinator, or this one later; some partitions may have one of their own."""
-    return next((code for code in _codes(answer).values() if code in ELSEWHERE_OR_LATER), ErrorCode.NONE)
+def _code_for_coordinator(response: OffsetCommitResponse) -> int:
+    """The first code that is about the coordinator and not about a partition, else NONE."""
+    return next((code for code in _codes(response).values() if code in ELSEWHERE_OR_LATER), ErrorCode.NONE)
 
 
-def _may_pass(code: ErrorCode | int) -> bool:
+def _is_retriable(code: ErrorCode | int) -> bool:
     return isinstance(code, ErrorCode) and code.retriable
 
 
-def _refusal(group: str, tp: TopicPartition, code: ErrorCode | int | None) -> AioprodError:
+def _commit_error(group: str, tp: TopicPartition, code: ErrorCode | int | None) -> AioprodError:
     what = f"Group {group!r} could not commit for {named([tp])}"
     if code is None:
-        return ProtocolError(f"{what}: its coordinator left it out of the answer.")
+        return ProtocolError(f"{what}: its coordinator left it out of the response.")
     rights = [Right("READ", "topic", tp.topic), Right("READ", "group", group)]
     return group_error(what, code, rights, _HINTS.get(code))

@@ -1,4 +1,4 @@
-"""Does what a membership wants done: its steps in one lane, its heartbeats in another, each in a task."""
+"""Carries out a membership in two tasks: one does its steps, the other sends its heartbeats."""
 
 from __future__ import annotations
 
@@ -10,36 +10,45 @@ from typing import Any, Protocol
 from aioprod.cluster.model import PartitionInfo
 from aioprod.cluster.topic_errors import topic_error
 from aioprod.errors import AioprodError, MetadataTimeoutError, UnknownTopicError
-from aioprod.group.gate import Gate
-from aioprod.group.membership import Ask, Describe, Failed, GiveUp, Left, Membership, Step, Take, Wait
-from aioprod.group.watch import Watch
+from aioprod.group.membership import (
+    Assign,
+    DescribeTopics,
+    Failed,
+    LeftGroup,
+    Membership,
+    Revoke,
+    SendRequest,
+    Step,
+    Wait,
+)
+from aioprod.group.poll_gate import PollGate
+from aioprod.group.stall_monitor import StallMonitor
 from aioprod.net import Coordinator
 from aioprod.net.session import Session
 
-__all__ = ["Hands", "Runner"]
+__all__ = ["AssignmentHandler", "Runner"]
 
 
-class Hands(Protocol):
-    """What the runner does not know how to do: reading, and calling the user."""
+class AssignmentHandler(Protocol):
+    """Starts and stops to read partitions, and runs the callbacks of the user."""
 
-    async def prepare(self, take: Take) -> None:
-        """Find out where to begin; may be broken off."""
+    async def prepare(self, step: Assign) -> None:
+        """Fetch the start offsets; may be cancelled."""
         ...
 
-    async def take(self, take: Take) -> None:
-        """Call the user, then begin to read; between two records."""
+    async def assign(self, step: Assign) -> None:
+        """Start to read, and run the callback; called between two polls."""
         ...
 
-    async def give_up(self, give_up: GiveUp) -> None:
-        """Stop reading, then call the user; between two records."""
+    async def revoke(self, step: Revoke) -> None:
+        """Stop reading, and run the callback; called between two polls."""
         ...
 
 
 class Runner:
-    """Carries a `membership` out until it is over; `wake` whenever it was told something.
+    """Runs a `membership` until it ends; call `wake` after each event that it was given.
 
-    `topics` are those that the member reads; `standstill` warns when nothing moves. What a step raises ends the
-    membership: the member leaves, then it comes out of `run`.
+    `topics` is the subscription. An exception in a step makes the member leave, and is raised from `run` then.
     """
 
     def __init__(
@@ -47,80 +56,81 @@ class Runner:
         membership: Membership,
         coordinator: Coordinator,
         session: Session,
-        gate: Gate,
-        hands: Hands,
-        standstill: Watch,
+        gate: PollGate,
+        handler: AssignmentHandler,
+        stall_monitor: StallMonitor,
         topics: frozenset[str],
     ) -> None:
         self._membership = membership
         self._coordinator = coordinator
         self._session = session
         self._gate = gate
-        self._hands = hands
-        self._standstill = standstill
+        self._handler = handler
+        self._stall_monitor = stall_monitor
         self._clock = session.clock
         self.topics = topics
-        self._led: frozenset[str] = frozenset()
-        self._news = asyncio.Event()
-        self._beats = asyncio.Event()
-        self._changed = asyncio.Event()
-        self._is_firm = False
+        self._group_topics: frozenset[str] = frozenset()
+        self._step_wake = asyncio.Event()
+        self._heartbeat_wake = asyncio.Event()
+        self._progress = asyncio.Event()
+        self._is_uncancellable = False
         self._failure: Exception | None = None
 
     def wake(self) -> None:
-        """Something was told: both lanes look again."""
-        self._gate.hold(True)
-        self._news.set()
-        self._beats.set()
-        self._changed.set()
+        """The membership has a new event: wake the step task and the heartbeat task."""
+        self._gate.block(True)
+        self._step_wake.set()
+        self._heartbeat_wake.set()
+        self._progress.set()
 
-    async def settled(self, timeout_s: float) -> None:
-        """Wait until the membership has got on, for that time at most."""
-        self._changed.clear()
-        await _within(self._changed.wait(), timeout_s)
+    async def wait_for_progress(self, timeout_s: float) -> None:
+        """Wait for the next event, up to `timeout_s`."""
+        self._progress.clear()
+        await _within(self._progress.wait(), timeout_s)
 
     async def run(self, *more: Coroutine[Any, Any, None]) -> None:
-        """Do all lanes, and those `more`, until the member has left; raises why it can't go on."""
+        """Run all tasks, and `more`, until the member has left; raises the error that has ended it."""
         self.wake()
-        work = (self._steps(), self._heartbeats(), self._watch(), self._standstill.run(lambda: self.topics), *more)
-        lanes = [asyncio.create_task(lane) for lane in work]
+        stall_monitor = self._stall_monitor.run(lambda: self.topics)
+        work = (self._steps(), self._heartbeats(), self._watch_topics(), stall_monitor, *more)
+        tasks = [asyncio.create_task(one) for one in work]
         try:
-            while not lanes[0].done():
-                await asyncio.wait([lane for lane in lanes if not lane.done()], return_when=asyncio.FIRST_COMPLETED)
-                for lane in lanes:
-                    if lane.done():
-                        lane.result()
+            while not tasks[0].done():
+                await asyncio.wait([task for task in tasks if not task.done()], return_when=asyncio.FIRST_COMPLETED)
+                for task in tasks:
+                    if task.done():
+                        task.result()
         finally:
-            for lane in lanes:
-                lane.cancel()
-            await asyncio.gather(*lanes, return_exceptions=True)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
-    # -- the main lane
+    # --- steps
 
     async def _steps(self) -> None:
         while True:
-            self._news.clear()
+            self._step_wake.clear()
             step = self._step()
-            self._gate.hold(isinstance(step, GiveUp))
-            if isinstance(step, (Left, Failed)):
-                error = self._failure if isinstance(step, Left) else step.error
+            self._gate.block(isinstance(step, Revoke))
+            if isinstance(step, (LeftGroup, Failed)):
+                error = self._failure if isinstance(step, LeftGroup) else step.error
                 if error is not None:
                     raise error
                 return
             if isinstance(step, Wait):
-                # To come to this step may have made a heartbeat due.
-                self._beats.set()
-                await _within(self._news.wait(), step.until - self._clock())
+                # The membership may have got here by an event that makes a heartbeat due.
+                self._heartbeat_wake.set()
+                await _within(self._step_wake.wait(), step.until - self._clock())
                 continue
             try:
-                await self._unless_changed(step, self._done(step))
+                await self._do(step, self._work_of(step))
             except Exception as error:
                 self._fail(error)
             self.wake()
 
     def _fail(self, error: Exception) -> None:
         if self._failure is not None:
-            # It could not even leave.
+            # Leaving has failed, too.
             raise error from self._failure
         self._failure = error
         self._membership.leave(self._clock())
@@ -128,74 +138,74 @@ class Runner:
 
     def _step(self) -> Step:
         now = self._clock()
-        if self._gate.is_waiting:
+        if self._gate.is_polling:
             self._membership.polled(now)
         return self._membership.step(now)
 
-    async def _unless_changed(self, step: Step, work: Coroutine[Any, Any, None]) -> None:
-        """Do the work of a step; break it off when the membership wants something else meanwhile."""
-        self._is_firm = False
+    async def _do(self, step: Step, work: Coroutine[Any, Any, None]) -> None:
+        """Do the work of a step; cancel it when the membership has another step meanwhile."""
+        self._is_uncancellable = False
         task = asyncio.create_task(work)
         try:
             while not task.done():
-                news = asyncio.create_task(self._news.wait())
+                woken = asyncio.create_task(self._step_wake.wait())
                 try:
-                    await asyncio.wait([task, news], return_when=asyncio.FIRST_COMPLETED)
+                    await asyncio.wait([task, woken], return_when=asyncio.FIRST_COMPLETED)
                 finally:
-                    news.cancel()
-                self._news.clear()
-                if task.done() or self._is_firm:
+                    woken.cancel()
+                self._step_wake.clear()
+                if task.done() or self._is_uncancellable:
                     continue
                 if self._step() != step:
                     break
-                self._gate.hold(isinstance(step, GiveUp))
+                self._gate.block(isinstance(step, Revoke))
             else:
                 task.result()
         finally:
             if not task.done():
                 task.cancel()
                 await asyncio.wait([task])
-                if isinstance(step, Ask):
+                if isinstance(step, SendRequest):
                     self._coordinator.hang_up()
 
-    async def _done(self, step: Step) -> None:
-        if isinstance(step, Ask):
-            await self._ask(step)
-        elif isinstance(step, Describe):
-            self._led = step.topics
-            self._membership.described(await self._described(step.topics), self._clock())
-            # Those that were described first may have grown since then.
-            self._membership.topics_changed(self._counts, self._clock())
-        elif isinstance(step, GiveUp):
-            async with self._gate.between_records():
-                if self._is_still(step):
-                    await self._hands.give_up(step)
-                    self._membership.gave_up(self._clock())
-        elif isinstance(step, Take):
-            await self._hands.prepare(step)
-            async with self._gate.between_records():
-                if self._is_still(step):
-                    await self._hands.take(step)
-                    self._membership.took(self._clock())
+    async def _work_of(self, step: Step) -> None:
+        if isinstance(step, SendRequest):
+            await self._send(step)
+        elif isinstance(step, DescribeTopics):
+            self._group_topics = step.topics
+            self._membership.topics_described(await self._describe(step.topics), self._clock())
+            # Topics that were described first may have new partitions since then.
+            self._membership.topics_changed(self._partition_counts, self._clock())
+        elif isinstance(step, Revoke):
+            async with self._gate.between_polls():
+                if self._is_current(step):
+                    await self._handler.revoke(step)
+                    self._membership.revoked(self._clock())
+        elif isinstance(step, Assign):
+            await self._handler.prepare(step)
+            async with self._gate.between_polls():
+                if self._is_current(step):
+                    await self._handler.assign(step)
+                    self._membership.assigned(self._clock())
 
-    def _is_still(self, step: Step) -> bool:
-        """Whether that is still to be done; from now on nothing breaks it off."""
-        self._is_firm = self._step() == step
-        return self._is_firm
+    def _is_current(self, step: Step) -> bool:
+        """Whether the step is still the one to do; if so, it is not cancelled any more."""
+        self._is_uncancellable = self._step() == step
+        return self._is_uncancellable
 
-    async def _ask(self, ask: Ask) -> None:
-        deadline = self._clock() + ask.timeout_s
+    async def _send(self, step: SendRequest) -> None:
+        deadline = self._clock() + step.timeout_s
         try:
-            answer = await self._coordinator.request(ask.request, deadline=deadline, patience_s=ask.timeout_s)
+            response = await self._coordinator.request(step.request, deadline=deadline, patience_s=step.timeout_s)
         except AioprodError as error:
-            self._membership.unanswered(error, self._clock())
+            self._membership.request_failed(error, self._clock())
         else:
-            self._membership.answered(answer, self._clock())
+            self._membership.response_received(response, self._clock())
         self.wake()
 
-    # -- topics
+    # --- topics
 
-    async def _described(self, topics: frozenset[str]) -> Mapping[str, Sequence[PartitionInfo]]:
+    async def _describe(self, topics: frozenset[str]) -> Mapping[str, Sequence[PartitionInfo]]:
         names = sorted(topics)
         found = await asyncio.gather(*map(self._partitions, names))
         return {name: partitions for name, partitions in zip(names, found, strict=True) if partitions}
@@ -207,68 +217,68 @@ class Runner:
             except UnknownTopicError:
                 return ()
             except MetadataTimeoutError:
-                # Brokers may come back; until then the membership decides how long this goes on.
+                # Brokers may come back; the membership decides how long to wait for that.
                 continue
 
     def subscribe(self, topics: frozenset[str]) -> None:
-        """Have the member read these topics from now on, in place of those before."""
+        """Replace the subscription."""
         self._membership.subscribe(topics, self._clock())
         self.topics = topics
         self.wake()
         self._session.notify()
 
-    async def _watch(self) -> None:
-        """Tell the membership how many partitions its topics have, and as the leader all topics, when that changes."""
+    async def _watch_topics(self) -> None:
+        """Report changes of partition counts: of the member's topics, and as the leader of all topics of the group."""
         metadata = self._session.client.metadata
-        told: dict[str, int] = {}
+        reported: dict[str, int] = {}
         while True:
-            self._session.want(self._watched)
-            for topic in self._watched:
+            self._session.want(self._watched_topics)
+            for topic in self._watched_topics:
                 error = topic_error(metadata, topic, self._clock(), to_write=False)
                 if error is not None and not isinstance(error, UnknownTopicError):
                     self._fail(error)
                     return
-            if (counts := self._counts) != told:
-                told = counts
+            if (counts := self._partition_counts) != reported:
+                reported = counts
                 self._membership.topics_changed(counts, self._clock())
                 self.wake()
             await self._session.change(math.inf)
 
     @property
-    def _watched(self) -> frozenset[str]:
-        return self.topics | self._led
+    def _watched_topics(self) -> frozenset[str]:
+        return self.topics | self._group_topics
 
     @property
-    def _counts(self) -> dict[str, int]:
+    def _partition_counts(self) -> dict[str, int]:
         cluster = self._session.client.metadata.cluster
-        return {topic: cluster.partition_count(topic) for topic in self._watched}
+        return {topic: cluster.partition_count(topic) for topic in self._watched_topics}
 
-    # -- the lane of heartbeats
+    # --- heartbeats
 
     async def _heartbeats(self) -> None:
         while True:
-            self._beats.clear()
-            if self._gate.is_waiting:
+            self._heartbeat_wake.clear()
+            if self._gate.is_polling:
                 self._membership.polled(self._clock())
             at = self._membership.heartbeat_at
             if self._clock() < at:
-                await _within(self._beats.wait(), at - self._clock())
+                await _within(self._heartbeat_wake.wait(), at - self._clock())
                 continue
             request = self._membership.heartbeat(self._clock())
             self.wake()
             if request is None:
                 continue
             try:
-                answer = await self._coordinator.request(request, deadline=self._clock() + self._session.timeout_s)
+                response = await self._coordinator.request(request, deadline=self._clock() + self._session.timeout_s)
             except AioprodError as error:
-                self._membership.heartbeat_unanswered(error, self._clock())
+                self._membership.heartbeat_failed(error, self._clock())
             else:
-                self._membership.heartbeat_answered(answer, self._clock())
+                self._membership.heartbeat_response_received(response, self._clock())
             self.wake()
 
 
 async def _within(wait: Coroutine[Any, Any, Any], timeout_s: float) -> None:
-    """Wait for that, but not longer."""
+    """Wait, but no longer than `timeout_s`."""
     try:
         async with asyncio.timeout(None if math.isinf(timeout_s) else max(0.0, timeout_s)):
             await wait

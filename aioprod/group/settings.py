@@ -1,10 +1,10 @@
-"""The settings of a group's member, under the names that Java's consumer gives them."""
+"""The settings of a member of a consumer group, under the names of Java's consumer."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from aioprod.cluster.names import topic_name_error
 from aioprod.config._setting import HIGH, LOW, MEDIUM, boolean, choice, integer, optional_text, text
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 __all__ = ["MemberConfig"]
 
-_SET_BY_THE_BROKERS = ("session_timeout_ms", "heartbeat_interval_ms")
+_SET_BY_THE_BROKERS: Final = ("session_timeout_ms", "heartbeat_interval_ms")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class MemberConfig(ReaderConfig):
-    """The settings of a reader, and those of its membership in a group.
+    """The settings of a reader, and those of a group member.
 
-    Raises ConfigError, in a sentence that names the setting, for a value that can't be used.
+    Raises ConfigError, in a sentence that names the setting, for an invalid value.
     """
 
     _role: ClassVar[Role] = "member"
@@ -32,38 +32,39 @@ class MemberConfig(ReaderConfig):
         45_000,
         at_least=1,
         importance=HIGH,
-        doc="How long the coordinator hears nothing of a member before it takes it for dead.",
+        doc="How long the coordinator waits for a heartbeat before it removes the member from the group.",
     )
     heartbeat_interval_ms: int = integer(
         3_000,
         at_least=1,
         importance=HIGH,
-        doc="The time between two heartbeats, by which a member also learns that the group divides its partitions "
-        "anew. No more than a third of `session.timeout.ms`, as a rule.",
+        doc="The time between two heartbeats; their responses also announce rebalances. No more than a "
+        "third of `session.timeout.ms`, as a rule.",
     )
     max_poll_interval_ms: int = integer(
         300_000,
         at_least=1,
         importance=MEDIUM,
-        doc="How long the work between two records may take. A member that is away for longer leaves the group, and "
-        "the group waits no longer for its members to join anew.",
+        doc="The longest time between two polls: a member that takes longer for a record leaves the group. In a "
+        "rebalance the coordinator waits as long for members to rejoin.",
     )
     group_instance_id: str | None = optional_text(
         importance=MEDIUM,
-        doc="A name of this member that outlives it: one that comes back within `session.timeout.ms` under the same "
-        "name has its partitions again, and nothing is divided anew (static membership, KIP-345).",
+        doc="Makes this a static member (KIP-345): one that restarts under the same id within `session.timeout.ms` "
+        "gets its partitions back without a rebalance.",
     )
     client_rack: str = text(
         "",
         importance=LOW,
         doc="Where this client is, in the words of the brokers' `broker.rack`: assignors that look at racks give it "
-        "partitions with a replica there (KIP-881). It reads from leaders all the same.",
+        "partitions with a replica there (KIP-881). Records are read from leaders all the same.",
     )
     group_protocol: str = choice(
         "classic",
         ["classic", "consumer"],
         importance=HIGH,
-        doc="Who divides the partitions: a member, with one of `assignors`, or the brokers (KIP-848, from 4.0 on).",
+        doc="`classic`: a member assigns the partitions, with one of `assignors`; `consumer`: the brokers do (KIP-848, "
+        "from 4.0 on).",
     )
     exclude_internal_topics: bool = boolean(
         True,
@@ -72,7 +73,7 @@ class MemberConfig(ReaderConfig):
     )
     group_remote_assignor: str | None = optional_text(
         importance=MEDIUM,
-        doc="The brokers' assignor to use with `group.protocol=consumer`: `uniform` or `range`. None: they choose.",
+        doc="The brokers' assignor for `group.protocol=consumer`: `uniform` or `range`. None: the brokers choose.",
     )
 
     def _adjustments(self) -> Mapping[str, object]:
@@ -85,8 +86,7 @@ class MemberConfig(ReaderConfig):
             for name in _SET_BY_THE_BROKERS:
                 if name in self.explicit:
                     raise ConfigError(
-                        f"{name.replace('_', '.')} can't be set with group.protocol=consumer: the brokers say what it "
-                        f"is.",
+                        f"{name.replace('_', '.')} can't be set with group.protocol=consumer: the brokers set it.",
                         hint=f"Set group.consumer.{name.replace('_', '.')} on the brokers or on the group.",
                     )
         elif self.group_remote_assignor is not None:

@@ -1,4 +1,4 @@
-"""Subscriptions and assignments as bytes: what the brokers carry between the members of a classic group unread."""
+"""Encodes subscriptions and assignments, which the brokers of a classic group pass between its members as bytes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MessageT = TypeVar("MessageT", bound=Message)
 
 
 def encode_subscription(subscription: Subscription, version: int = 3) -> bytes:
-    """What a member tells the leader, as Java sends it: sorted, and in the newest version, as older readers can."""
+    """A subscription as Java sends it: sorted, in the newest version, whose beginning older readers understand."""
     message = ConsumerProtocolSubscription(
         topics=tuple(sorted(subscription.topics)),
         user_data=subscription.user_data,
@@ -34,9 +34,9 @@ def encode_subscription(subscription: Subscription, version: int = 3) -> bytes:
     return _encoded(message, version)
 
 
-def decode_subscription(blob: Buffer, group_instance_id: str | None = None) -> Subscription:
-    """What a member tells; `group_instance_id` is told beside it. Raises ProtocolError."""
-    message = _decoded(ConsumerProtocolSubscription, blob)
+def decode_subscription(data: Buffer, group_instance_id: str | None = None) -> Subscription:
+    """The subscription of a member; `group_instance_id` comes from JoinGroup itself. Raises ProtocolError."""
+    message = _decoded(ConsumerProtocolSubscription, data)
     return Subscription(
         message.topics,
         owned=_flat(message.owned_partitions),
@@ -48,13 +48,13 @@ def decode_subscription(blob: Buffer, group_instance_id: str | None = None) -> S
 
 
 def encode_assignment(partitions: Iterable[TopicPartition], version: int = 3) -> bytes:
-    """What the leader gives to a member."""
+    """The assignment of a member."""
     return _encoded(ConsumerProtocolAssignment(assigned_partitions=_by_topic(partitions)), version)
 
 
-def decode_assignment(blob: Buffer) -> tuple[TopicPartition, ...]:
-    """What a member gets: nothing if the leader said nothing to it. Raises ProtocolError."""
-    return _flat(_decoded(ConsumerProtocolAssignment, blob).assigned_partitions) if len(blob) else ()
+def decode_assignment(data: Buffer) -> tuple[TopicPartition, ...]:
+    """The assignment of a member; no bytes are an empty one. Raises ProtocolError."""
+    return _flat(_decoded(ConsumerProtocolAssignment, data).assigned_partitions) if len(data) else ()
 
 
 def _encoded(message: Message, version: int) -> bytes:
@@ -64,16 +64,16 @@ def _encoded(message: Message, version: int) -> bytes:
     return writer.getvalue()
 
 
-def _decoded(kind: type[MessageT], blob: Buffer) -> MessageT:
-    """A version that is not known yet is read as the newest one: what it adds comes after that."""
+def _decoded(kind: type[MessageT], data: Buffer) -> MessageT:
+    """Decode a message; a later version is read as the newest known one, whose fields come first."""
     try:
-        reader = Reader(blob)
+        reader = Reader(data)
         version = reader.int16()
         if version < 0:
-            raise ProtocolError(f"it says that its version is {version}.")
+            raise ProtocolError(f"its version is {version}.")
         return decode(kind, min(version, kind.VERSIONS[1]), reader.rest())
     except ProtocolError as fault:
-        raise ProtocolError(f"A member of the group sent no {kind.NAME}: {fault.message}") from fault
+        raise ProtocolError(f"A member of the group sent an invalid {kind.NAME}: {fault.message}") from fault
 
 
 def _by_topic(partitions: Iterable[TopicPartition]) -> tuple[PartitionsOfTopic, ...]:

@@ -1,4 +1,4 @@
-"""What users give a member, checked before anything is sent."""
+"""Checks of the arguments of a member."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _OFFSET_MAX: Final = 2**63 - 1
 
 
 def checked_group(group_id: object) -> str:
-    """The name of a group; raises ConfigError for what can't be one."""
+    """The name of a group; raises ConfigError for an invalid one."""
     if not isinstance(group_id, str) or not group_id or not _fits(group_id):
         raise ConfigError(f"group_id is {group_id!r:.60}: give the group a name, a str of up to 32767 bytes.")
     return group_id
@@ -57,10 +57,10 @@ def checked_subscription(topics: Subscribed) -> tuple[re.Pattern[str] | None, fr
 
 
 def checked_assignors(given: object, config: MemberConfig) -> tuple[Assignor, ...]:
-    """The assignors, made where they are named; raises ConfigError."""
+    """The assignors, created from names where they are given so; raises ConfigError."""
     if config.group_protocol == "consumer" and given is not DEFAULT_ASSIGNORS:
         raise ConfigError(
-            "assignors can't be set with group.protocol=consumer: the brokers divide the partitions.",
+            "assignors can't be set with group.protocol=consumer: the brokers assign the partitions.",
             hint="Set group_remote_assignor to one of theirs.",
         )
     if not isinstance(given, Iterable):
@@ -80,10 +80,10 @@ def checked_assignors(given: object, config: MemberConfig) -> tuple[Assignor, ..
 
 
 def checked_offsets(offsets: Mapping[TopicPartition, Any]) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Offsets to commit, in one form; raises ConfigError and InvalidTopicError."""
+    """Offsets to commit as `OffsetAndMetadata`; raises ConfigError and InvalidTopicError."""
     if not isinstance(offsets, Mapping):
         raise ConfigError(f"offsets is {offsets!r:.60}: give a mapping from TopicPartition to the next offset.")
-    return {_checked_partition(place): _checked_offset(place, given) for place, given in offsets.items()}
+    return {_checked_partition(tp): _checked_offset(tp, given) for tp, given in offsets.items()}
 
 
 def checked_partitions(partitions: TopicPartition | Iterable[TopicPartition]) -> tuple[TopicPartition, ...]:
@@ -92,29 +92,29 @@ def checked_partitions(partitions: TopicPartition | Iterable[TopicPartition]) ->
         partitions = (partitions,)
     if not isinstance(partitions, Iterable):
         raise ConfigError(f"partitions is {partitions!r:.60}: give a TopicPartition(topic, partition), or several.")
-    return tuple(dict.fromkeys(_checked_partition(place, "partitions") for place in partitions))
+    return tuple(dict.fromkeys(_checked_partition(tp, "partitions") for tp in partitions))
 
 
-def _checked_partition(place: object, name: str = "offsets") -> TopicPartition:
-    if isinstance(place, tuple) and len(place) == 2:
-        topic, partition = place
+def _checked_partition(tp: object, name: str = "offsets") -> TopicPartition:
+    if isinstance(tp, tuple) and len(tp) == 2:
+        topic, partition = tp
         check_topic_name(topic)
         if isinstance(partition, int) and not isinstance(partition, bool) and 0 <= partition <= _PARTITION_MAX:
             return TopicPartition(topic, partition)
-    raise ConfigError(f"{name} has {place!r:.60} for a partition: give a TopicPartition(topic, partition).")
+    raise ConfigError(f"{name} has {tp!r:.60} for a partition: give a TopicPartition(topic, partition).")
 
 
-def _checked_offset(place: object, given: object) -> OffsetAndMetadata:
+def _checked_offset(tp: object, given: object) -> OffsetAndMetadata:
     offset, metadata = given if isinstance(given, OffsetAndMetadata) else (given, "")
     if isinstance(offset, bool) or not isinstance(offset, int) or not 0 <= offset <= _OFFSET_MAX:
-        raise ConfigError(f"offsets has {offset!r:.60} for {place!r}: give the offset of the next record, from 0 on.")
+        raise ConfigError(f"offsets has {offset!r:.60} for {tp!r}: give the offset of the next record, from 0 on.")
     if not isinstance(metadata, str) or not _fits(metadata):
-        raise ConfigError(f"offsets has other metadata for {place!r} than a str of up to 32767 bytes.")
+        raise ConfigError(f"offsets has invalid metadata for {tp!r}: give a str of up to 32767 bytes.")
     return OffsetAndMetadata(offset, metadata)
 
 
 def _fits(text: str) -> bool:
-    """Whether it can be written in a request."""
+    """Whether the text can be encoded in a request."""
     try:
         return len(text.encode()) <= _TEXT_BYTES_MAX
     except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""From which offset to which one a topic is read: what the user gave, checked, and what the partitions have."""
+"""The offsets between which a topic is read: arguments of the user, checked and resolved to offsets."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Bound: TypeAlias = Mapping[int, int] | Mapping[TopicPartition, int] | Timestamp 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What of a topic is to be read: `start` and `end` are offsets by partition, or a timestamp in ms."""
+    """A part of a topic to read: `start` and `end` are offsets by partition, or a timestamp in ms."""
 
     topic: str
     start: Mapping[int, int] | int
@@ -28,7 +28,7 @@ class Selection:
 
     @classmethod
     def of(cls, topic: str, start: Bound, end: Bound, partitions: Iterable[int] | None) -> Selection:
-        """Check what the user gave; raises ConfigError or InvalidTopicError."""
+        """Check the arguments of the user; raises ConfigError or InvalidTopicError."""
         check_topic_name(topic)
         chosen = None if partitions is None else tuple(sorted({_index(topic, "partitions", one) for one in partitions}))
         return cls(topic, _checked(topic, "start", start), _checked(topic, "end", end), chosen)
@@ -36,7 +36,7 @@ class Selection:
     async def resolve(self, session: Session, count: int, isolation: str) -> dict[int, tuple[int, int]]:
         """The first offset and the one after the last, by partition; never beyond the present end.
 
-        `count` is the number of the topic's partitions. Raises ConfigError for one that it does not have, BrokerError
+        `count` is the number of the topic's partitions. Raises ConfigError for an unknown partition, BrokerError
         (OFFSET_OUT_OF_RANGE) for a start that the log has not reached, and what `look_up` raises.
         """
         for name, given in (("partitions", self.partitions), ("start", self.start), ("end", self.end)):
@@ -58,22 +58,22 @@ class Selection:
         latest: Mapping[int, int],
         isolation: str,
     ) -> dict[int, int]:
-        """What `bound` means for each partition of `latest`: where it is silent the offset at timestamp `default`."""
+        """The offset of `bound` for each partition of `latest`; where it has none, that of timestamp `default`."""
         given, timestamp = ({}, bound) if isinstance(bound, int) else (bound, default)
         found = latest
         if timestamp != LATEST:
-            silent = [index for index in latest if index not in given]
-            found = await self._at(session, silent, timestamp, isolation)
-        # Where all records are older than the time, that is after them.
+            missing = [index for index in latest if index not in given]
+            found = await self._at(session, missing, timestamp, isolation)
+        # -1 means that all records are older than the time: read from the end on.
         offsets = {index: given.get(index, found.get(index, -1)) for index in latest}
         return {index: latest[index] if offset < 0 else offset for index, offset in offsets.items()}
 
     async def _at(self, session: Session, indexes: Iterable[int], timestamp: int, isolation: str) -> dict[int, int]:
-        wanted = {TopicPartition(self.topic, index): timestamp for index in indexes}
-        return {tp.partition: offset for tp, offset in (await look_up(session, wanted, isolation)).items()}
+        timestamps = {TopicPartition(self.topic, index): timestamp for index in indexes}
+        return {tp.partition: offset for tp, offset in (await look_up(session, timestamps, isolation)).items()}
 
     async def _check_reached(self, session: Session, starts: Mapping[int, int]) -> None:
-        """These starts are beyond the end that the isolation level knows: the log itself may have reached them."""
+        """Check starts beyond the last stable offset: the log has to have reached them."""
         ends = await self._at(session, starts, LATEST, "read_uncommitted")
         for index, start in starts.items():
             if start > ends[index]:

@@ -1,4 +1,4 @@
-"""What stands for keys and values of records that were read."""
+"""The deserializers of a reader."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ __all__ = ["Deserializers"]
 
 
 class Deserializers:
-    """Those of keys and of values: objects, functions, classes or names; None gives bytes. Raises ConfigError.
+    """The deserializers of keys and values: objects, functions, classes or names; None keeps bytes.
 
-    `is_plain`: there are none, so that records stay as they are.
+    `is_plain`: there is none, so that records stay as they are. Raises ConfigError.
     """
 
     def __init__(self, config: ReaderConfig, key: Any, value: Any) -> None:
@@ -26,7 +26,7 @@ class Deserializers:
         self.is_plain = self._key is None and self._value is None
 
     async def applied(self, record: ConsumedRecord) -> ConsumedRecord:
-        """The record with its key and value deserialized; raises SerializationError that says which it is."""
+        """The record with its key and value deserialized; raises SerializationError that names the record."""
         try:
             return replace(
                 record,
@@ -36,11 +36,11 @@ class Deserializers:
         except SerializationError as error:
             topic, partition, offset = record.topic, record.partition, record.offset
             text = f"Offset {offset} of partition {partition}: {error.message}"
-            hint = error.hint or f"To leave it out, go on at offset {offset + 1}."
+            hint = error.hint or f"To leave it out, continue at offset {offset + 1}."
             raise SerializationError(text, topic=topic, partition=partition, offset=offset, hint=hint) from error
 
     def close(self) -> None:
-        """They are not needed any more."""
+        """Close the deserializers."""
         for deserializer in (self._key, self._value):
             if deserializer is not None:
                 deserializer.close()
@@ -55,5 +55,5 @@ def _adapted(config: ReaderConfig, given: Any, *, is_key: bool) -> Deserializer 
 async def _applied(deserializer: Deserializer | None, record: ConsumedRecord, data: bytes | None) -> Any:
     if deserializer is None:
         return data
-    made = deserializer.deserialize(record.topic, list(record.headers), data)
-    return await made if deserializer.is_async else made
+    result = deserializer.deserialize(record.topic, list(record.headers), data)
+    return await result if deserializer.is_async else result

@@ -1,4 +1,4 @@
-"""What a Fetch request asks for, and which of the batches in its answer a reader is given."""
+"""Fetch requests, and the batches of their responses that a reader may see."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from aioprod.cluster import Cluster
 from aioprod.errors import AioprodError, ErrorCode, ProtocolError
 from aioprod.messages import FetchRequest, FetchResponse
 from aioprod.messages.fetch import AbortedTransaction, FetchPartition, FetchTopic, PartitionData
-from aioprod.reader.leaders import LeaderRequests, Wanted
+from aioprod.reader.leaders import LeaderRequests, PendingPartition
 from aioprod.reader.settings import ReaderConfig
 from aioprod.records import Compression, ControlType, ParsedBatch, ParsedRecord, decompress, parse_batches
 from aioprod.records.layout import CODEC_MASK
@@ -30,29 +30,29 @@ __all__ = [
     "Fetching",
     "Position",
     "answer_size_max",
-    "ends_told",
+    "decompressed",
+    "log_end_offsets",
     "naming",
     "out_of_range",
-    "unpacked",
 ]
 
 ENDLESS: Final = 2**63 - 1
-"""The `end` of a partition that is read for as long as records come."""
+"""The `end` of a partition that is read without an end."""
 
 _LARGE: Final = 128 * 1024
-"""Compressed bytes from which on a batch is decompressed in a worker thread: on the loop that could take over 10 ms."""
+"""Compressed bytes from which on a batch is decompressed in a worker thread: that can take over 10 ms."""
 
-_ANSWER_OVERHEAD: Final = 1_000_000
-"""Room for what an answer holds beside records: offsets and errors by partition, aborted transactions."""
+_RESPONSE_OVERHEAD: Final = 1_000_000
+"""Bytes for the other fields of a response: offsets and errors by partition, aborted transactions."""
 
 
 def answer_size_max(config: ReaderConfig) -> int:
-    """The longest answer that may come, for the `frame_size_max` of a `Session` that fetches."""
-    return max(FRAME_SIZE_MAX, config.fetch_max_bytes + _ANSWER_OVERHEAD)
+    """The size of the largest response, for the `frame_size_max` of a `Session` that fetches."""
+    return max(FRAME_SIZE_MAX, config.fetch_max_bytes + _RESPONSE_OVERHEAD)
 
 
 class FetchByName(FetchRequest):
-    """A Fetch request in the versions that name topics, for one that has no id (KIP-516)."""
+    """A Fetch request in the versions with topic names, for topics without an id (KIP-516)."""
 
     __slots__ = ()
 
@@ -60,11 +60,11 @@ class FetchByName(FetchRequest):
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
-class Position(Wanted):
-    """How far a partition was read: `offset` is the next one, `end` the one after the last that is wanted.
+class Position(PendingPartition):
+    """The position of a partition: `offset` is the next one to read, `end` the one after the last.
 
-    `topic_id` says which topic of that name it is, None where the cluster has no ids. `turn` counts up with each answer
-    that brought something: who got least is asked for first.
+    `topic_id` is None where the cluster has no ids. `turn` is the number of the last response with records: partitions
+    with the lowest one come first in the next request.
     """
 
     offset: int
@@ -77,15 +77,15 @@ class Position(Wanted):
         return self.offset >= self.end
 
     def is_replaced(self, cluster: Cluster) -> bool:
-        """Whether the topic was deleted and created again: what comes now has nothing to do with what was."""
+        """Whether the topic was deleted and created again."""
         topic_id = cluster.topic_id(self.tp.topic)
         return self.topic_id is not None and topic_id is not None and topic_id != self.topic_id
 
 
 class FetchedBatch(NamedTuple):
-    """A batch of data with the offsets that are wanted of it: from `start` on, up to but not including `end`.
+    """A batch of records, of which those from offset `start` up to, but not including, `end` are to be read.
 
-    Its bytes are a part of the broker's answer, which lives as long as one of its batches.
+    Its bytes are a view of the broker's response, which lives as long as one of its batches.
     """
 
     tp: TopicPartition
@@ -95,18 +95,18 @@ class FetchedBatch(NamedTuple):
 
     @property
     def is_large(self) -> bool:
-        """Whether to unpack it takes long."""
+        """Whether it is decompressed in a worker thread."""
         return self.batch.codec != Compression.NONE and self.batch.size >= _LARGE
 
     def records(self) -> Iterator[ParsedRecord]:
-        """The records that are wanted; raises CorruptRecordError as `ParsedBatch.records` does."""
+        """The records from `start` to `end`; raises CorruptRecordError as `ParsedBatch.records` does."""
         with naming(self.tp):
             for record in self.batch.records():
                 if self.start <= record.offset < self.end:
                     yield record
 
     def consumed(self) -> Iterator[ConsumedRecord]:
-        """The same as a user is given them."""
+        """The same records as `ConsumedRecord`s."""
         topic, partition = self.tp
         start, end = self.start, self.end
         with naming(self.tp):
@@ -115,8 +115,8 @@ class FetchedBatch(NamedTuple):
                     yield ConsumedRecord(topic, partition, offset, key, value, headers, timestamp)
 
 
-async def unpacked(fetched: FetchedBatch) -> FetchedBatch:
-    """The same batch, uncompressed if it is so large that this needs a worker thread; raises CorruptRecordError."""
+async def decompressed(fetched: FetchedBatch) -> FetchedBatch:
+    """The batch itself, or a large one decompressed in a worker thread; raises CorruptRecordError."""
     if not fetched.is_large:
         return fetched
     batch = fetched.batch
@@ -126,7 +126,7 @@ async def unpacked(fetched: FetchedBatch) -> FetchedBatch:
 
 
 class Fetching:
-    """One reading of any partitions: makes its Fetch requests, and takes their answers."""
+    """Builds Fetch requests for partitions, and reads the batches of their responses."""
 
     def __init__(self, isolation_level: int, config: ReaderConfig) -> None:
         self._isolation_level = isolation_level
@@ -134,9 +134,9 @@ class Fetching:
         self._turns = 0
 
     def request(self, positions: Sequence[Position], cluster: Cluster) -> FetchRequest:
-        """A request without a fetch session (KIP-227) for some partitions of one leader.
+        """A request without a fetch session (KIP-227) for partitions of one leader.
 
-        Those come first that got least, as far as it takes to name a topic again and again.
+        Partitions that had no records for longest come first, even if a topic is named several times for that.
         """
         topics = [
             FetchTopic(
@@ -165,43 +165,43 @@ class Fetching:
             topics=tuple(topics),
         )
 
-    def take(
-        self, leaders: LeaderRequests[Position, FetchResponse], asked: Sequence[Position], answer: FetchResponse
+    def batches_of(
+        self, leaders: LeaderRequests[Position, FetchResponse], positions: Sequence[Position], response: FetchResponse
     ) -> Iterator[FetchedBatch]:
-        """The batches that an answer brings for the partitions that were asked for, each moving its position on.
+        """The batches of a response, each moving the position of its partition.
 
-        Raises what `LeaderRequests.refused` and `parse_batches` raise.
+        Raises what `LeaderRequests.rejected` and `parse_batches` raise.
         """
-        rows = _rows(asked, answer)
-        silent: list[Position] = []
-        for one in asked:
+        rows = _rows(positions, response)
+        without_records: list[Position] = []
+        for one in positions:
             if one.is_done:
                 continue
             row = rows.get(one.tp)
-            code = ErrorCode.of(answer.error_code if row is None else row.error_code)
+            code = ErrorCode.of(response.error_code if row is None else row.error_code)
             if code != ErrorCode.NONE:
-                leaders.refused(one, code)
+                leaders.rejected(one, code)
             elif row is None:
-                leaders.left_out(one)
+                leaders.missing_in_response(one)
             else:
                 before = one.offset
                 if row.records:
                     try:
                         yield from self._visible(one, row.records, row.aborted_transactions or ())
                     except ProtocolError as error:
-                        leaders.again(one, error)
+                        leaders.retry_later(one, error)
                         raise
                 if one.offset == before and one.end < ENDLESS:
-                    silent.append(one)
+                    without_records.append(one)
                     continue
                 if one.offset > before:
                     self._turns += 1
                     one.turn = self._turns
-                leaders.advanced(one)
-        if len(silent) == len(asked):
-            # Else the size limit of the answer may be why the others got nothing: they are asked for again at once.
-            for one in silent:
-                leaders.again(one, _silence(one, rows[one.tp]))
+                leaders.succeeded(one)
+        if len(without_records) == len(positions):
+            # Else others may have used up the size limit of the response: these are fetched again at once.
+            for one in without_records:
+                leaders.retry_later(one, _no_records_error(one, rows[one.tp]))
 
     def _visible(self, one: Position, records: Buffer, aborted: Iterable[AbortedTransaction]) -> Iterator[FetchedBatch]:
         hidden = _Hidden(aborted)
@@ -216,33 +216,35 @@ class Fetching:
                     return
 
 
-def _rows(asked: Sequence[Position], answer: FetchResponse) -> dict[TopicPartition, PartitionData]:
-    """What an answer says of each partition; up to version 12 it names topics, from then on it has their ids."""
-    names = {one.topic_id: one.tp.topic for one in asked}
+def _rows(positions: Sequence[Position], response: FetchResponse) -> dict[TopicPartition, PartitionData]:
+    """The rows of a response by partition; up to version 12 it has topic names, from then on topic ids."""
+    names = {one.topic_id: one.tp.topic for one in positions}
     return {
         TopicPartition(topic.topic or names.get(topic.topic_id, ""), row.partition_index): row
-        for topic in answer.responses
+        for topic in response.responses
         for row in topic.partitions
     }
 
 
-def ends_told(asked: Sequence[Position], answer: FetchResponse, isolation_level: int) -> dict[TopicPartition, int]:
-    """Where the partitions ended for a reader of that isolation level when the broker answered."""
+def log_end_offsets(
+    positions: Sequence[Position], response: FetchResponse, isolation_level: int
+) -> dict[TopicPartition, int]:
+    """The end of each partition for this isolation level: the last stable offset or the high watermark."""
     return {
         tp: row.last_stable_offset if isolation_level else row.high_watermark
-        for tp, row in _rows(asked, answer).items()
+        for tp, row in _rows(positions, response).items()
         if row.error_code == ErrorCode.NONE
     }
 
 
-def out_of_range(asked: Sequence[Position], answer: FetchResponse) -> list[Position]:
-    """Those whose log does not have their offset: retention has removed it, or it was never reached."""
-    rows = _rows(asked, answer)
-    return [one for one in asked if one.tp in rows and rows[one.tp].error_code == ErrorCode.OFFSET_OUT_OF_RANGE]
+def out_of_range(positions: Sequence[Position], response: FetchResponse) -> list[Position]:
+    """The positions that do not exist in the log: retention has removed them, or the log has not reached them."""
+    rows = _rows(positions, response)
+    return [one for one in positions if one.tp in rows and rows[one.tp].error_code == ErrorCode.OFFSET_OUT_OF_RANGE]
 
 
 class _Hidden:
-    """Which batches no user is given: control batches, and under read_committed those of aborted transactions.
+    """Recognizes batches that readers must not see: control batches, and under read_committed aborted transactions.
 
     A broker lists the aborted transactions for read_committed only. A transaction counts from its first offset until
     its producer's next abort marker (KIP-98).
@@ -253,7 +255,7 @@ class _Hidden:
         self._producers: set[int] = set()
 
     def hides(self, batch: ParsedBatch) -> bool:
-        """Has to be asked of each batch in their order; raises CorruptRecordError for a malformed marker."""
+        """Whether the batch is hidden; called for each batch in order. Raises CorruptRecordError for a bad marker."""
         while self._to_come and self._to_come[-1].first_offset < batch.next_offset:
             self._producers.add(self._to_come.pop().producer_id)
         aborted = batch.is_transactional and batch.producer_id in self._producers
@@ -262,7 +264,7 @@ class _Hidden:
         return aborted or batch.is_control
 
 
-def _silence(one: Position, row: PartitionData) -> AioprodError:
+def _no_records_error(one: Position, row: PartitionData) -> AioprodError:
     return ProtocolError(
         f"its leader has nothing from offset {one.offset} to {one.end}, with a high watermark of "
         f"{row.high_watermark} and a last stable offset of {row.last_stable_offset}."
@@ -271,7 +273,7 @@ def _silence(one: Position, row: PartitionData) -> AioprodError:
 
 @contextmanager
 def naming(tp: TopicPartition) -> Iterator[None]:
-    """Say in errors about bytes which partition they are of."""
+    """Name the partition in errors about its bytes."""
     try:
         yield
     except ProtocolError as error:

@@ -11,7 +11,7 @@ from aioprod.errors import ConfigError, ErrorCode
 from aioprod.messages import ListOffsetsRequest, ListOffsetsResponse
 from aioprod.messages.list_offsets import ListOffsetsPartition, ListOffsetsTopic
 from aioprod.net.session import Session
-from aioprod.reader.leaders import LeaderRequests, Wanted
+from aioprod.reader.leaders import LeaderRequests, PendingPartition
 from aioprod.reader.settings import ISOLATION_LEVELS
 from aioprod.types import Timestamp, TopicPartition
 
@@ -25,7 +25,7 @@ EARLIEST: Final = -2
 
 
 def timestamp_of(what: str, at: object) -> int:
-    """`at`, an `At`, as ListOffsets wants it; raises ConfigError that names `what` was given."""
+    """The timestamp for ListOffsets of `at`, an `At`; raises ConfigError that names the argument `what`."""
     if at == "earliest":
         return EARLIEST
     if at == "latest":
@@ -40,8 +40,8 @@ def timestamp_of(what: str, at: object) -> int:
 
 
 @dataclass(slots=True, eq=False)
-class Lookup(Wanted):
-    """A partition whose `offset` at `timestamp` (ms, EARLIEST or LATEST) is wanted: -1 where all records are older."""
+class Lookup(PendingPartition):
+    """The lookup of a partition's `offset` at `timestamp` (ms, EARLIEST or LATEST): -1 where all records are older."""
 
     timestamp: int = LATEST
     offset: int | None = None
@@ -52,14 +52,15 @@ class Lookup(Wanted):
 
 
 class Lookups(LeaderRequests[Lookup, ListOffsetsResponse]):
-    """Looks offsets up, those of each leader in one request.
+    """Looks offsets up, with one request for each leader.
 
     Under read_committed a partition ends at its last stable offset, where the first open transaction begins.
     """
 
-    def __init__(self, session: Session, wanted: Collection[Lookup], isolation: str, *, patient: bool = False) -> None:
-        purpose = "asked for its offsets"
-        super().__init__(session, wanted, self._request, purpose=purpose, operation="DESCRIBE", patient=patient)
+    def __init__(self, session: Session, lookups: Collection[Lookup], isolation: str, *, patient: bool = False) -> None:
+        super().__init__(
+            session, lookups, self._request, purpose="queried for its offsets", operation="DESCRIBE", patient=patient
+        )
         self._isolation_level = ISOLATION_LEVELS[isolation]
 
     def _request(self, lookups: Sequence[Lookup]) -> ListOffsetsRequest:
@@ -80,24 +81,26 @@ class Lookups(LeaderRequests[Lookup, ListOffsetsResponse]):
         )
 
     async def found(self) -> list[Lookup] | None:
-        """Those that the next answer finds, maybe none; None at the end. Raises what `next` and `refused` raise."""
+        """The lookups that the next response completes; None at the end. Raises what `next` and `rejected` raise."""
         answered = await self.next()
         if answered is None:
             return None
-        asked, answer = answered
+        lookups, response = answered
         rows = {
-            TopicPartition(topic.name, row.partition_index): row for topic in answer.topics for row in topic.partitions
+            TopicPartition(topic.name, row.partition_index): row
+            for topic in response.topics
+            for row in topic.partitions
         }
         done: list[Lookup] = []
-        for one in asked:
+        for one in lookups:
             row = rows.get(one.tp)
             if row is None:
-                self.left_out(one)
+                self.missing_in_response(one)
             elif row.error_code != ErrorCode.NONE:
-                self.refused(one, ErrorCode.of(row.error_code))
+                self.rejected(one, ErrorCode.of(row.error_code))
             else:
                 one.offset = row.offset
-                self.advanced(one)
+                self.succeeded(one)
                 done.append(one)
         return done
 
@@ -120,7 +123,7 @@ async def look_up(session: Session, at: Mapping[TopicPartition, int], isolation:
     Raises what `Lookups.found` raises.
     """
     lookups = [Lookup(tp, timestamp=timestamp) for tp, timestamp in at.items()]
-    async with Lookups(session, lookups, isolation) as asking:
-        while await asking.found() is not None:
+    async with Lookups(session, lookups, isolation) as pending:
+        while await pending.found() is not None:
             pass
     return {one.tp: one.offset for one in lookups if one.offset is not None}

@@ -1,4 +1,4 @@
-"""The facade: records of a topic as an async iterator."""
+"""The reader: records of a topic as an asynchronous iterator, without a consumer group."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from aioprod.messages import FetchRequest, FetchResponse
 from aioprod.net.session import Session, SessionUser
 from aioprod.reader.bounds import Bound, Selection
 from aioprod.reader.deserializing import Deserializers
-from aioprod.reader.fetching import FetchedBatch, Fetching, Position, answer_size_max, out_of_range, unpacked
+from aioprod.reader.fetching import FetchedBatch, Fetching, Position, answer_size_max, decompressed, out_of_range
 from aioprod.reader.leaders import LeaderRequests
 from aioprod.reader.offsets import EARLIEST, LATEST, At, look_up, topic_offsets
 from aioprod.reader.settings import ReaderConfig, isolation_level
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["SLICE_S", "Reader", "read"]
 
 SLICE_S: Final = 0.005
-"""After so long without a turn the event loop gets one: decoding records does not wait for anything by itself."""
+"""The longest time for which decoding records may block the event loop."""
 
 
 class Reader(SessionUser):
@@ -37,7 +37,7 @@ class Reader(SessionUser):
     `options` are fields of `ReaderConfig` (Java's names in snake_case); they win over those of `config`, which may
     also be a dict with Java's names. `isolation` is read_uncommitted or read_committed: the latter leaves out the
     records of aborted transactions, and ends where the first open one begins. Deserializers may be objects, functions,
-    classes or names; None gives bytes. Raises ConfigError. Touches no network before `start()`.
+    classes or names; None gives bytes. Raises ConfigError. Connects to no broker before `start()`.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Reader(SessionUser):
     # --- life
 
     async def close(self) -> None:
-        """Close all connections; iterators that are not at their end raise UsageError from then on."""
+        """Close all connections; iterators that have not ended raise UsageError from then on."""
         await super().close()
         self._deserializers.close()
 
@@ -71,39 +71,39 @@ class Reader(SessionUser):
         """The records of a topic, in the order of their offsets within each partition.
 
         `start` and `end` are an offset for each partition (`{0: 17}`; others from their start, to their end), or a
-        time for all: the first record that is not older. Records at `end` and later are not given, nor those that
-        come after the present end, which is taken once, when the first record is asked for. `partitions` names those
-        to read, by default all.
+        time for all: the first record that is not older. Records at `end` and later are left out, and those after the
+        present end, which is looked up once, before the first record. `partitions` are those to read, by default all.
 
         Raises ConfigError and InvalidTopicError at once; while iterating UnknownTopicError, AuthorizationError,
-        BrokerError (OFFSET_OUT_OF_RANGE: retention has removed what was to be read), CorruptRecordError,
-        SerializationError, and RequestTimedOutError when `default.api.timeout.ms` was spent waiting without any
-        partition getting on. Close an iterator that is not read to its end (`contextlib.aclosing`).
+        BrokerError (OFFSET_OUT_OF_RANGE: retention has removed the records), CorruptRecordError, SerializationError,
+        and RequestTimedOutError after `default.api.timeout.ms` without progress of any partition. Close an iterator
+        that is not read to its end (`contextlib.aclosing`).
         """
         return self._records(Selection.of(topic, start, end, partitions))
 
     def batches(
         self, topic: str, *, start: Bound = None, end: Bound = None, partitions: Iterable[int] | None = None
     ) -> AsyncGenerator[FetchedBatch, None]:
-        """As `read`, but the record batches that hold those records, which are not decoded yet."""
+        """As `read`, but the undecoded record batches with those records."""
         return self._batches(Selection.of(topic, start, end, partitions))
 
     async def fetch(
         self, tp: TopicPartition, start: int, end: int, *, topic_id: UUID | None = None
     ) -> AsyncGenerator[list[FetchedBatch], None]:
-        """As `batches`, but of one partition, answer by answer, and without a look at where its log begins and ends.
+        """As `batches`, but for one partition, response by response, and without looking up where its log starts and
+        ends.
 
-        `end` is reached, or it raises RequestTimedOutError. With `topic_id` it raises BrokerError
-        (INCONSISTENT_TOPIC_ID) if the topic is another one, of the same name.
+        It reaches `end`, or raises RequestTimedOutError. With `topic_id` it raises BrokerError (INCONSISTENT_TOPIC_ID)
+        if the topic of that name has another id.
         """
         if topic_id is None:
             await self._session.partitions(tp.topic)
             topic_id = self._session.client.metadata.cluster.topic_id(tp.topic)
         position = Position(tp=tp, offset=start, end=end, topic_id=topic_id)
-        async with aclosing(self._answers([position])) as answers:
-            async for taken in answers:
-                if answer := list(taken):
-                    yield answer
+        async with aclosing(self._responses([position])) as responses:
+            async for batches in responses:
+                if response := list(batches):
+                    yield response
 
     async def offsets(self, topic: str, at: At = "latest") -> dict[TopicPartition, int]:
         """The offset of each partition at its "earliest", its "latest", or at a time: its first record not older.
@@ -113,7 +113,7 @@ class Reader(SessionUser):
         return await topic_offsets(self._session, topic, at, self._isolation)
 
     async def _records(self, selection: Selection, *, owned: bool = False) -> AsyncGenerator[ConsumedRecord, None]:
-        """`owned`: this reader lives as long as this iterator."""
+        """`owned`: start this reader, and close it with the iterator."""
         is_plain = self._deserializers.is_plain
         clock = self._session.clock
         async with AsyncExitStack() as stack:
@@ -122,7 +122,7 @@ class Reader(SessionUser):
             batches = await stack.enter_async_context(aclosing(self._batches(selection)))
             slice_end = clock() + SLICE_S
             async for fetched in batches:
-                for record in (await unpacked(fetched)).consumed():
+                for record in (await decompressed(fetched)).consumed():
                     if clock() >= slice_end:
                         await asyncio.sleep(0)
                         slice_end = clock() + SLICE_S
@@ -138,31 +138,31 @@ class Reader(SessionUser):
             Position(tp=TopicPartition(topic, partition), offset=start, end=end, topic_id=topic_id)
             for partition, (start, end) in bounds.items()
         ]
-        async with aclosing(self._answers(positions)) as answers:
-            async for taken in answers:
-                for fetched in taken:
+        async with aclosing(self._responses(positions)) as responses:
+            async for batches in responses:
+                for fetched in batches:
                     yield fetched
 
-    async def _answers(self, positions: Sequence[Position]) -> AsyncGenerator[Iterator[FetchedBatch], None]:
-        """What each answer brings, to be gone through before the next one is asked for."""
+    async def _responses(self, positions: Sequence[Position]) -> AsyncGenerator[Iterator[FetchedBatch], None]:
+        """The batches of each response; the caller uses them up before it takes the next one."""
         session = self._session
         fetching = Fetching(self._isolation_level, self.config)
 
-        def request(asked: Sequence[Position]) -> FetchRequest:
+        def request(requested: Sequence[Position]) -> FetchRequest:
             cluster = session.client.metadata.cluster
-            _check_same(asked, cluster)
-            return fetching.request(asked, cluster)
+            _check_same(requested, cluster)
+            return fetching.request(requested, cluster)
 
         leaders: LeaderRequests[Position, FetchResponse]
         async with LeaderRequests(session, positions, request, purpose="read", operation="READ") as leaders:
             while (answered := await leaders.next()) is not None:
-                asked, answer = answered
-                await self._check_in_range(asked, answer)
-                yield fetching.take(leaders, asked, answer)
+                requested, response = answered
+                await self._check_in_range(requested, response)
+                yield fetching.batches_of(leaders, requested, response)
 
-    async def _check_in_range(self, asked: Sequence[Position], answer: FetchResponse) -> None:
-        """Say what the log has where a leader says no more than OFFSET_OUT_OF_RANGE."""
-        for one in out_of_range(asked, answer):
+    async def _check_in_range(self, positions: Sequence[Position], response: FetchResponse) -> None:
+        """Raise BrokerError with the range of the log for an OFFSET_OUT_OF_RANGE, which does not contain it."""
+        for one in out_of_range(positions, response):
             first, end = [
                 (await look_up(self._session, {one.tp: timestamp}, self._isolation))[one.tp]
                 for timestamp in (EARLIEST, LATEST)
@@ -176,13 +176,13 @@ class Reader(SessionUser):
             )
 
 
-def _check_same(asked: Sequence[Position], cluster: Cluster) -> None:
-    for one in asked:
+def _check_same(positions: Sequence[Position], cluster: Cluster) -> None:
+    for one in positions:
         if one.is_replaced(cluster):
             raise BrokerError(
                 f"Topic {one.tp.topic!r} was deleted and created again while it was read.",
                 code=ErrorCode.INCONSISTENT_TOPIC_ID,
-                hint="What was read up to here belongs to the topic that is gone.",
+                hint="What was read up to here belongs to the topic that was deleted.",
             )
 
 
@@ -199,7 +199,7 @@ def read(
     value_deserializer: DeserializerOption | None = None,
     **options: Unpack[ReaderOptions],
 ) -> AsyncGenerator[ConsumedRecord, None]:
-    """Read a topic up to its present end: `Reader.read` with a reader of its own, which ends with the iterator.
+    """Read a topic up to its present end: `Reader.read` with its own reader, which is closed with the iterator.
 
         async for record in read("orders", bootstrap_servers="localhost:9092"):
             ...

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 __all__ = ["ISOLATION_LEVELS", "ReaderConfig", "isolation_level"]
 
 ISOLATION_LEVELS: Final = {"read_uncommitted": 0, "read_committed": 1}
-"""What a reader sees of transactions that are open or aborted, with the number on the wire (KIP-98)."""
+"""The isolation levels, with their numbers on the wire (KIP-98)."""
 
 
 def isolation_level(isolation: str) -> int:
-    """The number on the wire; raises ConfigError for what is none of ISOLATION_LEVELS."""
+    """The number on the wire; raises ConfigError for any other value than ISOLATION_LEVELS."""
     if isolation not in ISOLATION_LEVELS:
         raise ConfigError(f"isolation is {isolation!r}: it must be one of {', '.join(ISOLATION_LEVELS)}.")
     return ISOLATION_LEVELS[isolation]
@@ -27,9 +27,9 @@ def isolation_level(isolation: str) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ReaderConfig(SessionConfig):
-    """The settings of a reader. It holds one answer of each broker at most, and the one that it gives out just now.
+    """The settings of a reader, which holds up to one response of each broker and the one that it returns records of.
 
-    An answer has up to `fetch.max.bytes`, or one batch that is larger.
+    A response has up to `fetch.max.bytes`, or one batch that is larger.
     """
 
     _ours: ClassVar[tuple[str, ...]] = ("consumers",)
@@ -39,18 +39,18 @@ class ReaderConfig(SessionConfig):
         52_428_800,
         at_least=1,
         importance=MEDIUM,
-        doc="The most bytes that one answer of a broker brings; a first batch that is larger comes all the same.",
+        doc="The most bytes in one response of a broker; a first batch that is larger is returned all the same.",
     )
     max_partition_fetch_bytes: int = integer(
         1_048_576,
         at_least=1,
         importance=HIGH,
-        doc="The most bytes of one partition in an answer; a first batch that is larger comes all the same.",
+        doc="The most bytes of one partition in a response; a first batch that is larger is returned all the same.",
     )
     fetch_max_wait_ms: int = integer(
         500,
         importance=LOW,
-        doc="How long a broker may hold back an answer that brings nothing.",
+        doc="How long a broker may wait for records before it sends an empty response.",
     )
     check_crcs: bool = boolean(
         True,

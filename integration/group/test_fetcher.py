@@ -17,7 +17,6 @@ from aioprod import Producer, TopicPartition
 from aioprod.admin import Admin
 from aioprod.errors import BrokerError, ErrorCode
 from aioprod.group.fetcher import Fetcher
-from aioprod.group.membership import GroupMetadata
 from aioprod.group.offsets import commit_offsets, start_offsets
 from aioprod.net import Coordinator
 from aioprod.net.session import Session
@@ -25,7 +24,7 @@ from aioprod.reader import Reader, ReaderConfig
 from aioprod.reader.fetching import answer_size_max
 from aioprod.reader.offsets import EARLIEST, LATEST
 from aioprod.testing import KafkaCluster
-from aioprod.types import ConsumedRecord, OffsetAndMetadata
+from aioprod.types import ConsumedRecord, GroupMetadata, OffsetAndMetadata
 from integration.support.brokers import VERSIONS, SharedClusters
 from integration.support.clusters import MakeTopic, dead
 from integration.support.figures import Figures

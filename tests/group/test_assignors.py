@@ -1,4 +1,4 @@
-"""Who gets what: single rules of each assignor, and what has to hold for any group."""
+"""The rules of each assignor, and properties of the assignments of any group."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class TestRange:
         members = {"c9": Subscription(["t"], group_instance_id="a"), "c1": Subscription(["t"], group_instance_id="b")}
         assert short(RangeAssignor().assign({"t": 3}, members)) == {"c9": "tp0 tp1", "c1": "tp2"}
 
-    def test_racks_are_matched_where_it_changes_no_share(self) -> None:
+    def test_racks_are_matched_where_that_changes_no_count(self) -> None:
         members = {"c0": Subscription(["t"], rack="a"), "c1": Subscription(["t"], rack="b")}
         partitions = {"t": replicas("t", "b", "a", "b", "a")}
         assert short(RangeAssignor().assign(partitions, members)) == {"c0": "tp1 tp3", "c1": "tp0 tp2"}
@@ -74,7 +74,7 @@ class TestSticky:
         assert short(StickyAssignor().assign({"t": 4}, members)) == {"c0": "tp0 tp1", "c1": "tp2 tp3"}
 
     @pytest.mark.parametrize("end", range(22))
-    def test_cut_off_user_data_count_for_nothing(self, end: int) -> None:
+    def test_truncated_user_data_are_ignored(self, end: int) -> None:
         data = struct.pack(">ih1siii", 1, 1, b"t", 2, 2, 3)[:end]
         members = {"c0": Subscription(["t"], user_data=data or None)}
         assert len(StickyAssignor().assign({"t": 4}, members)["c0"]) == 4
@@ -150,7 +150,7 @@ def groups(draw: st.DrawFn) -> tuple[dict[str, list[PartitionInfo]], dict[str, S
 
 @pytest.mark.parametrize("assignor", EVERY_ASSIGNOR)
 @given(group=groups())
-def test_each_partition_goes_to_one_of_its_readers(
+def test_each_partition_is_assigned_to_one_subscriber(
     assignor: Assignor, group: tuple[dict[str, list[PartitionInfo]], dict[str, Subscription]]
 ) -> None:
     topics, members = group
@@ -182,7 +182,7 @@ def test_equal_readers_get_equal_shares(counts: list[int], member_count: int) ->
 
 
 @given(group=groups(), leaver=st.integers(0, 6), is_even=st.booleans())
-def test_who_stays_keeps_what_it_had(
+def test_members_that_stay_keep_their_partitions(
     group: tuple[dict[str, list[PartitionInfo]], dict[str, Subscription]], leaver: int, is_even: bool
 ) -> None:
     topics, members = group

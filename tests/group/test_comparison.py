@@ -42,7 +42,7 @@ SIZES = {partition: 3 * partition.partition for partition in ALL}
 
 
 class TestCompare:
-    def test_what_moved_from_whom_to_whom(self) -> None:
+    def test_moves_by_source_and_target(self) -> None:
         before = owned(a="t0p0 t0p1 t0p2", b="t0p3 t0p4", gone="t0p5")
         after = owned(a="t0p0", b="t0p3 t0p1", new="t0p2 t0p5 t1p0")
         found = compare(before, after)
@@ -67,7 +67,7 @@ class TestCompare:
         assert dict(found.before.loads) == {"a": 90, "b": 10.5}
         assert dict(found.after.loads) == {"a": 70, "b": 30.5}
 
-    def test_nothing_against_nothing(self) -> None:
+    def test_two_empty_assignments(self) -> None:
         found = compare({}, {})
         assert (found.moved, found.kept, found.moved_share, found.after.skew, found.after.mean) == ((), 0, 0, 1, 0)
         assert str(found).startswith("No partition had a member before and has one after.\n")
@@ -98,7 +98,7 @@ class TestCompare:
             balance(owned(a="t0p0"), sizes=sizes)
 
     @given(assignments(), assignments())
-    def test_every_partition_is_told_of_once(
+    def test_every_partition_is_counted_once(
         self, before: dict[str, list[TopicPartition]], after: dict[str, list[TopicPartition]]
     ) -> None:
         found = compare(before, after, sizes=SIZES)
@@ -199,7 +199,7 @@ class TestText:
             "        2           5  1,006.00  503.00      0  1,006.00          2.00\n"
         )
 
-    def test_many_members_are_summarised_unless_all_are_asked_for(self) -> None:
+    def test_many_members_are_summarised_unless_all_are_requested(self) -> None:
         members = {f"m-{index:04}": Subscription(["t"]) for index in range(2000)}
         assignor = ASSIGNORS["range"]
         before = assignor.assign({"t": 10_000}, members)
@@ -220,7 +220,7 @@ class TestText:
             "  m-1998           5  t 9995-9999",
         ]
 
-    def test_long_lists_of_partitions_are_cut_unless_all_is_asked_for(self) -> None:
+    def test_long_lists_of_partitions_are_cut_unless_all_are_requested(self) -> None:
         found = balance({"a": [TopicPartition("t", 2 * index) for index in range(100)]})
         assert "..." in found.table()
         assert "..." not in found.table(rows_max=None)

@@ -63,7 +63,7 @@ async def test_the_coordinator_moves() -> None:
 
 
 async def test_an_answer_with_the_assignment_that_is_lost() -> None:
-    """It is asked for in full, and told again."""
+    """A full heartbeat requests it, and it is sent again."""
     async with cluster() as brokers:
         fault = brokers.fault(ConsumerGroupHeartbeatRequest, drop="after", times=3)
         async with new_member(brokers) as member:
@@ -91,6 +91,6 @@ async def test_brokers_that_lack_it() -> None:
 
 async def test_an_assignor_that_brokers_lack() -> None:
     async with cluster() as brokers, new_member(brokers, group_remote_assignor="mine") as member:
-        with pytest.raises(BrokerError, match=r"group\.remote\.assignor") as refused:
+        with pytest.raises(BrokerError, match=r"group\.remote\.assignor") as caught:
             await anext(member)
-        assert refused.value.code == ErrorCode.UNSUPPORTED_ASSIGNOR
+        assert caught.value.code == ErrorCode.UNSUPPORTED_ASSIGNOR

@@ -33,7 +33,7 @@ def filled(brokers: FakeCluster, count: int, *topics: str, batch_records: int = 
 # --- where it begins
 
 
-async def test_partitions_of_several_topics_are_read_from_where_it_was_said() -> None:
+async def test_partitions_of_several_topics_are_read_from_their_offsets() -> None:
     async with FakeCluster(2) as brokers, running_fetcher(brokers) as fetcher:
         for name in ("orders", "clicks"):
             for partition in brokers.create_topic(name, 2).partitions:
@@ -50,7 +50,7 @@ async def test_partitions_of_several_topics_are_read_from_where_it_was_said() ->
         assert places(await take(fetcher, 2)) == {late: [20, 21]}
 
 
-async def test_the_position_is_after_the_last_record_given_out() -> None:
+async def test_the_position_is_after_the_last_returned_record() -> None:
     async with FakeCluster() as brokers, running_fetcher(brokers) as fetcher:
         log = brokers.create_topic("orders").partitions[0]
         store(log, stored_batch([b"a", b"b"], base_offset=3, last_offset_delta=4))
@@ -59,7 +59,7 @@ async def test_the_position_is_after_the_last_record_given_out() -> None:
             assert (await take(fetcher, 1))[0].value == value
             assert fetcher.positions == {ORDERS: offset}
         waiting = asyncio.ensure_future(fetcher.next())
-        # What compaction has removed is passed when the next record is asked for.
+        # Offsets that compaction has removed are skipped by the next call.
         await until(lambda: fetcher.positions == {ORDERS: 8})
         store(log, stored_batch([b"c"], base_offset=8))
         assert (await given(waiting)).value == b"c"
@@ -86,7 +86,7 @@ async def test_the_isolation(isolation: str, values: list[bytes]) -> None:
 # --- what comes and goes
 
 
-async def test_nothing_comes_after_a_drop() -> None:
+async def test_no_record_is_returned_after_a_drop() -> None:
     async with FakeCluster() as brokers, running_fetcher(brokers) as fetcher:
         filled(brokers, 20, "orders", "clicks")
         fetcher.add({ORDERS: 0, CLICKS: 0})
@@ -100,7 +100,7 @@ async def test_nothing_comes_after_a_drop() -> None:
         assert fetcher.positions == {ORDERS: 20, CLICKS: 20}
 
 
-async def test_an_answer_for_a_partition_that_was_dropped_counts_for_nothing() -> None:
+async def test_a_response_for_a_dropped_partition_is_ignored() -> None:
     async with FakeCluster() as brokers, running_fetcher(brokers) as fetcher:
         filled(brokers, 20, "orders")
         held = brokers.fault(FetchRequest, hold=True)
@@ -114,7 +114,7 @@ async def test_an_answer_for_a_partition_that_was_dropped_counts_for_nothing() -
         assert [request.topics[0].partitions[0].fetch_offset for request in brokers.seen_of(FetchRequest)] == [0, 7]
 
 
-async def test_a_look_up_of_a_partition_that_was_dropped_counts_for_nothing() -> None:
+async def test_a_lookup_for_a_dropped_partition_is_ignored() -> None:
     async with FakeCluster() as brokers, running_fetcher(brokers) as fetcher:
         filled(brokers, 20, "orders")
         held = brokers.fault(ListOffsetsRequest, hold=True)
@@ -147,7 +147,7 @@ async def test_what_is_added_while_it_waits_is_read() -> None:
         assert (await given(waiting)).topic == "clicks"
 
 
-async def test_to_add_again_goes_elsewhere() -> None:
+async def test_adding_a_partition_again_moves_its_position() -> None:
     async with FakeCluster() as brokers, running_fetcher(brokers) as fetcher:
         filled(brokers, 20, "orders", batch_records=20)
         fetcher.add({ORDERS: 0})
@@ -166,12 +166,12 @@ async def test_a_call_that_is_cancelled_loses_nothing() -> None:
         fetcher.add({ORDERS: 0})
         found: list[ConsumedRecord] = []
         for turns in range(10_000):
-            asking = asyncio.ensure_future(fetcher.next())
+            pending = asyncio.ensure_future(fetcher.next())
             for _ in range(turns % 50):
                 await asyncio.sleep(0)
-            asking.cancel()
-            await asyncio.wait([asking])
-            found += [] if asking.cancelled() else [await given(asking)]
+            pending.cancel()
+            await asyncio.wait([pending])
+            found += [] if pending.cancelled() else [await given(pending)]
             assert fetcher.positions == {ORDERS: len(found)} or not len(found) % 2
             if len(found) == 200:
                 break
@@ -197,7 +197,7 @@ async def test_the_loop_gets_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
         assert turns >= 49
 
 
-async def test_an_idle_partition_is_asked_for_with_a_long_poll() -> None:
+async def test_an_idle_partition_is_fetched_with_a_long_poll() -> None:
     async with FakeCluster() as brokers, running_fetcher(brokers, fetch_max_wait_ms=60_000) as fetcher:
         filled(brokers, 0, "orders")
         fetcher.add({ORDERS: 0})
@@ -209,7 +209,7 @@ async def test_an_idle_partition_is_asked_for_with_a_long_poll() -> None:
         assert len(brokers.seen_of(FetchRequest)) == 1
 
 
-async def test_an_answer_without_records_is_no_trouble(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_response_without_records_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
     async with FakeCluster() as brokers, running_fetcher(brokers, fetch_max_wait_ms=1) as fetcher:
         filled(brokers, 0, "orders")
         fetcher._session.timeout_s = 0.0
@@ -228,7 +228,7 @@ async def test_an_interruption(waits_for: str, monkeypatch: pytest.MonkeyPatch) 
         held = brokers.fault(ListOffsetsRequest, hold=True)
         if waits_for == "unpacking":
             monkeypatch.setattr("aioprod.reader.fetching._LARGE", 1)
-            monkeypatch.setattr("aioprod.group.fetcher.unpacked", lambda fetched: asyncio.sleep(3600))
+            monkeypatch.setattr("aioprod.group.fetcher.decompressed", lambda fetched: asyncio.sleep(3600))
             store(brokers.topics["orders"].partitions[0], stored_batch([bytes(1000)], codec=Compression.GZIP))
         if waits_for != "nothing":
             fetcher.add({ORDERS: LATEST if waits_for == "offsets" else 0})
@@ -255,7 +255,7 @@ async def test_small_answers_let_no_partition_starve() -> None:
         assert Counter(record.topic for record in found) == {"a": 10, "b": 10, "c": 10}
 
 
-async def test_no_more_is_held_than_one_answer_of_each_broker() -> None:
+async def test_no_more_than_one_response_of_each_broker_is_held() -> None:
     async with FakeCluster(2) as brokers, running_fetcher(brokers, max_partition_fetch_bytes=1) as fetcher:
         for partition in brokers.create_topic("orders", 2).partitions:
             fill(partition, 50)
@@ -288,7 +288,7 @@ async def test_a_large_batch_is_unpacked_once_however_often_it_is_waited_for(mon
         await unpacking[-1]
         return fetched
 
-    monkeypatch.setattr("aioprod.group.fetcher.unpacked", slowly)
+    monkeypatch.setattr("aioprod.group.fetcher.decompressed", slowly)
     async with FakeCluster() as brokers, running_fetcher(brokers) as fetcher:
         store(brokers.create_topic("orders").partitions[0], stored_batch(values, codec=Compression.GZIP))
         fetcher.add({ORDERS: 0})
@@ -350,7 +350,7 @@ async def test_a_record_that_can_not_be_deserialized_is_not_passed() -> None:
             with pytest.raises(SerializationError, match="Offset 1 of partition 0") as failure:
                 await fetcher.next()
             assert (failure.value.topic, failure.value.partition, failure.value.offset) == ("orders", 0, 1)
-            assert failure.value.hint == "To leave it out, go on at offset 2."
+            assert failure.value.hint == "To leave it out, continue at offset 2."
             assert fetcher.positions == {ORDERS: 1}
         works = True
         assert [record.value for record in await take(fetcher, 2)] == [b"x", b"b"]
@@ -377,7 +377,7 @@ async def test_a_record_that_is_dropped_while_it_is_deserialized() -> None:
         assert (record.topic, record.offset) == ("clicks", 1)
 
 
-async def test_an_interruption_while_a_record_is_deserialized_holds_it_back() -> None:
+async def test_an_interruption_during_deserialization_keeps_the_record() -> None:
     gate = asyncio.Event()
     begun = asyncio.Event()
 
@@ -409,7 +409,7 @@ async def test_an_interruption_while_a_record_is_deserialized_holds_it_back() ->
         ({"key_deserializer": 7}, "no deserializer"),
     ],
 )
-def test_bad_arguments_are_told_at_once(options: Any, complaint: str) -> None:
+def test_invalid_arguments_raise_at_once(options: Any, complaint: str) -> None:
     config = ReaderConfig.from_options(bootstrap_servers="h:1")
     given = {"isolation": "read_committed", "auto_offset_reset": "latest", **options}
     with pytest.raises(ConfigError, match=complaint):
@@ -417,14 +417,14 @@ def test_bad_arguments_are_told_at_once(options: Any, complaint: str) -> None:
 
 
 @pytest.mark.parametrize("waits_for", ["nothing", "records", "offsets", "unpacking"])
-async def test_close_leaves_nothing(waits_for: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_close_leaves_no_tasks(waits_for: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async with FakeCluster() as brokers:
         filled(brokers, 0, "orders")
         before = asyncio.all_tasks()
         async with running_fetcher(brokers, fetch_max_wait_ms=60_000) as fetcher:
             if waits_for == "unpacking":
                 monkeypatch.setattr("aioprod.reader.fetching._LARGE", 1)
-                monkeypatch.setattr("aioprod.group.fetcher.unpacked", lambda fetched: asyncio.sleep(3600))
+                monkeypatch.setattr("aioprod.group.fetcher.decompressed", lambda fetched: asyncio.sleep(3600))
                 store(brokers.topics["orders"].partitions[0], stored_batch([bytes(1000)], codec=Compression.GZIP))
             held = brokers.fault(ListOffsetsRequest, hold=True)
             if waits_for != "nothing":

@@ -66,7 +66,7 @@ async def test_it_waits_for_a_leader_as_long_as_it_takes() -> None:
 
 
 async def test_a_broker_that_hangs_is_left_when_others_lead(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aioprod.reader.leaders._DOUBT_S", 0.01)
+    monkeypatch.setattr("aioprod.reader.leaders._REFRESH_S", 0.01)
     async with FakeCluster(2) as brokers, running_fetcher(brokers) as fetcher:
         for partition in brokers.create_topic(TOPIC, 3).partitions:
             fill(partition, 2)
@@ -97,7 +97,7 @@ async def test_a_topic_that_does_not_exist_yet() -> None:
         assert places([await given(waiting), *await take(fetcher, 2)]) == {FIRST: [1], TopicPartition(TOPIC, 1): [0, 1]}
 
 
-async def test_a_topic_that_is_deleted_holds_up_no_other() -> None:
+async def test_a_deleted_topic_does_not_block_others() -> None:
     async with FakeCluster() as brokers, running_fetcher(brokers) as fetcher:
         for name in (TOPIC, "clicks"):
             fill(brokers.create_topic(name).partitions[0], 3)
@@ -149,26 +149,26 @@ async def test_a_topic_that_may_not_be_read() -> None:
     async with FakeCluster() as brokers, running_fetcher(brokers) as fetcher:
         for name in (TOPIC, "clicks"):
             fill(brokers.create_topic(name).partitions[0], 3)
-        refused = brokers.fault(FetchRequest, times=None, partition=FIRST, error=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        denied = brokers.fault(FetchRequest, times=None, partition=FIRST, error=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         fetcher.add({FIRST: 0, OTHER: 0})
         found: list[ConsumedRecord] = []
-        for told in range(10):
+        for errors in range(10):
             with pytest.raises(AuthorizationError, match="Partition 0 of topic 'orders' could not be read") as failure:
                 await take_all(fetcher, found)
             assert failure.value.resource == TOPIC
-            if told and len(found) == 3:
+            if errors and len(found) == 3:
                 break
-        refused.times = refused.hits
+        denied.times = denied.hits
         assert places([*found, *await take(fetcher, 3)]) == {FIRST: [0, 1, 2], OTHER: [0, 1, 2]}
 
 
-async def test_a_topic_whose_offsets_may_not_be_asked_for() -> None:
+async def test_a_topic_without_the_right_to_look_up_offsets() -> None:
     async with FakeCluster() as brokers, running_fetcher(brokers) as fetcher:
         fill(brokers.create_topic(TOPIC).partitions[0], 3)
         brokers.fault(ListOffsetsRequest, error=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         fetcher.add({FIRST: EARLIEST})
         with pytest.raises(
-            AuthorizationError, match="Partition 0 of topic 'orders' could not be asked for its offsets"
+            AuthorizationError, match="Partition 0 of topic 'orders' could not be queried for its offsets"
         ):
             await take(fetcher, 1)
         assert places(await take(fetcher, 3)) == {FIRST: [0, 1, 2]}
@@ -237,7 +237,7 @@ def with_records(records: bytes) -> Any:
 
 
 @pytest.mark.parametrize("checks", [True, False])
-async def test_a_batch_that_is_corrupt_is_told_and_not_passed(checks: bool) -> None:
+async def test_a_corrupt_batch_raises_and_is_not_skipped(checks: bool) -> None:
     good = stored_batch([b"0", b"1"])
     corrupt = bytearray(good)
     # The size of the second record, and the checksum with it.
@@ -265,7 +265,7 @@ async def test_a_large_batch_that_is_corrupt(monkeypatch: pytest.MonkeyPatch) ->
         assert fetcher.positions == {FIRST: 0}
 
 
-async def test_a_corrupt_batch_holds_up_no_other_partition() -> None:
+async def test_a_corrupt_batch_does_not_block_other_partitions() -> None:
     async with FakeCluster() as brokers, running_fetcher(brokers) as fetcher:
         corrupt = bytearray(stored_batch([b"0"]))
         corrupt[-2] ^= 1
@@ -283,7 +283,7 @@ async def test_a_corrupt_batch_holds_up_no_other_partition() -> None:
         assert places(found) == {OTHER: [0, 1, 2]}
 
 
-async def test_what_is_no_answer_at_all_is_told() -> None:
+async def test_a_malformed_response_raises() -> None:
     async with FakeCluster() as brokers, running_fetcher(brokers) as fetcher:
         fill(brokers.create_topic(TOPIC).partitions[0], 1)
         brokers.fault(FetchRequest, reply=b"\x7f\xff\xff\xff")

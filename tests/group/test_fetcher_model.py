@@ -32,7 +32,7 @@ class Model:
         self.written: dict[TopicPartition, list[int]] = {tp: [] for tp in self.all}
         self.expected: dict[TopicPartition, int] = {}
         self.paused: set[TopicPartition] = set()
-        self.asking: asyncio.Task[ConsumedRecord | None] | None = None
+        self.pending: asyncio.Task[ConsumedRecord | None] | None = None
 
     def log(self, tp: TopicPartition) -> FakePartition:
         return self.brokers.topics[tp.topic].partitions[tp.partition]
@@ -108,29 +108,29 @@ class Model:
         self.brokers.fault(FetchRequest, drop=self.random.choice(["before", "after"]))
 
     async def take(self) -> None:
-        """Some records, if there are any to come; the wait for the last one may be left to go on."""
+        """Some records, if any are left; the wait for the last one may continue."""
         for _ in range(self.random.randint(1, 8)):
             if not self.is_something_to_come():
                 break
             self.check(await self.next())
-        self.ask()
+        self.poll()
 
     async def take_list(self) -> None:
-        """Up to so many at once; the wait for them may be given up, which must not lose a record either."""
-        if self.asking is None and self.is_something_to_come():
+        """Up to so many at once; the wait may be cancelled, which must not lose a record either."""
+        if self.pending is None and self.is_something_to_come():
             is_left = self.random.random() < 0.5
             wait_s = 60.0 if is_left else self.random.choice([0.0, 0.002])
-            asking = asyncio.ensure_future(self.fetcher.next_list(self.random.randint(1, 12), wait_s))
+            pending = asyncio.ensure_future(self.fetcher.next_list(self.random.randint(1, 12), wait_s))
             if is_left:
                 for _ in range(self.random.randint(1, 300)):
                     await asyncio.sleep(0)
-                asking.cancel()
-                await asyncio.wait([asking])
-                if asking.cancelled():
+                pending.cancel()
+                await asyncio.wait([pending])
+                if pending.cancelled():
                     self.check_positions()
                     return
             async with asyncio.timeout(20):
-                given_now = await asking
+                given_now = await pending
             assert given_now
             for record in given_now:
                 self.check(record)
@@ -143,12 +143,12 @@ class Model:
 
     async def leave(self) -> None:
         """Stop waiting, which must not lose a record."""
-        if self.asking is not None:
-            asking, self.asking = self.asking, None
-            asking.cancel()
-            await asyncio.wait([asking])
-            if not asking.cancelled():
-                self.check(await given(asking))
+        if self.pending is not None:
+            pending, self.pending = self.pending, None
+            pending.cancel()
+            await asyncio.wait([pending])
+            if not pending.cancelled():
+                self.check(await given(pending))
 
     async def turn(self) -> None:
         for _ in range(self.random.randint(1, 30)):
@@ -160,21 +160,21 @@ class Model:
         readable = self.expected.keys() - self.paused
         return any(offset >= self.log(tp).first_offset for tp in readable for offset in self.to_come(tp)[-1:])
 
-    def ask(self) -> asyncio.Task[ConsumedRecord | None]:
-        if self.asking is None:
-            self.asking = asyncio.ensure_future(self.fetcher.next())
-        return self.asking
+    def poll(self) -> asyncio.Task[ConsumedRecord | None]:
+        if self.pending is None:
+            self.pending = asyncio.ensure_future(self.fetcher.next())
+        return self.pending
 
     async def next(self) -> ConsumedRecord:
-        asking = self.ask()
-        self.asking = None
-        return await given(asking)
+        pending = self.poll()
+        self.pending = None
+        return await given(pending)
 
     async def done(self) -> None:
-        """What was asked for before a change may be there since."""
-        if self.asking is not None and self.asking.done():
-            asking, self.asking = self.asking, None
-            self.check(await given(asking))
+        """Check the record of a poll that was started before a change."""
+        if self.pending is not None and self.pending.done():
+            pending, self.pending = self.pending, None
+            self.check(await given(pending))
 
 
 async def same(data: bytes) -> bytes:

@@ -33,15 +33,15 @@ async def take_list(fetcher: Fetcher, max_records: int, max_wait_s: float = 0.0)
     return records
 
 
-def asked_for(brokers: FakeCluster) -> list[int]:
-    """The partitions that the last fetch asked for."""
+def fetched_partitions(brokers: FakeCluster) -> list[int]:
+    """The partitions of the last Fetch request."""
     return [row.partition for topic in brokers.seen_of(FetchRequest)[-1].topics for row in topic.partitions]
 
 
 # --- paused
 
 
-async def test_a_paused_partition_is_neither_given_nor_fetched() -> None:
+async def test_a_paused_partition_is_neither_returned_nor_fetched() -> None:
     async with FakeCluster() as brokers, running_fetcher(brokers) as fetcher:
         filled(brokers, 10, 10)
         fetcher.add({P0: 0, P1: 0})
@@ -55,7 +55,7 @@ async def test_a_paused_partition_is_neither_given_nor_fetched() -> None:
         waiting = asyncio.ensure_future(fetcher.next())
         seen = len(brokers.seen_of(FetchRequest))
         await until(lambda: len(brokers.seen_of(FetchRequest)) > seen)
-        assert asked_for(brokers) == [other.partition]
+        assert fetched_partitions(brokers) == [other.partition]
         fetcher.resume([paused])
         assert (await given(waiting)).offset == 1
         assert places(await take(fetcher, 8)) == {paused: list(range(2, 10))}
@@ -129,7 +129,7 @@ async def test_the_lag(isolation: str) -> None:
 # --- lists
 
 
-async def test_a_list_has_what_is_at_hand_or_as_much_as_is_wanted() -> None:
+async def test_a_list_has_the_fetched_records_up_to_its_maximum() -> None:
     async with FakeCluster() as brokers, running_fetcher(brokers) as fetcher:
         filled(brokers, 4, 6, batch_records=2)
         fetcher.add({P0: 0, P1: 0})
@@ -140,7 +140,7 @@ async def test_a_list_has_what_is_at_hand_or_as_much_as_is_wanted() -> None:
         assert places([*first, *rest]) == {P0: list(range(4)), P1: list(range(6))}
         assert [one.partition for one in rest] == sorted(one.partition for one in rest)
         assert fetcher.positions == {P0: 4, P1: 6}
-        assert fetcher.records_given == 10
+        assert fetcher.records_returned == 10
 
 
 async def test_a_list_waits_for_more() -> None:
@@ -156,14 +156,14 @@ async def test_a_list_waits_for_more() -> None:
         assert fetcher.positions == {P0: 5}
 
 
-async def test_a_list_that_is_due_comes_with_less() -> None:
+async def test_a_list_that_is_due_is_returned_before_it_is_full() -> None:
     async with FakeCluster() as brokers, running_fetcher(brokers, fetch_max_wait_ms=600_000) as fetcher:
         filled(brokers, 2)
         fetcher.add({P0: 0})
         assert len(await take_list(fetcher, 5, 0.01)) == 2
 
 
-async def test_a_list_that_is_given_up_loses_nothing() -> None:
+async def test_a_cancelled_list_loses_nothing() -> None:
     async with FakeCluster() as brokers, running_fetcher(brokers) as fetcher:
         filled(brokers, 4)
         fetcher.add({P0: 0})
@@ -190,7 +190,7 @@ async def test_the_wait_of_a_list_is_that_of_the_call() -> None:
         assert len(await take_list(fetcher, 5, 0.001)) == 2
 
 
-async def test_what_was_gathered_of_a_partition_is_held_back_while_it_is_paused() -> None:
+async def test_gathered_records_are_kept_while_their_partition_is_paused() -> None:
     async with FakeCluster() as brokers, running_fetcher(brokers) as fetcher:
         filled(brokers, 2, 2)
         fetcher.add({P0: 0, P1: 0})
@@ -205,7 +205,7 @@ async def test_what_was_gathered_of_a_partition_is_held_back_while_it_is_paused(
         assert places(await take_list(fetcher, 2)) == {P0: [0, 1]}
 
 
-async def test_an_interruption_gives_no_list() -> None:
+async def test_an_interruption_returns_no_list() -> None:
     async with FakeCluster() as brokers, running_fetcher(brokers) as fetcher:
         filled(brokers, 2)
         fetcher.add({P0: 0})
@@ -220,7 +220,7 @@ async def test_an_interruption_gives_no_list() -> None:
         fetcher.interrupt()
         async with asyncio.timeout(30):
             assert await waiting is None
-        assert fetcher.records_given == 0
+        assert fetcher.records_returned == 0
 
 
 def _no_three(data: bytes) -> Any:
@@ -229,7 +229,7 @@ def _no_three(data: bytes) -> Any:
     return data
 
 
-async def test_records_before_an_error_are_given_first() -> None:
+async def test_records_before_an_error_are_returned_first() -> None:
     async with FakeCluster() as brokers, running_fetcher(brokers, value_deserializer=_no_three) as fetcher:
         filled(brokers, 6)
         fetcher.add({P0: 0})

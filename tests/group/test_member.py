@@ -33,8 +33,8 @@ P0, P1, P2, P3 = (TopicPartition("t", index) for index in range(4))
 QUICK: dict[str, Any] = {**FAST, "fetch_max_wait_ms": 20, "heartbeat_interval_ms": 20, "auto_offset_reset": "earliest"}
 
 
-class Told:
-    """What callbacks were told, in order; `member` is the one that is told."""
+class CallbackLog:
+    """The calls of the callbacks, in order."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, frozenset[TopicPartition]]] = []
@@ -55,7 +55,7 @@ class Told:
         return {f"on_{what}": self.note(what) for what in ("assigned", "revoked", "lost")}
 
     async def until(self, what: str, *partitions: TopicPartition) -> None:
-        """Wait for that to be told."""
+        """Wait for that call."""
         async with asyncio.timeout(PATIENCE_S):
             while (what, frozenset(partitions)) not in self.calls:
                 self.changed.clear()
@@ -116,10 +116,10 @@ async def reading(member: Member, records: list[ConsumedRecord] | None = None) -
 
 
 async def test_a_member_reads_its_partitions_and_commits() -> None:
-    told = Told()
+    log = CallbackLog()
     async with cluster(records=3) as brokers:
         before = asyncio.all_tasks()
-        async with new_member(brokers, **told.callbacks) as member:
+        async with new_member(brokers, **log.callbacks) as member:
             assert member.assignment == frozenset()
             records = await take(member, 6)
             assert {(one.partition, one.offset) for one in records} == {(p, o) for p in (0, 1) for o in range(3)}
@@ -130,12 +130,12 @@ async def test_a_member_reads_its_partitions_and_commits() -> None:
             metadata = member.group_metadata
             assert (metadata.group_id, metadata.generation_id) == ("g", 1)
             assert metadata.member_id
-        assert told.calls == [("assigned", frozenset({P0, P1})), ("revoked", frozenset({P0, P1}))]
+        assert log.calls == [("assigned", frozenset({P0, P1})), ("revoked", frozenset({P0, P1}))]
         assert member.assignment == frozenset()
         assert not tasks_beside(before)
 
 
-async def test_the_next_member_goes_on_where_the_last_one_got_to() -> None:
+async def test_the_next_member_continues_at_the_committed_offset() -> None:
     async with cluster(partitions=1, records=5) as brokers:
         async with new_member(brokers) as member:
             await take(member, 2)
@@ -145,7 +145,7 @@ async def test_the_next_member_goes_on_where_the_last_one_got_to() -> None:
             assert [one.offset for one in await take(member, 3)] == [2, 3, 4]
 
 
-async def test_nothing_is_committed_unless_asked() -> None:
+async def test_offsets_are_committed_by_commit_only() -> None:
     async with cluster(partitions=1, records=5) as brokers:
         async with new_member(brokers) as member:
             await take(member, 5)
@@ -198,8 +198,8 @@ async def test_a_call_that_is_cancelled_loses_nothing() -> None:
 @pytest.mark.parametrize(
     ("assignors", "is_cooperative"), [(["cooperative-sticky"], True), (["range"], False), (["sticky"], False)]
 )
-async def test_a_second_member_gets_its_share(assignors: list[str], is_cooperative: bool) -> None:
-    one, two = Told(), Told()
+async def test_a_second_member_gets_its_assignment(assignors: list[str], is_cooperative: bool) -> None:
+    one, two = CallbackLog(), CallbackLog()
     async with cluster(partitions=4) as brokers:
         first = new_member(brokers, assignors=assignors, **one.callbacks)
         second = new_member(brokers, assignors=assignors, **two.callbacks)
@@ -217,16 +217,16 @@ async def test_a_second_member_gets_its_share(assignors: list[str], is_cooperati
     assert all(what != "lost" for what, _ in one.calls + two.calls)
 
 
-async def test_a_partition_is_not_given_up_while_its_record_is_worked_at() -> None:
-    told = Told()
+async def test_a_partition_is_not_revoked_while_its_record_is_processed() -> None:
+    log = CallbackLog()
     async with cluster(partitions=2, records=10) as brokers:
-        first, second = new_member(brokers, **told.callbacks), new_member(brokers)
+        first, second = new_member(brokers, **log.callbacks), new_member(brokers)
         async with first:
             await take(first, 1)
             async with second, reading(second):
                 # The group waits for the first member, whose user is busy.
                 await asyncio.sleep(0.2)
-                assert told.calls == [("assigned", frozenset({P0, P1}))]
+                assert log.calls == [("assigned", frozenset({P0, P1}))]
                 assert second.assignment == frozenset()
                 await first.commit()
                 async with reading(first):
@@ -235,7 +235,7 @@ async def test_a_partition_is_not_given_up_while_its_record_is_worked_at() -> No
                             await asyncio.sleep(0.005)
 
 
-async def test_what_was_read_is_committed_when_it_is_given_up() -> None:
+async def test_on_revoked_can_commit_what_was_read() -> None:
     async with cluster(partitions=2, records=10) as brokers:
         members: list[Member] = []
 
@@ -258,7 +258,7 @@ async def test_what_was_read_is_committed_when_it_is_given_up() -> None:
         assert committed(brokers) == {P0: 10, P1: 10}
 
 
-async def test_what_a_callback_raises_comes_out_of_the_iterator_and_the_member_goes_on() -> None:
+async def test_an_exception_in_a_callback_is_raised_from_the_iterator_and_the_member_continues() -> None:
     def on_assigned(partitions: Any) -> None:
         raise ValueError("not mine")
 
@@ -285,7 +285,7 @@ async def test_a_callback_can_not_wait_for_records_or_for_the_end() -> None:
     assert len(errors) == 2
 
 
-async def test_a_callback_says_where_to_begin() -> None:
+async def test_a_callback_can_seek() -> None:
     def on_assigned(partitions: Any) -> None:
         for tp in partitions:
             members[0].seek(tp, 7)
@@ -298,7 +298,7 @@ async def test_a_callback_says_where_to_begin() -> None:
             member.seek(P1, 0)
 
 
-async def test_work_that_came_to_nothing_is_read_again() -> None:
+async def test_rewind_reads_uncommitted_records_again() -> None:
     async with cluster(partitions=1, records=10) as brokers, new_member(brokers) as member:
         await take(member, 3)
         await member.commit()
@@ -320,16 +320,16 @@ async def test_what_was_never_committed_is_read_again_from_where_it_began() -> N
         assert [one.offset for one in await take(member, 4)] == [5, 6, 7, 8]
 
 
-async def test_what_is_given_up_does_not_come_back_by_a_rewind() -> None:
+async def test_rewind_does_not_bring_revoked_partitions_back() -> None:
     members: list[Member] = []
-    refusals: list[UsageError] = []
+    errors: list[UsageError] = []
 
     async def on_revoked(partitions: Any) -> None:
         await members[0].rewind()
         try:
             members[0].seek(min(partitions), 0)
         except UsageError as error:
-            refusals.append(error)
+            errors.append(error)
 
     async with cluster(partitions=2, records=50) as brokers:
         first, second = new_member(brokers, on_revoked=on_revoked), new_member(brokers)
@@ -340,12 +340,12 @@ async def test_what_is_given_up_does_not_come_back_by_a_rewind() -> None:
                 async with asyncio.timeout(PATIENCE_S):
                     while len(second.assignment) != 1:
                         await asyncio.sleep(0.005)
-                assert len(refusals) == 1
+                assert len(errors) == 1
                 assert len(first.assignment) == 1
                 assert first.positions.keys() == first.assignment
 
 
-async def test_no_record_comes_while_a_callback_runs() -> None:
+async def test_no_record_is_returned_while_a_callback_runs() -> None:
     """Not one either whose deserializer was at work when the callback began."""
     running: list[bool] = []
     overlaps: dict[TopicPartition, ConsumedRecord] = {}
@@ -405,24 +405,24 @@ async def test_the_time_between_two_records_counts_from_the_first() -> None:
         assert committed(brokers) == {P0: 1}
 
 
-async def test_another_event_loop_is_refused() -> None:
-    refusals: list[str] = []
+async def test_another_event_loop_is_an_error() -> None:
+    errors: list[str] = []
 
     async def elsewhere(member: Member) -> None:
         for call in (member.__anext__, member.close, member.commit):
             try:
                 await call()
             except UsageError as error:
-                refusals.append(error.message)
+                errors.append(error.message)
 
     async with cluster(partitions=1) as brokers, new_member(brokers) as member:
         await asyncio.to_thread(asyncio.run, elsewhere(member))
-    assert len(refusals) == 3
-    assert set(refusals) == {"This member belongs to another event loop, the one in which it was started."}
+    assert len(errors) == 3
+    assert set(errors) == {"This member belongs to another event loop, the one in which it was started."}
 
 
-async def test_a_static_member_comes_back_to_what_it_had() -> None:
-    one, two = Told(), Told()
+async def test_a_static_member_returns_to_its_partitions() -> None:
+    one, two = CallbackLog(), CallbackLog()
     async with cluster(partitions=2) as brokers, new_member(brokers, **one.callbacks) as first, reading(first):
         await assigned(first, P0, P1)
         generation = -1
@@ -478,53 +478,53 @@ async def test_a_static_member_is_fenced_by_its_successor() -> None:
         await old.close()
 
 
-async def test_a_user_who_stays_away_loses_the_partitions() -> None:
-    told = Told()
+async def test_max_poll_interval_loses_the_partitions() -> None:
+    log = CallbackLog()
     async with (
         cluster(partitions=1, records=4) as brokers,
-        new_member(brokers, max_poll_interval_ms=300, **told.callbacks) as member,
+        new_member(brokers, max_poll_interval_ms=300, **log.callbacks) as member,
     ):
         await take(member, 1)
         async with asyncio.timeout(PATIENCE_S):
             while member.group_metadata.generation_id >= 0:
                 await asyncio.sleep(0.01)
-        assert [what for what, _ in told.calls] == ["assigned"]
-        with pytest.raises(BrokerError, match="this is no member of group 'g'"):
+        assert [what for what, _ in log.calls] == ["assigned"]
+        with pytest.raises(BrokerError, match="this consumer is not a member of group 'g'"):
             await member.commit()
         assert [one.offset for one in await take(member, 2)] == [0, 1]
-        assert told.calls[1:] == [("lost", frozenset({P0})), ("assigned", frozenset({P0}))]
+        assert log.calls[1:] == [("lost", frozenset({P0})), ("assigned", frozenset({P0}))]
 
 
-async def test_who_has_no_callback_for_what_is_lost_is_told_of_it_as_revoked() -> None:
-    told = Told()
+async def test_without_on_lost_lost_partitions_go_to_on_revoked() -> None:
+    log = CallbackLog()
     async with (
         cluster(partitions=1, records=4) as brokers,
-        new_member(brokers, max_poll_interval_ms=300, on_revoked=told.note("revoked")) as member,
+        new_member(brokers, max_poll_interval_ms=300, on_revoked=log.note("revoked")) as member,
     ):
         await take(member, 1)
         async with asyncio.timeout(PATIENCE_S):
             while member.group_metadata.generation_id >= 0:
                 await asyncio.sleep(0.01)
         await take(member, 1)
-        assert told.calls == [("revoked", frozenset({P0}))]
+        assert log.calls == [("revoked", frozenset({P0}))]
 
 
-async def test_a_group_that_is_full_refuses() -> None:
+async def test_a_full_group_is_an_error() -> None:
     async with cluster() as brokers:
         brokers.state.groups.settings.size_max = 1
         async with new_member(brokers) as first, reading(first):
             await assigned(first, P0, P1)
             async with new_member(brokers) as second:
-                with pytest.raises(BrokerError, match="could not join the group: it is full"):
+                with pytest.raises(BrokerError, match="could not join the group: the group is full"):
                     await take(second, 1)
 
 
 async def test_without_a_reset_there_has_to_be_an_offset() -> None:
-    told = Told()
-    async with cluster(records=1) as brokers, new_member(brokers, auto_offset_reset="none", **told.callbacks) as member:
+    log = CallbackLog()
+    async with cluster(records=1) as brokers, new_member(brokers, auto_offset_reset="none", **log.callbacks) as member:
         with pytest.raises(BrokerError, match="has committed nothing"):
             await take(member, 1)
-    assert told.calls == []
+    assert log.calls == []
 
 
 async def test_new_partitions_are_noticed() -> None:
@@ -547,13 +547,13 @@ async def test_a_topic_may_come_later() -> None:
         assert member.assignment == {P0}
 
 
-async def test_a_topic_may_come_long_after_it_was_said_not_to_exist() -> None:
-    told = Told()
-    async with FakeCluster(1) as brokers, new_member(brokers, **told.callbacks) as member, reading(member):
-        await told.until("assigned")
-        asked = len(brokers.seen_of(MetadataRequest))
+async def test_a_topic_may_be_created_long_after_it_was_reported_missing() -> None:
+    log = CallbackLog()
+    async with FakeCluster(1) as brokers, new_member(brokers, **log.callbacks) as member, reading(member):
+        await log.until("assigned")
+        requests = len(brokers.seen_of(MetadataRequest))
         async with asyncio.timeout(PATIENCE_S):
-            while len(brokers.seen_of(MetadataRequest)) < asked + 2 * UNKNOWN_ATTEMPTS:
+            while len(brokers.seen_of(MetadataRequest)) < requests + 2 * UNKNOWN_ATTEMPTS:
                 await asyncio.sleep(0.005)
         brokers.create_topic("t", 1)
         await assigned(member, P0)
@@ -632,7 +632,7 @@ async def test_it_has_to_be_started() -> None:
         ({"sessoin_timeout_ms": 1}, "'session_timeout_ms'"),
     ],
 )
-def test_what_is_refused_at_once(options: dict[str, Any], text: str) -> None:
+def test_invalid_arguments_raise_at_once(options: dict[str, Any], text: str) -> None:
     with pytest.raises(ConfigError, match=text):
         Member("localhost:9092", **{"group_id": "g", "topics": "t", **options})
 

@@ -1,4 +1,4 @@
-"""What a member's user asks about its partitions, and how they are read: paused, in lists, from elsewhere."""
+"""The calls of a member about its partitions: pauses, lists, seeks, lookups."""
 
 from __future__ import annotations
 
@@ -14,7 +14,19 @@ from aioprod.group import Member
 from aioprod.messages import OffsetCommitRequest
 from aioprod.testing import FakeCluster
 from aioprod.types import ConsumedRecord, OffsetAndMetadata, TopicPartition
-from tests.group.test_member import P0, P1, P2, P3, PATIENCE_S, Told, assigned, cluster, committed, new_member, take
+from tests.group.test_member import (
+    P0,
+    P1,
+    P2,
+    P3,
+    PATIENCE_S,
+    CallbackLog,
+    assigned,
+    cluster,
+    committed,
+    new_member,
+    take,
+)
 from tests.support.sessions import FAST
 from tests.support.stored_batches import fill
 
@@ -56,7 +68,7 @@ async def test_a_paused_partition_waits_until_it_is_resumed(protocol: str) -> No
             assert places(await take(member, 4)) == {first.partition: [1, 2, 3, 4]}
 
 
-async def test_what_is_paused_when_it_is_assigned_gives_no_record() -> None:
+async def test_a_partition_that_on_assigned_pauses_returns_no_record() -> None:
     async with cluster(records=3) as brokers:
         member: Member = new_member(brokers, on_assigned=lambda some: member.pause([tp for tp in some if tp == P0]))
         async with member:
@@ -67,10 +79,10 @@ async def test_what_is_paused_when_it_is_assigned_gives_no_record() -> None:
 
 
 @pytest.mark.parametrize(("assignor", "stays"), [("cooperative-sticky", True), ("range", False)])
-async def test_a_pause_ends_when_the_partition_is_taken_away(assignor: str, stays: bool) -> None:
-    told = Told()
+async def test_a_pause_ends_when_the_partition_is_revoked(assignor: str, stays: bool) -> None:
+    log = CallbackLog()
     async with cluster(partitions=4) as brokers:
-        first = new_member(brokers, assignors=[assignor], **told.callbacks)
+        first = new_member(brokers, assignors=[assignor], **log.callbacks)
         second = new_member(brokers, assignors=[assignor])
         async with first:
             reader = asyncio.ensure_future(first.__anext__())
@@ -106,7 +118,7 @@ async def test_records_come_in_lists() -> None:
         assert places(found) == {0: list(range(5)), 1: list(range(5))}
 
 
-async def test_a_list_that_is_given_up_loses_nothing() -> None:
+async def test_a_cancelled_list_loses_nothing() -> None:
     async with cluster(partitions=1, records=3) as brokers, new_member(brokers) as member:
         batches = member.batches(100, AN_HOUR_MS)
         waiting = asyncio.ensure_future(anext(batches))
@@ -122,7 +134,7 @@ async def test_a_list_that_is_given_up_loses_nothing() -> None:
         assert places(await next_batch(member, 100)) == {0: [1, 2]}
 
 
-async def test_what_is_gathered_of_a_partition_that_goes_is_given_by_its_next_owner() -> None:
+async def test_gathered_records_of_a_revoked_partition_are_returned_by_its_next_owner() -> None:
     revoked: list[dict[TopicPartition, int]] = []
 
     async def on_revoked(_: Any) -> None:
@@ -221,7 +233,7 @@ async def test_seeks() -> None:
             assert (await waiting).offset == 5
 
 
-async def test_only_what_it_owns_can_be_moved_or_held() -> None:
+async def test_only_owned_partitions_can_be_sought_or_paused() -> None:
     async with cluster(records=1) as brokers, new_member(brokers) as member:
         await take(member, 1)
         other = TopicPartition("t", 9)
@@ -246,7 +258,7 @@ async def test_only_what_it_owns_can_be_moved_or_held() -> None:
             await member.seek_to_time("now")  # type: ignore[arg-type]
 
 
-async def test_it_is_asked_while_it_runs() -> None:
+async def test_lookups_need_a_running_member() -> None:
     async with cluster() as brokers:
         member = new_member(brokers)
         assert (member.paused, member.lag(), member.metrics()["fetch_total"]) == (frozenset(), {}, 0)

@@ -28,11 +28,11 @@ from tests.support.stored_batches import fill
 
 PROTOCOLS: Final = ("classic", "consumer")
 SOON_S: Final = 30.0
-"""Long for a group, short beside the five minutes after which all metadata is asked for anew."""
+"""Long for a group, short beside the five minutes after which all metadata is refreshed."""
 
 
 class Reading:
-    """A member that takes one record after the other, and goes on after errors."""
+    """A member that reads one record after the other, and continues after errors."""
 
     def __init__(self, cluster: FakeCluster, *topics: str, **options: Any) -> None:
         self.member = Member(
@@ -119,14 +119,14 @@ def test_a_leader_that_reads_the_same_as_before_watches_for_the_others_too() -> 
     play(scene)
 
 
-def test_a_topic_that_is_subscribed_to_is_asked_for_at_once() -> None:
+def test_a_new_subscription_fetches_metadata_at_once() -> None:
     async def scene(cluster: FakeCluster) -> None:
         async with reading(cluster, "t", group_protocol="consumer") as one:
             before = len(cluster.seen_of(MetadataRequest))
             one.member.subscribe(["t", "later"])
             await asyncio.sleep(0.1)
-            asked = {topic.name for one in cluster.seen_of(MetadataRequest)[before:] for topic in one.topics or ()}
-            assert asked == {"later"}
+            requested = {topic.name for one in cluster.seen_of(MetadataRequest)[before:] for topic in one.topics or ()}
+            assert requested == {"later"}
 
     play(scene)
 
@@ -147,7 +147,7 @@ def test_a_rewind_that_gets_no_answer_ends(protocol: str) -> None:
     play(scene)
 
 
-def test_a_list_comes_its_wait_after_its_first_record() -> None:
+def test_a_list_is_returned_max_wait_after_its_first_record() -> None:
     async def scene(cluster: FakeCluster) -> None:
         loop = asyncio.get_running_loop()
         member = Member(cluster.bootstrap, group_id="g", topics="t", auto_offset_reset="latest")

@@ -36,7 +36,7 @@ P0 = TopicPartition("t", 0)
         ({"on_lost": "f"}, "on_lost is 'f'"),
     ],
 )
-def test_what_is_refused_at_once(options: dict[str, Any], text: str) -> None:
+def test_invalid_arguments_raise_at_once(options: dict[str, Any], text: str) -> None:
     with pytest.raises(ConfigError, match=text):
         Member("localhost:9092", **{"group_id": "g", "topics": "t", **options})
 
@@ -60,7 +60,7 @@ def test_what_is_refused_at_once(options: dict[str, Any], text: str) -> None:
         {P0: OffsetAndMetadata(1, "\ud800")},
     ],
 )
-async def test_offsets_that_nobody_can_commit(offsets: Any) -> None:
+async def test_invalid_offsets_raise(offsets: Any) -> None:
     async with FakeCluster() as brokers:
         brokers.create_topic("t", 1)
         async with new_member(brokers) as member:
@@ -68,7 +68,7 @@ async def test_offsets_that_nobody_can_commit(offsets: Any) -> None:
                 await member.commit(offsets)
 
 
-async def test_a_place_to_go_on_is_checked() -> None:
+async def test_seek_checks_its_offset() -> None:
     async with FakeCluster() as brokers:
         brokers.create_topic("t", 1)
         async with new_member(brokers) as member:
@@ -82,7 +82,7 @@ def run_elsewhere(call: Callable[[], Coroutine[Any, Any, object]]) -> None:
     asyncio.run(call())
 
 
-async def test_another_event_loop_is_refused() -> None:
+async def test_another_event_loop_is_an_error() -> None:
     async with FakeCluster() as brokers:
         fill(brokers.create_topic("t", 1).partitions[0], 3)
         async with new_member(brokers) as member:

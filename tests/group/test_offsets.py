@@ -16,7 +16,6 @@ from aioprod.errors import (
     ProtocolError,
     RequestTimedOutError,
 )
-from aioprod.group.membership import GroupMetadata
 from aioprod.group.offsets import commit_offsets, start_offsets
 from aioprod.messages import OffsetCommitRequest, OffsetCommitResponse, OffsetFetchRequest
 from aioprod.net import Coordinator
@@ -24,7 +23,7 @@ from aioprod.net.session import Session
 from aioprod.reader.offsets import EARLIEST, LATEST
 from aioprod.testing import FakeCluster
 from aioprod.testing.fake.state.group_offsets import Committed, FakeGroup
-from aioprod.types import OffsetAndMetadata, TopicPartition
+from aioprod.types import GroupMetadata, OffsetAndMetadata, TopicPartition
 from tests.support.sessions import running_session
 
 GROUP = "readers"
@@ -34,7 +33,7 @@ MEMBER = GroupMetadata(GROUP, 3, "me")
 
 @asynccontextmanager
 async def coordinated(count: int = 1) -> AsyncIterator[tuple[FakeCluster, Session, Coordinator]]:
-    """Brokers with the topics and a group of one member, and who asks its coordinator."""
+    """Brokers with the topics and a group of one member, and a client of its coordinator."""
     async with FakeCluster(count) as brokers, running_session(brokers) as session:
         brokers.create_topic("orders", 2)
         brokers.create_topic("clicks")
@@ -72,7 +71,7 @@ async def test_it_begins_where_was_committed_last(versions: tuple[int, int]) -> 
         assert no.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
-async def test_to_begin_with_nothing_asks_nobody() -> None:
+async def test_start_offsets_of_no_partitions_send_no_request() -> None:
     async with coordinated() as (brokers, session, coordinator):
         assert await start_offsets(coordinator, [], in_time(session), auto_offset_reset="none") == {}
         assert not brokers.seen_of(OffsetFetchRequest)
@@ -84,14 +83,14 @@ async def test_it_waits_for_a_transaction_with_an_offset() -> None:
     async with coordinated() as (brokers, session, coordinator):
         group = brokers.state.groups[GROUP]
         group.pending[7] = {PLACES[0]: Committed(5)}
-        with pytest.raises(RequestTimedOutError, match="orders-0 was not settled in time"):
+        with pytest.raises(RequestTimedOutError, match="orders-0 was not stable in time"):
             await start_offsets(coordinator, PLACES, in_time(session, 0.05), auto_offset_reset="latest")
-        asking = asyncio.ensure_future(
+        pending = asyncio.ensure_future(
             start_offsets(coordinator, PLACES[:1], in_time(session), auto_offset_reset="latest")
         )
         await asyncio.sleep(0.02)
         group.end_transaction(7, commits=True)
-        assert await asking == {PLACES[0]: 5}
+        assert await pending == {PLACES[0]: 5}
 
 
 @pytest.mark.parametrize(
@@ -102,7 +101,7 @@ async def test_it_waits_for_a_transaction_with_an_offset() -> None:
         (ErrorCode.INVALID_GROUP_ID, BrokerError),
     ],
 )
-async def test_a_group_that_tells_nothing(code: ErrorCode, kind: type[AioprodError]) -> None:
+async def test_a_group_whose_offsets_can_not_be_fetched(code: ErrorCode, kind: type[AioprodError]) -> None:
     async with coordinated() as (brokers, session, coordinator):
         brokers.fault(OffsetFetchRequest, error=code, partition=PLACES[0] if "TOPIC" in code.name else None)
         with pytest.raises(kind, match=code.name):
@@ -126,7 +125,7 @@ async def test_offsets_are_committed(versions: tuple[int, int]) -> None:
         assert (request.group_id, request.generation_id_or_member_epoch, request.member_id) == (GROUP, 3, "me")
 
 
-async def test_a_static_member_says_which_it_is() -> None:
+async def test_a_static_member_commits_with_its_instance_id() -> None:
     async with coordinated() as (brokers, session, coordinator):
         member = MEMBER._replace(group_instance_id="first")
         await commit_offsets(coordinator, member, next_offsets(5), in_time(session))
@@ -134,7 +133,7 @@ async def test_a_static_member_says_which_it_is() -> None:
         assert request.group_instance_id == "first"
 
 
-async def test_nothing_to_commit_asks_nobody() -> None:
+async def test_a_commit_of_nothing_sends_no_request() -> None:
     async with coordinated() as (brokers, session, coordinator):
         await commit_offsets(coordinator, MEMBER, {}, in_time(session))
         assert not brokers.seen_of(OffsetCommitRequest)
@@ -194,7 +193,7 @@ async def test_what_may_pass_is_tried_again_for_those_alone() -> None:
         assert {tp: one.offset for tp, one in committed(brokers).items()} == dict(zip(PLACES, (5, 6, 7), strict=True))
 
 
-async def test_it_gives_up_when_the_time_is_over() -> None:
+async def test_a_commit_ends_at_its_deadline() -> None:
     async with coordinated() as (brokers, session, coordinator):
         brokers.delete_topic("clicks")
         text = "Group 'readers' could not commit for clicks-0: its coordinator answered UNKNOWN_TOPIC_OR_PARTITION"

@@ -1,9 +1,9 @@
-"""What kafka-python and aiokafka test of their assignors, told anew: both have the same cases, but for cooperation.
+"""What kafka-python and aiokafka test of their assignors, rewritten: both have the same cases, but for cooperation.
 
 Left out, as there is nothing here that they could be about: that an assignor's metadata carry owned partitions, and
 that they are read from it (`group/subscription_codec.py` does that for all assignors and has its own tests); that the
-records of movements know whether they are sticky (nobody asks ours: that no two members swap partitions of a topic is
-checked on the assignments themselves, in all cases where peers ask their records).
+records of movements know whether they are sticky (ours are not checked directly: that no two members swap partitions of
+a topic is checked on the assignments themselves, in all cases where peers check their records).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def checked_first(partitions: Mapping[str, int], topics: Topics) -> Owned:
 def checked_next(
     partitions: Mapping[str, int], topics: Topics, owned: Owned, newer: Mapping[str, int] | None = None
 ) -> Owned:
-    """The next one, checked: also that nobody swaps with anybody."""
+    """The next assignment, checked: also that no two members swap partitions."""
     members = next_round(topics, owned, newer=newer)
     assignment = STICKY.assign(partitions, members)
     check_balanced(members, partitions, assignment)
@@ -116,14 +116,14 @@ def test_nested_subscriptions_before_and_after_a_member_left() -> None:
     assert short(checked_next(partitions, topics, before)) == {"C1": "t0p0 t1p0 t1p1", "C2": "t2p0 t2p1 t2p2"}
 
 
-def test_a_member_comes_and_the_first_one_goes() -> None:
+def test_a_member_joins_and_the_first_one_leaves() -> None:
     alone = checked_first({"t": 3}, {"C1": ["t"]})
     assert short(alone) == {"C1": "tp0 tp1 tp2"}
     both = checked_next({"t": 3}, {"C1": ["t"], "C2": ["t"]}, alone)
     assert short(checked_next({"t": 3}, {"C2": ["t"]}, both)) == {"C2": "tp0 tp1 tp2"}
 
 
-def test_a_topic_comes_and_the_first_one_goes() -> None:
+def test_a_topic_is_created_and_the_first_one_deleted() -> None:
     partitions = {"t1": 3, "t2": 3}
     one = checked_first(partitions, {key: ["t1"] for key in ("C1", "C2")})
     assert short(one) == {"C1": "t1p0 t1p2", "C2": "t1p1"}
@@ -183,7 +183,7 @@ def test_what_members_own_is_moved() -> None:
     checked_next(partitions, topics, owned)
 
 
-def test_who_has_a_partition_keeps_it_when_another_member_leaves() -> None:
+def test_owners_keep_their_partitions_when_another_member_leaves() -> None:
     topics = {key: ["t"] for key in ("C1", "C2", "C3", "C4")}
     before = checked_first({"t": 3}, topics)
     assert max(map(len, before.values())) == 1
@@ -220,7 +220,7 @@ def test_all_subscriptions_change(seed: int) -> None:
     checked_next(partitions, {member: some_topics() for member in members}, before)
 
 
-def test_a_member_comes_back_with_what_it_had_a_generation_ago() -> None:
+def test_a_member_returns_with_partitions_of_an_older_generation() -> None:
     partitions = {"t": 6}
     one = checked_first(partitions, {key: ["t"] for key in ("C1", "C2", "C3")})
     two = checked_next(partitions, {key: ["t"] for key in ("C1", "C2")}, one)
@@ -232,12 +232,12 @@ def test_a_member_comes_back_with_what_it_had_a_generation_ago() -> None:
 
 def test_two_members_come_back_with_what_they_had_a_generation_ago() -> None:
     partitions = {"t": 6}
-    everybody = {key: ["t"] for key in ("C1", "C2", "C3")}
-    one = checked_first(partitions, everybody)
+    members = {key: ["t"] for key in ("C1", "C2", "C3")}
+    one = checked_first(partitions, members)
     two = checked_next(partitions, {"C2": ["t"]}, one, newer={"C2": 1})
     assert set(one["C2"]) < set(two["C2"])
-    three = checked_next(partitions, everybody, {**one, "C2": two["C2"]}, newer={"C1": 1, "C2": 2, "C3": 1})
-    # They give each what it had at first. Java's answer is this one: where all read the same topics it asks no older
+    three = checked_next(partitions, members, {**one, "C2": two["C2"]}, newer={"C1": 1, "C2": 2, "C3": 1})
+    # They restore the first assignment. Java's result is this one: where all read the same topics it ignores older
     # generation, C2 keeps the first of what it has, and the rest is dealt.
     assert short(three) == {"C1": "tp2 tp4", "C2": "tp0 tp1", "C3": "tp3 tp5"}
 
@@ -261,7 +261,7 @@ class TestMovements:
             movements.record(self.TP1, source, target)
         assert movements.better(self.TP2, "C2", "C1") == self.TP2
 
-    def test_one_goes_back_before_another_one_follows(self) -> None:
+    def test_one_returns_before_another_one_follows(self) -> None:
         movements = Movements()
         movements.record(self.TP1, "C1", "C2")
         assert movements.better(self.TP2, "C2", "C1") == self.TP1
@@ -279,7 +279,7 @@ class TestCooperation:
             "cooperative-sticky"
         ]
 
-    def test_a_new_group_waits_for_nothing(self) -> None:
+    def test_a_new_group_assigns_at_once(self) -> None:
         members = readers("C0", "C1", topics=["t"])
         assert short(COOPERATIVE.assign({"t": 4}, members)) == short(STICKY.assign({"t": 4}, members))
 
@@ -292,6 +292,6 @@ class TestCooperation:
         assert len(set(handed)) == len(handed) == 3
         assert {TopicPartition("t", index) for index in range(4)}.difference(handed) < set(members["C0"].owned)
 
-    def test_every_member_is_told(self) -> None:
+    def test_every_member_gets_an_assignment(self) -> None:
         members = next_round({"C0": ["t"], "C1": ["t"]}, {"C0": parsed("tp0 tp1")})
         assert COOPERATIVE.assign({"t": 2}, members).keys() == {"C0", "C1"}

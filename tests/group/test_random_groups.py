@@ -42,9 +42,9 @@ CLASSIC: Final[dict[str, Any]] = {"session_timeout_ms": 6000, "heartbeat_interva
 SUBSCRIPTIONS: Final = (["t"], ["later"], ["t", "later"])
 """The second topic does not exist at first."""
 PARTITIONS, RECORDS, EVENTS = 7, 20, 30
-SETTLED_S: Final = 120.0
-"""After the last trouble, made-up seconds in which all must be well."""
-ASKED = (
+STABLE_WITHIN_S: Final = 120.0
+"""Simulated seconds after the last fault in which the group has to be stable."""
+REQUESTS = (
     ConsumerGroupHeartbeatRequest,
     FindCoordinatorRequest,
     HeartbeatRequest,
@@ -56,7 +56,7 @@ ASKED = (
 
 
 class Reading:
-    """A member that reads and commits now and then, and tells the play of it."""
+    """A member that reads and commits now and then, and reports to the play."""
 
     def __init__(self, play: Play, name: str, topics: list[str]) -> None:
         self.play = play
@@ -66,8 +66,8 @@ class Reading:
             topics=topics,
             auto_offset_reset="earliest",
             on_assigned=self._assigned,
-            on_revoked=self._given_up,
-            on_lost=self._given_up,
+            on_revoked=self._revoked,
+            on_lost=self._revoked,
             max_poll_interval_ms=20_000,
             metadata_max_age_ms=15_000,
             **play.options,
@@ -93,7 +93,7 @@ class Reading:
             shared = self.held & other.held if other is not self and other.is_known else None
             assert not shared, f"{other.name} still has {shared}, which {self.name} was given"
 
-    def _given_up(self, partitions: Iterable[TopicPartition]) -> None:
+    def _revoked(self, partitions: Iterable[TopicPartition]) -> None:
         assert self.held.issuperset(partitions), (self.name, self.held, partitions)
         self.held.difference_update(partitions)
 
@@ -103,7 +103,7 @@ class Reading:
         self.is_started = True
         async for record in self.member:
             tp = TopicPartition(record.topic, record.partition)
-            assert tp in self.held, f"{self.name} was not told of {tp}"
+            assert tp in self.held, f"{self.name} was not assigned {tp}"
             self.play.note(self, tp, record.offset)
             await asyncio.sleep(random.random() * 0.2)
             if random.random() < 0.3:
@@ -140,19 +140,21 @@ class Play:
         self.handed.add((tp, offset))
 
     async def run(self) -> None:
-        """Trouble first; then all has to come right."""
+        """WaitCause first; then all has to come right."""
         random, cluster = self.random, self.cluster
         await self.enter()
         for _ in range(EVENTS):
             await asyncio.sleep(random.random() * 4)
-            await random.choice([*[self.enter, self.leave, self.trouble] * 2, self.add, self.grow, self.subscribe])()
+            await random.choice(
+                [*[self.enter, self.leave, self.break_something] * 2, self.add, self.grow, self.subscribe]
+            )()
         for fault in cluster._faults:
             fault.times = fault.hits
         for node_id in cluster.brokers:
             if node_id not in cluster.state.nodes:
                 await cluster.restart(node_id)
         await self.enter(*SUBSCRIPTIONS[-1])
-        await self.settle()
+        await self.wait_until_stable()
         for reading in self.readings:
             await reading.member.commit()
         for reading in list(self.readings):
@@ -198,7 +200,7 @@ class Play:
             topic = self.random.choice(list(self.cluster.topics.values()))
             topic.partitions.append(FakePartition(self.random.choice(sorted(self.cluster.state.nodes))))
 
-    async def trouble(self) -> None:
+    async def break_something(self) -> None:
         """Something that brokers do."""
         random, cluster = self.random, self.cluster
         what = random.choice(["move", "kill", "restart", "drop", "drop", "error"])
@@ -211,10 +213,10 @@ class Play:
         elif what == "restart":
             await cluster.restart(random.choice(sorted(cluster.brokers)))
         elif what == "drop":
-            cluster.fault(random.choice(ASKED), drop=random.choice(["before", "after"]), times=random.randint(1, 3))
+            cluster.fault(random.choice(REQUESTS), drop=random.choice(["before", "after"]), times=random.randint(1, 3))
         else:
             errors = [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR]
-            cluster.fault(random.choice(ASKED), error=random.choice(errors), times=random.randint(1, 3))
+            cluster.fault(random.choice(REQUESTS), error=random.choice(errors), times=random.randint(1, 3))
 
     @property
     def ends(self) -> dict[TopicPartition, int]:
@@ -225,9 +227,9 @@ class Play:
             for index, partition in enumerate(topic.partitions)
         }
 
-    async def settle(self) -> None:
+    async def wait_until_stable(self) -> None:
         """Wait until the members share all partitions, and have read all there is."""
-        async with asyncio.timeout(SETTLED_S):
+        async with asyncio.timeout(STABLE_WITHIN_S):
             while True:
                 for reading in self.readings:
                     if reading.task.done():

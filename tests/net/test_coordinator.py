@@ -168,7 +168,7 @@ async def test_one_that_is_dead_is_left_for_the_next_one() -> None:
 
 
 async def test_one_that_hangs_is_left_when_there_is_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(coordinator, "_DOUBT_S", 0.01)
+    monkeypatch.setattr(coordinator, "_REFRESH_S", 0.01)
     async with asking() as (brokers, coordinators, client, one):
         held = brokers.fault(InitProducerIdRequest, hold=True)
         waiting = asyncio.create_task(ask(client, one))
@@ -182,7 +182,7 @@ async def test_one_that_hangs_is_left_when_there_is_another(monkeypatch: pytest.
 
 
 async def test_one_that_is_slow_is_waited_for_although_nobody_else_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(coordinator, "_DOUBT_S", 0.01)
+    monkeypatch.setattr(coordinator, "_REFRESH_S", 0.01)
     async with asking() as (brokers, coordinators, client, one):
         assert await ask(client, one) == 2
         coordinators.refuse(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from aioprod import TopicPartition
+from aioprod import GroupMetadata, TopicPartition
 from aioprod.core.transactions import TransactionState
 from aioprod.errors import (
     BrokerError,
@@ -26,7 +26,6 @@ from aioprod.messages import (
     ProduceRequest,
     TxnOffsetCommitRequest,
 )
-from aioprod.producer.transactions.requests import GroupMetadata
 from aioprod.testing import FakeCluster
 from aioprod.testing.fake.state.transactions import State
 from tests.support.producers import ShiftedClock, pass_time, turns, until

@@ -21,6 +21,7 @@ from aioprod.errors import (
     UnsupportedVersionError,
     UsageError,
 )
+from aioprod.group import GroupMetadata
 from aioprod.messages import (
     AddOffsetsToTxnRequest,
     DescribeTransactionsRequest,
@@ -34,7 +35,6 @@ from aioprod.messages import (
 )
 from aioprod.messages.describe_transactions import TransactionState
 from aioprod.producer.transactions import session as session_module
-from aioprod.producer.transactions.requests import GroupMetadata
 from aioprod.producer.transactions.status import status_of
 from aioprod.testing import FakeCluster
 from aioprod.transactions import TransactionHandle, TransactionSession, TransactionSessionConfig, TransactionStatus
@@ -208,7 +208,7 @@ async def test_a_transaction_that_hangs_is_told_of_with_the_tool_against_it() ->
         await session.send_offsets({PLACE: 5}, "marker")
         async with new_session(cluster, transactional_id="other") as other:
             other._session.timeout_s = 3.0
-            with pytest.raises(RequestTimedOutError, match=r"source-0 was not settled in time") as caught:
+            with pytest.raises(RequestTimedOutError, match=r"source-0 was not stable in time") as caught:
                 await other.committed_offsets("marker", [PLACE])
             assert "kafka-transactions.sh find-hanging" in str(caught.value)
 
@@ -227,7 +227,7 @@ async def test_refused_offsets() -> None:
         with pytest.raises(BrokerError, match="INVALID_GROUP_ID"):
             await session.committed_offsets("marker", [PLACE])
         cluster.fault(OffsetFetchRequest, edit=lambda _: OffsetFetchResponse())
-        with pytest.raises(ProtocolError, match="leaves source-0 out"):
+        with pytest.raises(ProtocolError, match="does not contain source-0"):
             await session.committed_offsets("marker", [PLACE])
 
 

@@ -14,7 +14,7 @@ from tests.support.sessions import running_session
 from tests.support.stored_batches import fill
 
 
-def test_what_is_given_is_brought_into_one_form() -> None:
+def test_arguments_are_normalized() -> None:
     noon = datetime.datetime(1970, 1, 1, 12, tzinfo=datetime.UTC)
     assert Selection.of("t", None, None, None) == Selection("t", {}, {}, None)
     assert Selection.of("t", {0: 5}, {TopicPartition("t", 1): 7}, [2, 0, 2]) == Selection("t", {0: 5}, {1: 7}, (0, 2))
@@ -38,7 +38,7 @@ def test_what_is_given_is_brought_into_one_form() -> None:
         (None, None, [-1], "partitions names partition -1"),
     ],
 )
-def test_what_makes_no_sense_is_refused(start: Any, end: Any, partitions: Any, complaint: str) -> None:
+def test_invalid_bounds_raise(start: Any, end: Any, partitions: Any, complaint: str) -> None:
     with pytest.raises(ConfigError, match=complaint):
         Selection.of("t", start, end, partitions)
 
@@ -84,7 +84,7 @@ async def test_a_start_after_the_last_stable_offset_may_be_in_the_log() -> None:
         fill(brokers.create_topic("t").partitions[0], 10)
         await session.partitions("t")
         for start in (8, 11):
-            # The first question is for the last stable offset; what is silent about starts asks nothing more.
+            # The first request is for the last stable offset; without explicit starts there is no other one.
             brokers.fault(ListOffsetsRequest, edit=stable_at_3)
             selection = Selection.of("t", {0: start}, None, None)
             if start == 8:

@@ -15,7 +15,7 @@ from aioprod.cluster import Cluster, Node, PartitionInfo
 from aioprod.errors import AioprodError, CorruptRecordError, ErrorCode, ProtocolError
 from aioprod.messages import FetchResponse
 from aioprod.messages.fetch import AbortedTransaction, FetchableTopicResponse, PartitionData
-from aioprod.reader.fetching import FetchByName, FetchedBatch, Fetching, Position, unpacked
+from aioprod.reader.fetching import FetchByName, FetchedBatch, Fetching, Position, decompressed
 from aioprod.reader.leaders import LeaderRequests
 from aioprod.reader.settings import ReaderConfig
 from aioprod.records import Compression, ControlType, decompress
@@ -29,21 +29,21 @@ NODE = Node(1, "h", 9092)
 
 
 class Leaders(LeaderRequests[Position, FetchResponse]):
-    """Writes down what is told of each partition."""
+    """Notes the result of each partition."""
 
     def __init__(self) -> None:
-        self.told: list[tuple[str, int]] = []
-        self.troubles: list[str] = []
+        self.results: list[tuple[str, int]] = []
+        self.errors: list[str] = []
 
-    def advanced(self, one: Position) -> None:
-        self.told.append(("advanced", one.tp.partition))
+    def succeeded(self, one: Position) -> None:
+        self.results.append(("succeeded", one.tp.partition))
 
-    def again(self, one: Position, trouble: AioprodError) -> None:
-        self.told.append(("again", one.tp.partition))
-        self.troubles.append(trouble.message)
+    def retry_later(self, one: Position, error: AioprodError) -> None:
+        self.results.append(("retry", one.tp.partition))
+        self.errors.append(error.message)
 
-    def refused(self, one: Position, code: ErrorCode | int) -> None:
-        self.told.append((f"refused {int(code)}", one.tp.partition))
+    def rejected(self, one: Position, code: ErrorCode | int) -> None:
+        self.results.append((f"rejected {int(code)}", one.tp.partition))
 
 
 def cluster_with(*, topic_id: UUID = TOPIC_ID, epoch: int = 3) -> Cluster:
@@ -90,16 +90,16 @@ def values(batches: Sequence[FetchedBatch]) -> list[bytes | None]:
 
 def take(one: Position, *batches: bytes, aborted: Sequence[tuple[int, int]] = (), **options: Any) -> list[bytes | None]:
     """The values that one partition gives."""
-    return values(list(fetching(**options).take(Leaders(), [one], answer(row(*batches, aborted=aborted)))))
+    return values(list(fetching(**options).batches_of(Leaders(), [one], answer(row(*batches, aborted=aborted)))))
 
 
-# --- asking
+# --- requests
 
 
 def test_the_request() -> None:
-    asked = [position(2, 20, turn=2), position(0, 5, turn=1), position(1, 7, turn=1)]
+    positions = [position(2, 20, turn=2), position(0, 5, turn=1), position(1, 7, turn=1)]
     part = fetching(level=1, max_partition_fetch_bytes=11, fetch_max_bytes=22, fetch_max_wait_ms=33)
-    request = part.request(asked, cluster_with())
+    request = part.request(positions, cluster_with())
     assert (request.max_bytes, request.max_wait_ms, request.min_bytes, request.isolation_level) == (22, 33, 1, 1)
     assert (request.session_id, request.session_epoch, request.replica_id, request.rack_id) == (0, -1, -1, "")
     (topic,) = request.topics
@@ -120,8 +120,8 @@ def test_a_topic_without_id_is_named() -> None:
 
 
 def test_topics_take_turns() -> None:
-    asked = [position(index, turn=turn, topic=topic) for topic in "ab" for index, turn in enumerate((1, 2, 4))]
-    request = fetching().request(asked, cluster_with())
+    positions = [position(index, turn=turn, topic=topic) for topic in "ab" for index, turn in enumerate((1, 2, 4))]
+    request = fetching().request(positions, cluster_with())
     assert [(topic.topic, [one.partition for one in topic.partitions]) for topic in request.topics] == [
         ("a", [0]), ("b", [0]), ("a", [1]), ("b", [1]), ("a", [2]), ("b", [2]),
     ]  # fmt: skip
@@ -130,7 +130,7 @@ def test_topics_take_turns() -> None:
 def test_another_topic_of_that_name_is_noticed() -> None:
     assert position().is_replaced(cluster_with(topic_id=UUID(int=6)))
     assert not position().is_replaced(cluster_with())
-    # A cluster that has just been asked to describe the topic anew, and one without ids.
+    # A cluster without metadata of the topic, and a position without an id.
     assert not position().is_replaced(Cluster())
     assert not position(topic_id=None).is_replaced(cluster_with(topic_id=UUID(int=6)))
 
@@ -138,32 +138,32 @@ def test_another_topic_of_that_name_is_noticed() -> None:
 # --- answers
 
 
-def test_who_is_told_what() -> None:
-    asked = [position(index) for index in range(4)]
+def test_results_are_reported_by_partition() -> None:
+    positions = [position(index) for index in range(4)]
     leaders = Leaders()
     rows = [row(stored_batch([b"a", b"b"])), row(partition=1), row(partition=2, error_code=6)]
     part = fetching()
-    assert values(list(part.take(leaders, asked, answer(*rows)))) == [b"a", b"b"]
-    assert leaders.told == [("advanced", 0), ("refused 6", 2), ("again", 3)]
-    assert [one.offset for one in asked] == [2, 0, 0, 0]
-    assert asked[0].turn == 1
-    assert [one.partition for one in part.request(asked, cluster_with()).topics[0].partitions] == [1, 2, 3, 0]
+    assert values(list(part.batches_of(leaders, positions, answer(*rows)))) == [b"a", b"b"]
+    assert leaders.results == [("succeeded", 0), ("rejected 6", 2), ("retry", 3)]
+    assert [one.offset for one in positions] == [2, 0, 0, 0]
+    assert positions[0].turn == 1
+    assert [one.partition for one in part.request(positions, cluster_with()).topics[0].partitions] == [1, 2, 3, 0]
 
 
-def test_a_useless_answer_is_told_for_all() -> None:
-    asked = [position(0, 7, end=20), position(1)]
+def test_an_error_of_the_whole_response_is_reported_for_all() -> None:
+    positions = [position(0, 7, end=20), position(1)]
     leaders = Leaders()
-    assert not list(fetching().take(leaders, asked, answer(row(), row(partition=1))))
-    assert leaders.told == [("again", 0), ("again", 1)]
-    assert leaders.troubles[0] == (
+    assert not list(fetching().batches_of(leaders, positions, answer(row(), row(partition=1))))
+    assert leaders.results == [("retry", 0), ("retry", 1)]
+    assert leaders.errors[0] == (
         "its leader has nothing from offset 7 to 20, with a high watermark of 900 and a last stable offset of 800."
     )
     leaders = Leaders()
-    assert not list(fetching().take(leaders, asked, answer(error_code=70)))
-    assert leaders.told == [("refused 70", 0), ("refused 70", 1)]
+    assert not list(fetching().batches_of(leaders, positions, answer(error_code=70)))
+    assert leaders.results == [("rejected 70", 0), ("rejected 70", 1)]
 
 
-def test_a_batch_that_is_cut_off_comes_again() -> None:
+def test_a_truncated_batch_is_fetched_again() -> None:
     one = position()
     first, second = stored_batch([b"a"]), stored_batch([b"b"], base_offset=1)
     assert take(one, first, second[:-1]) == [b"a"]
@@ -171,7 +171,7 @@ def test_a_batch_that_is_cut_off_comes_again() -> None:
     assert take(one, second) == [b"b"]
 
 
-def test_a_batch_may_begin_before_and_end_after_what_is_wanted() -> None:
+def test_a_batch_may_begin_before_and_end_after_the_bounds() -> None:
     one = position(offset=2, end=4)
     batches = [stored_batch([b"%d" % index for index in range(6)]), stored_batch([b"6"], base_offset=6)]
     assert take(one, *batches) == [b"2", b"3"]
@@ -235,7 +235,7 @@ LOG = [
 ABORTED = [(8, 7), (7, 0)]
 
 
-def test_markers_are_never_given() -> None:
+def test_markers_are_never_returned() -> None:
     one = position()
     assert take(one, *LOG) == [
         b"7 aborted",
@@ -268,7 +268,7 @@ def test_an_answer_may_begin_within_a_transaction(offset: int) -> None:
 
 @dataclass
 class Log:
-    """A log with transactions, written as a broker writes it, and what is in it for whom."""
+    """A log with transactions as a broker writes it, and the records that each isolation level sees."""
 
     batches: list[tuple[int, bytes]] = field(default_factory=list)
     committed: dict[int, bytes] = field(default_factory=dict)
@@ -331,7 +331,7 @@ STEPS = st.lists(
 
 @settings(max_examples=100, deadline=None)
 @given(steps=STEPS, begin=st.integers(0, 40), max_bytes=st.integers(1, 600))
-def test_any_log_in_any_pieces(steps: list[tuple[Any, ...]], begin: int, max_bytes: int) -> None:
+def test_any_log_in_any_chunks(steps: list[tuple[Any, ...]], begin: int, max_bytes: int) -> None:
     log = Log()
     for name, *arguments in steps:
         getattr(log, name)(*arguments)
@@ -341,9 +341,9 @@ def test_any_log_in_any_pieces(steps: list[tuple[Any, ...]], begin: int, max_byt
     part, leaders = fetching(level=1), Leaders()
     found: list[bytes | None] = []
     while not one.is_done:
-        found += values(list(part.take(leaders, [one], answer(log.answer(one.offset, max_bytes)))))
+        found += values(list(part.batches_of(leaders, [one], answer(log.answer(one.offset, max_bytes)))))
     assert found == [value for offset, value in sorted(log.committed.items()) if offset >= begin]
-    assert {told for told, _ in leaders.told} <= {"advanced"}
+    assert {told for told, _ in leaders.results} <= {"succeeded"}
 
 
 def test_a_marker_that_is_malformed() -> None:
@@ -370,7 +370,7 @@ async def test_large_batches_are_unpacked_in_a_thread(
     value = random.Random(3).randbytes(size) + b"0" * 1000
     batch = stored_batch([value], codec=codec)
     fetched = FetchedBatch(TopicPartition(TOPIC, 0), parsed(batch), 0, 1)
-    plain = await unpacked(fetched)
+    plain = await decompressed(fetched)
     assert values([plain]) == [value]
     if codec == Compression.NONE or size == 10:
         assert plain is fetched
@@ -385,4 +385,4 @@ async def test_a_large_batch_that_is_corrupt_names_the_partition() -> None:
     batch = bytearray(stored_batch([bytes(300_000)], codec=Compression.NONE, attributes=int(Compression.GZIP)))
     fetched = FetchedBatch(TopicPartition(TOPIC, 0), parsed(bytes(batch)), 0, 1)
     with pytest.raises(CorruptRecordError, match=r"^Partition 0 of topic 'orders' can't be read: The gzip"):
-        await unpacked(fetched)
+        await decompressed(fetched)

@@ -19,7 +19,7 @@ from aioprod.errors import (
 from aioprod.messages import ListOffsetsRequest, ListOffsetsResponse, MetadataRequest
 from aioprod.messages.list_offsets import ListOffsetsPartition, ListOffsetsTopic
 from aioprod.net.session import Session
-from aioprod.reader.leaders import LeaderRequests, Wanted
+from aioprod.reader.leaders import LeaderRequests, PendingPartition
 from aioprod.testing import FakeCluster
 from aioprod.types import TopicPartition
 from tests.support.clients import Clock
@@ -29,7 +29,7 @@ TOPIC = "orders"
 
 
 @dataclass(slots=True, eq=False)
-class Errand(Wanted):
+class Errand(PendingPartition):
     """Done when the test says so."""
 
     finished: bool = False
@@ -58,17 +58,17 @@ async def step(leaders: Leaders) -> list[int] | None:
     answer = await leaders.next()
     if answer is None:
         return None
-    asked, response = answer
+    partitions, response = answer
     rows = {row.partition_index: row for row in response.topics[0].partitions}
     done = []
-    for one in asked:
+    for one in partitions:
         code = ErrorCode.of(rows[one.tp.partition].error_code)
         if code == ErrorCode.NONE:
             one.finished = True
-            leaders.advanced(one)
+            leaders.succeeded(one)
             done.append(one.tp.partition)
         else:
-            leaders.refused(one, code)
+            leaders.rejected(one, code)
     return done
 
 
@@ -81,20 +81,20 @@ async def finish(leaders: Leaders) -> list[list[int]]:
     return answers
 
 
-async def test_each_leader_is_asked_once_for_all_of_its_partitions() -> None:
+async def test_each_leader_gets_one_request_for_all_of_its_partitions() -> None:
     async with FakeCluster(2) as brokers, running_session(brokers) as session:
         brokers.create_topic(TOPIC, 5)
         leaders, _ = await errands_for(session)
         assert sorted(await finish(leaders)) == [[0, 2, 4], [1, 3]]
 
 
-async def test_nothing_wanted_asks_nobody() -> None:
+async def test_no_partitions_send_no_request() -> None:
     async with FakeCluster() as brokers, running_session(brokers) as session:
         assert await LeaderRequests(session, [], request, purpose="looked at", operation="READ").next() is None
         assert not brokers.seen_of(ListOffsetsRequest)
 
 
-async def test_a_broker_is_asked_again_only_by_the_next_call() -> None:
+async def test_a_broker_gets_its_next_request_by_the_next_call() -> None:
     async with FakeCluster() as brokers, running_session(brokers) as session:
         brokers.create_topic(TOPIC, 2)
         leaders, _ = await errands_for(session)
@@ -111,7 +111,7 @@ async def test_no_broker_starves_another() -> None:
         async with leaders:
             for _ in range(10):
                 first = await leaders.next()
-                while not all(ask.task.done() for ask in leaders._asks.values()):
+                while not all(ask.task.done() for ask in leaders._in_flight.values()):
                     await asyncio.sleep(0)
                 second = await leaders.next()
                 assert first is not None
@@ -131,7 +131,7 @@ class HastyClock:
 
 
 async def test_a_backoff_may_end_at_any_moment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aioprod.reader.leaders._DOUBT_S", 3600.0)
+    monkeypatch.setattr("aioprod.reader.leaders._REFRESH_S", 3600.0)
     for backoff_s in (0.0005, 0.0015, 0.0025, 0.0035, 0.0045):
         async with FakeCluster() as brokers, running_session(brokers, clock=HastyClock()) as session:
             monkeypatch.setattr(session, "backoff_s", lambda failures, wait_s=backoff_s: wait_s)
@@ -167,7 +167,7 @@ async def test_an_error_that_stays_is_raised(code: ErrorCode | int, kind: type[A
         brokers.create_topic(TOPIC)
         leaders, errands = await errands_for(session)
         with pytest.raises(kind, match="Partition 0 of topic 'orders' could not be looked at: the broker answered"):
-            leaders.refused(errands[0], code)
+            leaders.rejected(errands[0], code)
 
 
 async def test_it_follows_a_leader_that_moves() -> None:
@@ -210,14 +210,14 @@ async def test_a_broker_that_hangs_is_left_when_others_lead(monkeypatch: pytest.
             await held.reached.wait()
             brokers.state.move_leader(TopicPartition(TOPIC, 0), 2)
             if silent:
-                monkeypatch.setattr("aioprod.reader.leaders._DOUBT_S", 0.01)
+                monkeypatch.setattr("aioprod.reader.leaders._REFRESH_S", 0.01)
             else:
                 session.client.metadata.request_update(session.clock(), TOPIC)
             assert await step(leaders) == [0]
         held.release()
 
 
-async def test_it_gives_up_when_nobody_gets_on() -> None:
+async def test_it_times_out_without_progress() -> None:
     async with FakeCluster() as brokers, running_session(brokers) as session:
         brokers.create_topic(TOPIC, 6)
         for index in (0, 5):
@@ -236,7 +236,7 @@ async def test_it_gives_up_when_nobody_gets_on() -> None:
         assert isinstance(failure.value.__cause__, BrokerError)
 
 
-async def test_it_gives_up_on_a_broker_that_never_answers() -> None:
+async def test_it_times_out_on_a_broker_that_never_answers() -> None:
     async with FakeCluster() as brokers, running_session(brokers) as session:
         brokers.create_topic(TOPIC)
         held = brokers.fault(ListOffsetsRequest, hold=True)
@@ -248,7 +248,7 @@ async def test_it_gives_up_on_a_broker_that_never_answers() -> None:
         held.release()
 
 
-async def test_time_that_others_take_does_not_count() -> None:
+async def test_time_outside_of_the_calls_does_not_count() -> None:
     clock = Clock()
     async with FakeCluster() as brokers, running_session(brokers, clock=clock) as session:
         brokers.create_topic(TOPIC)
@@ -257,7 +257,7 @@ async def test_time_that_others_take_does_not_count() -> None:
         async with leaders:
             answer = await leaders.next()
             assert answer is not None
-            leaders.refused(errands[0], ErrorCode.REQUEST_TIMED_OUT)
+            leaders.rejected(errands[0], ErrorCode.REQUEST_TIMED_OUT)
             clock.advance(2 * session.timeout_s)
             assert await leaders.next() is not None
 
@@ -266,8 +266,8 @@ async def test_an_answer_that_leaves_a_partition_out_is_of_no_use() -> None:
     async with FakeCluster() as brokers, running_session(brokers) as session:
         brokers.create_topic(TOPIC)
         leaders, (one,) = await errands_for(session)
-        leaders.left_out(one)
-        assert isinstance(one.trouble, ProtocolError)
+        leaders.missing_in_response(one)
+        assert isinstance(one.last_error, ProtocolError)
         assert one.failures == 1
         assert await finish(leaders) == [[0]]
 
@@ -290,7 +290,7 @@ async def test_what_no_retry_helps_is_raised() -> None:
             await finish(leaders)
 
 
-async def test_a_topic_that_was_forgotten_is_wanted_again() -> None:
+async def test_a_forgotten_topic_is_requested_again() -> None:
     async with FakeCluster() as brokers, running_session(brokers) as session:
         brokers.create_topic(TOPIC)
         leaders, _ = await errands_for(session)
@@ -313,7 +313,7 @@ async def test_no_task_is_left() -> None:
         held.release()
 
 
-async def test_an_error_that_nobody_waited_for_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_error_without_a_waiter_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     async with FakeCluster(2) as brokers, running_session(brokers) as session:
         brokers.create_topic(TOPIC, 2)
         dropped = brokers.fault(ListOffsetsRequest, node=1, drop="before", hold=True)
@@ -323,9 +323,9 @@ async def test_an_error_that_nobody_waited_for_is_not_logged(caplog: pytest.LogC
             dropped.release()
             while leaders._tasks:
                 await asyncio.sleep(0)
-            asked = leaders._asks[1].task
-            assert asked.done()
-        del leaders, asked
+            task = leaders._in_flight[1].task
+            assert task.done()
+        del leaders, task
         gc.collect()
         assert "never retrieved" not in caplog.text
 
@@ -339,6 +339,6 @@ async def test_metadata_errors_are_no_reason_to_stop_while_leaders_are_known() -
         assert await finish(leaders) == [[], [], [0]]
 
 
-def test_what_is_wanted_has_to_say_when_it_is_done() -> None:
+def test_a_pending_partition_has_to_define_is_done() -> None:
     with pytest.raises(NotImplementedError):
-        _ = replace(Wanted(TopicPartition(TOPIC, 0))).is_done
+        _ = replace(PendingPartition(TopicPartition(TOPIC, 0))).is_done

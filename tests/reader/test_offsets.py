@@ -78,7 +78,7 @@ async def test_the_request(isolation: str, level: int) -> None:
         assert (row.current_leader_epoch, row.timestamp) == (1, LATEST)
 
 
-async def test_errors_and_gaps_in_answers_are_asked_about_again() -> None:
+async def test_errors_and_missing_rows_are_retried() -> None:
     def nothing(answer: Any) -> ListOffsetsResponse:
         return ListOffsetsResponse()
 

@@ -85,7 +85,7 @@ async def test_from_here_to_there() -> None:
         assert await reader.offsets(TOPIC, at) == {TopicPartition(TOPIC, 0): 5, TopicPartition(TOPIC, 1): 5}
 
 
-async def test_the_end_is_taken_once() -> None:
+async def test_the_end_is_looked_up_once() -> None:
     async with FakeCluster() as brokers, new_reader(brokers, max_partition_fetch_bytes=1) as reader:
         topic = brokers.create_topic(TOPIC)
         fill(topic.partitions[0], 3)
@@ -96,12 +96,12 @@ async def test_the_end_is_taken_once() -> None:
 
 
 @pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
-async def test_the_isolation_is_asked_for(isolation: str) -> None:
+async def test_the_isolation_level_is_sent(isolation: str) -> None:
     async with FakeCluster() as brokers, new_reader(brokers, isolation=isolation) as reader:
         fill(brokers.create_topic(TOPIC).partitions[0], 3)
         assert len(await collect(reader.read(TOPIC))) == 3
-        asked = [*brokers.seen_of(ListOffsetsRequest), *brokers.seen_of(FetchRequest)]
-        assert {request.isolation_level for request in asked} == {int(isolation == "read_committed")}
+        requests = [*brokers.seen_of(ListOffsetsRequest), *brokers.seen_of(FetchRequest)]
+        assert {request.isolation_level for request in requests} == {int(isolation == "read_committed")}
 
 
 @pytest.mark.parametrize("versions", [(4, 4), (4, 12), (4, 13), (4, 18)])
@@ -122,7 +122,7 @@ async def test_a_topic_without_id() -> None:
         assert {one.header.version for one in brokers.seen if isinstance(one.message, FetchRequest)} == {12}
 
 
-async def test_batches_are_given_as_they_are() -> None:
+async def test_batches_are_returned_undecoded() -> None:
     async with FakeCluster() as brokers, new_reader(brokers) as reader:
         fill(brokers.create_topic(TOPIC).partitions[0], 20, batch_records=10)
         found = [fetched async for fetched in reader.batches(TOPIC, start={0: 5}, end={0: 12})]

@@ -39,7 +39,7 @@ async def test_a_leader_that_moves_and_a_connection_that_breaks() -> None:
             assert offsets_of(found, index) == list(range(20))
 
 
-async def test_a_broker_that_dies_and_comes_back() -> None:
+async def test_a_broker_that_dies_and_restarts() -> None:
     async with FakeCluster() as brokers, new_reader(brokers, max_partition_fetch_bytes=1) as reader:
         fill(brokers.create_topic(TOPIC).partitions[0], 20)
         async with aclosing(reader.read(TOPIC)) as records:
@@ -52,7 +52,7 @@ async def test_a_broker_that_dies_and_comes_back() -> None:
         assert offsets_of(found) == list(range(20))
 
 
-async def test_a_broker_that_stays_away() -> None:
+async def test_a_broker_that_stays_down() -> None:
     async with FakeCluster() as brokers, new_reader(brokers, max_partition_fetch_bytes=1) as reader:
         fill(brokers.create_topic(TOPIC).partitions[0], 20)
         async with aclosing(reader.read(TOPIC)) as records:
@@ -63,7 +63,7 @@ async def test_a_broker_that_stays_away() -> None:
                 await collect(records)
 
 
-async def test_a_broker_that_has_nothing_though_it_should() -> None:
+async def test_a_broker_without_records_below_its_high_watermark() -> None:
     def nothing(answer: FetchResponse) -> FetchResponse:
         (topic,) = answer.responses
         rows = tuple(replace(row, records=None, high_watermark=1) for row in topic.partitions)
@@ -90,13 +90,13 @@ async def test_an_offset_that_is_not_in_the_log(offset: int, says_why: bool) -> 
         fill(brokers.create_topic(TOPIC, 2).partitions[1], 10)
         brokers.fault(FetchRequest, error=ErrorCode.OFFSET_OUT_OF_RANGE)
         async with aclosing(reader.read(TOPIC, start={1: offset})) as records:
-            asking = asyncio.ensure_future(anext(records))
+            pending = asyncio.ensure_future(anext(records))
             while not brokers.seen_of(FetchRequest):
                 await asyncio.sleep(0)
             brokers.fault(ListOffsetsRequest, edit=log_from_5)
             text = f"Partition 1 of topic 'orders' can't be read from offset {offset} on: its log goes from 5 to 10 now"
             with pytest.raises(BrokerError, match=text) as failure:
-                await asking
+                await pending
         assert failure.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
         assert (failure.value.hint is not None) == says_why
 
@@ -116,7 +116,7 @@ async def test_a_topic_that_is_replaced_or_deleted() -> None:
             await collect(records)
 
 
-async def test_corrupt_batches_are_told() -> None:
+async def test_corrupt_batches_raise() -> None:
     batch = bytearray(stored_batch([b"value"]))
     batch[-3] ^= 1
     async with FakeCluster() as brokers, new_reader(brokers) as reader:
@@ -133,9 +133,9 @@ async def test_corrupt_batches_are_told() -> None:
             await collect(reader.read(TOPIC))
 
 
-async def test_an_answer_over_the_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_response_over_the_limit_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("aioprod.reader.fetching.FRAME_SIZE_MAX", 5000)
-    monkeypatch.setattr("aioprod.reader.fetching._ANSWER_OVERHEAD", 1000)
+    monkeypatch.setattr("aioprod.reader.fetching._RESPONSE_OVERHEAD", 1000)
     async with FakeCluster() as brokers:
         store(brokers.create_topic(TOPIC).partitions[0], stored_batch([bytes(6000)]))
         async with new_reader(brokers, fetch_max_bytes=6000) as reader:

@@ -30,19 +30,19 @@ TOPIC = "orders"
 
 
 class Upper:
-    """An object that is told what it is for, and that it is no longer needed."""
+    """A deserializer that notes its configuration and its end."""
 
     def __init__(self) -> None:
-        self.told: list[object] = []
+        self.calls: list[object] = []
 
     def configure(self, config: ReaderConfig, *, is_key: bool) -> None:
-        self.told.append((config.client_id, is_key))
+        self.calls.append((config.client_id, is_key))
 
     def deserialize(self, topic: str, headers: Any, data: bytes) -> str:
         return f"{topic} {data.decode().upper()} {headers}"
 
     def close(self) -> None:
-        self.told.append("closed")
+        self.calls.append("closed")
 
 
 async def awaited(data: bytes) -> str:
@@ -75,7 +75,7 @@ async def test_a_deserializer_is_configured_and_closed() -> None:
         options: dict[str, Any] = {"value_deserializer": upper, "client_id": "me"}
         records = read(TOPIC, bootstrap_servers=brokers.bootstrap, **options)
         assert [record.value async for record in records] == ["orders V []"]
-        assert upper.told == [("me", False), "closed"]
+        assert upper.calls == [("me", False), "closed"]
 
 
 async def test_a_record_that_can_not_be_deserialized() -> None:
@@ -104,17 +104,17 @@ async def test_a_record_that_can_not_be_deserialized() -> None:
         ({"security_protocol": "SASL_SSL"}, "sasl.mechanism"),
     ],
 )
-def test_bad_arguments_are_told_at_once(options: Mapping[str, Any], complaint: str) -> None:
+def test_invalid_arguments_raise_at_once(options: Mapping[str, Any], complaint: str) -> None:
     with pytest.raises(ConfigError, match=complaint):
         read(TOPIC, **{"bootstrap_servers": "localhost:1", **options})
 
 
-def test_a_bad_topic_is_told_at_once() -> None:
+def test_an_invalid_topic_raises_at_once() -> None:
     with pytest.raises(InvalidTopicError):
         read("no topic", bootstrap_servers="localhost:1")
 
 
-def test_a_config_object_is_taken() -> None:
+def test_a_config_object_is_accepted() -> None:
     config = ReaderConfig(bootstrap_servers=("h:1",), fetch_max_bytes=9)
     assert Reader(config=config, check_crcs=False).config == config.replace(check_crcs=False)
 
@@ -137,7 +137,7 @@ async def test_an_unreachable_cluster() -> None:
     assert asyncio.all_tasks() == before
 
 
-async def test_an_iterator_that_is_closed_early_leaves_nothing() -> None:
+async def test_an_iterator_that_is_closed_early_leaves_no_tasks() -> None:
     async with FakeCluster(3) as brokers:
         for partition in brokers.create_topic(TOPIC, 6).partitions:
             fill(partition, 20)
@@ -157,7 +157,7 @@ async def test_an_iterator_that_is_closed_early_leaves_nothing() -> None:
                 await asyncio.sleep(0.001)
 
 
-async def test_an_iterator_that_is_cancelled_leaves_nothing() -> None:
+async def test_an_iterator_that_is_cancelled_leaves_no_tasks() -> None:
     async with FakeCluster() as brokers:
         fill(brokers.create_topic(TOPIC).partitions[0], 20)
         held = brokers.fault(FetchRequest, hold=True)

@@ -47,7 +47,7 @@ def test_the_sentence() -> None:
     assert refusal("It failed", code, said="Bad value.").message == "It failed: Bad value."
 
 
-def test_what_a_broker_says_of_missing_rights_is_not_repeated() -> None:
+def test_the_broker_s_message_about_missing_rights_is_not_repeated() -> None:
     """It may be a page of its internals."""
     code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     page = "Request Request(processor=1, connectionId=127.0.0.1:1, header=...) is not authorized."

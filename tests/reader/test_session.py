@@ -37,7 +37,7 @@ async def test_it_lives_once() -> None:
             _ = session.client
 
 
-async def test_a_start_that_fails_leaves_nothing() -> None:
+async def test_a_failed_start_leaves_no_tasks() -> None:
     async with FakeCluster() as brokers:
         brokers.fault(ApiVersionsRequest, times=None, silent=True)
         before = asyncio.all_tasks()
@@ -50,7 +50,7 @@ async def test_a_start_that_fails_leaves_nothing() -> None:
             await new_session(brokers).start()
 
 
-async def test_another_loop_is_refused() -> None:
+async def test_another_loop_is_an_error() -> None:
     async with FakeCluster() as brokers, running_session(brokers) as session:
 
         async def use() -> None:
@@ -67,7 +67,7 @@ def test_names_that_no_topic_has() -> None:
             check_topic_name(name)
 
 
-async def test_partitions_are_asked_for_each_time() -> None:
+async def test_partitions_are_fetched_each_time() -> None:
     async with FakeCluster(2) as brokers, running_session(brokers) as session:
         topic = brokers.create_topic("orders", 2)
         assert [info.partition for info in await session.partitions("orders")] == [0, 1]
@@ -99,7 +99,7 @@ async def test_topics_that_can_not_be_described() -> None:
             await session.partitions("no topic")
 
 
-async def test_a_cluster_that_says_nothing_useful() -> None:
+async def test_a_cluster_without_a_useful_answer() -> None:
     async with FakeCluster() as brokers, running_session(brokers) as session:
         session.timeout_s = 1.0
         brokers.create_topic("orders")
@@ -122,7 +122,7 @@ async def test_waiting_for_leaders() -> None:
         await waiting
 
 
-async def test_who_waits_hears_of_a_close_and_of_a_failure() -> None:
+async def test_waiters_fail_on_close_and_on_failure() -> None:
     async with FakeCluster() as brokers:
         session = new_session(brokers)
         await session.start()

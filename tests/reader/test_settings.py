@@ -16,18 +16,18 @@ def test_defaults_are_those_of_java() -> None:
     assert config.check_crcs
 
 
-def test_java_names_are_taken() -> None:
+def test_java_names_are_accepted() -> None:
     config = ReaderConfig.from_dict({"bootstrap.servers": "h:1", "max.partition.fetch.bytes": "7", "check.crcs": False})
     assert (config.max_partition_fetch_bytes, config.check_crcs) == (7, False)
 
 
 @pytest.mark.parametrize("name", ["fetch_max_bytes", "max_partition_fetch_bytes", "default_api_timeout_ms"])
-def test_a_limit_of_nothing_is_refused(name: str) -> None:
+def test_a_limit_of_zero_is_an_error(name: str) -> None:
     with pytest.raises(ConfigError, match=name.replace("_", r"\.")):
         ReaderConfig.from_options(bootstrap_servers="h:1", **{name: 0})
 
 
-def test_a_rack_is_refused_as_nothing_reads_from_followers() -> None:
+def test_a_rack_is_an_error_without_reads_from_followers() -> None:
     assert SessionConfig.from_options(bootstrap_servers="h:1", client_rack="b").client_rack == "b"
     with pytest.raises(ConfigError, match="followers"):
         ReaderConfig.from_options(bootstrap_servers="h:1", client_rack="b")

@@ -1,4 +1,4 @@
-"""Who reads what: the assignors of Java's consumer, as pure functions of partitions and subscriptions."""
+"""The assignors of Java's consumer as pure functions of partitions and subscriptions, and measures of assignments."""
 
 from __future__ import annotations
 
@@ -36,4 +36,4 @@ _EACH: Final[tuple[Assignor, ...]] = (
 )
 
 ASSIGNORS: Final[Mapping[str, Assignor]] = MappingProxyType({assignor.name: assignor for assignor in _EACH})
-"""By the names that groups agree on them with, which are Java's."""
+"""The assignors by name; the names are Java's."""

@@ -1,4 +1,4 @@
-"""What a rebalance moved, and how even an assignment is."""
+"""Measures assignments: the balance of one, and the moves between two."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ from numbers import Real
 from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias
 
-from aioprod.console.tables import text_of
 from aioprod.errors import UsageError
 from aioprod.group.assignors.java_order import text_order
-from aioprod.group.assignors.tables import ROWS_SHOWN, balance_parts, comparison_parts
 from aioprod.types import TopicPartition
 
 __all__ = ["Balance", "Cause", "Comparison", "Move", "Owned", "Sizes", "balance", "compare", "skew"]
 
 Owned: TypeAlias = Mapping[str, Iterable[TopicPartition]]
-"""Per member its partitions, as assignors answer."""
+"""The partitions of each member, as assignors return them."""
 
 Sizes: TypeAlias = Mapping[TopicPartition, int] | Mapping[TopicPartition, float]
-"""What a partition weighs: bytes, records a second, or whatever is to be even; from 0 to `SIZE_MAX`."""
+"""The size of each partition: bytes, records a second, or whatever is to be even; from 0 to `SIZE_MAX`."""
 
 SIZE_MAX: Final = 2**63 - 1
-"""Of a partition: what adds up to a finite number, however many there are."""
+"""The largest size of a partition: the sum of any number of them is finite."""
+
+ROWS_SHOWN: Final = 40
+"""A table with more rows shows its first and its last ones."""
 
 Cause: TypeAlias = Literal["left", "joined", "balance"]
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A partition that had one member and has another one; `size` is 1 where no sizes are given.
+    """A partition that moved from one member to another; `size` is 1 where no sizes are given.
 
-    `cause` is `left` if its member is gone, so that it had to move, else `joined` if it went to a member that was not
-    there before, else `balance`: both were there and are.
+    `cause` is `left` if the source has left the group, else `joined` if the target is new in it, else `balance`.
     """
 
     partition: TopicPartition
@@ -47,7 +47,7 @@ class Move:
 
 @dataclass(frozen=True)
 class Balance:
-    """One assignment, and how even it is; members are in the order in which assignors sort them.
+    """The balance of one assignment; members are in the order in which assignors sort them.
 
     `owned` has each member's partitions in order of topic and partition, `sizes` the size of each of them: 1 where none
     are given (`is_weighted` is false). A member without partitions counts: its load is 0. Without members all measures
@@ -60,7 +60,7 @@ class Balance:
 
     @cached_property
     def loads(self) -> Mapping[str, float]:
-        """Per member the sizes of its partitions, added up: their number where no sizes are given."""
+        """The load of each member: the sum of the sizes of its partitions, or their number where no sizes are given."""
         return MappingProxyType({member: sum(map(self.sizes.__getitem__, tps)) for member, tps in self.owned.items()})
 
     @property
@@ -70,12 +70,12 @@ class Balance:
 
     @property
     def least(self) -> float:
-        """The load of the idlest member."""
+        """The load of the least busy member."""
         return min(self.loads.values(), default=0)
 
     @property
     def mean(self) -> float:
-        """The load that each had if all had the same."""
+        """The mean load of a member."""
         return sum(self.loads.values()) / len(self.loads) if self.loads else 0.0
 
     @property
@@ -85,12 +85,12 @@ class Balance:
 
     @property
     def skew(self) -> float:
-        """The largest load by the mean: 1 is even, 2 says that the busiest member has twice its share."""
+        """The largest load as a multiple of the mean: 1 is even, 2 means that the busiest member has twice the mean."""
         return skew(self.loads.values())
 
     @cached_property
     def score(self) -> float:
-        """The differences of load of all pairs of members, added up: Java's sticky assignor makes it small."""
+        """The sum of the load differences of all pairs of members, which Java's sticky assignor minimizes."""
         # In order, the n-th load is the larger one in n pairs and the smaller one in all others that it is in.
         ordered = sorted(self.loads.values())
         last = len(ordered) - 1
@@ -99,10 +99,12 @@ class Balance:
     def table(self, *, rows_max: int | None = ROWS_SHOWN) -> str:
         """Each member's load and partitions, and the balance, as text in columns.
 
-        Of more than `rows_max` members the busiest and the idlest ones are shown; None shows all, and all of their
+        Of more than `rows_max` members the busiest and the least busy ones are shown; None shows all, and all of their
         partitions.
         """
-        return text_of(balance_parts(self, rows_max))
+        from aioprod.cli.assignment_tables import balance_text  # Imported to print only.
+
+        return balance_text(self, rows_max)
 
     def __str__(self) -> str:
         return self.table()
@@ -112,10 +114,11 @@ class Balance:
 class Comparison:
     """Two assignments of one group, one after the other.
 
-    `moved`: partitions with a member before and another one after. `new` had no member before, and has the one that is
-    named; `gone` had the named one, and has none: it was deleted, nobody reads it any more, or, in the first round of a
-    cooperative rebalance, it is on its way. `kept` stayed where they were. All are in order of topic and partition.
-    `joined` and `left` are the members that are in one of the two only.
+    `moved`: partitions with different members before and after. `new` maps partitions that had no member before to
+    their member; `gone` maps partitions that have no member any more to their last one: they were deleted or
+    unsubscribed, or are being revoked in the first round of a cooperative rebalance. `kept` counts partitions that did
+    not move. All are in order of topic and partition. `joined` and `left` are the members that are in one of the two
+    only.
     """
 
     moved: tuple[Move, ...]
@@ -130,12 +133,12 @@ class Comparison:
 
     @cached_property
     def moved_size(self) -> float:
-        """The sizes of what moved, added up."""
+        """The sum of the sizes of the moved partitions."""
         return sum(move.size for move in self.moved)
 
     @property
     def moved_share(self) -> float:
-        """The part of what had a member before and after that moved, by size: 0 is as sticky as can be."""
+        """The moved part, by size, of the partitions that have a member before and after: 0 is perfectly sticky."""
         whole = self.moved_size + self.kept_size
         return self.moved_size / whole if whole else 0.0
 
@@ -144,32 +147,34 @@ class Comparison:
         return sum(move.cause == cause for move in self.moved)
 
     def table(self, *, rows_max: int | None = ROWS_SHOWN) -> str:
-        """What moved from whom to whom, each member's load before and after, and the balance, as text in columns.
+        """The moves by source and target, each member's load before and after, and both balances, as text in columns.
 
         Of more than `rows_max` members, or pairs of them, the first and the last ones are shown, in order of load; None
         shows all, and all of their partitions.
         """
-        return text_of(comparison_parts(self, rows_max))
+        from aioprod.cli.assignment_tables import comparison_text  # As above.
+
+        return comparison_text(self, rows_max)
 
     def __str__(self) -> str:
         return self.table()
 
 
 def skew(loads: Collection[float]) -> float:
-    """The largest by the mean, 1 where there is nothing."""
+    """The largest load as a multiple of the mean, 1 where there is no load."""
     return max(loads) * len(loads) / whole if (whole := sum(loads)) else 1.0
 
 
 def balance(assignment: Owned, *, sizes: Sizes | None = None) -> Balance:
-    """How even an assignment is.
+    """Measure the balance of an assignment.
 
-    Raises UsageError for a partition with two members, and for one whose size is missing or can't be one.
+    Raises UsageError for a partition with two members, and for one whose size is missing or invalid.
     """
     return _balance(_sorted(assignment, "The assignment"), sizes)
 
 
 def compare(before: Owned, after: Owned, *, sizes: Sizes | None = None) -> Comparison:
-    """What moved between two assignments, and how even they are; `sizes` has one for each of their partitions.
+    """Compare two assignments; `sizes` has one for each of their partitions.
 
     Raises UsageError for a partition that has two members in one of them, and for one whose size is missing or is no
     number from 0 to 2**63 - 1.

@@ -1,15 +1,16 @@
-"""The orders in which Java sorts text and walks through a HashMap: some results of its assignors depend on them."""
+"""The order of Java's strings and of its HashMap, on which some results of its assignors depend."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from aioprod.types import TopicPartition
 
 __all__ = ["HashOrdered", "hash_ordered", "text_order"]
 
-_WORD = 0xFFFF_FFFF
-_SMALLEST_TABLE = 16
+_WORD: Final = 0xFFFF_FFFF
+_TABLE_SIZE_MIN: Final = 16
 
 
 def text_order(text: str) -> bytes:
@@ -30,7 +31,7 @@ def _partition_hash(tp: TopicPartition) -> int:
 
 
 def _table_size(entries: int) -> int:
-    size = _SMALLEST_TABLE
+    size = _TABLE_SIZE_MIN
     while entries > size * 3 // 4:
         size *= 2
     return size
@@ -41,31 +42,31 @@ def _bucket(value: int, size: int) -> int:
 
 
 def hash_ordered(names: Iterable[str]) -> list[str]:
-    """Names in the order of a `HashMap` that got them in the given order."""
+    """Names in the iteration order of a `HashMap` to which they were added in the given order."""
     given = list(names)
     size = _table_size(len(given))
     return sorted(given, key=lambda name: _bucket(_text_hash(name), size))
 
 
 class HashOrdered:
-    """A set of partitions that knows which one a `HashSet` would show first; a table never shrinks."""
+    """A set of partitions with the iteration order of a `HashSet`, whose table never shrinks."""
 
     def __init__(self) -> None:
-        self._held: dict[TopicPartition, int] = {}
-        self._size = _SMALLEST_TABLE
+        self._hashes: dict[TopicPartition, int] = {}
+        self._size = _TABLE_SIZE_MIN
 
     def add(self, tp: TopicPartition) -> None:
-        """Add one that is not in it."""
-        self._held[tp] = _partition_hash(tp)
-        self._size = max(self._size, _table_size(len(self._held)))
+        """Add a new partition."""
+        self._hashes[tp] = _partition_hash(tp)
+        self._size = max(self._size, _table_size(len(self._hashes)))
 
     def remove(self, tp: TopicPartition) -> None:
-        """Remove one that is in it."""
-        del self._held[tp]
+        """Remove a partition."""
+        del self._hashes[tp]
 
     def first(self) -> TopicPartition:
         """The first in Java's order."""
-        return min(self._held, key=lambda tp: _bucket(self._held[tp], self._size))
+        return min(self._hashes, key=lambda tp: _bucket(self._hashes[tp], self._size))
 
     def __len__(self) -> int:
-        return len(self._held)
+        return len(self._hashes)

@@ -1,4 +1,4 @@
-"""What an assignor is given, brought into one form: sorted topics, their partitions and racks, sorted members."""
+"""The arguments of assignors in one normal form: sorted topics, their partitions and racks, sorted members."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from aioprod.types import TopicPartition
 __all__ = ["Assignment", "Assignor", "Group", "Partitions", "Subscription", "normalized"]
 
 Partitions: TypeAlias = Mapping[str, int] | Mapping[str, Sequence[PartitionInfo]]
-"""Per topic its number of partitions, or, so that racks count (KIP-881), what is known of each."""
+"""The partition count of each topic, or, to use racks (KIP-881), the `PartitionInfo`s."""
 
 Assignment: TypeAlias = dict[str, list[TopicPartition]]
-"""Per member its partitions; every member is in it."""
+"""The partitions of each member; every member is in it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """What one member of a group brings to a rebalance.
+    """The subscription of one member of a group, as it sends it with JoinGroup.
 
-    `owned` are the partitions that it has, as of the group's generation `generation` (-1: it does not say). `rack` is
-    its `client.rack`, `user_data` what its assignor said for itself: where it is given, sticky assignors read the
-    owned partitions or the generation from it, as older members send them. Members with a `group_instance_id` come
-    before the others and keep their order when they restart (range and round-robin).
+    `owned` are the partitions that it has, as of generation `generation` of the group (-1: unknown). `rack` is its
+    `client.rack`. `user_data` comes from its assignor: sticky assignors read the owned partitions or the generation
+    from it, as older members send them. Members with a `group_instance_id` come before the others and keep their order
+    when they restart (range and round-robin).
     """
 
     topics: Sequence[str]
@@ -40,24 +40,24 @@ class Subscription:
 
 
 class Assignor(Protocol):
-    """Divides partitions among members.
+    """Assigns partitions to members.
 
-    For `Member` it may also have `cooperative`, True if members keep what they own while they join anew and nothing is
-    given to a member before its owner has given it up (KIP-429), and a method `user_data(previous, generation)`: bytes
-    or None to tell the leader's assignor, from the partitions that this member was assigned last (None: never any), in
-    that generation.
+    For `Member` it may also have `cooperative`, True if members keep what they own while they rejoin and no partition
+    is assigned to a member before its owner has revoked it (KIP-429), and a method `user_data(previous, generation)`:
+    bytes or None to add to the subscription, from the last assignment of this member (None: never any) and its
+    generation.
     """
 
     name: str
 
     def assign(self, partitions: Partitions, members: Mapping[str, Subscription]) -> Assignment:
-        """Who gets what; the order of the arguments makes no difference, topics that nobody reads are left out."""
+        """The partitions of each member, independent of the order of the arguments."""
         ...
 
 
 @dataclass(frozen=True)
 class Group:
-    """The members and the topics that at least one of them reads, both in the order in which Java sorts text."""
+    """The members, and the topics with a subscriber, both in the order in which Java sorts text."""
 
     members: dict[str, Subscription]
     topics: dict[str, list[TopicPartition]]
@@ -65,8 +65,8 @@ class Group:
 
     @cached_property
     def subscribed(self) -> dict[str, frozenset[str]]:
-        """Per member the topics that it reads and that have partitions."""
-        known: dict[tuple[str, ...], frozenset[str]] = {}  # most members read what others read, too
+        """The subscribed topics of each member, without those that have no partitions."""
+        known: dict[tuple[str, ...], frozenset[str]] = {}  # most members have the same subscription
         return {
             member: known.setdefault(tuple(subscription.topics), frozenset(self.topics.keys() & subscription.topics))
             for member, subscription in self.members.items()
@@ -74,7 +74,7 @@ class Group:
 
     @cached_property
     def readers(self) -> dict[str, list[str]]:
-        """Per topic the members that read it."""
+        """The subscribers of each topic."""
         readers: dict[str, list[str]] = {topic: [] for topic in self.topics}
         for member, topics in self.subscribed.items():
             for topic in topics:
@@ -83,7 +83,7 @@ class Group:
 
     @cached_property
     def partition_count(self) -> int:
-        """How many partitions there are to divide."""
+        """The number of partitions to assign."""
         return sum(map(len, self.topics.values()))
 
     @cached_property
@@ -97,7 +97,7 @@ class Group:
         return sorted(self.members, key=order)
 
     def uses_racks(self, members: Sequence[str], partitions: Sequence[TopicPartition]) -> bool:
-        """Whether racks can make a difference: some are shared by readers and replicas, and not by all partitions."""
+        """Whether racks matter: members and replicas share some, which not every partition has replicas in."""
         of_members = {rack for member in members if (rack := self.members[member].rack)}
         of_partitions = [self.racks.get(partition, frozenset()) for partition in partitions]
         everywhere = frozenset().union(*of_partitions)
@@ -106,10 +106,10 @@ class Group:
 
 def normalized(partitions: Partitions, members: Mapping[str, Subscription]) -> Group:
     """The arguments of `assign` in order; `UsageError` for a negative number of partitions."""
-    wanted = {topic for subscription in members.values() for topic in subscription.topics}
+    subscribed = {topic for subscription in members.values() for topic in subscription.topics}
     topics: dict[str, list[TopicPartition]] = {}
     racks: dict[TopicPartition, frozenset[str]] = {}
-    for topic in sorted(wanted.intersection(partitions), key=text_order):
+    for topic in sorted(subscribed.intersection(partitions), key=text_order):
         known = partitions[topic]
         if isinstance(known, int):
             if known < 0:

@@ -1,4 +1,4 @@
-"""All partitions in order, to the members in turn."""
+"""The round-robin assignor."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ __all__ = ["RoundRobinAssignor"]
 
 
 class RoundRobinAssignor:
-    """Deals the partitions of all topics to the members in turn, passing over who does not read the topic.
+    """Deals the partitions of all topics to the members in turn, and skips members that don't subscribe to the topic.
 
-    Even if all members read the same topics; if not, the member after one that was passed over gets its share.
+    The result is even if all members have the same subscription; if not, the member after a skipped one gets more.
     """
 
     name = "roundrobin"
 
     def assign(self, partitions: Partitions, members: Mapping[str, Subscription]) -> Assignment:
-        """Who gets what, in order of topic and partition."""
+        """The partitions of each member, in order of topic and partition."""
         group = normalized(partitions, members)
         assignment: Assignment = {member: [] for member in group.members}
         turn = 0

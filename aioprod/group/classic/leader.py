@@ -1,4 +1,4 @@
-"""What the leader of a classic group does: divide the partitions among all members."""
+"""The leader's part of the classic protocol: run the assignor over the subscriptions of all members."""
 
 from __future__ import annotations
 
@@ -10,43 +10,44 @@ from aioprod.group.assignors import Assignor, Subscription
 from aioprod.group.assignors.model import Assignment
 from aioprod.types import TopicPartition
 
-__all__ = ["divided", "is_cooperative", "user_data_of"]
+__all__ = ["group_assignment", "is_cooperative", "user_data_of"]
 
 
 def is_cooperative(assignor: Assignor) -> bool:
-    """Whether members keep their partitions while they join anew (KIP-429)."""
+    """Whether members keep their partitions while they rejoin (KIP-429)."""
     return bool(getattr(assignor, "cooperative", False))
 
 
 def user_data_of(assignor: Assignor, previous: Sequence[TopicPartition] | None, generation: int) -> bytes | None:
-    """What the assignor has to tell the leader's."""
-    tell = getattr(assignor, "user_data", None)
-    data = None if tell is None else tell(previous, generation)
+    """The user data that the assignor adds to this member's subscription."""
+    user_data = getattr(assignor, "user_data", None)
+    data = None if user_data is None else user_data(previous, generation)
     return None if data is None else bytes(data)
 
 
-def divided(
+def group_assignment(
     assignor: Assignor, members: Mapping[str, Subscription], topics: Mapping[str, Sequence[PartitionInfo]]
 ) -> Assignment:
-    """Who gets what; nobody gets what another one still holds.
+    """The partitions of each member, without those that another member still owns.
 
-    Members whose last assignor was cooperative hold partitions while they join, and a newcomer without that assignor
-    may have the group choose an eager one, which does not look at that. What moves is left out then: its owner finds
-    it missing, gives it up and joins anew. Raises UsageError for an assignor that invents members.
+    Members whose last assignor was cooperative own partitions while they rejoin, and a new member without that assignor
+    may have the group choose an eager one, which ignores ownership. Partitions that would move are left out then: their
+    owner finds them missing, revokes them and rejoins. Raises UsageError for an assignor that invents members.
     """
     assignment = assignor.assign(topics, members)
-    strangers = assignment.keys() - members.keys()
-    if strangers:
-        raise UsageError(f"Assignor {assignor.name!r} gives partitions to {min(strangers)!r}, which is no member.")
+    unknown = assignment.keys() - members.keys()
+    if unknown:
+        raise UsageError(f"Assignor {assignor.name!r} assigned partitions to {min(unknown)!r}, which is no member.")
     if is_cooperative(assignor):
         return assignment
-    held = _held(members)
+    owners = _owners(members)
     return {
-        member: [tp for tp in partitions if held.get(tp, member) == member] for member, partitions in assignment.items()
+        member: [tp for tp in partitions if owners.get(tp, member) == member]
+        for member, partitions in assignment.items()
     }
 
 
-def _held(members: Mapping[str, Subscription]) -> dict[TopicPartition, str]:
-    """Who holds what, as far as that is not out of date."""
+def _owners(members: Mapping[str, Subscription]) -> dict[TopicPartition, str]:
+    """The owner of each partition, by the subscriptions of the newest generation."""
     newest = max((one.generation for one in members.values()), default=-1)
     return {tp: member for member, one in members.items() if one.generation == newest for tp in one.owned}

@@ -1,7 +1,15 @@
 """The classic group protocol as a state machine: JoinGroup, SyncGroup, Heartbeat, LeaveGroup, eager and cooperative.
 
-What Java's consumer does, but for one thing: Java keeps partitions while it joins anew only if all of its assignors are
-cooperative, ours if the one that the group chose last is.
+1. JoinGroup carries the subscription; the first answer to a new member only gives it its id (KIP-394).
+2. The coordinator answers when all members have joined: the generation, the assignor, and the leader.
+3. The leader assigns the partitions and sends them with SyncGroup; each member's answer holds its own.
+4. Heartbeats carry the generation. REBALANCE_IN_PROGRESS in an answer means: start again with 1, as the same member.
+5. Eager members revoke all partitions before 1. Cooperative ones (KIP-429) keep them, revoke after 3 those that they
+   lose, and then rejoin, so that the next generation can assign them.
+6. A member that does not poll for max.poll.interval.ms, or closes, sends LeaveGroup; a static one (KIP-345) does not.
+
+`states.py` explains the states. One difference from Java's consumer: Java keeps partitions while it rejoins only if all
+of its assignors are cooperative; here it is enough that the assignor that the group chose last is.
 """
 
 from __future__ import annotations
@@ -13,36 +21,38 @@ from typing import Any, Final
 from aioprod.cluster.model import PartitionInfo
 from aioprod.errors import AioprodError, ErrorCode, ProtocolError, UsageError
 from aioprod.group.assignors import Assignor, Subscription
-from aioprod.group.classic.leader import divided, is_cooperative
-from aioprod.group.classic.requests import PROTOCOL_TYPE, farewell, heartbeat_request, join_request, sync_request
+from aioprod.group.classic.leader import group_assignment, is_cooperative
+from aioprod.group.classic.requests import PROTOCOL_TYPE, heartbeat_request, join_request, leave_request, sync_request
 from aioprod.group.classic.states import TRANSITIONS, Event, Meaning, State, Subject, meaning_of
-from aioprod.group.errors import may_pass, member_refusal
-from aioprod.group.membership import Ask, Describe, Failed, GiveUp, GroupMetadata, Left, Step, Take, Wait
+from aioprod.group.errors import is_retriable, member_error
+from aioprod.group.membership import Assign, DescribeTopics, Failed, LeftGroup, Revoke, SendRequest, Step, Wait
 from aioprod.group.settings import MemberConfig
 from aioprod.group.subscription_codec import decode_assignment, decode_subscription
 from aioprod.messages import HeartbeatResponse, JoinGroupResponse, SyncGroupResponse
 from aioprod.messages.negotiation import ByVersion
-from aioprod.types import TopicPartition
+from aioprod.types import GroupMetadata, TopicPartition
 from aioprod.wire.schema import Request, Response
 
 __all__ = ["ClassicMembership"]
 
 _JOIN_GRACE_S: Final = 5.0
-"""How much longer than the others may take to join the answer may take, as in Java."""
+"""The time that the response to JoinGroup may take beyond the rebalance timeout, as in Java."""
 
-_SILENT: Final = frozenset({State.JOINING, State.SYNCING, State.PARTING, State.LEFT})
-"""Where no heartbeats are due: whoever waits for the answer to JoinGroup or SyncGroup is known to be alive."""
+_NO_HEARTBEATS: Final = frozenset({State.JOINING, State.COMPLETING_REBALANCE, State.LEAVING, State.LEFT})
+"""States without heartbeats: the coordinator takes a member with a pending JoinGroup or SyncGroup for alive."""
 
-_GIVES_UP: Final = frozenset({State.PREPARING, State.YIELDING, State.REVOKING, State.QUITTING})
-_GOES: Final = frozenset({State.QUITTING, State.PARTING, State.LEFT})
-_UNSETTLED: Final = frozenset({State.JOINING, State.DIVIDING, State.SYNCING})
-_HAS_JOINED: Final = _UNSETTLED | {State.YIELDING}
+_REVOKING_STATES: Final = frozenset(
+    {State.PREPARING_REBALANCE, State.REVOKING_ALL, State.REVOKING, State.PREPARING_TO_LEAVE}
+)
+_LEAVING_STATES: Final = frozenset({State.PREPARING_TO_LEAVE, State.LEAVING, State.LEFT})
+_REBALANCING: Final = frozenset({State.JOINING, State.ASSIGNING, State.COMPLETING_REBALANCE})
+_TAKES_PART: Final = _REBALANCING | {State.REVOKING_ALL}
 
 
 class ClassicMembership:
-    """One member of a group; a `Membership`, whose times are monotonic seconds.
+    """One member of a classic group; a `Membership`, so its times are monotonic seconds.
 
-    `assignors` in order of preference. `backoff` is the wait in seconds after so many failures before the last one.
+    `assignors` are in order of preference. `backoff(failures)` is the wait in seconds before the next try.
     """
 
     def __init__(
@@ -54,7 +64,7 @@ class ClassicMembership:
         backoff: Callable[[int], float],
         now: float,
     ) -> None:
-        self.state = State.PREPARING
+        self.state = State.PREPARING_REBALANCE
         self.owned: frozenset[TopicPartition] = frozenset()
         self._group_id = group_id
         self._topics = topics
@@ -63,346 +73,358 @@ class ClassicMembership:
         self._backoff = backoff
         self._member_id = ""
         self._generation = -1
-        self._chosen: Assignor = assignors[0]
-        self._ask: Ask | None = None
-        self._giving: tuple[TopicPartition, ...] = ()
-        self._held: frozenset[TopicPartition] = frozenset()
-        self._share: tuple[TopicPartition, ...] | None = None
-        self._share_generation = -1
+        self._assignor: Assignor = assignors[0]
+        self._request: SendRequest | None = None
+        self._revoking: tuple[TopicPartition, ...] = ()
+        self._owned_at_join: frozenset[TopicPartition] = frozenset()
+        self._assigned: tuple[TopicPartition, ...] | None = None
+        self._assigned_generation = -1
         self._joined_topics: frozenset[str] = frozenset()
         self._retry_at = -math.inf
         self._failures = 0
-        # As the leader.
+        # Used by the leader only.
         self._members: dict[str, Subscription] = {}
-        self._assignment: Mapping[str, Sequence[TopicPartition]] = {}
+        self._group_assignment: Mapping[str, Sequence[TopicPartition]] = {}
         self._skips_assignment = False
-        self._counts: dict[str, int] | None = None
-        self._told: Mapping[str, int] = {}
+        self._counts_assigned: dict[str, int] | None = None
+        self._counts_now: Mapping[str, int] = {}
         self._is_lost = False
-        self._rejoins = False
-        self._leaves = False
+        self._needs_rejoin = False
+        self._is_leaving = False
         self._error: AioprodError | None = None
         self._heartbeat_at = math.inf
-        self._beating_as = GroupMetadata(group_id)
-        self._away_at = now + config.max_poll_interval_ms / 1000
+        self._heartbeat_sent_as = GroupMetadata(group_id)
+        self._poll_deadline = now + config.max_poll_interval_ms / 1000
 
     def __repr__(self) -> str:
         return f"<ClassicMembership of {self._group_id!r}: {self.state.value}>"
 
     @property
     def metadata(self) -> GroupMetadata:
-        """Who it is now."""
+        """Current group id, generation, member id and instance id."""
         return GroupMetadata(self._group_id, self._generation, self._member_id, self._config.group_instance_id)
 
     @property
     def is_rebalancing(self) -> bool:
-        """Whether it has joined anew and does not know its generation yet."""
-        return self.state in _UNSETTLED
+        """Whether it is rejoining and does not know its generation yet, so that it can't commit."""
+        return self.state in _REBALANCING
 
     @property
-    def is_settled(self) -> bool:
-        """Whether it reads its share."""
+    def is_stable(self) -> bool:
+        """Whether it has its assignment and nothing is pending."""
         return self.state is State.STABLE
 
     @property
-    def standing(self) -> str:
-        """Where it stands, in words."""
+    def description(self) -> str:
+        """The state, as a sentence about "it" without its stop."""
         return self.state.value
 
-    # -- the main lane
+    # --- steps
 
     def step(self, now: float) -> Step:
-        """What to do now; where there is nothing to do it goes on by itself."""
-        if self._leaves and self.state not in _GOES and not self._is_awaited:
-            self._move(Event.QUIT)
-        if self.state is State.STABLE and self._has_to_join_anew:
+        """The step to do now; states in which nothing has to be done are passed at once."""
+        if self._is_leaving and self.state not in _LEAVING_STATES and not self._has_join_pending:
+            self._move(Event.CLOSE)
+        if self.state is State.STABLE and self._has_to_rejoin:
             self._move(Event.REJOIN)
-        if self.state in _GIVES_UP:
-            return self._giving_up(now)
+        if self.state in _REVOKING_STATES:
+            return self._revoke(now)
         if self.state is State.JOINING:
-            return self._joining(now)
-        if self.state is State.SYNCING:
-            return self._syncing()
-        if self.state is State.DIVIDING:
-            return Describe(frozenset(topic for one in self._members.values() for topic in one.topics))
-        if self.state is State.TAKING:
-            return Take(tuple(tp for tp in self._share or () if tp not in self.owned))
-        if self.state is State.PARTING and not self._parting():
-            self._move(Event.GONE)
+            return self._join_step(now)
+        if self.state is State.COMPLETING_REBALANCE:
+            return self._sync_step()
+        if self.state is State.ASSIGNING:
+            return DescribeTopics(frozenset(topic for one in self._members.values() for topic in one.topics))
+        if self.state is State.ADDING_PARTITIONS:
+            return Assign(tuple(tp for tp in self._assigned or () if tp not in self.owned))
+        if self.state is State.LEAVING and not self._prepare_leave_group():
+            self._move(Event.LEFT)
         if self.state is State.LEFT:
-            return Left() if self._error is None else Failed(self._error)
-        return self._ask or Wait(math.inf)
+            return LeftGroup() if self._error is None else Failed(self._error)
+        return self._request or Wait(math.inf)
 
-    def _giving_up(self, now: float) -> Step:
-        self._giving = self._to_give_up()
-        # It joins between two records only, and only while its user is at hand.
-        if self._giving or (self.state is State.PREPARING and now < self._away_at):
-            return GiveUp(self._giving, self._is_lost)
-        if self.state is State.PREPARING:
+    def _revoke(self, now: float) -> Step:
+        self._revoking = self._partitions_to_revoke()
+        # It joins between two polls only, and only while the application polls.
+        if self._revoking or (self.state is State.PREPARING_REBALANCE and now < self._poll_deadline):
+            return Revoke(self._revoking, self._is_lost)
+        if self.state is State.PREPARING_REBALANCE:
             return Wait(math.inf)
-        self._go_on()
+        self._after_revocation()
         return self.step(now)
 
-    def _to_give_up(self) -> tuple[TopicPartition, ...]:
+    def _partitions_to_revoke(self) -> tuple[TopicPartition, ...]:
         if self.state is State.REVOKING:
-            share = frozenset(self._share or ())
-            kept = self.owned & share
-        elif self.state is State.PREPARING and not self._is_lost and is_cooperative(self._chosen):
+            kept = self.owned & frozenset(self._assigned or ())
+        elif self.state is State.PREPARING_REBALANCE and not self._is_lost and is_cooperative(self._assignor):
             kept = frozenset(tp for tp in self.owned if tp.topic in self._topics)
         else:
             kept = frozenset()
         return tuple(sorted(self.owned - kept))
 
-    def gave_up(self, now: float) -> None:
-        """What was last asked to be given up is."""
-        self.owned -= frozenset(self._giving)
-        is_away = self.state is State.PREPARING and now >= self._away_at
-        if self.state in _GIVES_UP and not self._to_give_up() and not is_away:
-            self._go_on()
+    def revoked(self, now: float) -> None:
+        """The partitions of the last `Revoke` step are revoked."""
+        self.owned -= frozenset(self._revoking)
+        is_stale = self.state is State.PREPARING_REBALANCE and now >= self._poll_deadline
+        if self.state in _REVOKING_STATES and not self._partitions_to_revoke() and not is_stale:
+            self._after_revocation()
 
-    def _go_on(self) -> None:
+    def _after_revocation(self) -> None:
         self._is_lost = False
-        self._move(Event.GAVE_UP)
+        self._move(Event.REVOKED)
         if self.state is State.JOINING:
             self._joined_topics = self._topics
-            self._rejoins = False
+            self._needs_rejoin = False
             self._failures = 0
             self._retry_at = -math.inf
-            self._ask = None
+            self._request = None
 
-    def took(self, now: float) -> None:
-        """What is new is read from now on."""
-        self.owned |= frozenset(self._share or ())
-        if self.state is State.TAKING:
-            self._move(Event.TOOK)
+    def assigned(self, now: float) -> None:
+        """The partitions of the last `Assign` step are being read."""
+        self.owned |= frozenset(self._assigned or ())
+        if self.state is State.ADDING_PARTITIONS:
+            self._move(Event.PARTITIONS_ADDED)
 
     @property
-    def _has_to_join_anew(self) -> bool:
-        counts = self._counts or {}
-        has_other_partitions = any(self._told.get(topic, count) != count for topic, count in counts.items())
-        return self._rejoins or has_other_partitions or self._topics != self._joined_topics
+    def _has_to_rejoin(self) -> bool:
+        counts = self._counts_assigned or {}
+        has_other_partitions = any(self._counts_now.get(topic, count) != count for topic, count in counts.items())
+        return self._needs_rejoin or has_other_partitions or self._topics != self._joined_topics
 
-    # -- joining
+    # --- JoinGroup and SyncGroup
 
-    def _joining(self, now: float) -> Step:
+    def _join_step(self, now: float) -> Step:
         if now < self._retry_at:
             return Wait(self._retry_at)
-        if self._ask is None:
-            last = (self._share, self._share_generation)
+        if self._request is None:
+            last = (self._assigned, self._assigned_generation)
             request = join_request(
                 self.metadata, self._config, self._assignors.values(), self._joined_topics, self.owned, last
             )
-            self._ask = Ask(request, self._join_timeout_s)
-        return self._ask
+            self._request = SendRequest(request, self._join_timeout_s)
+        return self._request
 
-    def _syncing(self) -> Step:
-        if self._ask is None:
-            request = sync_request(self.metadata, self._chosen.name, self._assignment)
-            self._ask = Ask(request, self._join_timeout_s)
-        return self._ask
+    def _sync_step(self) -> Step:
+        if self._request is None:
+            request = sync_request(self.metadata, self._assignor.name, self._group_assignment)
+            self._request = SendRequest(request, self._join_timeout_s)
+        return self._request
 
     @property
     def _join_timeout_s(self) -> float:
         config = self._config
         return max(config.max_poll_interval_ms / 1000 + _JOIN_GRACE_S, config.request_timeout_ms / 1000)
 
-    def answered(self, response: Response, now: float) -> None:
-        """The answer to JoinGroup, SyncGroup or LeaveGroup."""
-        self._ask = None
+    def response_received(self, response: Response, now: float) -> None:
+        """Handle the response to JoinGroup, SyncGroup or LeaveGroup."""
+        self._request = None
         if isinstance(response, JoinGroupResponse):
-            self._join_answered(response, now)
+            self._join_response_received(response, now)
         elif isinstance(response, SyncGroupResponse):
-            self._sync_answered(response, now)
+            self._sync_response_received(response, now)
         else:
-            self._move(Event.GONE)
+            self._move(Event.LEFT)
 
-    def unanswered(self, error: AioprodError, now: float) -> None:
-        """Nobody knows what came of it: it joins anew, which the coordinator understands in any case."""
-        self._ask = None
-        if self.state is State.PARTING:
-            self._move(Event.GONE)
-        elif not may_pass(error):
-            self._break(error)
-        elif self.state is State.SYNCING:
+    def request_failed(self, error: AioprodError, now: float) -> None:
+        """Rejoin: the coordinator accepts that whether or not it has handled the request that failed."""
+        self._request = None
+        if self.state is State.LEAVING:
+            self._move(Event.LEFT)
+        elif not is_retriable(error):
+            self._fail(error)
+        elif self.state is State.COMPLETING_REBALANCE:
             self._move(Event.REJOIN)
         else:
-            self._join_later(now)
+            self._retry_join_later(now)
 
-    def _join_later(self, now: float) -> None:
+    def _retry_join_later(self, now: float) -> None:
         self._retry_at = now + self._backoff(self._failures)
         self._failures += 1
 
-    def _join_answered(self, answer: JoinGroupResponse, now: float) -> None:
-        code = ErrorCode.of(answer.error_code)
+    def _join_response_received(self, response: JoinGroupResponse, now: float) -> None:
+        code = ErrorCode.of(response.error_code)
         meaning = meaning_of(Subject.JOIN, code)
-        if meaning is Meaning.NAMED:
-            self._member_id = answer.member_id
-        elif meaning is Meaning.AGAIN:
-            self._join_later(now)
+        if meaning is Meaning.MEMBER_ID_GIVEN:
+            self._member_id = response.member_id
+        elif meaning is Meaning.RETRY:
+            self._retry_join_later(now)
         elif meaning is not Meaning.DONE:
-            self._refused(Subject.JOIN, code, meaning)
-        elif (answer.protocol_type or PROTOCOL_TYPE) != PROTOCOL_TYPE or answer.protocol_name not in self._assignors:
-            self._refused(Subject.JOIN, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, Meaning.FATAL)
+            self._rejected(Subject.JOIN, code, meaning)
+        elif (
+            response.protocol_type or PROTOCOL_TYPE
+        ) != PROTOCOL_TYPE or response.protocol_name not in self._assignors:
+            self._rejected(Subject.JOIN, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, Meaning.FATAL)
         else:
-            self._member_id, self._generation = answer.member_id, answer.generation_id
-            self._chosen = self._assignors[answer.protocol_name]
+            self._member_id, self._generation = response.member_id, response.generation_id
+            self._assignor = self._assignors[response.protocol_name]
             self._heartbeat_at = now + self._config.heartbeat_interval_ms / 1000
-            self._counts = None
-            self._assignment = {}
-            self._held = self.owned
-            if answer.leader == answer.member_id:
-                self._lead(answer)
+            self._counts_assigned = None
+            self._group_assignment = {}
+            self._owned_at_join = self.owned
+            if response.leader == response.member_id:
+                self._lead(response)
             else:
-                self._move(Event.FOLLOWS if is_cooperative(self._chosen) or not self.owned else Event.YIELDS)
+                keeps_partitions = is_cooperative(self._assignor) or not self.owned
+                self._move(Event.JOINED_AS_FOLLOWER if keeps_partitions else Event.JOINED_STILL_OWNING)
 
-    def _lead(self, answer: JoinGroupResponse) -> None:
+    def _lead(self, response: JoinGroupResponse) -> None:
         try:
             self._members = {
-                one.member_id: decode_subscription(one.metadata, one.group_instance_id) for one in answer.members
+                one.member_id: decode_subscription(one.metadata, one.group_instance_id) for one in response.members
             }
         except ProtocolError as error:
-            self._break(error)
+            self._fail(error)
             return
-        self._skips_assignment = answer.skip_assignment
-        self._move(Event.LEADS)
+        self._skips_assignment = response.skip_assignment
+        self._move(Event.JOINED_AS_LEADER)
 
-    def described(self, topics: Mapping[str, Sequence[PartitionInfo]], now: float) -> None:
-        """Divide these partitions among the members, and remember how many there were."""
+    def topics_described(self, topics: Mapping[str, Sequence[PartitionInfo]], now: float) -> None:
+        """Assign these partitions to the members, and remember the partition counts."""
         members, self._members = self._members, {}
         try:
-            assignment = {} if self._skips_assignment else divided(self._chosen, members, topics)
+            assignment = {} if self._skips_assignment else group_assignment(self._assignor, members, topics)
         except AioprodError as error:
-            self._break(error)
+            self._fail(error)
             return
         except Exception as error:
-            failure = UsageError(f"Assignor {self._chosen.name!r} failed: {error!r}.")
+            failure = UsageError(f"Assignor {self._assignor.name!r} failed: {error!r}.")
             failure.__cause__ = error
-            self._break(failure)
+            self._fail(failure)
             return
-        wanted = {topic for one in members.values() for topic in one.topics}
-        self._counts = {topic: len(topics.get(topic, ())) for topic in wanted}
-        self._assignment = assignment
-        self._move(Event.DIVIDED)
+        subscribed = {topic for one in members.values() for topic in one.topics}
+        self._counts_assigned = {topic: len(topics.get(topic, ())) for topic in subscribed}
+        self._group_assignment = assignment
+        self._move(Event.ASSIGNMENT_MADE)
 
-    def _sync_answered(self, answer: SyncGroupResponse, now: float) -> None:
-        code = ErrorCode.of(answer.error_code)
+    def _sync_response_received(self, response: SyncGroupResponse, now: float) -> None:
+        code = ErrorCode.of(response.error_code)
         meaning = meaning_of(Subject.SYNC, code)
         if meaning is Meaning.REJOIN:
             self._move(Event.REJOIN)
         elif meaning is not Meaning.DONE:
-            self._refused(Subject.SYNC, code, meaning)
-        elif answer.protocol_type not in (None, PROTOCOL_TYPE) or answer.protocol_name not in (None, self._chosen.name):
-            self._refused(Subject.SYNC, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, Meaning.FATAL)
+            self._rejected(Subject.SYNC, code, meaning)
+        elif not self._is_of_this_protocol(response):
+            self._rejected(Subject.SYNC, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, Meaning.FATAL)
         else:
             try:
-                self._share = decode_assignment(answer.assignment)
+                self._assigned = decode_assignment(response.assignment)
             except ProtocolError as error:
-                self._break(error)
+                self._fail(error)
                 return
-            self._share_generation = self._generation
-            # What was held and is not in the share may be another one's as soon as it is free: join for that again.
-            self._rejoins |= bool(self._held.difference(self._share))
+            self._assigned_generation = self._generation
+            # Partitions that this member loses can be assigned to others in the next generation only: rejoin for that.
+            self._needs_rejoin |= bool(self._owned_at_join.difference(self._assigned))
             self._heartbeat_at = now + self._config.heartbeat_interval_ms / 1000
-            self._move(Event.SHARED)
+            self._move(Event.ASSIGNMENT_RECEIVED)
 
-    # -- the lane of heartbeats
+    def _is_of_this_protocol(self, response: SyncGroupResponse) -> bool:
+        """Whether the response is for the assignor of JoinGroup; before KIP-559 it does not name the assignor."""
+        is_type = response.protocol_type in (None, PROTOCOL_TYPE)
+        return is_type and response.protocol_name in (None, self._assignor.name)
+
+    # --- heartbeats
 
     @property
     def heartbeat_at(self) -> float:
-        """When the next heartbeat is due, or when the user has been away for too long."""
-        if self._generation < 0 or self._error is not None or self.state in _SILENT:
+        """The time of the next heartbeat, or of the end of max.poll.interval.ms if that comes first."""
+        if self._generation < 0 or self._error is not None or self.state in _NO_HEARTBEATS:
             return math.inf
-        return self._heartbeat_at if self.state is State.QUITTING else min(self._heartbeat_at, self._away_at)
+        if self.state is State.PREPARING_TO_LEAVE:
+            return self._heartbeat_at
+        return min(self._heartbeat_at, self._poll_deadline)
 
     def heartbeat(self, now: float) -> Request[Any] | ByVersion[Any] | None:
-        """A heartbeat, or good-bye if the user has been away for too long; a static member goes without a word."""
-        if now >= self._away_at and self.state is not State.QUITTING:
-            said = farewell(self.metadata, "max.poll.interval.ms has passed between two records.")
-            self._lose(keeps_id=False)
-            return said
+        """Heartbeat, or LeaveGroup after max.poll.interval.ms without a poll; None for a static member then."""
+        if now >= self._poll_deadline and self.state is not State.PREPARING_TO_LEAVE:
+            request = leave_request(self.metadata, "max.poll.interval.ms has passed between two records.")
+            self._lose_membership(keep_member_id=False)
+            return request
         self._heartbeat_at = now + self._config.heartbeat_interval_ms / 1000
-        self._beating_as = self.metadata
+        self._heartbeat_sent_as = self.metadata
         return heartbeat_request(self.metadata)
 
-    def heartbeat_answered(self, response: Response, now: float) -> None:
-        """Nothing new, or the group divides its partitions anew, or it has gone on without this member."""
-        if not isinstance(response, HeartbeatResponse) or self._beating_as != self.metadata:
+    def heartbeat_response_received(self, response: Response, now: float) -> None:
+        """Handle the response to Heartbeat: nothing new, a rebalance, or this member is fenced."""
+        if not isinstance(response, HeartbeatResponse) or self._heartbeat_sent_as != self.metadata:
             return
         code = ErrorCode.of(response.error_code)
         meaning = meaning_of(Subject.HEARTBEAT, code)
         if meaning is Meaning.REJOIN:
-            # While it joins it is told of a rebalance that it takes part in.
-            self._rejoins |= self.state not in _HAS_JOINED
-        elif meaning is Meaning.AGAIN:
+            # After JoinGroup the code is about the rebalance that the member takes part in already.
+            self._needs_rejoin |= self.state not in _TAKES_PART
+        elif meaning is Meaning.RETRY:
             self._heartbeat_at = now + self._backoff(0)
         elif meaning is not Meaning.DONE:
-            self._refused(Subject.HEARTBEAT, code, meaning)
+            self._rejected(Subject.HEARTBEAT, code, meaning)
 
-    def heartbeat_unanswered(self, error: AioprodError, now: float) -> None:
-        """Asked again soon, for the time of the session is running."""
-        if not may_pass(error):
-            self._break(error)
+    def heartbeat_failed(self, error: AioprodError, now: float) -> None:
+        """Send the heartbeat again after a short backoff: the session timeout is running."""
+        if not is_retriable(error):
+            self._fail(error)
         self._heartbeat_at = now + self._backoff(0)
 
-    # -- what else happens
+    # --- events
 
     def subscribe(self, topics: frozenset[str], now: float) -> None:
-        """Read these topics from now on: it joins anew."""
+        """Change the subscription: the member rejoins."""
         self._topics = topics
 
     def topics_changed(self, counts: Mapping[str, int], now: float) -> None:
-        """The leader has the partitions divided anew when there are more, or a topic has come or gone."""
-        # What it is told while it divides counts as well, once it is done.
-        self._told = dict(counts)
+        """Note the partition counts: the leader rejoins, for a new assignment, when they differ from those assigned."""
+        # Counts that change while it assigns are compared when that is done.
+        self._counts_now = dict(counts)
 
     def polled(self, now: float) -> None:
-        """The user is at hand."""
-        self._away_at = now + self._config.max_poll_interval_ms / 1000
+        """The application polled: restart the max.poll.interval.ms timer."""
+        self._poll_deadline = now + self._config.max_poll_interval_ms / 1000
 
     def leave(self, now: float) -> None:
-        """Give up all and go; while the coordinator counts on it only after that, or when it is told again."""
-        if self._is_awaited and not self._leaves:
-            self._leaves = True
+        """Revoke all partitions and leave; during a rebalance after its end, or at the second call."""
+        if self._has_join_pending and not self._is_leaving:
+            self._is_leaving = True
             return
-        self._ask = None
-        self._move(Event.QUIT)
+        self._request = None
+        self._move(Event.CLOSE)
 
     @property
-    def _is_awaited(self) -> bool:
-        """Whether the coordinator may have counted it in already: it would wait for one whose id it has just made up,
-        and takes commits of the new generation only."""
-        is_unnamed = self.state is State.JOINING and self._ask is not None and not self._member_id
-        return is_unnamed or (self.state in _UNSETTLED and bool(self.owned))
+    def _has_join_pending(self) -> bool:
+        """Whether leaving has to wait for the rebalance.
 
-    def _parting(self) -> bool:
-        """Whether there is somebody to tell."""
-        if self._ask is None and (request := farewell(self.metadata, "The member is closed.")) is not None:
-            self._ask = Ask(request, self._config.request_timeout_ms / 1000)
-        return self._ask is not None
+        The coordinator may have given a new member an id that is not known here yet, and would wait for that member.
+        A member that owns partitions can commit their offsets in the new generation only.
+        """
+        has_no_id = self.state is State.JOINING and self._request is not None and not self._member_id
+        return has_no_id or (self.state in _REBALANCING and bool(self.owned))
 
-    def _refused(self, subject: Subject, code: ErrorCode | int, meaning: Meaning) -> None:
+    def _prepare_leave_group(self) -> bool:
+        """Prepare LeaveGroup; False if no request is needed."""
+        if self._request is None and (request := leave_request(self.metadata, "The member is closed.")) is not None:
+            self._request = SendRequest(request, self._config.request_timeout_ms / 1000)
+        return self._request is not None
+
+    def _rejected(self, subject: Subject, code: ErrorCode | int, meaning: Meaning) -> None:
         if meaning is Meaning.FATAL:
-            self._break(member_refusal(self._group_id, subject.value, code))
+            self._fail(member_error(self._group_id, subject.value, code))
         else:
-            self._lose(keeps_id=meaning is Meaning.EXPIRED)
+            self._lose_membership(keep_member_id=meaning is Meaning.STALE_GENERATION)
 
-    def _lose(self, *, keeps_id: bool) -> None:
-        """It is no member any more: what it has may be another one's already."""
-        self._ask = None
+    def _lose_membership(self, *, keep_member_id: bool) -> None:
+        """Drop the generation: the partitions may have another owner already, so they are lost."""
+        self._request = None
         self._generation = -1
-        if not keeps_id:
+        if not keep_member_id:
             self._member_id = ""
-        self._counts = None
+        self._counts_assigned = None
         self._is_lost = True
         self._move(Event.LOST)
 
-    def _break(self, error: AioprodError) -> None:
-        if self.state in _GOES:
+    def _fail(self, error: AioprodError) -> None:
+        if self.state in _LEAVING_STATES:
             return
-        self._ask = None
+        self._request = None
         self._error = error
         self._is_lost = True
-        self._move(Event.BROKEN)
+        self._move(Event.FAILED)
 
     def _move(self, event: Event) -> None:
         self.state = TRANSITIONS[self.state, event]

@@ -1,7 +1,17 @@
-"""The life of a member with the classic protocol as tables: its states, what moves it, what the brokers' codes mean.
+"""The states of a member of a classic group as tables: states, events, and what the error codes of brokers mean.
 
-Nothing here acts: `ClassicMembership` does, and asks here what an event leads to. The diagram in `docs/groups.md` is
-made from the table by `diagram()`.
+A member goes round this circle in each rebalance (Java's `AbstractCoordinator` and `MemberState` have the same states):
+
+    PREPARING_REBALANCE   an eager member revokes everything (onPartitionsRevoked), a cooperative one nothing
+    JOINING               JoinGroup: the coordinator answers once all members have joined or the time for that is over
+    ASSIGNING             the leader only: it runs the assignor over the subscriptions of all members
+    COMPLETING_REBALANCE  SyncGroup: the leader sends the assignment, each member gets its part of it
+    REVOKING              cooperative members revoke what they have to give to others, and rejoin for that
+    ADDING_PARTITIONS     committed offsets are fetched, then onPartitionsAssigned
+    STABLE                Heartbeat, until an answer says REBALANCE_IN_PROGRESS
+
+A fenced or expired member loses its partitions (onPartitionsLost) and joins again. The tables only say what follows
+from what; `ClassicMembership` acts. `diagram()` makes the picture in `docs/groups.md`.
 """
 
 from __future__ import annotations
@@ -15,123 +25,133 @@ __all__ = ["TRANSITIONS", "Event", "Meaning", "State", "Subject", "diagram", "me
 
 
 class State(Enum):
-    """Where a member stands; the value says it in words."""
+    """The state of a member; its value describes it to the user."""
 
-    PREPARING = "it gives up what it must not hold while it joins, and waits for the user to be at hand"
-    JOINING = "it has asked to join, and waits for all others to do so"
-    YIELDING = "it gives up everything, as the assignor that the group has chosen gives it to others at once"
-    DIVIDING = "it leads the group, and finds out which partitions there are"
-    SYNCING = "it waits for its share"
-    REVOKING = "it gives up what is not its own any more"
-    TAKING = "it begins to read what is new to it"
-    STABLE = "it reads its share"
-    QUITTING = "it gives up everything, to go"
-    PARTING = "it tells the coordinator that it goes"
-    LEFT = "it is gone"
+    PREPARING_REBALANCE = "it revokes partitions before it joins, and waits until the application polls"
+    JOINING = "it has sent JoinGroup, and waits until all members have joined"
+    REVOKING_ALL = "it revokes all partitions, because the group has chosen an eager assignor"
+    ASSIGNING = "it leads the group, and fetches the partitions to assign"
+    COMPLETING_REBALANCE = "it has sent SyncGroup, and waits for its assignment"
+    REVOKING = "it revokes partitions that are not assigned to it any more"
+    ADDING_PARTITIONS = "it starts to read its new partitions"
+    STABLE = "it reads its partitions"
+    PREPARING_TO_LEAVE = "it revokes all partitions before it leaves"
+    LEAVING = "it has sent LeaveGroup"
+    LEFT = "it has left the group"
 
 
 class Event(Enum):
-    """What moves it."""
+    """An event that changes the state; its value labels the edge in the diagram."""
 
-    GAVE_UP = "given up"
-    LEADS = "joined as the leader"
-    FOLLOWS = "joined"
-    YIELDS = "joined, holding what may be another one's"
-    DIVIDED = "divided"
-    SHARED = "has its share"
-    TOOK = "taken"
-    REJOIN = "the group divides anew"
-    LOST = "not a member any more"
-    QUIT = "close()"
-    GONE = "told"
-    BROKEN = "refused for good"
+    REVOKED = "partitions revoked"
+    JOINED_AS_LEADER = "joined as leader"
+    JOINED_AS_FOLLOWER = "joined as follower"
+    JOINED_STILL_OWNING = "joined with partitions, eager assignor"
+    ASSIGNMENT_MADE = "assignment computed"
+    ASSIGNMENT_RECEIVED = "assignment received"
+    PARTITIONS_ADDED = "partitions added"
+    REJOIN = "rebalance"
+    LOST = "membership lost"
+    CLOSE = "close()"
+    LEFT = "LeaveGroup answered"
+    FAILED = "fatal error"
 
 
-S = State
-E = Event
+S: Final = State
+E: Final = Event
 
-_GOES_ON: Final = (S.PREPARING, S.JOINING, S.YIELDING, S.DIVIDING, S.SYNCING, S.REVOKING, S.TAKING, S.STABLE)
+_MEMBER_STATES: Final = (
+    S.PREPARING_REBALANCE,
+    S.JOINING,
+    S.REVOKING_ALL,
+    S.ASSIGNING,
+    S.COMPLETING_REBALANCE,
+    S.REVOKING,
+    S.ADDING_PARTITIONS,
+    S.STABLE,
+)
+_LEAVING_STATES: Final = (S.PREPARING_TO_LEAVE, S.LEAVING, S.LEFT)
 
 TRANSITIONS: Final[dict[tuple[State, Event], State]] = {
-    (S.PREPARING, E.GAVE_UP): S.JOINING,
-    (S.JOINING, E.LEADS): S.DIVIDING,
-    (S.JOINING, E.FOLLOWS): S.SYNCING,
-    (S.JOINING, E.YIELDS): S.YIELDING,
-    (S.YIELDING, E.GAVE_UP): S.SYNCING,
-    (S.DIVIDING, E.DIVIDED): S.SYNCING,
-    (S.SYNCING, E.SHARED): S.REVOKING,
-    (S.SYNCING, E.REJOIN): S.PREPARING,
-    (S.REVOKING, E.GAVE_UP): S.TAKING,
-    (S.TAKING, E.TOOK): S.STABLE,
-    (S.STABLE, E.REJOIN): S.PREPARING,
-    (S.QUITTING, E.GAVE_UP): S.PARTING,
-    (S.PARTING, E.GONE): S.LEFT,
-    **{(state, E.LOST): S.PREPARING for state in _GOES_ON},
-    **{(state, event): S.QUITTING for state in _GOES_ON for event in (E.QUIT, E.BROKEN)},
-    # Whoever goes has nothing to lose any more.
-    **{(state, event): state for state in (S.QUITTING, S.PARTING, S.LEFT) for event in (E.LOST, E.QUIT)},
+    (S.PREPARING_REBALANCE, E.REVOKED): S.JOINING,
+    (S.JOINING, E.JOINED_AS_LEADER): S.ASSIGNING,
+    (S.JOINING, E.JOINED_AS_FOLLOWER): S.COMPLETING_REBALANCE,
+    (S.JOINING, E.JOINED_STILL_OWNING): S.REVOKING_ALL,
+    (S.REVOKING_ALL, E.REVOKED): S.COMPLETING_REBALANCE,
+    (S.ASSIGNING, E.ASSIGNMENT_MADE): S.COMPLETING_REBALANCE,
+    (S.COMPLETING_REBALANCE, E.ASSIGNMENT_RECEIVED): S.REVOKING,
+    (S.COMPLETING_REBALANCE, E.REJOIN): S.PREPARING_REBALANCE,
+    (S.REVOKING, E.REVOKED): S.ADDING_PARTITIONS,
+    (S.ADDING_PARTITIONS, E.PARTITIONS_ADDED): S.STABLE,
+    (S.STABLE, E.REJOIN): S.PREPARING_REBALANCE,
+    (S.PREPARING_TO_LEAVE, E.REVOKED): S.LEAVING,
+    (S.LEAVING, E.LEFT): S.LEFT,
+    **{(state, E.LOST): S.PREPARING_REBALANCE for state in _MEMBER_STATES},
+    **{(state, event): S.PREPARING_TO_LEAVE for state in _MEMBER_STATES for event in (E.CLOSE, E.FAILED)},
+    # A leaving member has nothing left to lose.
+    **{(state, event): state for state in _LEAVING_STATES for event in (E.LOST, E.CLOSE)},
 }
-"""Where each event leads; one that is not here can't happen in that state, and is a bug."""
+"""The next state for each state and event; an event that a state does not list is a bug."""
 
 
 class Subject(Enum):
-    """The requests of a member whose answers have a meaning; the value says what each is for."""
+    """The requests whose error codes the tables explain; the value completes "A member could not ..."."""
 
     JOIN = "join the group"
-    SYNC = "get its share"
+    SYNC = "get its assignment"
     HEARTBEAT = "stay in the group"
 
 
 class Meaning(Enum):
-    """What to do after a code."""
+    """What to do after an error code."""
 
     DONE = "done"
-    AGAIN = "ask again after retry.backoff.ms"
-    NAMED = "join at once under the id that the coordinator gave (KIP-394)"
-    REJOIN = "join anew, as the same member"
-    EXPIRED = "the generation is over without it: all is lost but the member's id"
-    FORGOTTEN = "the coordinator knows no such member: all is lost"
-    FATAL = "no way to go on"
+    RETRY = "send the request again after retry.backoff.ms"
+    MEMBER_ID_GIVEN = "join at once under the id that the coordinator gave (KIP-394)"
+    REJOIN = "rejoin, as the same member"
+    STALE_GENERATION = "the group is in a later generation: all partitions are lost, the member id is kept"
+    UNKNOWN_MEMBER = "the coordinator does not know the member: all partitions and the member id are lost"
+    FATAL = "leave the group with an error"
 
 
 _C: Final = ErrorCode
 _MEANINGS: Final = {
     Subject.JOIN: {
         _C.NONE: Meaning.DONE,
-        _C.MEMBER_ID_REQUIRED: Meaning.NAMED,
-        _C.REBALANCE_IN_PROGRESS: Meaning.AGAIN,
-        _C.UNKNOWN_MEMBER_ID: Meaning.FORGOTTEN,
-        _C.ILLEGAL_GENERATION: Meaning.EXPIRED,
+        _C.MEMBER_ID_REQUIRED: Meaning.MEMBER_ID_GIVEN,
+        _C.REBALANCE_IN_PROGRESS: Meaning.RETRY,
+        _C.UNKNOWN_MEMBER_ID: Meaning.UNKNOWN_MEMBER,
+        _C.ILLEGAL_GENERATION: Meaning.STALE_GENERATION,
     },
     Subject.SYNC: {
         _C.NONE: Meaning.DONE,
         _C.REBALANCE_IN_PROGRESS: Meaning.REJOIN,
-        _C.UNKNOWN_MEMBER_ID: Meaning.FORGOTTEN,
-        _C.ILLEGAL_GENERATION: Meaning.EXPIRED,
+        _C.UNKNOWN_MEMBER_ID: Meaning.UNKNOWN_MEMBER,
+        _C.ILLEGAL_GENERATION: Meaning.STALE_GENERATION,
     },
     Subject.HEARTBEAT: {
         _C.NONE: Meaning.DONE,
         _C.REBALANCE_IN_PROGRESS: Meaning.REJOIN,
-        _C.UNKNOWN_MEMBER_ID: Meaning.FORGOTTEN,
-        _C.ILLEGAL_GENERATION: Meaning.EXPIRED,
+        _C.UNKNOWN_MEMBER_ID: Meaning.UNKNOWN_MEMBER,
+        _C.ILLEGAL_GENERATION: Meaning.STALE_GENERATION,
     },
 }
-_MAY_PASS: Final = {Subject.JOIN: Meaning.AGAIN, Subject.SYNC: Meaning.REJOIN, Subject.HEARTBEAT: Meaning.AGAIN}
+_RETRIABLE: Final = {Subject.JOIN: Meaning.RETRY, Subject.SYNC: Meaning.REJOIN, Subject.HEARTBEAT: Meaning.RETRY}
 
 
 def meaning_of(subject: Subject, code: ErrorCode | int) -> Meaning:
-    """What the answer `code` to a request means: Java's tables; a code that is not known ends the membership."""
+    """What to do after `code` in the response to a request, as Java does; an unknown code is fatal."""
     if not isinstance(code, ErrorCode):
         return Meaning.FATAL
-    return _MEANINGS[subject].get(code) or (_MAY_PASS[subject] if code.retriable else Meaning.FATAL)
+    return _MEANINGS[subject].get(code) or (_RETRIABLE[subject] if code.retriable else Meaning.FATAL)
 
 
 def diagram() -> str:
-    """The table as a Mermaid state diagram; that it may end in every state is told beside it."""
+    """The table as a Mermaid state diagram, without the edges of `close()` and fatal errors, which every state has."""
     edges: dict[tuple[State, State], list[str]] = {}
     for (state, event), target in TRANSITIONS.items():
-        if state is not target and event not in (E.BROKEN, E.QUIT):
+        if state is not target and event not in (E.FAILED, E.CLOSE):
             edges.setdefault((state, target), []).append(event.value)
-    lines = ["stateDiagram-v2", f"    [*] --> {S.PREPARING.name}"]
+    lines = ["stateDiagram-v2", f"    [*] --> {S.PREPARING_REBALANCE.name}"]
     lines += [f"    {a.name} --> {b.name}: {', '.join(events)}" for (a, b), events in edges.items()]
     return "\n".join(lines)

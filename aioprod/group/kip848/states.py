@@ -1,6 +1,13 @@
-"""The life of a member with the brokers' own protocol (KIP-848) as tables: its states, what moves it, what codes mean.
+"""The states of a member of the broker's own group protocol (KIP-848) as tables: states, events, error codes.
 
-Nothing here acts: `ConsumerMembership` does, and asks here what an event leads to.
+    JOINING               heartbeats with epoch 0 until the coordinator gives an epoch
+    MEMBER                heartbeats report the owned partitions; the member reconciles them with its target assignment
+    FENCED                the coordinator rejected the epoch: the partitions are lost, then the member joins again
+    STALE                 no poll for max.poll.interval.ms: the member leaves, and joins again at the next poll
+    PREPARING_TO_LEAVE    close() or a fatal error: all partitions are revoked
+    LEAVING               a heartbeat with epoch -1, or -2 from a static member
+
+The tables only say what follows from what; `ConsumerMembership` acts.
 """
 
 from __future__ import annotations
@@ -14,74 +21,75 @@ __all__ = ["TRANSITIONS", "Event", "Meaning", "State", "meaning_of"]
 
 
 class State(Enum):
-    """Where a member stands; the value says it in words."""
+    """The state of a member; its value describes it to the user."""
 
-    JOINING = "it asks to join"
-    MEMBER = "it is in the group, and comes to hold what it is given"
-    LOST = "the group has gone on without it: it gives up what it held"
-    AWAY = "its user has been away for too long: it says that it goes, and gives up what it held"
-    QUITTING = "it gives up everything, to go"
-    PARTING = "it tells the coordinator that it goes"
-    LEFT = "it is gone"
+    JOINING = "it is joining the group"
+    MEMBER = "it is in the group, and reconciles its partitions with its target assignment"
+    FENCED = "the coordinator has fenced it: it revokes its lost partitions"
+    STALE = "its application has not polled for max.poll.interval.ms: it leaves the group, and revokes its partitions"
+    PREPARING_TO_LEAVE = "it revokes all partitions before it leaves"
+    LEAVING = "it is leaving the group"
+    LEFT = "it has left the group"
 
 
 class Event(Enum):
-    """What moves it."""
+    """An event that changes the state."""
 
     JOINED = "joined"
-    LOST = "not a member any more"
-    TIRED = "max.poll.interval.ms is over"
-    GAVE_UP = "given up"
-    QUIT = "close()"
-    GONE = "told"
-    BROKEN = "refused for good"
+    FENCED = "fenced"
+    POLL_TIMEOUT = "max.poll.interval.ms is over"
+    REVOKED = "partitions revoked"
+    CLOSE = "close()"
+    LEFT = "leave request answered"
+    FAILED = "fatal error"
 
 
-S = State
-E = Event
+S: Final = State
+E: Final = Event
 
-_GOES_ON: Final = (S.JOINING, S.MEMBER, S.LOST, S.AWAY)
+_MEMBER_STATES: Final = (S.JOINING, S.MEMBER, S.FENCED, S.STALE)
+_LEAVING_STATES: Final = (S.PREPARING_TO_LEAVE, S.LEAVING, S.LEFT)
 
 TRANSITIONS: Final[dict[tuple[State, Event], State]] = {
     (S.JOINING, E.JOINED): S.MEMBER,
-    (S.MEMBER, E.LOST): S.LOST,
-    (S.LOST, E.GAVE_UP): S.JOINING,
-    (S.JOINING, E.TIRED): S.AWAY,
-    (S.MEMBER, E.TIRED): S.AWAY,
-    (S.AWAY, E.GAVE_UP): S.JOINING,
-    (S.QUITTING, E.GAVE_UP): S.PARTING,
-    (S.PARTING, E.GONE): S.LEFT,
-    **{(state, event): S.QUITTING for state in _GOES_ON for event in (E.QUIT, E.BROKEN)},
-    # Whoever is about to go has nothing to lose any more.
-    **{(state, event): state for state in (S.QUITTING, S.PARTING, S.LEFT) for event in (E.LOST, E.BROKEN, E.QUIT)},
+    (S.MEMBER, E.FENCED): S.FENCED,
+    (S.FENCED, E.REVOKED): S.JOINING,
+    (S.JOINING, E.POLL_TIMEOUT): S.STALE,
+    (S.MEMBER, E.POLL_TIMEOUT): S.STALE,
+    (S.STALE, E.REVOKED): S.JOINING,
+    (S.PREPARING_TO_LEAVE, E.REVOKED): S.LEAVING,
+    (S.LEAVING, E.LEFT): S.LEFT,
+    **{(state, event): S.PREPARING_TO_LEAVE for state in _MEMBER_STATES for event in (E.CLOSE, E.FAILED)},
+    # A leaving member has nothing left to lose.
+    **{(state, event): state for state in _LEAVING_STATES for event in (E.FENCED, E.FAILED, E.CLOSE)},
 }
-"""Where each event leads; one that is not here can't happen in that state, and is a bug."""
+"""The next state for each state and event; an event that a state does not list is a bug."""
 
 
 class Meaning(Enum):
-    """What to do after a code."""
+    """What to do after an error code."""
 
     DONE = "done"
-    AGAIN = "ask again after retry.backoff.ms"
-    LOST = "the coordinator knows no such member, or one that is further on: all is lost, it joins anew"
-    FATAL = "no way to go on"
+    RETRY = "send the heartbeat again after retry.backoff.ms"
+    FENCED = "the coordinator does not know the member or its epoch: all partitions are lost, join again"
+    FATAL = "leave the group with an error"
 
 
 _C: Final = ErrorCode
-_LOST: Final = frozenset({_C.FENCED_MEMBER_EPOCH, _C.UNKNOWN_MEMBER_ID, _C.GROUP_ID_NOT_FOUND})
-"""The last is what members hear of a group that was forgotten with them."""
+_FENCED: Final = frozenset({_C.FENCED_MEMBER_EPOCH, _C.UNKNOWN_MEMBER_ID, _C.GROUP_ID_NOT_FOUND})
+"""The last comes when the coordinator has forgotten the group together with its members."""
 
 
 def meaning_of(code: ErrorCode | int, *, joins: bool) -> Meaning:
-    """What the answer `code` to a heartbeat means; a code that is not known ends the membership.
+    """What to do after `code` in the response to a heartbeat; an unknown code is fatal.
 
-    `joins`: the heartbeat was to join, as one that has no epoch to be fenced by.
+    `joins`: the heartbeat was to join, so that it has no epoch that could be fenced.
     """
     if code == ErrorCode.NONE:
         return Meaning.DONE
     if code == ErrorCode.GROUP_ID_NOT_FOUND and joins:
         # The name is that of a group whose members use the other protocol.
         return Meaning.FATAL
-    if code in _LOST:
-        return Meaning.AGAIN if joins else Meaning.LOST
-    return Meaning.AGAIN if isinstance(code, ErrorCode) and code.retriable else Meaning.FATAL
+    if code in _FENCED:
+        return Meaning.RETRY if joins else Meaning.FENCED
+    return Meaning.RETRY if isinstance(code, ErrorCode) and code.retriable else Meaning.FATAL

@@ -6,22 +6,30 @@ import logging
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Protocol
 
 from aioprod.config import ProducerConfig
 from aioprod.core.transactions import TransactionEvent, TransactionState
 from aioprod.errors import AioprodError, UsageError
 from aioprod.producer.engine import Engine
-from aioprod.types import ErrorCallback, TopicPartition
+from aioprod.types import ErrorCallback, GroupMetadata, TopicPartition
 
 if TYPE_CHECKING:
-    # Only a transactional producer imports them.
-    from aioprod.producer.transactions.requests import GroupMetadata
+    # Only a transactional producer imports it.
     from aioprod.producer.transactions.runner import Transactions
 
 __all__ = ["TransactionalCalls"]
 
 log = logging.getLogger("aioprod.producer")
+
+
+class NamesGroup(Protocol):
+    """The group metadata of another client's consumer; its member is taken from the attributes of `GroupMetadata`."""
+
+    @property
+    def group_id(self) -> str:
+        """The name of the consumer group."""
+        ...
 
 
 class TransactionalCalls:
@@ -66,7 +74,9 @@ class TransactionalCalls:
         """
         await self._transactions(TransactionEvent.ABORT).abort()
 
-    async def send_offsets_to_transaction(self, offsets: Mapping[TopicPartition, int], group_metadata: Any) -> None:
+    async def send_offsets_to_transaction(
+        self, offsets: Mapping[TopicPartition, int], group_metadata: str | GroupMetadata | NamesGroup
+    ) -> None:
         """Commit the offsets of a consumer group together with the transaction (KIP-447).
 
         `offsets` maps (topic, partition) to the next offset to read. `group_metadata` is the group's name, or an object
@@ -156,8 +166,6 @@ def _places(offsets: object) -> dict[TopicPartition, int]:
 
 def _group(given: object) -> GroupMetadata:
     """A group as the user gives it; raises UsageError."""
-    from aioprod.producer.transactions.requests import GroupMetadata
-
     if isinstance(given, str):
         given = GroupMetadata(given)
     group = GroupMetadata(

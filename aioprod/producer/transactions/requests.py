@@ -38,10 +38,10 @@ from aioprod.messages.negotiation import ByVersion
 from aioprod.messages.txn_offset_commit import TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic
 from aioprod.net.client import Client
 from aioprod.net.coordinator import Coordinator
-from aioprod.types import TopicPartition
+from aioprod.types import GroupMetadata, TopicPartition
 from aioprod.wire.schema import AnyRequest, Request, Response
 
-__all__ = ["CoordinatorRequests", "GroupMetadata", "Offsets", "ProducerIdentity", "Refused", "transaction_version"]
+__all__ = ["CoordinatorRequests", "Offsets", "ProducerIdentity", "Refused", "transaction_version"]
 
 ResponseT = TypeVar("ResponseT", bound=Response)
 
@@ -70,16 +70,6 @@ class ProducerIdentity:
 
     def __str__(self) -> str:
         return f"epoch {self.epoch} of producer id {self.producer_id}"
-
-
-@dataclass(frozen=True, slots=True)
-class GroupMetadata:
-    """A member of a consumer group, whose offsets a transaction commits (KIP-447); by its name alone, any member."""
-
-    group_id: str
-    generation_id: int = -1
-    member_id: str = ""
-    group_instance_id: str | None = None
 
 
 Offsets: TypeAlias = Mapping[TopicPartition, int | tuple[int, str]]

@@ -23,8 +23,8 @@ from aioprod.errors import (
 )
 from aioprod.net.tasks import Supervisor
 from aioprod.producer.transactions.effects import Effects, Present
-from aioprod.producer.transactions.requests import CoordinatorRequests, GroupMetadata, ProducerIdentity, Refused
-from aioprod.types import TopicPartition
+from aioprod.producer.transactions.requests import CoordinatorRequests, ProducerIdentity, Refused
+from aioprod.types import GroupMetadata, TopicPartition
 
 __all__ = ["Transactions"]
 

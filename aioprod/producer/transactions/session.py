@@ -27,7 +27,6 @@ from aioprod.producer.transactions.handle import TransactionHandle
 from aioprod.producer.transactions.participant import FIRST_IMPLICIT
 from aioprod.producer.transactions.requests import (
     CoordinatorRequests,
-    GroupMetadata,
     Offsets,
     ProducerIdentity,
     Refused,
@@ -35,7 +34,7 @@ from aioprod.producer.transactions.requests import (
 )
 from aioprod.producer.transactions.session_settings import TransactionSessionConfig
 from aioprod.producer.transactions.status import TransactionStatus, status_of
-from aioprod.types import OffsetAndMetadata, TopicPartition
+from aioprod.types import GroupMetadata, OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
     from typing import Unpack

@@ -1,4 +1,4 @@
-"""What the members say they own, and who is believed."""
+"""The claims of members to the partitions that they own, and how conflicts between claims are resolved."""
 
 from __future__ import annotations
 
@@ -10,19 +10,20 @@ from aioprod.group.assignors.java_order import hash_ordered
 from aioprod.group.assignors.model import Assignment, Group, Subscription
 from aioprod.types import TopicPartition
 
-__all__ = ["Claim", "Claims", "ReadClaim", "judged"]
+__all__ = ["Claim", "Claims", "ReadClaim", "resolve_claims"]
 
 Claim: TypeAlias = tuple[list[TopicPartition], int]
-"""The partitions that a member says it owns, and of which generation of the group (-1: it does not say)."""
+"""The partitions that a member claims to own, and the generation of that (-1: unknown)."""
 
 ReadClaim: TypeAlias = Callable[[Subscription], Claim]
 
 
 @dataclass(slots=True)
 class Claims:
-    """`owned` per member as far as it is believed; `disputed`: two of one generation claim it, neither keeps it.
+    """The accepted claims: `owned` by member; `disputed` partitions, claimed twice in one generation, which no one
+    keeps.
 
-    `former` names who had a partition in an older generation than the newest: it gets it back if the balance allows.
+    `former` maps partitions to their owner in an older generation: it gets them back if the balance allows.
     """
 
     owned: Assignment = field(default_factory=dict)
@@ -30,14 +31,14 @@ class Claims:
     former: dict[TopicPartition, str] = field(default_factory=dict)
 
 
-def judged(group: Group, read: ReadClaim) -> Claims:
-    """The claims of all members, taken in the order in which Java meets them; the newer generation is believed."""
+def resolve_claims(group: Group, read: ReadClaim) -> Claims:
+    """Resolve the claims of all members, in the order in which Java does; the newer generation wins."""
     existing = {tp for partitions in group.topics.values() for tp in partitions}
-    said = {member: read(group.members[member]) for member in hash_ordered(group.members)}
+    claimed = {member: read(group.members[member]) for member in hash_ordered(group.members)}
     claims = Claims()
     owner: dict[TopicPartition, str] = {}
-    owned: dict[str, dict[TopicPartition, None]] = {member: {} for member in said}
-    for member, (partitions, generation) in said.items():
+    owned: dict[str, dict[TopicPartition, None]] = {member: {} for member in claimed}
+    for member, (partitions, generation) in claimed.items():
         for tp in partitions:
             if tp not in existing:
                 continue
@@ -46,7 +47,8 @@ def judged(group: Group, read: ReadClaim) -> Claims:
                 owned[member][tp] = None
                 owner[tp] = member
                 continue
-            # Java compares with what the other one said in its subscription, also where its user data say more.
+            # Java compares with the generation in the other member's subscription, even if its user data has another
+            # one.
             others_generation = group.members[other].generation
             if generation == others_generation:
                 claims.disputed.add(tp)
@@ -57,14 +59,14 @@ def judged(group: Group, read: ReadClaim) -> Claims:
                 owned[member][tp] = None
                 owner[tp] = member
     claims.owned = {member: list(partitions) for member, partitions in owned.items()}
-    claims.former = _former(said)
+    claims.former = _former(claimed)
     return claims
 
 
-def _former(said: dict[str, Claim]) -> dict[TopicPartition, str]:
-    newest = max((generation for _, generation in said.values()), default=-1)
+def _former(claimed: dict[str, Claim]) -> dict[TopicPartition, str]:
+    newest = max((generation for _, generation in claimed.values()), default=-1)
     latest: dict[TopicPartition, tuple[int, str]] = {}
-    for member, (partitions, generation) in said.items():
+    for member, (partitions, generation) in claimed.items():
         if generation < newest:
             for tp in partitions:
                 if tp not in latest or generation > latest[tp][0]:

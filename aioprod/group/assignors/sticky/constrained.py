@@ -1,4 +1,4 @@
-"""Sticky assignment where all members read the same topics: everybody gets the lower quota, some one more."""
+"""The sticky algorithm where all members subscribe to the same topics: each gets the lower quota, some one more."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ __all__ = ["Constrained"]
 
 
 class Constrained:
-    """One assignment on its way: owned partitions are kept up to the quota, then the rest is dealt in order.
+    """Computes one assignment: members keep owned partitions up to the quota, then the rest is dealt in order.
 
-    `moving` are the partitions that change hands, with the member that gets them.
+    `moving` maps the partitions that change their owner to the new one.
     """
 
     def __init__(self, group: Group, claims: Claims) -> None:
@@ -26,11 +26,11 @@ class Constrained:
         self._claims = claims
         self._assignment: Assignment = {member: [] for member in group.members}
         self._revoked_from: dict[TopicPartition, str] = {}
-        self._min_quota, self._larger_shares = divmod(group.partition_count, len(group.members))
-        self._max_quota = self._min_quota + (self._larger_shares > 0)
-        self._larger_taken = 0
-        self._below: list[str] = []  # members with less than the lower quota
-        self._at: list[str] = []  # members with just that, which may get one more
+        self._min_quota, self._max_quota_members = divmod(group.partition_count, len(group.members))
+        self._max_quota = self._min_quota + (self._max_quota_members > 0)
+        self._max_quota_filled = 0
+        self._below: list[str] = []  # members below the lower quota
+        self._at: list[str] = []  # members at the lower quota, which may get one more
 
     def build(self) -> Assignment:
         """The assignment; every member has the lower or the higher quota."""
@@ -57,38 +57,38 @@ class Constrained:
         quota = len(kept)
         if quota < self._min_quota:
             self._below.append(member)
-        elif quota >= self._max_quota and self._larger_taken < self._larger_shares:
+        elif quota >= self._max_quota and self._max_quota_filled < self._max_quota_members:
             quota = self._max_quota
-            self._larger_taken += 1
-            if self._larger_taken == self._larger_shares:
+            self._max_quota_filled += 1
+            if self._max_quota_filled == self._max_quota_members:
                 self._at.clear()
         else:
             quota = self._min_quota
-            if self._larger_taken < self._larger_shares:
+            if self._max_quota_filled < self._max_quota_members:
                 self._at.append(member)
         self._assignment[member] += kept[:quota]
         self._revoked_from.update(dict.fromkeys(kept[quota:], member))
 
     def _deal_within_racks(self, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
-        """Deal what can be read within a rack, and return the rest."""
+        """Deal the partitions that a member can read within its rack, and return the rest."""
         left: list[TopicPartition] = []
         turn = 0
         for tp in partitions:
             index = self._racks.next_member(tp, self._below, turn)
             if index is not None:
                 member = self._below[index]
-                self._give(tp, member)
+                self._assign(tp, member)
                 if len(self._assignment[member]) >= self._min_quota:
                     del self._below[index]
-                    if self._min_quota < self._max_quota and self._larger_taken < self._larger_shares:
+                    if self._min_quota < self._max_quota and self._max_quota_filled < self._max_quota_members:
                         self._at.append(member)
                 else:
                     index += 1
                 turn = index % len(self._below) if self._below else 0
             elif (index := self._racks.next_member(tp, self._at, 0)) is not None:
-                self._give(tp, self._at.pop(index))
-                self._larger_taken += 1
-                if self._larger_taken == self._larger_shares:
+                self._assign(tp, self._at.pop(index))
+                self._max_quota_filled += 1
+                if self._max_quota_filled == self._max_quota_members:
                     self._at.clear()
             else:
                 left.append(tp)
@@ -99,20 +99,20 @@ class Constrained:
         turn = taken = 0
         for tp in partitions:
             if not self._below:
-                self._give(tp, self._at[taken])
+                self._assign(tp, self._at[taken])
                 taken += 1
                 continue
             turn %= len(self._below)
             member = self._below[turn]
-            self._give(tp, member)
+            self._assign(tp, member)
             if len(self._assignment[member]) == self._min_quota:
                 del self._below[turn]
                 self._at.append(member)
-                # Java's iterator goes on behind the one removed, and starts over only when it has reached the end.
+                # Java's iterator continues behind the removed member, and restarts only at the end.
             else:
                 turn += 1
 
-    def _give(self, tp: TopicPartition, member: str) -> None:
+    def _assign(self, tp: TopicPartition, member: str) -> None:
         self._assignment[member].append(tp)
         if self._revoked_from.get(tp, member) != member or tp in self._claims.disputed:
             self.moving[tp] = member

@@ -1,4 +1,4 @@
-"""Sticky assignment where members read different topics: keep what can be kept, then move until it is balanced."""
+"""The sticky algorithm where subscriptions differ: keep what can be kept, then move partitions until it is balanced."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ __all__ = ["General"]
 
 
 class General:
-    """One assignment on its way."""
+    """Computes one assignment."""
 
     def __init__(self, group: Group, claims: Claims) -> None:
         self._group = group
         self._racks = Racks(group)
         self._former = claims.former
         # The values of the inner dictionaries are not used: they are lists that are quick to remove from.
-        self._held = {member: dict.fromkeys(owned) for member, owned in claims.owned.items()}
+        self._assigned = {member: dict.fromkeys(owned) for member, owned in claims.owned.items()}
         self._owner: dict[TopicPartition, str] = {}
         self._movements = Movements()
         order = sorted(group.topics, key=lambda topic: (len(group.readers[topic]), text_order(topic)))
@@ -31,7 +31,7 @@ class General:
 
     def build(self) -> Assignment:
         """The assignment, as balanced as moving single partitions can make it."""
-        has_to_revoke = self._drop_what_cannot_stay()
+        has_to_revoke = self._drop_invalid()
         unassigned = [tp for tp in self._partitions if tp not in self._owner]
         is_first = not self._owner
         left = self._assign(unassigned, within_rack=True) if self._racks.in_use else unassigned
@@ -39,7 +39,7 @@ class General:
 
         before = self._assignment()
         movable = [tp for tp in self._partitions if len(self._group.readers[tp.topic]) > 1]
-        self._least = LeastLoaded(self._group, self._held)
+        self._least = LeastLoaded(self._group, self._assigned)
         if not has_to_revoke:
             fresh = set(unassigned)
             self._balance([tp for tp in movable if tp in fresh])
@@ -50,30 +50,30 @@ class General:
         return after
 
     def _assignment(self) -> Assignment:
-        return {member: list(partitions) for member, partitions in self._held.items()}
+        return {member: list(partitions) for member, partitions in self._assigned.items()}
 
-    def _drop_what_cannot_stay(self) -> bool:
-        """Keep what its owner still reads, in its rack; returns whether anything was taken away."""
+    def _drop_invalid(self) -> bool:
+        """Drop partitions whose owner has unsubscribed or is in another rack; returns whether there were any."""
         has_to_revoke = False
-        for member, held in self._held.items():
-            for tp in list(held):
+        for member, assigned in self._assigned.items():
+            for tp in list(assigned):
                 if tp.topic in self._group.subscribed[member] and not self._racks.mismatch(member, tp):
                     self._owner[tp] = member
                 else:
-                    del held[tp]
+                    del assigned[tp]
                     has_to_revoke = True
         return has_to_revoke
 
     def _assign(self, partitions: Iterable[TopicPartition], *, within_rack: bool) -> list[TopicPartition]:
-        """Give each to the least loaded of its readers, and return those that have none (within a rack)."""
-        least = LeastLoaded(self._group, self._held)
+        """Assign each to its least loaded subscriber, and return those that have none (within a rack)."""
+        least = LeastLoaded(self._group, self._assigned)
         left: list[TopicPartition] = []
         for tp in partitions:
             member = least.within_rack(tp, self._racks) if within_rack else least.reader(tp.topic)
             if member is None:
                 left.append(tp)
             else:
-                self._held[member][tp] = None
+                self._assigned[member][tp] = None
                 self._owner[tp] = member
         return left
 
@@ -91,24 +91,28 @@ class General:
 
     def _better_owner(self, tp: TopicPartition) -> str | None:
         """The member that had it in an older generation, else the least loaded one; None if neither has less."""
-        load_max = len(self._held[self._owner[tp]]) - 2
+        load_max = len(self._assigned[self._owner[tp]]) - 2
         former = self._former.get(tp)
-        if former is not None and len(self._held[former]) <= load_max and tp.topic in self._group.subscribed[former]:
+        if (
+            former is not None
+            and len(self._assigned[former]) <= load_max
+            and tp.topic in self._group.subscribed[former]
+        ):
             return former
         least = self._least.reader(tp.topic)
-        return least if len(self._held[least]) <= load_max else None
+        return least if len(self._assigned[least]) <= load_max else None
 
     def _move(self, tp: TopicPartition, target: str) -> None:
         source = self._owner[tp]
         self._movements.record(tp, source, target)
-        del self._held[source][tp]
-        self._held[target][tp] = None
+        del self._assigned[source][tp]
+        self._assigned[target][tp] = None
         self._owner[tp] = target
         self._least.fell(source)
 
     def _unevenness(self, assignment: Mapping[str, Sequence[TopicPartition]]) -> int:
         """Sum of the differences in load over all pairs of members that could have others, as Java scores a balance."""
-        loads = sorted(len(held) for member, held in assignment.items() if self._has_rivals(member))
+        loads = sorted(len(assigned) for member, assigned in assignment.items() if self._has_rivals(member))
         # In sorted order the load at index i is added i times and taken away len - 1 - i times.
         return sum(load * (2 * index - len(loads) + 1) for index, load in enumerate(loads))
 

@@ -1,4 +1,4 @@
-"""The least loaded reader of a topic, found without looking at all of them each time."""
+"""The least loaded subscriber of a topic, by heaps instead of a scan over all members."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ __all__ = ["LeastLoaded"]
 
 
 class LeastLoaded:
-    """Of the readers of a topic the one that holds fewest partitions, and of several the first by name.
+    """Finds the subscriber of a topic with the fewest partitions, and of several the first by name.
 
-    There is a heap of (load, index of the member) for each topic that was asked for. A load that has grown since is put
-    right when it comes to the top; one that `fell` is added beside the old one.
+    Each topic in use has a heap of (load, index of the member). An entry whose load has grown is corrected when it
+    comes to the top; a load that `fell` is added as a second entry.
     """
 
-    def __init__(self, group: Group, held: Mapping[str, Sized]) -> None:
+    def __init__(self, group: Group, assigned: Mapping[str, Sized]) -> None:
         self._group = group
-        self._held = held
+        self._assigned = assigned
         self._members = list(group.members)
         self._indexes = {member: index for index, member in enumerate(self._members)}
         self._heaps: dict[Hashable, list[tuple[int, int]]] = {}
 
     def reader(self, topic: str) -> str:
-        """The least loaded of a topic's readers."""
+        """The least loaded subscriber of a topic."""
         heap = self._heaps.get(topic)
         if heap is None:
             heap = self._heaps[topic] = self._heap(self._group.readers[topic])
         return self._first(heap)
 
     def within_rack(self, tp: TopicPartition, racks: Racks) -> str | None:
-        """The least loaded of those that can read it within their rack, or have none."""
+        """The least loaded of the subscribers that can read it within their rack, or have no rack."""
         key = (tp.topic, self._group.racks.get(tp))
         heap = self._heaps.get(key)
         if heap is None:
@@ -43,14 +43,14 @@ class LeastLoaded:
         return self._first(heap) if heap else None
 
     def fell(self, member: str) -> None:
-        """Note that the member holds less than before."""
-        entry = (len(self._held[member]), self._indexes[member])
+        """Note that the load of the member is smaller than before."""
+        entry = (len(self._assigned[member]), self._indexes[member])
         for topic in self._group.subscribed[member]:
             if (heap := self._heaps.get(topic)) is not None:
                 heappush(heap, entry)
 
     def _heap(self, members: Iterable[str]) -> list[tuple[int, int]]:
-        heap = [(len(self._held[member]), self._indexes[member]) for member in members]
+        heap = [(len(self._assigned[member]), self._indexes[member]) for member in members]
         heapify(heap)
         return heap
 
@@ -58,10 +58,10 @@ class LeastLoaded:
         while True:
             load, index = heap[0]
             member = self._members[index]
-            load_now = len(self._held[member])
+            load_now = len(self._assigned[member])
             if load == load_now:
                 return member
             if load < load_now:
                 heapreplace(heap, (load_now, index))
             else:
-                heappop(heap)  # it fell: its true load is in the heap, too
+                heappop(heap)  # the load fell: its new value is another entry

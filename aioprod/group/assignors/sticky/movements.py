@@ -1,4 +1,4 @@
-"""Which partitions have moved from whom to whom, so that two of a topic never swap places between two members."""
+"""The partition moves of one rebalance, to avoid that two partitions of a topic swap places between two members."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ __all__ = ["Movements"]
 
 
 class Movements:
-    """The moves of one rebalance, each from the member that had the partition at first to the one that has it now."""
+    """The moves so far, each from the first owner of the partition to the present one."""
 
     def __init__(self) -> None:
         self._move: dict[TopicPartition, tuple[str, str]] = {}
         self._moved: dict[tuple[str, str, str], HashOrdered] = {}
 
     def better(self, tp: TopicPartition, source: str, target: str) -> TopicPartition:
-        """The partition to move instead: one of the topic that came from `target` to `source`, if there is one."""
+        """The partition to move instead: one of the topic that moved from `target` to `source`, if there is one."""
         origin, _ = self._move.get(tp, (source, target))
         returning = self._moved.get((tp.topic, target, origin))
         return tp if returning is None else returning.first()
 
     def record(self, tp: TopicPartition, source: str, target: str) -> None:
-        """Note a move; one that ends where it began is forgotten."""
+        """Note a move; a partition that returns to its first owner has not moved."""
         if (earlier := self._move.pop(tp, None)) is not None:
             key = (tp.topic, *earlier)
             self._moved[key].remove(tp)

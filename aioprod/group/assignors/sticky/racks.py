@@ -1,4 +1,4 @@
-"""What sticky assignment needs to know of racks; all of it says "no matter" where racks can't make a difference."""
+"""The racks of members and replicas, for the sticky algorithms; without effect where racks make no difference."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["Racks"]
 
 
 class Racks:
-    """The racks of members and replicas; `in_use` is false where they can't make a difference."""
+    """The racks of members and replicas; `in_use` is false where they make no difference."""
 
     def __init__(self, group: Group) -> None:
         self.in_use = group.uses_racks(list(group.members), [tp for tps in group.topics.values() for tp in tps])
@@ -27,7 +27,7 @@ class Racks:
         return self.in_use and bool(rack) and rack not in self._of_partition.get(tp, ())
 
     def by_rarity(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """Those that fewest members can read within their rack first, as far as racks are known."""
+        """The partitions sorted by how many members can read them within their rack, fewest first."""
         return sorted(
             partitions, key=lambda tp: sum(self._members_in.get(rack, 0) for rack in self._of_partition.get(tp, ()))
         )

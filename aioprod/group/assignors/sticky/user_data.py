@@ -1,25 +1,26 @@
-"""What sticky assignors say in the user data of their subscription: all that members older than Kafka 3.1 know."""
+"""The user data of the sticky assignors: owned partitions and generation, as members older than Kafka 3.1 send them."""
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
+from typing import Final
 
 from aioprod.types import TopicPartition
 
 __all__ = ["decode_generation", "decode_sticky", "encode_generation", "encode_sticky"]
 
-_I16 = struct.Struct(">h")
-_I32 = struct.Struct(">i")
+_I16: Final = struct.Struct(">h")
+_I32: Final = struct.Struct(">i")
 
 
 def encode_generation(generation: int) -> bytes:
-    """As the cooperative assignor writes it."""
+    """The user data of the cooperative assignor."""
     return _I32.pack(generation)
 
 
 def encode_sticky(owned: Iterable[TopicPartition], generation: int) -> bytes:
-    """As the eager sticky assignor writes it."""
+    """The user data of the eager sticky assignor."""
     topics: dict[str, list[int]] = {}
     for topic, index in sorted(owned):
         topics.setdefault(topic, []).append(index)
@@ -31,14 +32,14 @@ def encode_sticky(owned: Iterable[TopicPartition], generation: int) -> bytes:
 
 
 def decode_generation(data: bytes) -> int:
-    """The generation as the cooperative assignor writes it, -1 where there is none."""
+    """The generation in the user data of the cooperative assignor, -1 where there is none."""
     return _I32.unpack_from(data)[0] if len(data) >= _I32.size else -1
 
 
 def decode_sticky(data: bytes) -> tuple[list[TopicPartition], int]:
-    """Owned partitions and generation as the eager sticky assignor writes them; the first version has no generation.
+    """Owned partitions and generation from the user data of the eager sticky assignor; version 0 has no generation.
 
-    Bytes that are neither give no partitions: they decide only how sticky a rebalance is.
+    Malformed bytes give no partitions: they only make a rebalance less sticky.
     """
     try:
         owned, end = _partitions(data)
@@ -51,7 +52,7 @@ def _partitions(data: bytes) -> tuple[list[TopicPartition], int]:
     owned: list[TopicPartition] = []
     (topics,) = _I32.unpack_from(data)
     position = _I32.size
-    # No length decides how much is allocated: each turn reads bytes that have to be there.
+    # No length decides how much memory is allocated: each iteration reads bytes that have to exist.
     for _ in range(topics):
         (size,) = _I16.unpack_from(data, position)
         position += _I16.size

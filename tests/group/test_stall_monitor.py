@@ -1,4 +1,4 @@
-"""A member that does not get on says why: in the log after some seconds, and to who asks."""
+"""A member without progress logs why after some seconds, and explains it on demand."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pytest
 
 from aioprod.errors import ErrorCode
 from aioprod.group import Member
-from aioprod.group.explain import PATIENCE_WITH_OTHERS_S, Trouble
-from aioprod.group.watch import AGAIN_S, LOOK_S, Watch
+from aioprod.group.explain import PATIENCE_WITH_OTHERS_S, WaitCause
+from aioprod.group.stall_monitor import CHECK_INTERVAL_S, REPEAT_S, StallMonitor
 from aioprod.messages import (
     ConsumerGroupHeartbeatRequest,
     FindCoordinatorRequest,
@@ -34,13 +34,13 @@ Log = list[tuple[str, str]]
 
 @pytest.fixture
 def log(caplog: pytest.LogCaptureFixture) -> Callable[[], Log]:
-    """The level and the text of what the log was told so far."""
+    """The level and the text of the log lines so far."""
     caplog.set_level(logging.INFO, logger=LOGGER)
 
-    def told() -> Log:
+    def lines() -> Log:
         return [(one.levelname, one.getMessage()) for one in caplog.records if one.name == LOGGER]
 
-    return told
+    return lines
 
 
 @asynccontextmanager
@@ -53,34 +53,34 @@ async def member(cluster: FakeCluster, *topics: str, **options: Any) -> AsyncIte
     await task
 
 
-# --- what the log is told
+# --- the log
 
 
-def test_a_trouble_that_is_over_is_not_told_of_while_others_are_waited_for(log: Callable[[], Log]) -> None:
+def test_a_past_error_is_not_logged_while_the_member_waits_for_others(log: Callable[[], Log]) -> None:
     async def scene(cluster: FakeCluster) -> None:
         cluster.fault(JoinGroupRequest, drop="before")
         held = cluster.fault(JoinGroupRequest, hold=True)
         async with member(cluster, "t", group_protocol="classic") as one:
             await held.reached.wait()
-            await asyncio.sleep(PATIENCE_WITH_OTHERS_S - LOOK_S)
+            await asyncio.sleep(PATIENCE_WITH_OTHERS_S - CHECK_INTERVAL_S)
             assert log() == []
-            assert "waits for all others" in one.explain()
+            assert "waits until all members have joined" in one.explain()
             assert "has not answered" not in one.explain()
-            await asyncio.sleep(3 * LOOK_S)
+            await asyncio.sleep(3 * CHECK_INTERVAL_S)
             ((level, text),) = log()
-            assert (level, "has waited for its share for" in text) == ("WARNING", True)
+            assert (level, "has waited for its assignment for" in text) == ("WARNING", True)
             held.release()
-            await asyncio.sleep(2 * LOOK_S)
+            await asyncio.sleep(2 * CHECK_INTERVAL_S)
 
     play(scene)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_coordinator_that_is_not_there_is_told_of_until_it_is(protocol: str, log: Callable[[], Log]) -> None:
+def test_an_unavailable_coordinator_is_logged_until_it_is_back(protocol: str, log: Callable[[], Log]) -> None:
     async def scene(cluster: FakeCluster) -> None:
         fault = cluster.fault(FindCoordinatorRequest, error=ErrorCode.COORDINATOR_NOT_AVAILABLE, times=None)
         async with member(cluster, "t", group_protocol=protocol) as one:
-            await asyncio.sleep(LOOK_S - 1.0)
+            await asyncio.sleep(CHECK_INTERVAL_S - 1.0)
             assert log() == []
             await asyncio.sleep(2.0)
             ((level, text),) = log()
@@ -88,23 +88,23 @@ def test_a_coordinator_that_is_not_there_is_told_of_until_it_is(protocol: str, l
             assert text.startswith("Member of group 'g' has waited for its coordinator for 5 s: It ")
             assert "No broker is the coordinator of group 'g' just now" in text
             assert "No broker is the coordinator of group 'g' just now" in one.explain()
-            await asyncio.sleep(AGAIN_S)
+            await asyncio.sleep(REPEAT_S)
             assert [level for level, _ in log()] == ["WARNING"] * 2
             assert "for 35 s" in log()[1][1]
             fault.times = fault.hits
-            await asyncio.sleep(2 * LOOK_S)
-            assert log()[2:] == [("INFO", "Member of group 'g' waits for its coordinator no more, after 40 s")]
-            assert one.explain() == "Member of group 'g', which owns 6 partitions: It reads its share."
+            await asyncio.sleep(2 * CHECK_INTERVAL_S)
+            assert log()[2:] == [("INFO", "Member of group 'g' no longer waits for its coordinator, after 40 s")]
+            assert one.explain() == "Member of group 'g', which owns 6 partitions: It reads its partitions."
 
     play(scene)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_coordinator_that_closes_the_connection_is_told_of(protocol: str, log: Callable[[], Log]) -> None:
+def test_a_coordinator_that_closes_the_connection_is_logged(protocol: str, log: Callable[[], Log]) -> None:
     async def scene(cluster: FakeCluster) -> None:
         cluster.fault(JOINS[protocol], drop="before", times=None)
         async with member(cluster, "t", group_protocol=protocol):
-            await asyncio.sleep(LOOK_S + 1.0)
+            await asyncio.sleep(CHECK_INTERVAL_S + 1.0)
             ((level, text),) = log()
             assert level == "WARNING"
             assert "has waited for its coordinator for 5 s" in text
@@ -113,12 +113,12 @@ def test_a_coordinator_that_closes_the_connection_is_told_of(protocol: str, log:
     play(scene)
 
 
-def test_a_coordinator_that_can_not_be_reached_is_told_of(log: Callable[[], Log]) -> None:
+def test_a_coordinator_that_can_not_be_reached_is_logged(log: Callable[[], Log]) -> None:
     async def scene(cluster: FakeCluster) -> None:
         cluster.move_coordinator("g", 2)
         await cluster[2].kill(stay_in_metadata=True)
         async with member(cluster, "t"):
-            await asyncio.sleep(LOOK_S + 1.0)
+            await asyncio.sleep(CHECK_INTERVAL_S + 1.0)
             assert any("has waited for its coordinator" in text and "refused" in text for _, text in log())
 
     play(scene)
@@ -128,40 +128,42 @@ def test_others_may_take_their_time_to_join(log: Callable[[], Log]) -> None:
     async def scene(cluster: FakeCluster) -> None:
         held = cluster.fault(JoinGroupRequest, hold=True)
         async with member(cluster, "t"):
-            await asyncio.sleep(3 * LOOK_S)
+            await asyncio.sleep(3 * CHECK_INTERVAL_S)
             assert log() == []
-            await asyncio.sleep(4 * LOOK_S)
+            await asyncio.sleep(4 * CHECK_INTERVAL_S)
             ((_, text),) = log()
-            assert "has waited for its share for 30 s: It has asked to join, and waits for all others to do so." in text
+            assert "has waited for its assignment for 30 s: It has sent JoinGroup, and waits until all" in text
             assert "is its coordinator." in text
             held.release()
-            await asyncio.sleep(AGAIN_S)
+            await asyncio.sleep(REPEAT_S)
             ((level, text),) = log()[1:]
             assert level == "INFO"
-            assert text.startswith("Member of group 'g' waits for its share no more, after ")
+            assert text.startswith("Member of group 'g' no longer waits for its assignment, after ")
 
     play(scene)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_topic_that_does_not_exist_is_told_of(protocol: str, log: Callable[[], Log]) -> None:
+def test_a_topic_that_does_not_exist_is_logged(protocol: str, log: Callable[[], Log]) -> None:
     async def scene(cluster: FakeCluster) -> None:
         async with member(cluster, "t", "missing", group_protocol=protocol) as one:
-            await asyncio.sleep(2 * LOOK_S + 1.0)
+            await asyncio.sleep(2 * CHECK_INTERVAL_S + 1.0)
             ((level, text),) = log()
             assert level == "WARNING"
             assert "has waited for topic 'missing' for" in text
             assert "Topic 'missing' does not exist. Hint: Check its name, or create it." in text
-            assert one.explain().startswith("Member of group 'g', which owns 6 partitions: It reads its share. Topic ")
+            assert one.explain().startswith(
+                "Member of group 'g', which owns 6 partitions: It reads its partitions. Topic "
+            )
             cluster.create_topic("missing", 1)
-            await asyncio.sleep(3 * LOOK_S)
+            await asyncio.sleep(3 * CHECK_INTERVAL_S)
             assert [level for level, _ in log()] == ["WARNING", "INFO"]
-            assert "waits for topic 'missing' no more" in log()[1][1]
+            assert "no longer waits for topic 'missing'" in log()[1][1]
 
     play(scene)
 
 
-def test_partitions_that_can_not_be_read_are_told_of_by_their_cause(log: Callable[[], Log]) -> None:
+def test_partitions_that_can_not_be_read_are_logged_by_cause(log: Callable[[], Log]) -> None:
     async def scene(cluster: FakeCluster) -> None:
         cluster.move_coordinator("g", 1)
         for index in range(6):
@@ -171,7 +173,7 @@ def test_partitions_that_can_not_be_read_are_told_of_by_their_cause(log: Callabl
             for index in (0, 2, 4):
                 cluster.state.move_leader(TopicPartition("t", index), None)
             await cluster[2].kill(stay_in_metadata=True)
-            await asyncio.sleep(3 * LOOK_S)
+            await asyncio.sleep(3 * CHECK_INTERVAL_S)
             assert sorted(text.partition(" for ")[2].partition(" for ")[0] for _, text in log()) == [
                 "broker 2",
                 "partitions without a leader",
@@ -182,32 +184,32 @@ def test_partitions_that_can_not_be_read_are_told_of_by_their_cause(log: Callabl
     play(scene)
 
 
-def test_offsets_that_are_not_told_are_a_trouble(log: Callable[[], Log]) -> None:
+def test_offsets_that_can_not_be_fetched_are_logged(log: Callable[[], Log]) -> None:
     async def scene(cluster: FakeCluster) -> None:
         cluster.fault(OffsetFetchRequest, error=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, times=None)
         cluster.fault(HeartbeatRequest, error=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, times=None)
         async with member(cluster, "t"):
-            await asyncio.sleep(LOOK_S + 1.0)
+            await asyncio.sleep(CHECK_INTERVAL_S + 1.0)
             ((_, text),) = log()
-            assert "It begins to read what is new to it. Its coordinator has not answered: " in text
+            assert "It starts to read its new partitions. Its coordinator has not answered: " in text
             assert "COORDINATOR_LOAD_IN_PROGRESS" in text
 
     play(scene)
 
 
-def test_a_member_without_trouble_says_nothing(log: Callable[[], Log]) -> None:
+def test_a_member_without_errors_logs_nothing(log: Callable[[], Log]) -> None:
     async def scene(cluster: FakeCluster) -> None:
         async with member(cluster, "t"):
-            await asyncio.sleep(4 * AGAIN_S)
+            await asyncio.sleep(4 * REPEAT_S)
         assert log() == []
 
     play(scene)
 
 
-# --- what who asks is told
+# --- explain
 
 
-async def test_who_is_not_in_a_group_says_so() -> None:
+async def test_explain_outside_of_a_group() -> None:
     async with FakeCluster() as cluster:
         cluster.create_topic("t", 1)
         one = Member(cluster.bootstrap, group_id="g", topics="t")
@@ -218,7 +220,7 @@ async def test_who_is_not_in_a_group_says_so() -> None:
         assert one.explain() == "The member of group 'g' is closed."
 
 
-async def test_who_has_failed_says_why() -> None:
+async def test_explain_of_a_failed_member() -> None:
     async with FakeCluster() as cluster:
         cluster.create_topic("t", 1)
         cluster.fault(JoinGroupRequest, error=ErrorCode.INCONSISTENT_GROUP_PROTOCOL, times=None)
@@ -229,26 +231,26 @@ async def test_who_has_failed_says_why() -> None:
             assert "INCONSISTENT_GROUP_PROTOCOL" in one.explain()
 
 
-# --- when it is told
+# --- when it is logged
 
 
-def test_what_lasts_is_told_of_once_in_a_while_and_what_passes_is_not(log: Callable[[], Log]) -> None:
-    troubles: list[Trouble] = []
-    watch = Watch("g", lambda topics: troubles, lambda: 0.0)
-    watch.look(frozenset({"t"}), 0.0)
-    troubles[:] = [Trouble("a", "A."), Trouble("b", "B.", 30.0)]
-    watch.look(frozenset({"t"}), 5.0)
-    troubles[:] = [Trouble("b", "B.", 30.0)]
-    watch.look(frozenset({"t"}), 10.0)
+def test_lasting_causes_are_logged_periodically_and_short_ones_never(log: Callable[[], Log]) -> None:
+    causes: list[WaitCause] = []
+    monitor = StallMonitor("g", lambda topics: causes, lambda: 0.0)
+    monitor.check(frozenset({"t"}), 0.0)
+    causes[:] = [WaitCause("a", "A."), WaitCause("b", "B.", 30.0)]
+    monitor.check(frozenset({"t"}), 5.0)
+    causes[:] = [WaitCause("b", "B.", 30.0)]
+    monitor.check(frozenset({"t"}), 10.0)
     assert log() == []
-    troubles[:] = [Trouble("a", "A again."), Trouble("b", "B.", 30.0)]
+    causes[:] = [WaitCause("a", "A again."), WaitCause("b", "B.", 30.0)]
     for at in range(15, 80, 5):
-        watch.look(frozenset({"t"}), float(at))
-    troubles.clear()
-    watch.look(frozenset({"t"}), 80.0)
+        monitor.check(frozenset({"t"}), float(at))
+    causes.clear()
+    monitor.check(frozenset({"t"}), 80.0)
     assert sorted(log()) == [
-        ("INFO", "Member of group 'g' waits for a no more, after 65 s"),
-        ("INFO", "Member of group 'g' waits for b no more, after 75 s"),
+        ("INFO", "Member of group 'g' no longer waits for a, after 65 s"),
+        ("INFO", "Member of group 'g' no longer waits for b, after 75 s"),
         ("WARNING", "Member of group 'g' has waited for a for 35 s: A again."),
         ("WARNING", "Member of group 'g' has waited for a for 5 s: A again."),
         ("WARNING", "Member of group 'g' has waited for b for 30 s: B."),

@@ -1,24 +1,19 @@
-"""Balance and moves as paragraphs and tables."""
+"""The balance of an assignment, and the moves of a rebalance, as paragraphs and tables."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import groupby
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from aioprod.console.tables import Part, Table, percent, shortened
+from aioprod.console.tables import Part, Table, percent, shortened, text_of
+from aioprod.group.assignors.comparison import ROWS_SHOWN, Balance, Cause, Comparison, Move
 from aioprod.types import TopicPartition
 
-if TYPE_CHECKING:
-    from aioprod.group.assignors.comparison import Balance, Cause, Comparison, Move
-
-__all__ = ["ROWS_SHOWN", "balance_parts", "comparison_parts", "ranges"]
-
-ROWS_SHOWN: Final = 40
-"""A table with more rows shows its first and its last ones."""
+__all__ = ["balance_parts", "balance_text", "comparison_parts", "comparison_text", "ranges"]
 
 _TEXT_SHOWN: Final = 72
-"""Characters of a list of partitions, where not all is asked for."""
+"""The length at which a list of partitions is cut."""
 
 _CAUSES: Final[dict[Cause, str]] = {
     "left": "because the member left",
@@ -28,7 +23,7 @@ _CAUSES: Final[dict[Cause, str]] = {
 
 
 def balance_parts(balance: Balance, rows_max: int | None = ROWS_SHOWN) -> Iterator[Part]:
-    """Who has what, and how even that is."""
+    """The members with their partitions, and the balance."""
     headers = ("member", "partitions", *(["load"] if balance.is_weighted else []), "which")
     rows = [
         (
@@ -40,12 +35,12 @@ def balance_parts(balance: Balance, rows_max: int | None = ROWS_SHOWN) -> Iterat
         for member in _in_order(balance, balance.owned, rows_max)
     ]
     shown, left_out = shortened(rows, rows_max)
-    yield Table("Members", _said(left_out), headers, shown, left_out)
+    yield Table("Members", _note(left_out), headers, shown, left_out)
     yield _balances({"": balance})
 
 
 def comparison_parts(comparison: Comparison, rows_max: int | None = ROWS_SHOWN) -> Iterator[Part]:
-    """What moved, who has what before and after, and how even both are."""
+    """The moves, the members before and after, and both balances."""
     yield _headline(comparison)
     for what, partitions in (("New", comparison.new), ("Gone", comparison.gone)):
         if partitions:
@@ -56,17 +51,27 @@ def comparison_parts(comparison: Comparison, rows_max: int | None = ROWS_SHOWN) 
     yield _balances({"before": comparison.before, "after": comparison.after})
 
 
+def balance_text(balance: Balance, rows_max: int | None) -> str:
+    """The parts of `balance_parts` as one text."""
+    return text_of(balance_parts(balance, rows_max))
+
+
+def comparison_text(comparison: Comparison, rows_max: int | None) -> str:
+    """The parts of `comparison_parts` as one text."""
+    return text_of(comparison_parts(comparison, rows_max))
+
+
 def ranges(partitions: Iterable[TopicPartition], rows_max: int | None = None) -> str:
-    """Partitions that are in order, as `clicks 0 2; orders 0-3`; cut where `rows_max` says that not all is wanted."""
-    told = "; ".join(
+    """Sorted partitions as `clicks 0 2; orders 0-3`; cut to `_TEXT_SHOWN` characters unless `rows_max` is None."""
+    text = "; ".join(
         f"{topic} {' '.join(_runs([tp.partition for tp in of_topic]))}"
         for topic, of_topic in groupby(partitions, key=lambda tp: tp.topic)
     )
-    return told if rows_max is None or len(told) <= _TEXT_SHOWN else f"{told[:_TEXT_SHOWN]}..."
+    return text if rows_max is None or len(text) <= _TEXT_SHOWN else f"{text[:_TEXT_SHOWN]}..."
 
 
 def _runs(indexes: list[int]) -> Iterator[str]:
-    # What follows without a gap differs from its place by the same number.
+    # Indexes without a gap between them differ from their place in the list by the same number.
     for _, run in groupby(enumerate(indexes), key=lambda placed: placed[1] - placed[0]):
         first, *rest = (index for _, index in run)
         yield f"{first}-{rest[-1]}" if rest else str(first)
@@ -114,18 +119,18 @@ def _members(comparison: Comparison, rows_max: int | None) -> Table:
     shown, left_out = shortened(rows, rows_max)
     load = ("load before", "load after") if after.is_weighted else ()
     headers = ("member", *([""] if stays else []), "before", "after", *load, "which")
-    return Table("Members", f"Partitions before and after. {_said(left_out)}".rstrip(), headers, shown, left_out)
+    return Table("Members", f"Partitions before and after. {_note(left_out)}".rstrip(), headers, shown, left_out)
 
 
 def _in_order(balance: Balance, members: Iterable[str], rows_max: int | None) -> list[str]:
-    """By name, or from the busiest to the idlest where not all can be shown."""
+    """Members by name, or from the busiest to the least busy when not all are shown."""
     known = list(members)
     if rows_max is None or len(known) <= rows_max:
         return known
     return sorted(known, key=lambda member: -balance.loads.get(member, 0))
 
 
-def _said(left_out: int) -> str:
+def _note(left_out: int) -> str:
     return "The busiest and the idlest of them." if left_out else ""
 
 

@@ -74,30 +74,30 @@ def test_older_members_say_less(version: int, known: Subscription) -> None:
     assert decode_subscription(encode_subscription(FULL, version)) == known
 
 
-def test_the_instance_id_is_told_beside_it() -> None:
+def test_the_instance_id_comes_from_join_group() -> None:
     assert decode_subscription(encode_subscription(FULL), "one") == FULL
 
 
 def test_a_newer_version_is_read_as_far_as_it_is_known() -> None:
-    blob = b"\x00\x09" + encode_subscription(FULL)[2:] + b"something new"
-    assert decode_subscription(blob, "one") == FULL
+    data = b"\x00\x09" + encode_subscription(FULL)[2:] + b"something new"
+    assert decode_subscription(data, "one") == FULL
     assert decode_assignment(b"\x00\x09" + encode_assignment([ORDERS])[2:] + b"something new") == (ORDERS,)
 
 
-def test_who_is_told_nothing_gets_nothing() -> None:
+def test_no_bytes_are_an_empty_assignment() -> None:
     assert decode_assignment(b"") == ()
 
 
 @pytest.mark.parametrize("size", range(len(encode_subscription(FULL))))
-def test_a_subscription_that_is_cut_short_is_refused(size: int) -> None:
-    with pytest.raises(ProtocolError, match="A member of the group sent no ConsumerProtocolSubscription"):
+def test_a_truncated_subscription_is_an_error(size: int) -> None:
+    with pytest.raises(ProtocolError, match="A member of the group sent an invalid ConsumerProtocolSubscription"):
         decode_subscription(encode_subscription(FULL)[:size])
 
 
 def test_no_count_decides_what_is_allocated() -> None:
-    with pytest.raises(ProtocolError, match="sent no ConsumerProtocolAssignment"):
+    with pytest.raises(ProtocolError, match="sent an invalid ConsumerProtocolAssignment"):
         decode_assignment(b"\x00\x00\x7f\xff\xff\xff")
-    with pytest.raises(ProtocolError, match="it says that its version is -1"):
+    with pytest.raises(ProtocolError, match="its version is -1"):
         decode_assignment(b"\xff\xff")
 
 
@@ -107,6 +107,6 @@ def test_what_sticky_assignors_say_of_themselves() -> None:
     said = sticky.user_data((ORDERS, CLICKS), 4)
     assert said is not None
     assert decode_sticky(said) == ([CLICKS, ORDERS], 4)
-    told = cooperative.user_data((ORDERS,), 4)
-    assert told is not None
-    assert decode_generation(told) == 4
+    data = cooperative.user_data((ORDERS,), 4)
+    assert data is not None
+    assert decode_generation(data) == 4

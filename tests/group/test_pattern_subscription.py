@@ -15,7 +15,7 @@ from aioprod.group import Member
 from aioprod.messages import JoinGroupRequest, MetadataRequest
 from aioprod.testing import FakeCluster
 from aioprod.types import TopicPartition
-from tests.group.test_member import PATIENCE_S, Told, reading
+from tests.group.test_member import PATIENCE_S, CallbackLog, reading
 from tests.support.sessions import FAST
 from tests.support.stored_batches import fill
 
@@ -53,8 +53,8 @@ def topics_joined_with(brokers: FakeCluster) -> int:
 async def test_topics_that_match_are_read_as_they_come_and_go(protocol: str) -> None:
     async with FakeCluster() as brokers:
         create(brokers, "orders-a", "my-orders-b", "clicks")
-        told = Told()
-        async with new_member(brokers, protocol, **told.callbacks) as member, reading(member):
+        log = CallbackLog()
+        async with new_member(brokers, protocol, **log.callbacks) as member, reading(member):
             await assigned(member, "orders-a")
             create(brokers, "orders-c")
             await assigned(member, "orders-a", "orders-c")
@@ -75,12 +75,12 @@ async def test_it_joins_once_with_what_there_is() -> None:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-async def test_where_nothing_matches_it_waits_for_a_topic(protocol: str, caplog: pytest.LogCaptureFixture) -> None:
+async def test_without_a_match_it_waits_for_a_topic(protocol: str, caplog: pytest.LogCaptureFixture) -> None:
     async with FakeCluster() as brokers:
-        told = Told()
-        async with new_member(brokers, protocol, **told.callbacks) as member, reading(member):
-            await told.until("assigned")
-            assert "No topic matches 'orders-.*'; the next look is in 0.05 s." in caplog.messages
+        log = CallbackLog()
+        async with new_member(brokers, protocol, **log.callbacks) as member, reading(member):
+            await log.until("assigned")
+            assert "No topic matches 'orders-.*'; topics are listed again in 0.05 s." in caplog.messages
             create(brokers, "orders-a")
             await assigned(member, "orders-a")
 
@@ -99,7 +99,7 @@ async def test_topics_of_kafka_itself(excludes: bool, names: Iterable[str]) -> N
             await assigned(member, *names)
 
 
-async def test_names_and_patterns_take_turns() -> None:
+async def test_names_replace_a_pattern_and_back() -> None:
     async with FakeCluster() as brokers:
         create(brokers, "orders-a", "clicks", "views")
         async with new_member(brokers, "classic", topics="views") as member, reading(member):
@@ -111,9 +111,9 @@ async def test_names_and_patterns_take_turns() -> None:
             member.subscribe(["views"])
             await assigned(member, "views")
             create(brokers, "orders-b")
-            asked = len(brokers.seen_of(MetadataRequest))
+            requests = len(brokers.seen_of(MetadataRequest))
             async with asyncio.timeout(PATIENCE_S):
-                while len(brokers.seen_of(MetadataRequest)) < asked + 2:
+                while len(brokers.seen_of(MetadataRequest)) < requests + 2:
                     await asyncio.sleep(0.005)
             assert member.assignment == {TopicPartition("views", 0)}
 
@@ -154,6 +154,6 @@ async def test_it_is_closed_while_it_looks_for_topics() -> None:
         assert brokers.seen_of(JoinGroupRequest) == []
 
 
-def test_a_pattern_of_bytes_is_refused() -> None:
+def test_a_pattern_of_bytes_is_an_error() -> None:
     with pytest.raises(ConfigError, match="matches bytes"):
         Member("h:1", group_id="g", topics=re.compile(b"orders"))  # type: ignore[arg-type]

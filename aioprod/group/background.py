@@ -1,0 +1,71 @@
+"""The background task of a member, and the errors that it hands to the iterator."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Coroutine
+from typing import Any
+
+from aioprod.group.fetcher import Fetcher
+from aioprod.group.pattern_subscription import PatternSubscription
+from aioprod.group.poll_gate import PollGate
+from aioprod.group.runner import Runner
+
+__all__ = ["BackgroundTask"]
+
+
+class BackgroundTask:
+    """Runs the membership, and keeps errors until the iterator raises them.
+
+    It has no reference to the member, so that a member that is dropped without `close()` is noticed. `errors` are
+    raised one by one; `failure` has ended the member.
+    """
+
+    def __init__(self, fetcher: Fetcher) -> None:
+        self.gate = PollGate(self.interrupt_poll)
+        self.errors: deque[Exception] = deque()
+        self.failure: BaseException | None = None
+        self.is_closing = False
+        self._closing = asyncio.Event()
+        self._fetcher = fetcher
+
+    async def run(self, runner: Runner, subscription: PatternSubscription) -> None:
+        """Keep the member in its group until it has left; no record is returned after that."""
+        try:
+            # The topics of a pattern have to be known before the member joins: it would have to join a second time.
+            await self._unless_closing(subscription.find_first())
+            await runner.run(subscription.run())
+        except Exception as error:
+            self.failure = error
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Return no more records, and wake a poll that waits for one."""
+        self.is_closing = True
+        self._closing.set()
+        self.gate.release()
+        self.interrupt_poll()
+
+    async def _unless_closing(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run `work`; cancel it when the member is closed."""
+        task, closing = asyncio.create_task(work), asyncio.create_task(self._closing.wait())
+        try:
+            await asyncio.wait([task, closing], return_when=asyncio.FIRST_COMPLETED)
+            if task.done():
+                task.result()
+        finally:
+            for one in (task, closing):
+                one.cancel()
+            await asyncio.wait([task, closing])
+
+    def raise_later(self, error: Exception) -> None:
+        """Raise this error from the next poll."""
+        self.errors.append(error)
+        self.interrupt_poll()
+
+    def interrupt_poll(self) -> None:
+        """Make a poll that waits for a record return."""
+        if self.gate.is_polling:
+            self._fetcher.interrupt()

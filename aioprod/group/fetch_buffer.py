@@ -1,0 +1,131 @@
+"""Fetched records that were not returned yet: in order within each partition, also of paused partitions."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from aioprod.reader.fetching import FetchedBatch
+from aioprod.types import ConsumedRecord, TopicPartition
+
+__all__ = ["FetchBuffer", "OpenBatch"]
+
+
+@dataclass(slots=True, eq=False)
+class OpenBatch:
+    """A batch whose records are being returned, or were until its partition was paused; `offset` is the next one.
+
+    A large batch is decompressed by the task `decompressing` before it has `records`. `record` was taken from them and
+    is being deserialized.
+    """
+
+    fetched: FetchedBatch
+    offset: int
+    decompressing: asyncio.Task[FetchedBatch] | None = None
+    records: Iterator[ConsumedRecord] | None = None
+    record: ConsumedRecord | None = None
+
+    @property
+    def tp(self) -> TopicPartition:
+        """Its partition."""
+        return self.fetched.tp
+
+
+class FetchBuffer:
+    """Holds one Fetch response, its `current` batch, batches of paused partitions, and records gathered for a list.
+
+    `ready` counts the gathered records of partitions that are not paused.
+    """
+
+    def __init__(self) -> None:
+        self.current: OpenBatch | None = None
+        self.paused: set[TopicPartition] = set()
+        self.ready = 0
+        self._batches: Iterator[FetchedBatch] = iter(())
+        self._paused_batches: list[OpenBatch] = []
+        self._gathered: dict[TopicPartition, deque[ConsumedRecord]] = {}
+
+    @property
+    def offsets(self) -> dict[TopicPartition, int]:
+        """The next offset of each partition that has records here."""
+        found = {one.tp: one.offset for one in reversed(self._paused_batches)}
+        if self.current is not None:
+            found[self.current.tp] = self.current.offset
+        return found | {tp: records[0].offset for tp, records in self._gathered.items()}
+
+    # --- batches
+
+    def fill(self, batches: Iterator[FetchedBatch]) -> None:
+        """Add the batches of a response; those of the last one must be used up."""
+        self._batches = batches
+
+    def open_next(self) -> OpenBatch | None:
+        """Make the next batch that is not paused the current one; None if there is none. Paused ones are kept."""
+        for index, one in enumerate(self._paused_batches):
+            if one.tp not in self.paused:
+                self.current = self._paused_batches.pop(index)
+                return self.current
+        for fetched in self._batches:
+            one = OpenBatch(fetched, fetched.start)
+            if fetched.tp not in self.paused:
+                self.current = one
+                return one
+            self._paused_batches.append(one)
+        return None
+
+    def close_current(self) -> None:
+        """The current batch is at its end."""
+        self.current = None
+
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        """Return no records of these partitions; those that are here are kept."""
+        new = frozenset(partitions) - self.paused
+        self.paused |= new
+        self.ready -= sum(len(self._gathered.get(tp, ())) for tp in new)
+        if self.current is not None and self.current.tp in new:
+            self._paused_batches.insert(0, self.current)
+            self.current = None
+
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        """Return records of these partitions again, those that were kept first."""
+        resumed = self.paused.intersection(partitions)
+        self.paused -= resumed
+        self.ready += sum(len(self._gathered.get(tp, ())) for tp in resumed)
+
+    def drop(self, tp: TopicPartition) -> None:
+        """Drop all records of a partition; it stays paused if it is."""
+        dropped = len(self._gathered.pop(tp, ()))
+        self.ready -= 0 if tp in self.paused else dropped
+        self.drop_batches(tp)
+
+    def drop_batches(self, tp: TopicPartition) -> None:
+        """Drop the batches of a partition, which are fetched again; records that were gathered are kept."""
+        some = self._paused_batches if self.current is None else [self.current, *self._paused_batches]
+        for one in some:
+            if one.tp == tp and one.decompressing is not None:
+                one.decompressing.cancel()
+        self._paused_batches = [one for one in self._paused_batches if one.tp != tp]
+        if self.current is not None and self.current.tp == tp:
+            self.current = None
+
+    # --- records gathered for a list
+
+    def gather(self, record: ConsumedRecord) -> None:
+        """Add a record to the list that is not complete yet; its partition is not paused."""
+        tp = TopicPartition(record.topic, record.partition)
+        self._gathered.setdefault(tp, deque()).append(record)
+        self.ready += 1
+
+    def take(self, max_records: int) -> list[ConsumedRecord]:
+        """Remove and return up to `max_records` gathered records, partition by partition."""
+        taken: list[ConsumedRecord] = []
+        for tp in [tp for tp in self._gathered if tp not in self.paused]:
+            records = self._gathered[tp]
+            while records and len(taken) < max_records:
+                taken.append(records.popleft())
+            if not records:
+                del self._gathered[tp]
+        self.ready -= len(taken)
+        return taken

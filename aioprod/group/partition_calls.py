@@ -1,0 +1,173 @@
+"""The calls of a member about its partitions: positions, lag, offsets, seek, pause and resume."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, TypeAlias
+
+from aioprod.errors import UsageError
+from aioprod.group.validation import checked_offsets, checked_partitions
+from aioprod.net.session import Session, Started
+from aioprod.reader.offsets import EARLIEST, LATEST, look_up, timestamp_of
+from aioprod.types import OffsetAndMetadata, Timestamp, TopicPartition
+
+if TYPE_CHECKING:
+    from aioprod.group.assignment import AssignmentState
+    from aioprod.group.fetcher import Fetcher
+    from aioprod.group.membership import Membership
+    from aioprod.group.meters import MemberMetrics
+    from aioprod.group.runner import Runner
+
+__all__ = ["PartitionCalls"]
+
+Partitions: TypeAlias = TopicPartition | Iterable[TopicPartition]
+"""One partition, or several."""
+
+
+class PartitionCalls(Started):
+    """The calls of a member about its partitions; `Member` derives from it.
+
+    Those that change something take partitions that it owns and that are not being revoked, and raise UsageError for
+    others; those that look something up take any partition. `partitions` is one or several, by default all that it
+    owns. A partition that is assigned to another member loses its pause.
+    """
+
+    _assignment: AssignmentState | None
+    _fetcher: Fetcher
+    _isolation: str
+    _metrics: MemberMetrics
+    _reading: Session
+
+    def _running(self) -> tuple[AssignmentState, Membership, Runner]:
+        """Raises UsageError before `start()` and after `close()`."""
+        raise NotImplementedError
+
+    # --- state
+
+    @property
+    def assignment(self) -> frozenset[TopicPartition]:
+        """The partitions that are assigned to it now."""
+        return frozenset() if self._assignment is None else self._assignment.partitions
+
+    @property
+    def positions(self) -> dict[TopicPartition, int]:
+        """The next offset of each assigned partition, after the last record that was returned, where it is known."""
+        return {} if self._assignment is None else self._assignment.positions
+
+    def lag(self) -> dict[TopicPartition, int | None]:
+        """The lag of each assigned partition in offsets, without a request.
+
+        The end is that of the last Fetch response: the high watermark, and under read_committed the last
+        stable offset. None for a partition that was not fetched yet, or whose position is being looked up.
+        """
+        lag = self._fetcher.lag
+        return {tp: lag.get(tp) for tp in self.assignment}
+
+    def metrics(self) -> dict[str, float]:
+        """Counters since the member was created, and current gauges, by name; docs/groups.md has the table."""
+        return self._metrics.snapshot()
+
+    async def committed(self, partitions: Partitions | None = None) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """The committed offset of each partition, None where there is none.
+
+        Raises BrokerError, AuthorizationError, RequestTimedOutError after `default.api.timeout.ms`.
+        """
+        assignment, _, _ = self._running()
+        return await assignment.committed(self._requested(partitions))
+
+    async def beginning_offsets(self, partitions: Partitions | None = None) -> dict[TopicPartition, int]:
+        """The first offset of each partition's log; raises what `end_offsets` raises."""
+        return await self._look_up(partitions, EARLIEST)
+
+    async def end_offsets(self, partitions: Partitions | None = None) -> dict[TopicPartition, int]:
+        """The offset after the last record of each partition: under read_committed the last stable offset.
+
+        Raises UnknownTopicError, AuthorizationError, and RequestTimedOutError when no leader answers for
+        `default.api.timeout.ms`, as for a partition that does not exist.
+        """
+        return await self._look_up(partitions, LATEST)
+
+    async def offsets_for_times(self, times: Mapping[TopicPartition, Timestamp]) -> dict[TopicPartition, int | None]:
+        """The offset of each partition's first record that is not older than its time, None where all are older.
+
+        Times are milliseconds since the epoch, or aware datetimes. Raises ConfigError, and what `end_offsets` raises.
+        """
+        self._running()
+        timestamps = {tp: timestamp_of("times", at) for tp, at in times.items()}
+        checked_partitions(timestamps)
+        found = await look_up(self._reading, timestamps, self._isolation)
+        return {tp: None if offset < 0 else offset for tp, offset in found.items()}
+
+    async def _look_up(self, partitions: Partitions | None, time: int) -> dict[TopicPartition, int]:
+        self._running()
+        return await look_up(self._reading, dict.fromkeys(self._requested(partitions), time), self._isolation)
+
+    def _requested(self, partitions: Partitions | None) -> tuple[TopicPartition, ...]:
+        return tuple(sorted(self.assignment)) if partitions is None else checked_partitions(partitions)
+
+    # --- seek
+
+    def seek(self, tp: TopicPartition, offset: int) -> None:
+        """Continue to read a partition at an offset; raises UsageError for one that the member does not own."""
+        assignment, _, _ = self._running()
+        ((partition, target),) = checked_offsets({tp: offset}).items()
+        self._owned([partition])
+        assignment.seek({partition: target.offset})
+
+    def seek_to_beginning(self, partitions: Partitions | None = None) -> None:
+        """Continue to read at the start of the log; it is looked up after this call, as in Java."""
+        assignment, _, _ = self._running()
+        assignment.seek(dict.fromkeys(self._owned(partitions), EARLIEST))
+
+    def seek_to_end(self, partitions: Partitions | None = None) -> None:
+        """Continue to read at the end of the log; it is looked up after this call."""
+        assignment, _, _ = self._running()
+        assignment.seek(dict.fromkeys(self._owned(partitions), LATEST))
+
+    async def seek_to_time(self, at: Timestamp, partitions: Partitions | None = None) -> None:
+        """Continue to read at the first record that is not older than a time, and at the end where all are older.
+
+        Times and errors are those of `offsets_for_times`; partitions that are revoked while the offsets are looked up
+        are left out.
+        """
+        assignment, _, _ = self._running()
+        found = await self.offsets_for_times(dict.fromkeys(self._owned(partitions), at))
+        offsets = {tp: LATEST if offset is None else offset for tp, offset in found.items()}
+        assignment.seek({tp: offset for tp, offset in offsets.items() if tp in assignment.readable})
+
+    async def rewind(self) -> None:
+        """Seek to the committed offsets: records since the last commit come again, as they have to after an aborted
+        transaction. Raises BrokerError, AuthorizationError, and RequestTimedOutError after `default.api.timeout.ms`:
+        then nothing has changed."""
+        assignment, _, _ = self._running()
+        await assignment.rewind()
+
+    # --- pause
+
+    def pause(self, partitions: Partitions | None = None) -> None:
+        """Neither fetch these partitions nor return records of them, until they are resumed or revoked.
+
+        Records that were fetched are kept. The member stays in its group, and the positions stay where they are.
+        """
+        self._running()
+        self._fetcher.pause(self._owned(partitions))
+
+    def resume(self, partitions: Partitions | None = None) -> None:
+        """Continue to read these partitions, the records that were kept first; others are not changed."""
+        self._running()
+        self._fetcher.resume(self._owned(partitions))
+
+    @property
+    def paused(self) -> frozenset[TopicPartition]:
+        """The partitions that are paused."""
+        return self._fetcher.paused
+
+    def _owned(self, partitions: Partitions | None) -> tuple[TopicPartition, ...]:
+        assignment, _, _ = self._running()
+        if partitions is None:
+            return tuple(sorted(assignment.readable))
+        checked = checked_partitions(partitions)
+        for tp in checked:
+            if tp not in assignment.readable:
+                raise UsageError(f"This member does not own partition {tp.partition} of topic {tp.topic!r}.")
+        return checked

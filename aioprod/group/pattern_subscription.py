@@ -1,0 +1,86 @@
+"""A subscription by pattern: the topics whose names match, as they are created and deleted."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Callable
+from contextlib import suppress
+
+from aioprod.errors import RequestTimedOutError
+from aioprod.group.settings import MemberConfig
+from aioprod.net.session import Session
+from aioprod.reader.broker_requests import all_topics
+
+__all__ = ["PatternSubscription"]
+
+_log = logging.getLogger("aioprod.group")
+
+
+class PatternSubscription:
+    """Fetches all topics every `metadata.max.age.ms`, and calls `on_change` when other topics match than before.
+
+    A name has to match from its first to its last letter, and is compared here, as Java's consumer does it with a
+    `java.util.regex.Pattern`. Kafka's own topics are left out unless `exclude.internal.topics` is false.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        config: MemberConfig,
+        pattern: re.Pattern[str] | None,
+        on_change: Callable[[frozenset[str]], None],
+    ) -> None:
+        self._session = session
+        self._excludes_internal = config.exclude_internal_topics
+        self._every_s = config.metadata_max_age_ms / 1000
+        self._pattern = pattern
+        self._on_change = on_change
+        self._reported: frozenset[str] | None = None
+        self._pattern_changed = asyncio.Event()
+
+    def set_pattern(self, pattern: re.Pattern[str] | None) -> None:
+        """Subscribe to what matches this pattern from now on; None ends the subscription by pattern."""
+        self._pattern = pattern
+        self._reported = None
+        self._pattern_changed.set()
+
+    async def run(self) -> None:
+        """Look for matching topics after `find_first`, until cancelled; raises errors that no retry mends."""
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(None if self._pattern is None else self._every_s):
+                    await self._pattern_changed.wait()
+            self._pattern_changed.clear()
+            await self._look()
+
+    async def find_first(self) -> None:
+        """Report the topics that match now; waits until a broker answers."""
+        while self._pattern is not None and self._reported is None:
+            await self._look()
+
+    async def _look(self) -> None:
+        pattern = self._pattern
+        if pattern is None:
+            return
+        found = await self._matching(pattern)
+        if found is not None and self._pattern is pattern and found != self._reported:
+            self._reported = found
+            self._on_change(found)
+
+    async def _matching(self, pattern: re.Pattern[str]) -> frozenset[str] | None:
+        """The topics, None when no broker answered in time."""
+        try:
+            response = await all_topics(self._session, self._session.clock() + self._session.timeout_s)
+        except RequestTimedOutError as error:
+            _log.warning("The topics that match %r are not known yet: %s", pattern.pattern, error.message)
+            return None
+        found = frozenset(
+            topic.name
+            for topic in response.topics
+            if topic.name and pattern.fullmatch(topic.name) and not (topic.is_internal and self._excludes_internal)
+        )
+        if not found:
+            _log.warning("No topic matches %r; topics are listed again in %g s.", pattern.pattern, self._every_s)
+        return found
