@@ -22,8 +22,9 @@ import pytest
 
 from aioprod.errors import AioprodError
 from aioprod.messages import FindCoordinatorRequest
-from aioprod.testing import KafkaCluster, rpc
+from aioprod.testing import KafkaCluster
 from aioprod.testing.fixtures import running_cluster
+from aioprod.testing.kafka import rpc
 from integration.support.brokers import VERSIONS
 from integration.support.clusters import MakeTopic
 from integration.support.figures import Figures

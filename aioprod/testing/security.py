@@ -17,7 +17,7 @@ from aioprod.errors import ConfigError, Operation, ResourceType
 from aioprod.oauth_token import OAuthToken
 from aioprod.testing.acls import Acl, allows
 from aioprod.testing.certificates import LOCAL_HOSTS, Authority, Identity
-from aioprod.testing.rpc import Login
+from aioprod.testing.kafka.rpc import Login
 
 __all__ = ["MECHANISMS", "KerberosService", "Security", "TokenIssuer", "unsecured_token"]
 

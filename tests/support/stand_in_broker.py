@@ -1,4 +1,4 @@
-"""The broker that `stand_in_java` runs: it answers what aioprod.testing.rpc asks."""
+"""The broker that `stand_in_java` runs: it answers what aioprod.testing.kafka.rpc asks."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A program that stands in for `java` where tests of aioprod.testing need no real broker.
 
 It does just enough of each main class that aioprod.testing runs: the compilers write a class file,
-StorageTool a meta.properties, and kafka.Kafka answers the requests of aioprod.testing.rpc. The broker setting
+StorageTool a meta.properties, and kafka.Kafka answers the requests of aioprod.testing.kafka.rpc. The broker setting
 `stand.in` makes it misbehave: die, die_in_format, silent, alone, bind_error, bind_error_once, no_leader, ignore_term.
 """
 

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from aioprod.errors import ProtocolError
-from aioprod.testing import rpc
+from aioprod.testing.kafka import rpc
 
 
 @asynccontextmanager

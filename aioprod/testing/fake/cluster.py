@@ -15,9 +15,9 @@ from aioprod.testing.errors import UnusedFaultError, UnusedFaultWarning
 from aioprod.testing.fake import checks
 from aioprod.testing.fake.broker import FakeBroker
 from aioprod.testing.fake.faults import NO_FAULT, Fault, Seen
-from aioprod.testing.fake.state.group_offsets import FakeGroup
+from aioprod.testing.fake.state.cluster_state import FakeState
+from aioprod.testing.fake.state.groups import FakeGroup
 from aioprod.testing.fake.state.log import Isolation
-from aioprod.testing.fake.state.shared import FakeState
 from aioprod.testing.fake.state.timers import Timers
 from aioprod.testing.fake.state.topics import FakeTopic, Topics
 from aioprod.types import TopicPartition

@@ -10,9 +10,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from aioprod.errors import AioprodError, ConfigError, UsageError
-from aioprod.testing import rpc
 from aioprod.testing.acls import Acl
 from aioprod.testing.errors import KafkaStartError, KafkaUnavailableError
+from aioprod.testing.kafka import rpc
 from aioprod.testing.kafka.backends import Backend, BackendName, Node, Plan, choose_backend
 from aioprod.testing.kafka.cache import Progress
 from aioprod.testing.kafka.jars import DEFAULT_VERSION

@@ -12,8 +12,8 @@ from aioprod.messages.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsTopicResponse,
 )
+from aioprod.testing.fake.handlers.call import Call
 from aioprod.testing.fake.state.log import FakePartition, Isolation
-from aioprod.testing.fake.state.shared import Call
 from aioprod.testing.fake.state.topics import led_partition
 from aioprod.types import TopicPartition
 

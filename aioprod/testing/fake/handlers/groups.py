@@ -1,4 +1,4 @@
-"""How a fake broker answers JoinGroup, SyncGroup, Heartbeat, LeaveGroup and ConsumerGroupHeartbeat."""
+"""How a fake broker answers JoinGroup, SyncGroup, Heartbeat, LeaveGroup, ConsumerGroupHeartbeat, ListGroups."""
 
 from __future__ import annotations
 
@@ -18,17 +18,22 @@ from aioprod.messages import (
     JoinGroupResponse,
     LeaveGroupRequest,
     LeaveGroupResponse,
+    ListGroupsRequest,
+    ListGroupsResponse,
     SyncGroupRequest,
     SyncGroupResponse,
 )
 from aioprod.messages.leave_group import MemberIdentity, MemberResponse
-from aioprod.testing.fake.state.classic_group import ClassicGroup
+from aioprod.messages.list_groups import ListedGroup
+from aioprod.testing.acls import CLUSTER
+from aioprod.testing.fake.handlers.call import Call
+from aioprod.testing.fake.state.classic_group import ClassicGroup, State
 from aioprod.testing.fake.state.classic_members import Reply, Terms, refusal_to_join
+from aioprod.testing.fake.state.groups import FakeGroup
 from aioprod.testing.fake.state.kip848_group import JOINS, LEAVES_FOR_NOW, refusal
 from aioprod.testing.fake.state.server_assignors import SERVER_ASSIGNORS
-from aioprod.testing.fake.state.shared import Call
 
-__all__ = ["consumer_group_heartbeat", "heartbeat", "join_group", "leave_group", "sync_group"]
+__all__ = ["consumer_group_heartbeat", "heartbeat", "join_group", "leave_group", "list_groups", "sync_group"]
 
 AnswerT = TypeVar("AnswerT")
 
@@ -49,6 +54,14 @@ OWN_ID: Final = 1
 
 MANY_LEAVE: Final = 3
 """Version of LeaveGroup: many members at once."""
+
+STATES: Final = {
+    State.EMPTY: "Empty",
+    State.PREPARING: "PreparingRebalance",
+    State.COMPLETING: "CompletingRebalance",
+    State.STABLE: "Stable",
+}
+"""What Kafka calls each state of a classic group."""
 
 
 async def _answer(ask: Callable[[Reply[AnswerT]], None]) -> AnswerT:
@@ -192,3 +205,36 @@ def _complaint(version: int, request: ConsumerGroupHeartbeatRequest) -> str | No
         (epoch == JOINS and request.subscribed_topic_names is None, "SubscribedTopicNames must be non-null."),
     )
     return next((text for is_so, text in complaints if is_so), None)
+
+
+# --- ListGroups
+
+
+def list_groups(call: Call, request: ListGroupsRequest) -> ListGroupsResponse:
+    """The groups that this broker coordinates."""
+    if call.fault.error != ErrorCode.NONE:
+        return ListGroupsResponse(error_code=call.fault.error)
+    sees_all = call.denied("DESCRIBE", "cluster", CLUSTER) == ErrorCode.NONE
+    rows = [
+        _listed(name, group)
+        for name, group in sorted(call.state.groups.items())
+        if call.state.coordinator(name) == call.node_id
+        and (sees_all or call.denied("DESCRIBE", "group", name) == ErrorCode.NONE)
+    ]
+    states, types = request.states_filter, request.types_filter
+    return ListGroupsResponse(
+        groups=tuple(
+            row for row in rows if (not states or row.group_state in states) and (not types or row.group_type in types)
+        )
+    )
+
+
+def _listed(name: str, group: FakeGroup) -> ListedGroup:
+    joined = group.joined
+    if joined is None:
+        return ListedGroup(group_id=name, protocol_type="", group_state="Empty", group_type="classic")
+    if isinstance(joined, ClassicGroup):
+        state = STATES[joined.state]
+        return ListedGroup(group_id=name, protocol_type="consumer", group_state=state, group_type="classic")
+    state = "Stable" if joined.members else "Empty"
+    return ListedGroup(group_id=name, protocol_type="consumer", group_state=state, group_type="consumer")

@@ -35,9 +35,9 @@ from aioprod.messages.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
-from aioprod.testing.fake.handlers.implicit_adds import Writer, join
-from aioprod.testing.fake.state.group_offsets import METADATA_MAX, Committed, Committer, FakeGroup
-from aioprod.testing.fake.state.shared import Call
+from aioprod.testing.fake.handlers.call import Call
+from aioprod.testing.fake.handlers.transactions import Writer, join
+from aioprod.testing.fake.state.groups import METADATA_MAX, Committed, Committer, FakeGroup
 from aioprod.types import TopicPartition
 from aioprod.wire.schema import ZERO_UUID
 

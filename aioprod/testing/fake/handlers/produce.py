@@ -17,10 +17,10 @@ from aioprod.messages.produce import (
 )
 from aioprod.records.layout import ATTRIBUTES, CRC
 from aioprod.records.parser import ParsedBatch, parse_batches
-from aioprod.testing.fake.handlers.implicit_adds import Writer, join
+from aioprod.testing.fake.handlers.call import Call
+from aioprod.testing.fake.handlers.transactions import Writer, join
 from aioprod.testing.fake.state.log import FakePartition
 from aioprod.testing.fake.state.producers import NO_PRODUCER_ID, ProducerState
-from aioprod.testing.fake.state.shared import Call
 from aioprod.testing.fake.state.topics import FakeTopic, led_partition
 from aioprod.types import TopicPartition
 from aioprod.wire.crc import crc32c

@@ -1,66 +1,56 @@
-"""How a fake broker answers FindCoordinator, InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn and EndTxn."""
+"""How a fake broker answers InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn, EndTxn and DescribeTransactions.
+
+Produce and TxnOffsetCommit get here by `join`, as they add what they write to the transaction (KIP-890).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Final
+from collections.abc import Callable
+from typing import Final, NamedTuple
 
-from aioprod.errors import ErrorCode, ResourceType
+from aioprod.errors import ErrorCode
 from aioprod.messages import (
     AddOffsetsToTxnRequest,
     AddOffsetsToTxnResponse,
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
     EndTxnRequest,
     EndTxnResponse,
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
     InitProducerIdRequest,
     InitProducerIdResponse,
 )
 from aioprod.messages.add_partitions_to_txn import AddPartitionsToTxnPartitionResult, AddPartitionsToTxnTopicResult
-from aioprod.messages.find_coordinator import Coordinator
+from aioprod.messages.describe_transactions import TopicData, TransactionState
 from aioprod.testing.acls import CLUSTER
-from aioprod.testing.fake.state.shared import Call
-from aioprod.testing.fake.state.transactions import Outcome
+from aioprod.testing.fake.handlers.call import Call
+from aioprod.testing.fake.state.cluster_state import FakeState
+from aioprod.testing.fake.state.transactions import Outcome, State
 from aioprod.types import TopicPartition
 
-__all__ = ["add_offsets_to_txn", "add_partitions_to_txn", "end_txn", "find_coordinator", "init_producer_id"]
-
-MANY_KEYS: Final = 4
-"""Version of FindCoordinator: many keys in one request."""
-
-KEY_TYPES: Final[Mapping[int, ResourceType]] = {0: "group", 1: "transactional_id"}
-"""What keys of FindCoordinator are."""
+__all__ = [
+    "Writer",
+    "add_offsets_to_txn",
+    "add_partitions_to_txn",
+    "describe_transactions",
+    "end_txn",
+    "init_producer_id",
+    "join",
+]
 
 RAISES_EPOCH: Final = 5
 """Version of EndTxn: each end raises the epoch (KIP-890)."""
 
-
-def find_coordinator(call: Call, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
-    """Who coordinates groups or transactional ids."""
-    if call.version >= MANY_KEYS:
-        found = [_coordinator(call, key, request.key_type) for key in request.coordinator_keys]
-        return FindCoordinatorResponse(coordinators=tuple(found))
-    one = _coordinator(call, request.key, request.key_type)
-    return FindCoordinatorResponse(
-        error_code=one.error_code, error_message=one.error_message, node_id=one.node_id, host=one.host, port=one.port
-    )
-
-
-def _coordinator(call: Call, key: str, key_type: int) -> Coordinator:
-    node_id = call.state.coordinator(key)
-    error = call.fault.error
-    if error == ErrorCode.NONE and key_type not in KEY_TYPES:
-        error = ErrorCode.INVALID_REQUEST
-    if error == ErrorCode.NONE:
-        error = call.denied("DESCRIBE", KEY_TYPES[key_type], key)
-    if error == ErrorCode.NONE and node_id not in call.state.nodes:
-        error = ErrorCode.COORDINATOR_NOT_AVAILABLE
-    if error != ErrorCode.NONE or node_id is None:
-        return Coordinator(key=key, node_id=-1, port=-1, error_code=error, error_message=error.name)
-    host, port = call.state.nodes[node_id]
-    return Coordinator(key=key, node_id=node_id, host=host, port=port, error_message="")
+NAMES: Final = {
+    State.EMPTY: "Empty",
+    State.ONGOING: "Ongoing",
+    State.PREPARE_COMMIT: "PrepareCommit",
+    State.PREPARE_ABORT: "PrepareAbort",
+    State.COMPLETE_COMMIT: "CompleteCommit",
+    State.COMPLETE_ABORT: "CompleteAbort",
+}
+"""What Kafka calls each state."""
 
 
 def _carry_out(call: Call, transactional_id: str, work: Callable[[], Outcome]) -> Outcome:
@@ -149,3 +139,54 @@ def end_txn(call: Call, request: EndTxnRequest) -> EndTxnResponse:
     if version == 1:
         return EndTxnResponse(error_code=outcome.error)
     return EndTxnResponse(error_code=outcome.error, producer_id=outcome.producer_id, producer_epoch=outcome.epoch)
+
+
+def describe_transactions(call: Call, request: DescribeTransactionsRequest) -> DescribeTransactionsResponse:
+    """How it stands with transactional ids."""
+    return DescribeTransactionsResponse(
+        transaction_states=tuple(_described(call, transactional_id) for transactional_id in request.transactional_ids)
+    )
+
+
+def _described(call: Call, transactional_id: str) -> TransactionState:
+    one = call.state.transactions.get(transactional_id)
+    denied = call.denied("DESCRIBE", "transactional_id", transactional_id)
+    error = denied or call.fault.error or call.misdirected(transactional_id)
+    if error == ErrorCode.NONE and one is None:
+        error = ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+    if error != ErrorCode.NONE or one is None:
+        return TransactionState(error_code=error, transactional_id=transactional_id)
+    topics: dict[str, list[int]] = {}
+    for tp in sorted(one.partitions):
+        topics.setdefault(tp.topic, []).append(tp.partition)
+    return TransactionState(
+        transactional_id=transactional_id,
+        transaction_state=NAMES[one.state],
+        transaction_timeout_ms=one.timeout_ms,
+        producer_id=one.producer_id,
+        producer_epoch=one.epoch,
+        topics=tuple(TopicData(topic=name, partitions=tuple(indexes)) for name, indexes in topics.items()),
+    )
+
+
+class Writer(NamedTuple):
+    """Who writes in a transaction. `joins`: its requests add what they write to, others must have done so before."""
+
+    transactional_id: str
+    producer_id: int
+    epoch: int
+    joins: bool
+
+
+def join(state: FakeState, writer: Writer, *, partition: TopicPartition | None = None, group: str = "") -> ErrorCode:
+    """Let a partition, or a group's offsets, be part of the writer's transaction, or see that they are.
+
+    The error is the coordinator's, but for fencing, where clients expect INVALID_PRODUCER_EPOCH.
+    """
+    transactional_id, producer_id, epoch, joins = writer
+    if not state.serves(state.coordinator(transactional_id)):
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    call = state.transactions.add if joins else state.transactions.verify
+    partitions = [] if partition is None else [partition]
+    error = call(transactional_id, producer_id, epoch, partitions=partitions, groups=[group] if group else []).error
+    return ErrorCode.INVALID_PRODUCER_EPOCH if error == ErrorCode.PRODUCER_FENCED else error

@@ -6,25 +6,16 @@ import asyncio
 import zlib
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from random import Random
-from typing import TYPE_CHECKING
 
-from aioprod._rights import REFUSALS
-from aioprod.errors import ErrorCode, Operation, ResourceType
 from aioprod.records.parser import ControlType
-from aioprod.testing.acls import ANONYMOUS
-from aioprod.testing.fake.faults import Fault
-from aioprod.testing.fake.state.group_offsets import Groups
+from aioprod.testing.fake.state.groups import Groups
 from aioprod.testing.fake.state.timers import Timers
 from aioprod.testing.fake.state.topics import FakeTopic, Topics
 from aioprod.testing.fake.state.transactions import Transaction, Transactions
 from aioprod.types import TopicPartition
 
-if TYPE_CHECKING:
-    from aioprod.testing.security import Security
-
-__all__ = ["Call", "FakeState"]
+__all__ = ["FakeState"]
 
 Address = tuple[str, int]
 
@@ -123,27 +114,3 @@ class FakeState:
                 if group_id in self.groups:
                     self.groups[group_id].end_transaction(one.producer_id, commits=kind == ControlType.COMMIT)
         self.tell_readers()
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """A request on its way through a broker: what it may touch, who handles it, its version, what goes wrong, the name
-    of the client, who that is, and who may do what (`security` None: everybody anything)."""
-
-    state: FakeState
-    node_id: int
-    version: int
-    fault: Fault
-    client_id: str = ""
-    principal: str = ANONYMOUS
-    security: Security | None = None
-
-    def misdirected(self, key: str) -> ErrorCode:
-        """Why this broker does not speak for a group or transactional id, NONE if it does."""
-        return ErrorCode.NONE if self.state.coordinator(key) == self.node_id else ErrorCode.NOT_COORDINATOR
-
-    def denied(self, operation: Operation, resource_type: ResourceType, name: str | None) -> ErrorCode:
-        """The error for what the client may not do, NONE if it may; `name` None: to any one of the type."""
-        if self.security is None or self.security.allows(self.principal, operation, resource_type, name):
-            return ErrorCode.NONE
-        return REFUSALS[resource_type]
