@@ -20,7 +20,7 @@ from aioprod.net.login.logins import Logins
 from aioprod.net.security import security_of
 from aioprod.net.settings import ClientSettings
 from aioprod.testing import FakeCluster, Security
-from aioprod.testing.fake.authentication import Accepted, RefusedError
+from aioprod.testing.fake.authentication import Accepted, LoginFailedError
 from tests.support.links import ALL, bench, node_of
 
 JAAS: Final = "com.sun.security.auth.module.Krb5LoginModule required"
@@ -106,7 +106,7 @@ def library(monkeypatch: pytest.MonkeyPatch) -> Library:
 def broker(name: str) -> Generator[bytes, bytes, Accepted]:
     """The broker's side of the script."""
     if not (yield b"").startswith(b"ticket for service:kafka@"):
-        raise RefusedError("That is no ticket for me")
+        raise LoginFailedError("That is no ticket for me")
     assert (yield f"I am {name}".encode()) == b""
     assert (yield b"signed:\x01\x00\xff\xff") == b"signed:\x01\x00\x00\x00"
     return Accepted(b"", "User:alice")

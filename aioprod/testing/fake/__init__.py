@@ -1,4 +1,8 @@
-"""Kafka brokers inside a test, in its event loop: what `FakeCluster` is made of."""
+"""Fake Kafka brokers that run in the test's event loop: `FakeCluster` and the objects that tests look into.
+
+`broker.py` has the sockets, `handlers/` answers the requests, `state/` keeps what the brokers of a cluster share, and
+`faults.py` says what goes wrong.
+"""
 
 from __future__ import annotations
 

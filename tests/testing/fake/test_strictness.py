@@ -42,7 +42,7 @@ def cluster() -> Any:
 @pytest.mark.parametrize(
     ("what", "said"),
     [
-        ({}, r"^fault\(ProduceRequest, \.\.\.\) does nothing\. Hint: Say what goes wrong, by one of error, delay_s"),
+        ({}, r"^fault\(ProduceRequest, \.\.\.\) does nothing\. Hint: Set at least one of error, delay_s"),
         ({"times": 2, "node": 1}, "does nothing"),
         ({"drop": "afterr"}, "has drop='afterr': it must be one of before, after, lurking"),
         ({"drop": "after", "times": 0}, "has times=0, with which it hits nothing"),
@@ -88,7 +88,7 @@ def test_requests_that_no_broker_gets_are_refused(cluster: FakeCluster, kind: An
 
 
 def test_a_log_in_does_not_fail_by_an_error(cluster: FakeCluster) -> None:
-    with pytest.raises(ConfigError, match=r"whether a log-in succeeds, its credentials say\. Hint: .*edit="):
+    with pytest.raises(ConfigError, match=r"the credentials decide whether a log-in succeeds\. Hint: .*edit="):
         cluster.fault(SaslHandshakeRequest, error=REFUSED)
 
 

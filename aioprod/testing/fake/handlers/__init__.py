@@ -1,6 +1,6 @@
 """How a fake broker answers each request: `HANDLERS` says which function does it.
 
-A handler gets the `Call` and the request, and returns the answer, or an awaitable of it where it has to wait.
+A handler gets the `Call` and the request, and returns the response, or an awaitable of it where it has to wait.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a handler gets beside the request itself."""
+"""`Call`: what a handler gets beside the request itself."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ __all__ = ["Call"]
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A request on its way through a broker: what it may touch, who handles it, its version, what goes wrong, the name
-    of the client, who that is, and who may do what (`security` None: everybody anything)."""
+    """The context of one request: the cluster's state, the broker that handles it, its version, its fault, and the
+    client with its principal. Without `security` every client is authorized for everything."""
 
     state: FakeState
     node_id: int
@@ -31,11 +31,11 @@ class Call:
     security: Security | None = None
 
     def misdirected(self, key: str) -> ErrorCode:
-        """Why this broker does not speak for a group or transactional id, NONE if it does."""
+        """NOT_COORDINATOR unless this broker coordinates the group or transactional id."""
         return ErrorCode.NONE if self.state.coordinator(key) == self.node_id else ErrorCode.NOT_COORDINATOR
 
     def denied(self, operation: Operation, resource_type: ResourceType, name: str | None) -> ErrorCode:
-        """The error for what the client may not do, NONE if it may; `name` None: to any one of the type."""
+        """The error if the client is not authorized, else NONE; `name` None: for at least one resource of the type."""
         if self.security is None or self.security.allows(self.principal, operation, resource_type, name):
             return ErrorCode.NONE
         return REFUSALS[resource_type]

@@ -16,11 +16,11 @@ MANY_KEYS: Final = 4
 """Version of FindCoordinator: many keys in one request."""
 
 KEY_TYPES: Final[Mapping[int, ResourceType]] = {0: "group", 1: "transactional_id"}
-"""What keys of FindCoordinator are."""
+"""The type of a key by its number in FindCoordinator."""
 
 
 def find_coordinator(call: Call, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
-    """Who coordinates groups or transactional ids."""
+    """Answer the coordinators of groups or transactional ids."""
     if call.version >= MANY_KEYS:
         found = [_coordinator(call, key, request.key_type) for key in request.coordinator_keys]
         return FindCoordinatorResponse(coordinators=tuple(found))

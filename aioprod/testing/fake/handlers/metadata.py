@@ -16,7 +16,7 @@ __all__ = ["metadata"]
 
 
 def metadata(call: Call, request: MetadataRequest) -> MetadataResponse:
-    """The brokers that are up, and what is known of topics."""
+    """Answer the brokers that are up and the requested topics; missing topics are created (`auto_create`)."""
     state = call.state
     if request.topics is None or (call.version == 0 and not request.topics):
         names = [name for name in sorted(state.topics) if not call.denied("DESCRIBE", "topic", name)]
@@ -47,7 +47,7 @@ def _topic(call: Call, name: str, may_create: bool) -> MetadataResponseTopic:
             return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name=name)
         if denied := may_not_create(call, name):
             return MetadataResponseTopic(error_code=denied, name=name)
-        # As a real broker does: the answer that creates the topic does not know it yet.
+        # As a real broker does: the response to the request that creates the topic does not have it yet.
         call.state.create_topic(name, call.state.default_partitions)
         return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name=name)
     rows = [_partition(call, index, partition) for index, partition in enumerate(topic.partitions)]

@@ -33,16 +33,16 @@ def may_not_create(call: Call, name: str) -> ErrorCode:
 
 
 def create_topics(call: Call, request: CreateTopicsRequest) -> CreateTopicsResponse:
-    """Create topics, or only look whether that could be done."""
+    """Create topics, or only check the request (`validate_only`)."""
     results = [_created(call, wanted, validate_only=request.validate_only) for wanted in request.topics]
     return CreateTopicsResponse(topics=tuple(results))
 
 
 def _created(call: Call, wanted: CreatableTopic, *, validate_only: bool) -> CreatableTopicResult:
     state = call.state
-    refusal = _refusal(call, wanted)
-    if refusal is not None:
-        error, text = refusal
+    invalid = _creation_error(call, wanted)
+    if invalid is not None:
+        error, text = invalid
         return CreatableTopicResult(name=wanted.name, error_code=error, error_message=text, configs=())
     count = wanted.num_partitions if wanted.num_partitions > 0 else state.default_partitions
     config = {row.name: row.value for row in wanted.configs if row.value is not None}
@@ -57,8 +57,8 @@ def _created(call: Call, wanted: CreatableTopic, *, validate_only: bool) -> Crea
     )
 
 
-def _refusal(call: Call, wanted: CreatableTopic) -> tuple[ErrorCode, str] | None:
-    """Why a topic is not created, in the controller's words."""
+def _creation_error(call: Call, wanted: CreatableTopic) -> tuple[ErrorCode, str] | None:
+    """The error and message of a topic that can't be created, in the controller's words; None if it can."""
     if error := call.fault.error_for(TopicPartition(wanted.name, -1)):
         return error, error.name
     if denied := may_not_create(call, wanted.name):
@@ -95,26 +95,26 @@ def delete_topics(call: Call, request: DeleteTopicsRequest) -> DeleteTopicsRespo
 
 
 def create_partitions(call: Call, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
-    """Have topics grow, or only look whether they could."""
+    """Add partitions to topics, or only check the request (`validate_only`)."""
     results = [_grown(call, wanted, validate_only=request.validate_only) for wanted in request.topics]
     return CreatePartitionsResponse(results=tuple(results))
 
 
 def _grown(call: Call, wanted: CreatePartitionsTopic, *, validate_only: bool) -> CreatePartitionsTopicResult:
     topic = call.state.topics.get(wanted.name)
-    error, said = call.denied("ALTER", "topic", wanted.name), None
+    error, text = call.denied("ALTER", "topic", wanted.name), None
     if error == ErrorCode.NONE and topic is None:
         error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     elif error == ErrorCode.NONE and topic is not None:
         count = len(topic.partitions)
         if wanted.count == count:
-            error, said = ErrorCode.INVALID_PARTITIONS, f"Topic already has {count} partition(s)."
+            error, text = ErrorCode.INVALID_PARTITIONS, f"Topic already has {count} partition(s)."
         elif wanted.count < count:
             error = ErrorCode.INVALID_PARTITIONS
-            said = (
+            text = (
                 f"The topic {wanted.name} currently has {count} partition(s); {wanted.count} would not be an increase."
             )
         elif not validate_only:
             nodes = sorted(call.state.nodes)
             topic.partitions += [FakePartition(nodes[index % len(nodes)]) for index in range(count, wanted.count)]
-    return CreatePartitionsTopicResult(name=wanted.name, error_code=error, error_message=said)
+    return CreatePartitionsTopicResult(name=wanted.name, error_code=error, error_message=text)

@@ -1,6 +1,7 @@
 """How a fake broker answers InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn, EndTxn and DescribeTransactions.
 
-Produce and TxnOffsetCommit get here by `join`, as they add what they write to the transaction (KIP-890).
+Produce and TxnOffsetCommit call `add_or_verify` before a transaction's first write to a partition or group (KIP-890).
+The coordinator itself is in `state/transactions.py`.
 """
 
 from __future__ import annotations
@@ -30,17 +31,17 @@ from aioprod.testing.fake.state.transactions import Outcome, State
 from aioprod.types import TopicPartition
 
 __all__ = [
-    "Writer",
+    "TransactionWriter",
     "add_offsets_to_txn",
+    "add_or_verify",
     "add_partitions_to_txn",
     "describe_transactions",
     "end_txn",
     "init_producer_id",
-    "join",
 ]
 
-RAISES_EPOCH: Final = 5
-"""Version of EndTxn: each end raises the epoch (KIP-890)."""
+BUMPS_EPOCH: Final = 5
+"""Version of EndTxn: each end of a transaction bumps the epoch (KIP-890)."""
 
 NAMES: Final = {
     State.EMPTY: "Empty",
@@ -50,14 +51,14 @@ NAMES: Final = {
     State.COMPLETE_COMMIT: "CompleteCommit",
     State.COMPLETE_ABORT: "CompleteAbort",
 }
-"""What Kafka calls each state."""
+"""The name of each state in responses."""
 
 
-def _carry_out(call: Call, transactional_id: str, work: Callable[[], Outcome]) -> Outcome:
-    """What the coordinator says, unless another broker is the one to ask, or a fault wants another answer."""
-    refused = call.denied("WRITE", "transactional_id", transactional_id) or call.misdirected(transactional_id)
-    if refused != ErrorCode.NONE:
-        return Outcome(refused)
+def _unless_denied(call: Call, transactional_id: str, work: Callable[[], Outcome]) -> Outcome:
+    """The outcome of `work`, or the error of the client's rights, of the wrong coordinator, or of a fault."""
+    error = call.denied("WRITE", "transactional_id", transactional_id) or call.misdirected(transactional_id)
+    if error != ErrorCode.NONE:
+        return Outcome(error)
     if call.fault.error == ErrorCode.NONE:
         return work()
     if call.fault.apply:
@@ -66,15 +67,15 @@ def _carry_out(call: Call, transactional_id: str, work: Callable[[], Outcome]) -
 
 
 def init_producer_id(call: Call, request: InitProducerIdRequest) -> InitProducerIdResponse:
-    """A producer id and epoch."""
+    """Assign a producer id and epoch."""
     if request.transactional_id is None:
         may_not = call.denied("IDEMPOTENT_WRITE", "cluster", CLUSTER)
-        refused = call.fault.error or (may_not if call.denied("WRITE", "topic", None) else ErrorCode.NONE)
-        outcome = Outcome(refused) if refused else Outcome(ErrorCode.NONE, call.state.new_producer_id(), 0)
+        error = call.fault.error or (may_not if call.denied("WRITE", "topic", None) else ErrorCode.NONE)
+        outcome = Outcome(error) if error else Outcome(ErrorCode.NONE, call.state.new_producer_id(), 0)
     else:
         wanted, timeout_ms = request.transactional_id, request.transaction_timeout_ms
         init = call.state.transactions.init
-        outcome = _carry_out(
+        outcome = _unless_denied(
             call, wanted, lambda: init(wanted, timeout_ms, request.producer_id, request.producer_epoch)
         )
     return InitProducerIdResponse(
@@ -83,7 +84,7 @@ def init_producer_id(call: Call, request: InitProducerIdRequest) -> InitProducer
 
 
 def add_partitions_to_txn(call: Call, request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:
-    """Add partitions to a transaction, in the versions for clients: all of them or none."""
+    """Add partitions to a transaction, all of them or none (the versions that clients use)."""
     transactional_id = request.v3_and_below_transactional_id
     wanted = [TopicPartition(topic.name, index) for topic in request.v3_and_below_topics for index in topic.partitions]
     unauthorized = call.denied("WRITE", "transactional_id", transactional_id)
@@ -116,7 +117,7 @@ def _unknown(call: Call, tp: TopicPartition) -> ErrorCode:
 
 
 def add_offsets_to_txn(call: Call, request: AddOffsetsToTxnRequest) -> AddOffsetsToTxnResponse:
-    """Add a group to a transaction."""
+    """Add a consumer group to a transaction."""
     wanted, producer_id, epoch = request.transactional_id, request.producer_id, request.producer_epoch
     add = call.state.transactions.add
 
@@ -124,16 +125,16 @@ def add_offsets_to_txn(call: Call, request: AddOffsetsToTxnRequest) -> AddOffset
         denied = call.denied("READ", "group", request.group_id)
         return Outcome(denied) if denied else add(wanted, producer_id, epoch, groups=[request.group_id])
 
-    outcome = _carry_out(call, wanted, work)
+    outcome = _unless_denied(call, wanted, work)
     return AddOffsetsToTxnResponse(error_code=outcome.error)
 
 
 def end_txn(call: Call, request: EndTxnRequest) -> EndTxnResponse:
-    """Commit or abort."""
+    """Commit or abort a transaction."""
     wanted, producer_id, epoch = request.transactional_id, request.producer_id, request.producer_epoch
-    version = 2 if call.version >= RAISES_EPOCH else 1
+    version = 2 if call.version >= BUMPS_EPOCH else 1
     end = call.state.transactions.end
-    outcome = _carry_out(
+    outcome = _unless_denied(
         call, wanted, lambda: end(wanted, producer_id, epoch, commits=request.committed, version=version)
     )
     if version == 1:
@@ -142,7 +143,7 @@ def end_txn(call: Call, request: EndTxnRequest) -> EndTxnResponse:
 
 
 def describe_transactions(call: Call, request: DescribeTransactionsRequest) -> DescribeTransactionsResponse:
-    """How it stands with transactional ids."""
+    """Answer the state of transactional ids."""
     return DescribeTransactionsResponse(
         transaction_states=tuple(_described(call, transactional_id) for transactional_id in request.transactional_ids)
     )
@@ -169,24 +170,29 @@ def _described(call: Call, transactional_id: str) -> TransactionState:
     )
 
 
-class Writer(NamedTuple):
-    """Who writes in a transaction. `joins`: its requests add what they write to, others must have done so before."""
+class TransactionWriter(NamedTuple):
+    """The producer of a transactional write.
+
+    `adds_implicitly`: the request itself adds the partition or group; otherwise it must have been added before.
+    """
 
     transactional_id: str
     producer_id: int
     epoch: int
-    joins: bool
+    adds_implicitly: bool
 
 
-def join(state: FakeState, writer: Writer, *, partition: TopicPartition | None = None, group: str = "") -> ErrorCode:
-    """Let a partition, or a group's offsets, be part of the writer's transaction, or see that they are.
+def add_or_verify(
+    state: FakeState, writer: TransactionWriter, *, partition: TopicPartition | None = None, group: str = ""
+) -> ErrorCode:
+    """Add a partition or group to the writer's transaction, or verify that it was added.
 
-    The error is the coordinator's, but for fencing, where clients expect INVALID_PRODUCER_EPOCH.
+    Returns the coordinator's error, with INVALID_PRODUCER_EPOCH for PRODUCER_FENCED, as Kafka's leaders do.
     """
-    transactional_id, producer_id, epoch, joins = writer
-    if not state.serves(state.coordinator(transactional_id)):
+    transactional_id, producer_id, epoch, adds_implicitly = writer
+    if not state.is_serving(state.coordinator(transactional_id)):
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
-    call = state.transactions.add if joins else state.transactions.verify
+    call = state.transactions.add if adds_implicitly else state.transactions.verify
     partitions = [] if partition is None else [partition]
     error = call(transactional_id, producer_id, epoch, partitions=partitions, groups=[group] if group else []).error
     return ErrorCode.INVALID_PRODUCER_EPOCH if error == ErrorCode.PRODUCER_FENCED else error

@@ -1,4 +1,8 @@
-"""The offsets of consumer groups, those of running transactions too (Kafka's `OffsetMetadataManager`)."""
+"""The consumer groups of a fake cluster: committed offsets, those of open transactions, and the members.
+
+`FakeGroup` has the offsets (Kafka's `OffsetMetadataManager`); its members are a `ClassicGroup` or a `ConsumerGroup`,
+according to the protocol that the first member joins by.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +23,11 @@ from aioprod.types import TopicPartition
 __all__ = ["METADATA_MAX", "Committed", "Committer", "FakeGroup", "Groups"]
 
 METADATA_MAX: Final = 4096
-"""The longest text that may be committed with an offset, in characters (`offset.metadata.max.bytes`)."""
+"""The longest metadata of a committed offset, in characters (`offset.metadata.max.bytes`)."""
 
 
 class Committed(NamedTuple):
-    """What a group has committed for one partition: the next offset to read, and a text of its own."""
+    """What a group has committed for one partition: the next offset to read, and metadata of the member's choice."""
 
     offset: int
     leader_epoch: int = -1
@@ -31,63 +35,70 @@ class Committed(NamedTuple):
 
 
 class Committer(NamedTuple):
-    """Who commits, as it says itself; `is_old`: by a request that has no word for epochs of members (KIP-848)."""
+    """The member that commits, by its request; `is_before_kip848`: the version of the request has no member epochs."""
 
     member_id: str
     instance_id: str | None
     generation: int
     is_transactional: bool
-    is_old: bool = False
+    is_before_kip848: bool = False
 
 
 @dataclass
 class FakeGroup:
-    """One group; `pending` is by producer id.
+    """One group: its offsets, those of open transactions by producer id (`pending`), and its members.
 
-    Who is in it is in `members` and `generation`, for a test to say, until somebody joins: then `joined` knows.
-    `home` is the broker that coordinates it.
+    `membership` has the members once one has joined. Before, a test may set `generation` and `members` instead.
+    `coordinator` is the broker that coordinates the group.
     """
 
     generation: int = -1
     members: set[str] = field(default_factory=set)
     offsets: dict[TopicPartition, Committed] = field(default_factory=dict)
     pending: dict[int, dict[TopicPartition, Committed]] = field(default_factory=dict)
-    joined: ClassicGroup | ConsumerGroup | None = None
-    home: int | None = None
+    membership: ClassicGroup | ConsumerGroup | None = None
+    coordinator: int | None = None
 
-    def refusal(self, who: Committer) -> ErrorCode:
-        """Why this member may not commit, NONE if it may. Who names neither member nor generation is a stranger."""
-        if isinstance(self.joined, ConsumerGroup) and who.is_old and who.member_id in self.joined.members:
+    def commit_error(self, committer: Committer) -> ErrorCode:
+        """The error if this member may not commit, else NONE. A request may come without member and generation."""
+        if (
+            isinstance(self.membership, ConsumerGroup)
+            and committer.is_before_kip848
+            and committer.member_id in self.membership.members
+        ):
             return ErrorCode.UNSUPPORTED_VERSION
-        if self.joined is not None:
-            return self.joined.refusal_to_commit(
-                who.member_id, who.instance_id, who.generation, transactional=who.is_transactional
+        if self.membership is not None:
+            return self.membership.commit_error(
+                committer.member_id,
+                committer.instance_id,
+                committer.generation,
+                transactional=committer.is_transactional,
             )
-        if who.generation < 0 and not who.member_id:
-            return ErrorCode.UNKNOWN_MEMBER_ID if self.members and not who.is_transactional else ErrorCode.NONE
-        if who.member_id not in self.members:
+        if committer.generation < 0 and not committer.member_id:
+            return ErrorCode.UNKNOWN_MEMBER_ID if self.members and not committer.is_transactional else ErrorCode.NONE
+        if committer.member_id not in self.members:
             return ErrorCode.UNKNOWN_MEMBER_ID
-        return ErrorCode.NONE if who.generation == self.generation else ErrorCode.ILLEGAL_GENERATION
+        return ErrorCode.NONE if committer.generation == self.generation else ErrorCode.ILLEGAL_GENERATION
 
-    def refusal_to_fetch(self, member_id: str | None, epoch: int) -> ErrorCode:
-        """Why this member may not see offsets, NONE if it may; who names neither member nor epoch may."""
-        if not isinstance(self.joined, ConsumerGroup) or (not member_id and epoch < 0):
+    def fetch_error(self, member_id: str | None, epoch: int) -> ErrorCode:
+        """The error if this member may not fetch offsets, else NONE. Requests without member and epoch may."""
+        if not isinstance(self.membership, ConsumerGroup) or (not member_id and epoch < 0):
             return ErrorCode.NONE
-        return self.joined.refusal_to_fetch(member_id or "", epoch)
+        return self.membership.fetch_error(member_id or "", epoch)
 
     def is_unstable(self, tp: TopicPartition) -> bool:
-        """Whether a running transaction has an offset for the partition."""
+        """Whether an open transaction has an offset for the partition."""
         return any(tp in offsets for offsets in self.pending.values())
 
     def end_transaction(self, producer_id: int, *, commits: bool) -> None:
-        """Let the offsets of a producer's transaction count, or drop them."""
+        """Commit the offsets of a producer's transaction, or drop them."""
         offsets = self.pending.pop(producer_id, {})
         if commits:
             self.offsets.update(offsets)
 
 
 class Groups(dict[str, FakeGroup]):
-    """All groups by name. `settings` are those of all brokers; `coordinator` says who looks after a group."""
+    """All groups by name. `settings` are those of all brokers; `coordinator` returns the broker of a group."""
 
     def __init__(
         self, timers: Timers, random: Random, topics: Topics, coordinator: Callable[[str], int | None]
@@ -99,48 +110,54 @@ class Groups(dict[str, FakeGroup]):
         self._topics = topics
         self._coordinator = coordinator
 
-    def refusal(self, group_id: str, who: Committer) -> ErrorCode:
-        """As `FakeGroup.refusal`; a stranger makes the group."""
+    def commit_error(self, group_id: str, committer: Committer) -> ErrorCode:
+        """As `FakeGroup.commit_error`; a commit without generation creates the group."""
         if group_id not in self:
-            if who.generation >= 0:
+            if committer.generation >= 0:
                 return ErrorCode.ILLEGAL_GENERATION
             self[group_id] = FakeGroup()
-        return self[group_id].refusal(who)
+        return self[group_id].commit_error(committer)
 
     def classic(self, group_id: str) -> ClassicGroup | None:
-        """The group as one of the classic protocol, which may be new; None if it is used with the other one."""
-        group = self._settled(group_id)
-        if (group.joined is None or not group.joined.members) and not isinstance(group.joined, ClassicGroup):
-            group.joined = ClassicGroup(self._host(group_id, group))
-        return group.joined if isinstance(group.joined, ClassicGroup) else None
+        """The members of a group by the classic protocol, created if missing; None if it has members by KIP-848."""
+        group = self._get_or_create(group_id)
+        if (group.membership is None or not group.membership.members) and not isinstance(
+            group.membership, ClassicGroup
+        ):
+            group.membership = ClassicGroup(self._host(group_id, group))
+        return group.membership if isinstance(group.membership, ClassicGroup) else None
 
     def consumer(self, group_id: str) -> ConsumerGroup | None:
-        """The group as one of KIP-848, which may be new; None if it is used with the other protocol."""
-        group = self._settled(group_id)
-        if (group.joined is None or not group.joined.members) and not isinstance(group.joined, ConsumerGroup):
-            group.joined = ConsumerGroup(self._host(group_id, group), self._topics)
-        return group.joined if isinstance(group.joined, ConsumerGroup) else None
+        """The members of a group by KIP-848, created if missing; None if it has members by the other protocol."""
+        group = self._get_or_create(group_id)
+        if (group.membership is None or not group.membership.members) and not isinstance(
+            group.membership, ConsumerGroup
+        ):
+            group.membership = ConsumerGroup(self._host(group_id, group), self._topics)
+        return group.membership if isinstance(group.membership, ConsumerGroup) else None
 
     def _host(self, group_id: str, group: FakeGroup) -> GroupHost:
-        return GroupHost(self.settings, self._timers, self._random, lambda: self._coordinator(group_id) == group.home)
+        return GroupHost(
+            self.settings, self._timers, self._random, lambda: self._coordinator(group_id) == group.coordinator
+        )
 
-    def new_name(self) -> str:
-        """A name for a member, which nobody had before."""
+    def new_member_id(self) -> str:
+        """A new member id."""
         return str(uuid.UUID(int=self._random.getrandbits(128)))
 
-    def _settled(self, group_id: str) -> FakeGroup:
+    def _get_or_create(self, group_id: str) -> FakeGroup:
         group = self.setdefault(group_id, FakeGroup())
-        self._settle(group_id, group)
+        self._update_coordinator(group_id, group)
         return group
 
-    def _settle(self, group_id: str, group: FakeGroup) -> None:
-        """Let the broker that coordinates the group now know it as it was saved."""
-        home = self._coordinator(group_id)
-        if group.home not in (None, home) and group.joined is not None:
-            group.joined.unload()
-        group.home = home
+    def _update_coordinator(self, group_id: str, group: FakeGroup) -> None:
+        """Reload the group from what was saved if another broker coordinates it now."""
+        coordinator = self._coordinator(group_id)
+        if group.coordinator not in (None, coordinator) and group.membership is not None:
+            group.membership.reload()
+        group.coordinator = coordinator
 
-    def move(self) -> None:
-        """Let those brokers know who may have another group to look after, or one less."""
+    def update_coordinators(self) -> None:
+        """Reload the groups whose coordinator has changed."""
         for group_id, group in self.items():
-            self._settle(group_id, group)
+            self._update_coordinator(group_id, group)
