@@ -104,8 +104,8 @@ class Plan:
             network={
                 "latency_min_s": 0.0,
                 "latency_max_s": pick([0.0001, 0.001, 0.02, 0.2]),
-                "piece_max": pick([7, 100, 1500, 65_536, 65_536, 65_536]),
-                "room": pick([500, 5000, 262_144]),
+                "segment_max": pick([7, 100, 1500, 65_536, 65_536, 65_536]),
+                "window": pick([500, 5000, 262_144]),
             },
         )
         if plan.transaction_version:
@@ -138,13 +138,13 @@ class Plan:
         # A request to a connection that died unheard takes all of its time; there has to be some for a second one.
         options["delivery_timeout_ms"] = max(options["delivery_timeout_ms"], options["request_timeout_ms"] + 300)
         if network["latency_max_s"] > 0.001:
-            network["room"] = 262_144
+            network["window"] = 262_144
         if network["latency_max_s"] > 0.02:
             for name in ("request_timeout_ms", "socket_connection_setup_timeout_ms"):
                 options[name] = max(options[name], 2000)
             options["max_block_ms"] = max(options["max_block_ms"], 20_000)
             options["delivery_timeout_ms"] = max(options["delivery_timeout_ms"], 5000)
-        if network["piece_max"] < 100:
+        if network["segment_max"] < 100:
             self.size_max = min(self.size_max, 50)
             self.records = min(self.records, 30)
 

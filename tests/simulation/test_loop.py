@@ -27,7 +27,7 @@ def test_what_waits_for_nothing_is_found() -> None:
     async def wait() -> None:
         await asyncio.get_running_loop().create_future()
 
-    with SimulatedLoop() as loop, pytest.raises(StalledError, match="Nothing is left that could happen"):
+    with SimulatedLoop() as loop, pytest.raises(StalledError, match="A deadlock: no timer is left"):
         loop.run(wait())
 
 

@@ -173,7 +173,7 @@ def test_what_is_wrong_with_docker(engine: Engine, monkeypatch: pytest.MonkeyPat
 def test_docker_must_answer_when_it_is_asked_for(engine: Engine) -> None:
     assert docker_problem(None) is None
     engine.answers = False
-    with pytest.raises(KafkaUnavailableError, match="Brokers in Docker are asked for, but no Docker engine answers"):
+    with pytest.raises(KafkaUnavailableError, match="The backend is docker, but no Docker engine answers"):
         choose_backend("docker", "4.4.0", None)
 
 
@@ -181,7 +181,7 @@ def test_a_machine_with_nothing_names_both_reasons(
     engine: Engine, java_home: Path, repository: MavenRepository
 ) -> None:
     engine.answers = False
-    with pytest.raises(KafkaUnavailableError, match=r"No Docker: no Docker engine.* No local Kafka: the jars of kafka"):
+    with pytest.raises(KafkaUnavailableError, match=r"No Docker: no Docker engine.* No local Kafka: The jars of kafka"):
         choose_backend("auto", "0.0", None)
 
 

@@ -90,7 +90,7 @@ def test_a_tools_last_lines_are_returned() -> None:
 
 
 def test_a_failing_tool_is_named_with_its_last_lines() -> None:
-    with pytest.raises(ToolError, match=r"ended with status 3, having said:\nout of ink"):
+    with pytest.raises(ToolError, match=r"ended with status 3\. Its last lines:\nout of ink"):
         run_tool([sys.executable, "-c", "print('out of ink'); raise SystemExit(3)"])
 
 

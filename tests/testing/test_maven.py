@@ -83,7 +83,7 @@ def test_one_that_does_not_come_is_named(
     repository.add(":".join(KAFKA), "a:b:1")
     repository.add("a:b:1")
     getattr(repository, fault)[path] = 1000
-    with pytest.raises(KafkaUnavailableError, match=rf"the jars of kafka_2.13 4.4.0 could not be .*{path}.*{reason}"):
+    with pytest.raises(KafkaUnavailableError, match=rf"The jars of kafka_2.13 4.4.0 could not be .*{path}.*{reason}"):
         fetched(tmp_path)
 
 
@@ -92,7 +92,7 @@ def test_one_that_is_not_there_is_named(path: str, repository: MavenRepository, 
     repository.add(":".join(KAFKA), "a:b:1")
     repository.add("a:b:1")
     del repository.files[path]
-    with pytest.raises(KafkaUnavailableError, match=rf"{path}: the server answers 404 Not Found\. Hint: let this"):
+    with pytest.raises(KafkaUnavailableError, match=rf"{path}: the server answers 404 Not Found\. Hint: Let this"):
         fetched(tmp_path)
 
 
@@ -100,7 +100,7 @@ def test_one_that_is_not_there_is_named(path: str, repository: MavenRepository, 
 def test_one_with_another_checksum_is_refused(path: str, repository: MavenRepository, tmp_path: Path) -> None:
     repository.add(":".join(KAFKA))
     repository.files[path] += b" "
-    with pytest.raises(KafkaUnavailableError, match=rf"{path}: it has not the checksum that is beside it"):
+    with pytest.raises(KafkaUnavailableError, match=rf"{path}: its checksum is not the one in the \.sha1 file"):
         fetched(tmp_path)
 
 

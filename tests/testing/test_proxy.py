@@ -285,7 +285,7 @@ async def test_closing_while_the_target_is_being_connected() -> None:
 def test_faults_that_can_not_be_are_refused(name: str, value: object) -> None:
     proxy = TcpProxy("127.0.0.1:1")
     where, _, fault = name.rpartition(".")
-    with pytest.raises(ConfigError, match=rf"^{fault}={value!r} is no fault of a proxy\. Hint: Give"):
+    with pytest.raises(ConfigError, match=rf"^{fault}={value!r} is not a valid fault of a proxy\. Hint: Give"):
         setattr(getattr(proxy, where) if where else proxy, fault, value)
 
 
@@ -299,5 +299,5 @@ def test_a_fault_that_there_is_not_can_not_be_set() -> None:
 
 @pytest.mark.parametrize("target", ["localhost", "a:1,b:2", ":1", "a:b", 9092])
 def test_a_target_that_is_no_address_is_refused(target: Any) -> None:
-    with pytest.raises(ConfigError, match=r"^A proxy can't forward to .*, which is no address\."):
+    with pytest.raises(ConfigError, match=r"^A proxy can't forward to .*, which is not an address\."):
         TcpProxy(target)

@@ -35,7 +35,7 @@ def test_users_are_made_when_a_broker_is_formatted() -> None:
 def test_options_that_there_are_not() -> None:
     with pytest.raises(ConfigError, match="no user 'carol', but alice, bob"):
         Security().client_options("carol")
-    with pytest.raises(ConfigError, match="does not take GSSAPI"):
+    with pytest.raises(ConfigError, match="does not support GSSAPI"):
         Security().client_options(mechanism="GSSAPI")
 
 
