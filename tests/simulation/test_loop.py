@@ -31,7 +31,7 @@ def test_what_waits_for_nothing_is_found() -> None:
         loop.run(wait())
 
 
-def test_what_goes_on_for_ever_is_found() -> None:
+def test_an_endless_loop_is_found() -> None:
     async def spin() -> None:
         while True:
             await asyncio.sleep(60)

@@ -66,7 +66,7 @@ def test_the_same_seed_gives_the_same_run() -> None:
     assert first.time() == again.time() != other.time()
 
 
-def test_nobody_listens() -> None:
+def test_a_connection_without_listener_is_refused() -> None:
     async def work(loop: SimulatedLoop) -> None:
         with pytest.raises(ConnectionRefusedError):
             await asyncio.open_connection("host", 1)
@@ -164,7 +164,7 @@ def test_what_was_written_before_an_abort_arrives() -> None:
     simulate(work)
 
 
-def test_bytes_to_one_who_has_left_are_answered_with_a_reset() -> None:
+def test_bytes_for_a_closed_connection_are_answered_with_a_reset() -> None:
     async def leave(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.transport.abort()
 
