@@ -52,12 +52,12 @@ async def test_others_take_over_from_a_dead_broker() -> None:
         with pytest.raises(ConnectionRefusedError):
             await asyncio.open_connection(*cluster[1].address)
         async with connected_lab(cluster[2].address) as lab:
-            assert [row.node_id for row in (await lab.ask(MetadataRequest(topics=()), 12)).brokers] == [2, 3]
+            assert [row.node_id for row in (await lab.request(MetadataRequest(topics=()), 12)).brokers] == [2, 3]
             assert await lab.send(topic, batch()) == (ErrorCode.NONE, 1)
             address = cluster[1].address
             await cluster.restart(1)
             assert cluster[1].address == address
-            assert {row.node_id for row in (await lab.ask(MetadataRequest(topics=()), 12)).brokers} == {1, 2, 3}
+            assert {row.node_id for row in (await lab.request(MetadataRequest(topics=()), 12)).brokers} == {1, 2, 3}
 
 
 async def test_the_last_broker_keeps_what_it_leads() -> None:
@@ -74,7 +74,7 @@ async def test_a_broker_comes_back_with_other_versions() -> None:
         cluster[1].versions[ProduceRequest] = (3, 9)
         await cluster.restart(1)
         async with connected_lab(cluster[1].address) as lab:
-            spoken = {row.api_key: row.max_version for row in (await lab.ask(ApiVersionsRequest(), 3)).api_keys}
+            spoken = {row.api_key: row.max_version for row in (await lab.request(ApiVersionsRequest(), 3)).api_keys}
             assert spoken[ProduceRequest.API_KEY] == 9
             with pytest.raises(asyncio.IncompleteReadError):
                 await lab.send(topic_of(cluster), batch(), version=10)
@@ -85,7 +85,7 @@ async def test_the_finalized_feature() -> None:
         seen = []
         for version in (1, 2, 0):
             cluster.finalize(version)
-            answer = await lab.ask(ApiVersionsRequest(), 3)
+            answer = await lab.request(ApiVersionsRequest(), 3)
             levels = [(row.name, row.max_version_level) for row in answer.finalized_features]
             seen.append((answer.finalized_features_epoch, levels))
         assert seen == [(2, [("transaction.version", 1)]), (3, [("transaction.version", 2)]), (4, [])]
@@ -123,7 +123,7 @@ async def test_a_thawed_broker_does_not_write_where_another_leads_now() -> None:
 async def produce_row(lab: Lab, topic: Topic, version: int) -> object:
     part = PartitionProduceData(index=0, records=batch())
     sent = TopicProduceData(name=topic.name, topic_id=topic.id, partition_data=(part,))
-    answer = await lab.ask(ProduceRequest(acks=-1, timeout_ms=1_000, topic_data=(sent,)), version)
+    answer = await lab.request(ProduceRequest(acks=-1, timeout_ms=1_000, topic_data=(sent,)), version)
     hint = answer.responses[0].partition_responses[0].current_leader
     return hint.leader_id, hint.leader_epoch, [(row.node_id, row.port) for row in answer.node_endpoints]
 
@@ -186,7 +186,7 @@ async def fetched(lab: Lab, offset: int, *, max_wait_ms: int, bytes_max: int = 1
     """Error and number of bytes."""
     row = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=bytes_max)
     request = FetchRequest(max_wait_ms=max_wait_ms, min_bytes=1, topics=(FetchTopic(topic="t", partitions=(row,)),))
-    part = (await lab.ask(request, 12)).responses[0].partitions[0]
+    part = (await lab.request(request, 12)).responses[0].partitions[0]
     return part.error_code, len(part.records or b"")
 
 
@@ -238,7 +238,7 @@ async def test_where_a_log_ends_depends_on_who_asks() -> None:
             row = ListOffsetsPartition(partition_index=0, timestamp=-1)
             wanted = ListOffsetsTopic(name="t", partitions=(row,))
             request = ListOffsetsRequest(isolation_level=isolation_level, topics=(wanted,))
-            ends.append((await lab.ask(request, 7)).topics[0].partitions[0].offset)
+            ends.append((await lab.request(request, 7)).topics[0].partitions[0].offset)
         assert ends == [3, 2]
         assert len(cluster.records("t")) == 2
         assert len(cluster.records("t", partition=0, isolation="read_uncommitted")) == 3

@@ -25,9 +25,9 @@ def topic_of(cluster: FakeCluster) -> Topic:
 async def found(lab: Lab, key: str, version: int) -> tuple[int, int]:
     """Error and node id."""
     if version < 4:
-        one = await lab.ask(FindCoordinatorRequest(key=key, key_type=1), version)
+        one = await lab.request(FindCoordinatorRequest(key=key, key_type=1), version)
         return one.error_code, one.node_id
-    many = await lab.ask(FindCoordinatorRequest(coordinator_keys=(key,), key_type=1), version)
+    many = await lab.request(FindCoordinatorRequest(coordinator_keys=(key,), key_type=1), version)
     return many.coordinators[0].error_code, many.coordinators[0].node_id
 
 
@@ -149,7 +149,7 @@ async def test_epochs_run_out_at_the_end_of_a_transaction() -> None:
         ended = await lab.end("tx", (old, LAST_EPOCH), commits=True)
         assert (ended.error, ended.epoch) == (NONE, 0)
         assert ended.producer_id != old
-        await lab.settled(topic)
+        await lab.completed_log(topic)
         assert await lab.end("tx", (old, LAST_EPOCH), commits=True) == ended
         assert (await lab.write("tx", ended.producer, topic, 0)).error == NONE
 

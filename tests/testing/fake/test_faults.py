@@ -151,7 +151,7 @@ async def test_errors_of_the_coordinator() -> None:
         assert (await lab.end("tx", producer, commits=True)).error == loading
         cluster.fault(EndTxnRequest, error=ErrorCode.REQUEST_TIMED_OUT, apply=True)
         assert (await lab.end("tx", producer, commits=True)).error == ErrorCode.REQUEST_TIMED_OUT
-        assert len((await lab.settled(topic)).values) == 1
+        assert len((await lab.completed_log(topic)).values) == 1
 
 
 async def test_errors_of_a_group() -> None:
@@ -200,7 +200,7 @@ async def a_fault_of_the_tests_own() -> None:
     async with FakeCluster() as cluster, connected_lab(cluster[1].address) as lab:
         cluster.fault(ApiVersionsRequest, edit=broken)
         with pytest.raises(CUT):
-            await lab.ask(ApiVersionsRequest(), 0)
+            await lab.request(ApiVersionsRequest(), 0)
 
 
 async def test_what_no_broker_does_fails_the_test() -> None:

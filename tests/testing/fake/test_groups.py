@@ -25,7 +25,7 @@ async def test_another_coordinator_knows_what_was_divided() -> None:
     async with FakeCluster(2) as cluster, connected_lab(cluster[1].address) as lab, open_group(lab) as group:
         cluster.move_coordinator(group.id, 1)
         first, second, third = await group.member("a"), await group.member(), await group.member()
-        await group.settle(first, second)
+        await group.stabilize(first, second)
         joining = asyncio.create_task(third.enter())
         await group.rebalancing(first)
         cluster.move_coordinator(group.id, 2)
@@ -50,7 +50,7 @@ async def test_a_killed_coordinator_has_another_one_take_over() -> None:
         assert home is not None
         member = await group.member()
         member.lab = await group.connect(cluster[home].address)
-        await group.settle(member, session_ms=200)
+        await group.stabilize(member, session_ms=200)
         await cluster.kill(home)
         # Nobody hears of it meanwhile, so that it is not the session that ends.
         await asyncio.sleep(0.3)
@@ -95,7 +95,7 @@ async def test_a_group_that_is_full() -> None:
     async with FakeCluster() as cluster, connected_lab(cluster[1].address) as lab, open_group(lab) as group:
         cluster.state.groups.settings.size_max = 1
         first, second = await group.member(), await group.member()
-        await group.settle(first)
+        await group.stabilize(first)
         assert (await second.join()).error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
         assert (await first.join()).error_code == NONE
 
@@ -103,7 +103,7 @@ async def test_a_group_that_is_full() -> None:
 async def test_an_answer_that_nobody_waits_for() -> None:
     async with FakeCluster() as cluster, connected_lab(cluster[1].address) as lab, open_group(lab) as group:
         first, second = await group.member(), await group.member()
-        await group.settle(first)
+        await group.stabilize(first)
         cluster.fault(JoinGroupRequest, drop="lurking", when=lambda request: request.member_id)
         joining = asyncio.create_task(second.enter())
         await group.rebalancing(first)
@@ -167,7 +167,7 @@ async def test_topics_that_grow_are_divided_anew() -> None:
     async with FakeCluster() as cluster, connected_lab(cluster[1].address) as lab, open_group(lab) as group:
         topic, member = await topic_of(cluster, 1), await group.consumer()
         await member.join(topic)
-        assert member.given == [0]
+        assert member.assigned == [0]
         cluster.topics["t"].partitions.append(FakePartition(1))
         await member.beat()
-        assert member.given == [0, 1]
+        assert member.assigned == [0, 1]

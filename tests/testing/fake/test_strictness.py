@@ -95,11 +95,11 @@ def test_a_log_in_does_not_fail_by_an_error(cluster: FakeCluster) -> None:
 async def test_topics_that_can_not_be_created_or_deleted() -> None:
     async with FakeCluster() as brokers, connected_lab(brokers[1].address) as lab:
         brokers.fault(CreateTopicsRequest, error=REFUSED)
-        created = await lab.ask(CreateTopicsRequest(topics=(wanted("t"),), timeout_ms=1000), 5)
+        created = await lab.request(CreateTopicsRequest(topics=(wanted("t"),), timeout_ms=1000), 5)
         assert [row.error_code for row in created.topics] == [REFUSED]
         brokers.create_topic("t")
         brokers.fault(DeleteTopicsRequest, error=REFUSED, partition=TopicPartition("t", -1))
-        deleted = await lab.ask(DeleteTopicsRequest(topic_names=("t",), timeout_ms=1000), 5)
+        deleted = await lab.request(DeleteTopicsRequest(topic_names=("t",), timeout_ms=1000), 5)
         assert [row.error_code for row in deleted.responses] == [REFUSED]
         assert list(brokers.topics) == ["t"]
 
@@ -204,7 +204,7 @@ async def test_what_has_hit_or_was_ended_is_not_told() -> None:
         await one_record(brokers, lab)
         brokers.end_faults()
         assert brokers.unused_faults == []
-        await lab.ask(MetadataRequest(topics=()), 12)
+        await lab.request(MetadataRequest(topics=()), 12)
 
 
 async def test_a_test_that_fails_is_not_told_of_faults_as_well() -> None:
