@@ -49,7 +49,7 @@ def table_records(
     size_max: int = 1 << 20,
     headers: bool = True,
 ) -> list[list[tuple[object, ...]]]:
-    """The records of a batch table by table; `module` is `aioprod.records.table` of either leg."""
+    """The records of a batch table by table; `module` is `aioprod.records.table` of either build."""
     table = module.RecordTable(rows_max=rows_max, size_max=size_max, headers=headers)
     reader = module.TableReader(batch, start, end)
     found = []

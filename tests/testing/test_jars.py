@@ -59,9 +59,9 @@ def test_jars_are_fetched_once_with_progress(cache: Path, published: MavenReposi
         *(f"kafka_2.13 4.4.0: fetched {name}, {number} of 3" for number, name in enumerate(names, 1)),
     ]
     heard.clear()
-    published.asked.clear()
+    published.requested.clear()
     assert jars.kafka_libs("4.4.0", heard.append) == folder
-    assert (heard, published.asked) == ([], [])
+    assert (heard, published.requested) == ([], [])
 
 
 def test_jars_by_themselves(cache: Path, published: MavenRepository) -> None:

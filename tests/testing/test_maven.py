@@ -65,15 +65,15 @@ def test_a_connection_that_drops_and_a_busy_server_are_asked_again(
 ) -> None:
     repository.add(":".join(KAFKA))
     repository.cut[path] = 2
-    repository.refused[path] = 2
+    repository.unavailable[path] = 2
     assert fetched(tmp_path) == {"kafka_2.13-4.4.0.jar"}
     assert (tmp_path / "kafka_2.13-4.4.0.jar").read_bytes() == b"jar of org.apache.kafka:kafka_2.13:4.4.0"
-    assert [asked.removeprefix("/m2/") for asked in repository.asked].count(path) == 5
+    assert [asked.removeprefix("/m2/") for asked in repository.requested].count(path) == 5
 
 
 @pytest.mark.parametrize(
     ("fault", "reason"),
-    [("cut", "IncompleteRead"), ("refused", "the server answers 503 Service Unavailable.")],
+    [("cut", "IncompleteRead"), ("unavailable", "the server answers 503 Service Unavailable.")],
 )
 @pytest.mark.parametrize("path", [POM, "a/b/1/b-1.pom", "a/b/1/b-1.jar"])
 def test_one_that_does_not_come_is_named(
@@ -158,7 +158,7 @@ def test_the_proxy_of_the_environment_is_used(
     monkeypatch.setenv("AIOPROD_MAVEN_REPOSITORY", "http://maven.invalid/m2")
     monkeypatch.setenv("http_proxy", f"{scheme}ann:pass@{proxy}")
     assert fetched(tmp_path) == {"kafka_2.13-4.4.0.jar"}
-    assert f"http://maven.invalid/m2/{JAR}" in repository.asked
+    assert f"http://maven.invalid/m2/{JAR}" in repository.requested
     assert repository.authorizations == {(None, f"Basic {base64.b64encode(b'ann:pass').decode()}")}
 
 
