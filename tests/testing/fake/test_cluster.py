@@ -41,7 +41,7 @@ async def test_the_same_seed_gives_the_same_ids() -> None:
     assert len({*ids[0], *ids[2]}) == 4
 
 
-async def test_others_take_over_from_a_dead_broker() -> None:
+async def test_other_brokers_become_leaders_when_one_dies() -> None:
     async with FakeCluster(3) as cluster:
         topic = topic_of(cluster)
         async with connected_lab(cluster[1].address) as lab:
@@ -60,7 +60,7 @@ async def test_others_take_over_from_a_dead_broker() -> None:
             assert {row.node_id for row in (await lab.request(MetadataRequest(topics=()), 12)).brokers} == {1, 2, 3}
 
 
-async def test_the_last_broker_keeps_what_it_leads() -> None:
+async def test_the_last_broker_stays_the_leader() -> None:
     async with FakeCluster() as cluster:
         topic = topic_of(cluster)
         await cluster.kill(1)
@@ -138,7 +138,7 @@ async def test_the_new_leader_is_named() -> None:
         assert await produce_row(lab, topic, 13) == (-1, -1, [])
 
 
-async def test_who_wants_no_answer_hears_of_an_error_by_the_end_of_the_connection() -> None:
+async def test_with_acks_0_an_error_closes_the_connection() -> None:
     async with FakeCluster() as cluster, connected_lab(cluster[1].address) as lab:
         topic = topic_of(cluster)
         waiting = asyncio.create_task(lab.produce(topic, batch(), acks=0))
@@ -160,7 +160,7 @@ async def test_too_few_brokers_for_the_topic() -> None:
         assert (await lab.send(topic, batch())).error == ErrorCode.NOT_ENOUGH_REPLICAS
 
 
-async def test_forgotten_producers_may_begin_anywhere() -> None:
+async def test_expired_producers_may_begin_with_any_sequence() -> None:
     async with FakeCluster() as cluster, connected_lab(cluster[1].address) as lab:
         made, producer = cluster.create_topic("t", 2), (await lab.init()).producer
         topic = Topic(made.name, made.id)
@@ -171,7 +171,7 @@ async def test_forgotten_producers_may_begin_anywhere() -> None:
         assert await lab.send(topic, batch(producer, 7)) == (ErrorCode.NONE, 1)
 
 
-async def test_a_producer_with_an_open_transaction_is_not_forgotten() -> None:
+async def test_a_producer_with_an_open_transaction_does_not_expire() -> None:
     async with FakeCluster() as cluster, connected_lab(cluster[1].address) as lab:
         topic, producer = topic_of(cluster), (await lab.init("tx")).producer
         await lab.write("tx", producer, topic, 0)
@@ -201,7 +201,7 @@ async def test_a_fetch_waits_for_records() -> None:
             assert await waiting == (0, len(data))
 
 
-async def test_a_fetch_waits_no_longer_than_it_wants_to() -> None:
+async def test_a_fetch_waits_no_longer_than_max_wait_ms() -> None:
     async with FakeCluster() as cluster, connected_lab(cluster[1].address) as lab:
         topic_of(cluster)
         before = asyncio.get_running_loop().time()
@@ -209,7 +209,7 @@ async def test_a_fetch_waits_no_longer_than_it_wants_to() -> None:
         assert asyncio.get_running_loop().time() - before >= 0.02
 
 
-async def test_a_fetch_that_waits_hears_of_a_new_leader() -> None:
+async def test_a_waiting_fetch_is_answered_when_the_leader_changes() -> None:
     async with FakeCluster(2) as cluster, connected_lab(cluster[1].address) as lab:
         topic_of(cluster)
         waiting = asyncio.create_task(fetched(lab, 0, max_wait_ms=60_000))
@@ -218,7 +218,7 @@ async def test_a_fetch_that_waits_hears_of_a_new_leader() -> None:
         assert (await waiting)[0] == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-async def test_a_fetch_takes_whole_batches_and_at_least_one() -> None:
+async def test_a_fetch_returns_whole_batches_and_at_least_one() -> None:
     async with FakeCluster() as cluster, connected_lab(cluster[1].address) as lab:
         topic, data = topic_of(cluster), batch(count=5)
         for _ in range(3):
@@ -228,7 +228,7 @@ async def test_a_fetch_takes_whole_batches_and_at_least_one() -> None:
         assert await fetched(lab, 99, max_wait_ms=0) == (ErrorCode.OFFSET_OUT_OF_RANGE, 0)
 
 
-async def test_where_a_log_ends_depends_on_who_asks() -> None:
+async def test_the_end_of_a_log_depends_on_the_isolation_level() -> None:
     async with FakeCluster() as cluster, connected_lab(cluster[1].address) as lab:
         topic, producer = topic_of(cluster), (await lab.init("tx")).producer
         await lab.send(topic, batch(count=2))

@@ -61,7 +61,7 @@ async def test_only_the_coordinator_answers() -> None:
         assert await lab.commit("g", topic, 1) == wrong
 
 
-async def test_a_leader_that_can_not_ask_the_coordinator() -> None:
+async def test_a_leader_that_can_not_reach_the_coordinator() -> None:
     async with FakeCluster(2) as cluster, connected_lab(cluster[1].address) as lab:
         topic = topic_of(cluster)
         cluster.move_coordinator("tx", 1)
@@ -69,14 +69,14 @@ async def test_a_leader_that_can_not_ask_the_coordinator() -> None:
         cluster.move_coordinator("tx", 2)
         cluster.freeze(2)
         assert (await lab.write("tx", producer, topic, 0)).error == ErrorCode.NOT_ENOUGH_REPLICAS
-        # What was refused first must come first.
+        # The batch that was rejected first has to be appended first.
         cluster.thaw(2)
         assert (await lab.write("tx", producer, topic, 1)).error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         assert [(await lab.write("tx", producer, topic, sequence)).error for sequence in (0, 1)] == [NONE, NONE]
 
 
 @pytest.mark.parametrize("version", [1, 2])
-async def test_what_was_committed_is_there_at_once(version: int) -> None:
+async def test_committed_records_are_visible_at_once(version: int) -> None:
     async with FakeCluster(3, transaction_version=version) as cluster:
         cluster.create_topic("t")
         async with Producer(cluster.bootstrap, transactional_id="tx") as producer:
@@ -88,7 +88,7 @@ async def test_what_was_committed_is_there_at_once(version: int) -> None:
                 assert cluster.committed_offset("g", TopicPartition("t", 0)) == number
 
 
-async def test_while_markers_are_written_everybody_has_to_wait() -> None:
+async def test_while_markers_are_written_requests_get_concurrent_transactions() -> None:
     async with FakeCluster() as cluster, connected_lab(cluster[1].address) as lab:
         cluster.state.transactions.marker_delay_s = 3600.0
         topic, producer = topic_of(cluster), (await lab.init("tx")).producer
@@ -166,7 +166,7 @@ async def test_offsets_of_members() -> None:
         assert late == ErrorCode.ILLEGAL_GENERATION
         assert await lab.commit_in("tx", producer, "g", topic, 3, generation=4, member="me") == NONE
         assert cluster.committed_offset("g", TopicPartition("t", 0)) == 2
-        assert cluster.committed_offset("nobody", TopicPartition("t", 0)) is None
+        assert cluster.committed_offset("unknown", TopicPartition("t", 0)) is None
 
 
 async def a_timer_that_fails() -> None:

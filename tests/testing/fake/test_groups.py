@@ -21,7 +21,7 @@ from tests.support.simulated import in_simulated_time
 NONE, WRONG, UNKNOWN = ErrorCode.NONE, ErrorCode.NOT_COORDINATOR, ErrorCode.UNKNOWN_MEMBER_ID
 
 
-async def test_another_coordinator_knows_what_was_divided() -> None:
+async def test_another_coordinator_has_the_last_assignment() -> None:
     async with FakeCluster(2) as cluster, connected_lab(cluster[1].address) as lab, open_group(lab) as group:
         cluster.move_coordinator(group.id, 1)
         first, second, third = await group.member("a"), await group.member(), await group.member()
@@ -43,7 +43,7 @@ async def test_another_coordinator_knows_what_was_divided() -> None:
 
 
 @in_simulated_time
-async def test_a_killed_coordinator_has_another_one_take_over() -> None:
+async def test_another_broker_becomes_coordinator_when_one_is_killed() -> None:
     async with FakeCluster(2) as cluster, connected_lab(cluster[1].address) as lab, open_group(lab) as group:
         cluster.state.coordinators.clear()
         home = cluster.state.coordinator(group.id)
@@ -52,7 +52,7 @@ async def test_a_killed_coordinator_has_another_one_take_over() -> None:
         member.lab = await group.connect(cluster[home].address)
         await group.stabilize(member, session_ms=200)
         await cluster.kill(home)
-        # Nobody hears of it meanwhile, so that it is not the session that ends.
+        # Longer than the session, which does not expire: the timers of a killed coordinator have no effect.
         await asyncio.sleep(0.3)
         member.lab = await group.connect(cluster[3 - home].address)
         assert await member.heartbeat() == NONE
@@ -100,7 +100,7 @@ async def test_a_group_that_is_full() -> None:
         assert (await first.join()).error_code == NONE
 
 
-async def test_an_answer_that_nobody_waits_for() -> None:
+async def test_a_response_for_a_closed_connection() -> None:
     async with FakeCluster() as cluster, connected_lab(cluster[1].address) as lab, open_group(lab) as group:
         first, second = await group.member(), await group.member()
         await group.stabilize(first)
@@ -132,7 +132,7 @@ async def test_sessions_of_consumers_end() -> None:
 
 
 @in_simulated_time
-async def test_another_coordinator_knows_all_consumers() -> None:
+async def test_another_coordinator_has_all_consumers() -> None:
     async with FakeCluster(2) as cluster, connected_lab(cluster[1].address) as lab, open_group(lab) as group:
         cluster.move_coordinator(group.id, 1)
         topic = await topic_of(cluster)
@@ -163,7 +163,7 @@ async def test_errors_on_demand_for_consumers() -> None:
         assert (await (await group.consumer()).join(topic)).error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
 
 
-async def test_topics_that_grow_are_divided_anew() -> None:
+async def test_added_partitions_are_assigned() -> None:
     async with FakeCluster() as cluster, connected_lab(cluster[1].address) as lab, open_group(lab) as group:
         topic, member = await topic_of(cluster, 1), await group.consumer()
         await member.join(topic)
