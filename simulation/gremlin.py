@@ -143,7 +143,7 @@ class Gremlin:
         self.injected[self.plan.calm] += 1
         return lost
 
-    # -- requests ----------------------------------------------------------------------------------------------------
+    # --- requests
 
     def _inject(self, kind: Any = ProduceRequest, **what: Any) -> None:
         self._faults.append(self.cluster.fault(kind, node=self.random.choice([None, self._node()]), **what))
@@ -225,7 +225,7 @@ class Gremlin:
     def _delay_s(self) -> float:
         return self.random.choice([0.0, 0.0, self.random.random()])
 
-    # -- transactions ------------------------------------------------------------------------------------------------
+    # --- transactions
 
     def _coordinator(self) -> None:
         kind = self.random.choice(COORDINATED)
@@ -241,7 +241,7 @@ class Gremlin:
     def _finalize(self) -> None:
         self.cluster.finalize(self.random.choice([1, 2]))
 
-    # -- log-ins -----------------------------------------------------------------------------------------------------
+    # --- log-ins
 
     def _password(self) -> None:
         """Change the user's password for a while: sessions continue, but can't be renewed."""
@@ -257,7 +257,7 @@ class Gremlin:
         what: list[dict[str, Any]] = [{"drop": "before"}, {"drop": "after"}, {"silent": True}, {"delay_s": 0.5}]
         self._inject(kind, **self.random.choice(what))
 
-    # -- connections -------------------------------------------------------------------------------------------------
+    # --- connections
 
     def _wire(self) -> Wire | None:
         wires = [wire for wire in self.loop.network.wires if wire.is_open]
@@ -297,7 +297,7 @@ class Gremlin:
 
         self._later(back)
 
-    # -- brokers -----------------------------------------------------------------------------------------------------
+    # --- brokers
 
     def _node(self) -> int:
         return self.random.randint(1, self.plan.brokers)
@@ -348,7 +348,7 @@ class Gremlin:
         broker.versions[ProduceRequest] = (3, self.random.randint(least, ProduceRequest.VERSIONS[1]))
         self._repair(broker.cut())
 
-    # -- topics ------------------------------------------------------------------------------------------------------
+    # --- topics
 
     def _recreate(self) -> None:
         """Delete a topic, and create it again at once or after a while, unless it was created meanwhile."""
@@ -386,7 +386,7 @@ class Gremlin:
             for index, partition in enumerate(topic.partitions)
         }
 
-    # -- repairs -----------------------------------------------------------------------------------------------------
+    # --- repairs
 
     def _later(self, repair: Any) -> None:
         async def wait() -> None:

@@ -173,7 +173,7 @@ class Run:
                 state.epoch = epoch
                 state.batches.append(state.batches.pop()._replace(last_sequence=last))
 
-    # -- the end -----------------------------------------------------------------------------------------------------
+    # --- the end
 
     async def _end(self, producer: Producer, work: Work, gremlin: Gremlin, breaking: asyncio.Task[None]) -> None:
         ending = self.plan.ending
@@ -268,7 +268,7 @@ class Run:
         await producer.flush()
         await work.check_flushed(before)
 
-    # -- the check ---------------------------------------------------------------------------------------------------
+    # --- the check
 
     async def _check(
         self, producer: Producer, cluster: FakeCluster, work: Work, gremlin: Gremlin, before: set[asyncio.Task[Any]]

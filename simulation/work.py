@@ -28,7 +28,7 @@ class Work:
         self.running: dict[asyncio.Task[None], None] = {}
         self.failures: list[BaseException] = []
 
-    # -- senders -----------------------------------------------------------------------------------------------------
+    # --- senders
 
     async def run(self) -> None:
         """Send as many records as planned; tasks that wait for outcomes may still run afterwards."""
@@ -91,7 +91,7 @@ class Work:
         headers = [("h", b"1")] if self.random.random() < 0.2 else None
         return {"partition": entry.partition, "key": key, "headers": headers}
 
-    # -- one record --------------------------------------------------------------------------------------------------
+    # --- one record
 
     async def send(self, entry: Entry) -> None:
         """Send one record and wait for its outcome."""
@@ -147,7 +147,7 @@ class Work:
         else:
             self.ledger.complete(entry, future.result(), None)
 
-    # -- many records ------------------------------------------------------------------------------------------------
+    # --- many records
 
     def _many(self, topic: str) -> int:
         count = self.random.randint(1, 20)
@@ -187,7 +187,7 @@ class Work:
                 entry.offsets = offsets if is_complete else None
                 self.ledger.complete(entry, None, None)
 
-    # -- cancelling and flushing -------------------------------------------------------------------------------------
+    # --- cancelling and flushing
 
     def _maybe_cancel(self, task: asyncio.Task[None], entries: list[Entry]) -> None:
         """Cancel a task after a random delay, as a timeout would."""

@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Callable, Coroutine, Generator, Iterator
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Final, Generic, Self, TypeVar
 
 import pytest
 
@@ -26,7 +26,7 @@ __all__ = ["FakeClusterThread", "LoopThread", "fresh_topic", "proxies", "running
 
 T = TypeVar("T")
 
-CLOSING_S = 0.01
+_CLOSING_S: Final = 0.01
 """How long the loop runs on, so that closed connections end before it does."""
 
 
@@ -41,7 +41,7 @@ class LoopThread:
 
     def _serve(self) -> None:
         self._loop.run_forever()
-        self._loop.run_until_complete(asyncio.sleep(CLOSING_S))
+        self._loop.run_until_complete(asyncio.sleep(_CLOSING_S))
         self._loop.run_until_complete(self._loop.shutdown_default_executor())
         self._loop.close()
 

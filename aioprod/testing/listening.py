@@ -15,7 +15,7 @@ from aioprod.testing.simulation.loop import SimulatedLoop
 
 __all__ = ["close_server", "listen"]
 
-ACCEPT_ITERATIONS: Final = 5
+_ACCEPT_ITERATIONS: Final = 5
 """Iterations of the loop within which asyncio creates the transport of an accepted socket."""
 
 
@@ -49,6 +49,6 @@ async def close_server(server: asyncio.Server) -> None:
     with suppress(NotImplementedError):  # A simulated loop has no readers, and accepts and connects in one step.
         for listener in server.sockets:
             loop.remove_reader(listener)
-    for _ in range(ACCEPT_ITERATIONS):
+    for _ in range(_ACCEPT_ITERATIONS):
         await asyncio.sleep(0)
     server.close()

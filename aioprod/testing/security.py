@@ -27,7 +27,7 @@ _MODULES: Final = "org.apache.kafka.common.security"
 _VALIDATOR: Final = f"{_MODULES}.oauthbearer.OAuthBearerValidatorCallbackHandler"
 _TOKEN_S: Final = 3600.0
 
-BROKERS_LOGIN: Final = Login("aioprod-brokers", "aioprod-brokers-secret")
+_BROKERS_LOGIN: Final = Login("aioprod-brokers", "aioprod-brokers-secret")
 """The log-in of brokers with ACLs at each other: without one the ACLs would apply to them as to anonymous clients."""
 
 
@@ -144,7 +144,7 @@ class Security:
         return settings
 
     def _authorizer(self) -> dict[str, str]:
-        user, password = BROKERS_LOGIN
+        user, password = _BROKERS_LOGIN
         jaas = f'{_MODULES}.plain.PlainLoginModule required username="{user}" password="{password}" '
         jaas += f'user_{user}="{password}";'
         settings = {
@@ -162,7 +162,7 @@ class Security:
     @property
     def brokers_login(self) -> Login | None:
         """The brokers' log-in at each other, None for none."""
-        return None if self.acls is None else BROKERS_LOGIN
+        return None if self.acls is None else _BROKERS_LOGIN
 
     def allows(self, principal: str, operation: Operation, resource_type: ResourceType, name: str | None) -> bool:
         """Whether a principal may do an operation on a resource; `name` None: on at least one of the type."""

@@ -29,7 +29,7 @@ def golden_messages() -> Iterator[tuple[type[Message], int, bytes]]:
                     yield getattr(messages, sample["message"]), sample["version"], from_base64(sample[form])
 
 
-# -- responses -----------------------------------------------------------------------------------------------------
+# --- responses
 
 
 def responses(data: bytes) -> None:
@@ -79,7 +79,7 @@ def response_seeds() -> Iterator[bytes]:
                 yield bytes([key, version]) + body
 
 
-# -- requests ------------------------------------------------------------------------------------------------------
+# --- requests
 
 
 def requests(data: bytes) -> None:
@@ -97,7 +97,7 @@ def request_seeds() -> Iterator[bytes]:
             yield encode_request(message, version, 7, "client")[4:]
 
 
-# -- metadata ------------------------------------------------------------------------------------------------------
+# --- metadata
 
 
 def metadata(data: bytes) -> None:

@@ -35,7 +35,7 @@ __all__ = ["batch_seeds", "batches", "builder", "builder_seeds", "codec_seeds", 
 INT64_MAX = (1 << 63) - 1
 
 
-# -- reading -------------------------------------------------------------------------------------------------------
+# --- reading
 
 
 def batches(data: bytes) -> None:
@@ -99,7 +99,7 @@ def batch_seeds() -> Iterator[bytes]:
             yield flags + stored
 
 
-# -- decompressing -------------------------------------------------------------------------------------------------
+# --- decompressing
 
 
 def codecs(data: bytes) -> None:
@@ -149,7 +149,7 @@ def codec_seeds() -> Iterator[bytes]:
     yield bytes([7])
 
 
-# -- writing -------------------------------------------------------------------------------------------------------
+# --- writing
 
 
 def builder(data: bytes) -> None:

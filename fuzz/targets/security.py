@@ -27,7 +27,7 @@ SALTED: Final = b"k" * 32
 ANSWERS_MAX: Final = 8
 
 
-# -- log-ins: a mechanism, an error code, and what the broker sends, each behind its length ----------------------------
+# --- log-ins: a mechanism, an error code, and what the broker sends, each behind its length
 
 
 def _steps(which: int) -> tuple[str, Steps]:
@@ -78,7 +78,7 @@ def login_seeds() -> Iterator[bytes]:
     yield b"\2\0" + framed(b"m=ext," + challenge)
 
 
-# -- tokens ------------------------------------------------------------------------------------------------------------
+# --- tokens
 
 
 def tokens(data: bytes) -> None:
@@ -100,7 +100,7 @@ def token_seeds() -> Iterator[bytes]:
     yield b"opaque"
 
 
-# -- sasl.jaas.config --------------------------------------------------------------------------------------------------
+# --- sasl.jaas.config
 
 
 def jaas(data: bytes) -> None:
@@ -119,7 +119,7 @@ def jaas_seeds() -> Iterator[bytes]:
     yield b"Module required a=1"
 
 
-# -- certificates ------------------------------------------------------------------------------------------------------
+# --- certificates
 
 
 def pem(data: bytes) -> None:

@@ -48,7 +48,7 @@ VERSIONS_ANSWER = ApiVersionsResponse(
 GREETING = encode_response(ApiVersionsResponse(), 3, 1)
 
 
-# -- frames on a connection ----------------------------------------------------------------------------------------
+# --- frames on a connection
 
 
 class Received(NamedTuple):
@@ -157,7 +157,7 @@ def framing_seeds() -> Iterator[bytes]:
         yield b"\x01" + garbage
 
 
-# -- the plain answer ----------------------------------------------------------------------------------------------
+# --- the plain answer
 
 IDS = {"t": UUID(int=2**127 + 1), "other": UUID(int=2)}
 PLACES = (("t", 0), ("other", 1), ("t", 1), ("other", 200))

@@ -145,7 +145,7 @@ async def callback_error(producer: Producer, topic: str, value: bytes) -> Aiopro
     return await outcome
 
 
-# -- writing ---------------------------------------------------------------------------------------------------------
+# --- writing
 
 
 @scenario
@@ -236,7 +236,7 @@ async def idempotent_writes(bench: Bench) -> None:
         pass
 
 
-# -- transactions ----------------------------------------------------------------------------------------------------
+# --- transactions
 
 
 @scenario
@@ -358,7 +358,7 @@ async def a_transaction_session(bench: Bench) -> None:
     await bench.stores(bench.ok, [b"kept"])
 
 
-# -- reading ---------------------------------------------------------------------------------------------------------
+# --- reading
 
 
 @scenario
@@ -412,7 +412,7 @@ async def members_of_groups(bench: Bench) -> None:
         await membership(replace(bench, user=_name(), group=_name()), protocol)
 
 
-# -- administration --------------------------------------------------------------------------------------------------
+# --- administration
 
 
 @scenario

@@ -44,7 +44,7 @@ class Answer(NamedTuple):
 class Lab(LogLab):
     """A connection to the only broker of a cluster, with requests about producers and groups."""
 
-    # -- producers ---------------------------------------------------------------------------------------------------
+    # --- producers
 
     async def init(
         self, transactional_id: str | None = None, producer: tuple[int, int] = NO_PRODUCER, *, timeout_ms: int = 60_000
@@ -120,7 +120,7 @@ class Lab(LogLab):
         answer = await self.request(request, version or (5 if self.level == 2 else 4))
         return Answer(ErrorCode.of(answer.error_code), answer.producer_id, answer.producer_epoch)
 
-    # -- groups ------------------------------------------------------------------------------------------------------
+    # --- groups
 
     async def add_offsets(self, transactional_id: str, producer: tuple[int, int], group: str) -> ErrorCode | int:
         """AddOffsetsToTxn."""

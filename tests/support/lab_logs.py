@@ -101,7 +101,7 @@ class LogLab:
     def produce_version(self) -> int:
         return 12 if self.level == 2 else 11
 
-    # -- topics ------------------------------------------------------------------------------------------------------
+    # --- topics
 
     async def topic(self, name: str = "", **config: str) -> Topic:
         """A new topic of one partition, which has a leader."""

@@ -44,7 +44,7 @@ class Play:
         work = self._random.choice(self._steps)
         self.answers.append(f"{work.__name__} {await work()}")
 
-    # -- requests ----------------------------------------------------------------------------------------------------
+    # --- requests
 
     def _someone(self) -> tuple[str, Producer]:
         """A transactional id and one of its producers, most likely the last."""
@@ -112,7 +112,7 @@ class Play:
         error = await self._lab.commit_in(name, producer, self._group, self._topics[0], offset, version=version)
         return self._plain(producer), offset, version, error
 
-    # -- results -----------------------------------------------------------------------------------------------------
+    # --- results
 
     async def committed(self) -> object:
         return [await self._lab.committed(self._group, self._topics[0], stable=stable) for stable in (False, True)]

@@ -56,7 +56,7 @@ async def test_topics(local_kafka: Path) -> None:
 
 async def test_a_topic_without_leaders(local_kafka: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with await KafkaCluster.start(stand_in="no_leader") as cluster:
-        monkeypatch.setattr(cluster_module, "START_TIMEOUT_S", 0.2)
+        monkeypatch.setattr(cluster_module, "_START_TIMEOUT_S", 0.2)
         with pytest.raises(KafkaStartError, match="sees no leader for all partitions of topic 'orders'"):
             await cluster.create_topic("orders")
 
@@ -95,7 +95,7 @@ async def test_brokers_are_killed_stopped_frozen_and_started_again(local_kafka: 
 
 async def test_a_broker_that_does_not_stop_is_killed(local_kafka: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with await KafkaCluster.start(stand_in="ignore_term") as cluster:
-        monkeypatch.setattr(local_module, "STOP_TIMEOUT_S", 0.1)
+        monkeypatch.setattr(local_module, "_STOP_TIMEOUT_S", 0.1)
         await cluster.stop_broker(1)
         assert not await is_open(cluster.bootstrap_servers)
 
@@ -122,7 +122,7 @@ async def test_a_broker_that_cannot_format_its_data(local_kafka: Path) -> None:
 
 
 async def test_a_broker_that_never_serves(local_kafka: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster_module, "START_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(cluster_module, "_START_TIMEOUT_S", 0.5)
     with pytest.raises(
         KafkaStartError, match=r"(?s)did not serve within 0 s \(ConnectionRefusedError.*says hello|log:"
     ):
@@ -131,7 +131,7 @@ async def test_a_broker_that_never_serves(local_kafka: Path, monkeypatch: pytest
 
 
 async def test_brokers_that_do_not_see_each_other(local_kafka: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster_module, "START_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(cluster_module, "_START_TIMEOUT_S", 0.5)
     with pytest.raises(KafkaStartError, match=r"did not serve within 0 s"):
         await KafkaCluster.start(2, stand_in="alone")
 

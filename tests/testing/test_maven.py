@@ -21,7 +21,7 @@ POM = JAR.replace(".jar", ".pom")
 
 @pytest.fixture(autouse=True)
 def no_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(maven, "WAIT_S", 0.0)
+    monkeypatch.setattr(maven, "_WAIT_S", 0.0)
 
 
 def fetched(folder: Path, *, transitive: bool = True) -> set[str]:

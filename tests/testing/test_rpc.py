@@ -43,7 +43,7 @@ async def test_an_invalid_frame_size(size: bytes) -> None:
 
 
 async def test_a_peer_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rpc, "CALL_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(rpc, "_CALL_TIMEOUT_S", 0.05)
     resume = asyncio.Event()
 
     async def serve(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Authenticator", "LoginFailedError"]
 
-SALT: Final = b"aioprod fake salt"
-ITERATIONS: Final = 4096
+_SALT: Final = b"aioprod fake salt"
+_ITERATIONS: Final = 4096
 
 
 class LoginFailedError(Exception):
@@ -153,8 +153,8 @@ def _scram(security: Security, mechanism: str) -> Server:
     user = fields["n"].replace("=2C", ",").replace("=3D", "=")
     if user not in security.users:
         raise failure
-    salted = hashlib.pbkdf2_hmac(name, security.users[user].encode(), SALT, ITERATIONS)
-    challenge = f"r={fields['r']}fake,s={base64.b64encode(SALT).decode()},i={ITERATIONS}"
+    salted = hashlib.pbkdf2_hmac(name, security.users[user].encode(), _SALT, _ITERATIONS)
+    challenge = f"r={fields['r']}fake,s={base64.b64encode(_SALT).decode()},i={_ITERATIONS}"
     final = (yield challenge.encode()).decode()
     without_proof, _, proof = final.rpartition(",p=")
     message = f"{first},{challenge},{without_proof}".encode()

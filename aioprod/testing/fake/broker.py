@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
 __all__ = ["FakeBroker"]
 
-HOST: Final = "127.0.0.1"
-FEATURE: Final = "transaction.version"
+_HOST: Final = "127.0.0.1"
+_FEATURE: Final = "transaction.version"
 
 
 class FakeBroker:
@@ -70,7 +70,7 @@ class FakeBroker:
     @property
     def address(self) -> tuple[str, int]:
         """Host and port."""
-        return HOST, self.port
+        return _HOST, self.port
 
     @property
     def connections(self) -> int:
@@ -80,7 +80,7 @@ class FakeBroker:
     async def start(self) -> None:
         """Listen, on the same port as the last time, and add the broker to the metadata."""
         context = self._cluster.tls_context()
-        self._server = await listen(self._accept, HOST, self.port, context=context)
+        self._server = await listen(self._accept, _HOST, self.port, context=context)
         self.port = self._server.sockets[0].getsockname()[1]
         self._cluster.state.broker_started(self.node_id, self.address)
 
@@ -116,7 +116,7 @@ class FakeBroker:
         self._thawed.set()
         self._cluster.state.frozen.discard(self.node_id)
 
-    # -- one connection ----------------------------------------------------------------------------------------------
+    # --- one connection
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -234,11 +234,11 @@ class FakeBroker:
             if self.lists_itself or kind is not ApiVersionsRequest
         ]
         level, epoch = self._cluster.state.transactions.version, self._cluster.state.features_epoch
-        finalized = FinalizedFeatureKey(name=FEATURE, max_version_level=level, min_version_level=level)
+        finalized = FinalizedFeatureKey(name=_FEATURE, max_version_level=level, min_version_level=level)
         return ApiVersionsResponse(
             error_code=error,
             api_keys=tuple(rows),
-            supported_features=(SupportedFeatureKey(name=FEATURE, min_version=0, max_version=2),) if level else (),
+            supported_features=(SupportedFeatureKey(name=_FEATURE, min_version=0, max_version=2),) if level else (),
             finalized_features_epoch=epoch,
             finalized_features=(finalized,) if level else (),
         )

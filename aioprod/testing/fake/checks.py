@@ -27,11 +27,11 @@ __all__ = [
     "known_topic",
 ]
 
-DROPS: Final = ("before", "after", "lurking")
-EFFECTS: Final = (
+_DROPS: Final = ("before", "after", "lurking")
+_EFFECTS: Final = (
     "error", "delay_s", "hold", "drop", "half_open", "silent", "reply", "cut_after_bytes", "edit", "throttle_ms"
 )  # fmt: skip
-WITHOUT_ERRORS: Final = (SaslHandshakeRequest, SaslAuthenticateRequest)
+_WITHOUT_ERRORS: Final = (SaslHandshakeRequest, SaslAuthenticateRequest)
 """The result of the authentication is the answer to these, and no fault's error."""
 
 
@@ -43,8 +43,8 @@ def check_fault(fault: Fault) -> None:
     _check_numbers(fault, call)
     if type(fault.error) is not ErrorCode:
         raise ConfigError(f"{call} has error={fault.error!r}: give an ErrorCode.", hint=_error_hint(fault.error))
-    if fault.drop is not None and fault.drop not in DROPS:
-        raise ConfigError(f"{call} has drop={fault.drop!r}: it must be one of {', '.join(DROPS)}.")
+    if fault.drop is not None and fault.drop not in _DROPS:
+        raise ConfigError(f"{call} has drop={fault.drop!r}: it must be one of {', '.join(_DROPS)}.")
     if fault.reply is not None and not isinstance(fault.reply, bytes):
         raise ConfigError(f"{call} has reply={fault.reply!r}: give the bytes of a whole frame.")
     if fault.edit is not None and not callable(fault.edit):
@@ -78,7 +78,7 @@ def _check_numbers(fault: Fault, call: str) -> None:
 
 def _check_effect(fault: Fault, call: str) -> None:
     has_error = fault.error != ErrorCode.NONE
-    if has_error and fault.kind in WITHOUT_ERRORS:
+    if has_error and fault.kind in _WITHOUT_ERRORS:
         raise ConfigError(
             f"{call} has an error, which has no effect: the credentials decide whether a log-in succeeds.",
             hint="Change the answer with edit=, or the users of the cluster's security.",
@@ -88,8 +88,8 @@ def _check_effect(fault: Fault, call: str) -> None:
             raise ConfigError(f"{call} has {name}={getattr(fault, name)!r} without an error, so it has no effect.")
     # reply=b"" and cut_after_bytes=0 have an effect too.
     is_cut = fault.reply is not None or fault.cut_after_bytes is not None
-    if not is_cut and not any(getattr(fault, name) for name in EFFECTS):
-        raise ConfigError(f"{call} does nothing.", hint=f"Set at least one of {', '.join(EFFECTS)}.")
+    if not is_cut and not any(getattr(fault, name) for name in _EFFECTS):
+        raise ConfigError(f"{call} does nothing.", hint=f"Set at least one of {', '.join(_EFFECTS)}.")
 
 
 def _error_hint(given: object) -> str | None:

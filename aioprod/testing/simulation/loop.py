@@ -13,11 +13,11 @@ from aioprod.testing.simulation.trace import Trace
 
 __all__ = ["SimulatedLoop", "StalledError"]
 
-START_S: Final = 1_000.0
+_START_S: Final = 1_000.0
 """The start of the simulated time. Not 0.0, which stands for "never" in places."""
-ITERATIONS_MAX: Final = 2_000_000
+_ITERATIONS_MAX: Final = 2_000_000
 """More iterations of the loop than this mean that the program is in an endless loop."""
-SPAN_MAX_S: Final = 24 * 3600.0
+_SPAN_MAX_S: Final = 24 * 3600.0
 """More simulated seconds than this mean that the program waits for something that never happens."""
 
 ResultT = TypeVar("ResultT")
@@ -41,7 +41,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self.trace = Trace(self.time)
         self.network = Network(self, self.random, self.trace)
         self.iterations = 0
-        self._now, self._end_s = START_S, START_S + SPAN_MAX_S
+        self._now, self._end_s = _START_S, _START_S + _SPAN_MAX_S
         self._clock_resolution = 1e-9
         self._selector = self
 
@@ -49,7 +49,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.iterations, self._end_s = 0, self._now + SPAN_MAX_S
+        self.iterations, self._end_s = 0, self._now + _SPAN_MAX_S
         tasks = asyncio.all_tasks(self)
         for task in tasks:
             task.cancel()
@@ -61,7 +61,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         """Run `work` to its end; raises StalledError when it never ends."""
         return self.run_until_complete(work)
 
-    # -- time --------------------------------------------------------------------------------------------------------
+    # --- time
 
     def time(self) -> float:
         """The simulated monotonic time in seconds."""
@@ -77,7 +77,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         scheduled: list[asyncio.TimerHandle] = self._scheduled  # type: ignore[attr-defined]
         return [timer for timer in scheduled if not timer.cancelled()]
 
-    # -- the selector's part of asyncio's loop -----------------------------------------------------------------------
+    # --- the selector's part of asyncio's loop
 
     def select(self, timeout: float | None) -> list[Any]:
         """Advance the time by `timeout` seconds, as nothing is ready before; raises StalledError without a timer."""
@@ -86,9 +86,9 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             raise StalledError("A deadlock: no timer is left, and the coroutine has not ended.")
         if timeout > 0.0:
             self._now += timeout
-        if self.iterations > ITERATIONS_MAX or self._now > self._end_s:
+        if self.iterations > _ITERATIONS_MAX or self._now > self._end_s:
             raise StalledError(
-                f"No end after {self.iterations} loop iterations and {self._now - START_S:.0f} simulated seconds."
+                f"No end after {self.iterations} loop iterations and {self._now - _START_S:.0f} simulated seconds."
             )
         return []
 
@@ -98,7 +98,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     def _write_to_self(self) -> None:
         """Do nothing: there are no other threads that have to wake the loop."""
 
-    # -- I/O ---------------------------------------------------------------------------------------------------------
+    # --- I/O
 
     def run_in_executor(  # type: ignore[override]
         self, executor: Any, func: Callable[..., Any], *args: Any

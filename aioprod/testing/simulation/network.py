@@ -7,7 +7,7 @@ import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from aioprod.testing.simulation.trace import Trace
 from aioprod.testing.simulation.transport import SimulatedTransport
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Conditions", "Network", "SimulatedServer", "SimulatedTransport", "Wire"]
 
-FIRST_PORT = 20_000
+_FIRST_PORT: Final = 20_000
 
 Address = tuple[str, int]
 
@@ -132,7 +132,7 @@ class Network:
         self.wires: list[Wire] = []
         self._connected: dict[socket.socket, SimulatedTransport] = {}
         self._count = 0
-        self._next_port = FIRST_PORT
+        self._next_port = _FIRST_PORT
 
     def listen(self, factory: Callable[[], asyncio.Protocol], host: str, port: int) -> SimulatedServer:
         """Accept connections to an address; port 0 stands for a free one."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from random import Random
-from typing import Any
+from typing import Any, Final
 
 from aioprod.producer import Producer
 from aioprod.producer.clock import Clock
@@ -12,7 +12,7 @@ from aioprod.testing.simulation.loop import SimulatedLoop
 
 __all__ = ["SimulatedClock", "start"]
 
-EPOCH_MS = 1_700_000_000_000
+_EPOCH_MS: Final = 1_700_000_000_000
 
 
 class SimulatedClock(Clock):
@@ -34,7 +34,7 @@ class SimulatedClock(Clock):
         return round(loop.time() * 1e9)
 
     def timestamp_ms(self, now_ns: int) -> int:
-        return EPOCH_MS + now_ns // 1_000_000
+        return _EPOCH_MS + now_ns // 1_000_000
 
 
 class SimulatedThreads:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SimulatedTransport"]
 
-HIGH_WATER: Final = 65_536
+_HIGH_WATER: Final = 65_536
 """From so many waiting bytes on the protocol's `pause_writing` is called, as in asyncio."""
 
 
@@ -49,7 +49,7 @@ class SimulatedTransport(asyncio.Transport):
         # Outgoing: waiting for the window, and in flight.
         self._waiting: deque[memoryview] = deque()
         self._waiting_size = 0
-        self._high, self._low = HIGH_WATER, HIGH_WATER // 4
+        self._high, self._low = _HIGH_WATER, _HIGH_WATER // 4
         self._paused_writing = False
         self._in_flight = 0
         self._eof_sent = False
@@ -63,7 +63,7 @@ class SimulatedTransport(asyncio.Transport):
     def __repr__(self) -> str:
         return f"<SimulatedTransport {self._name}>"
 
-    # -- lifetime ----------------------------------------------------------------------------------------------------
+    # --- lifetime
 
     def attach(self, protocol: asyncio.Protocol) -> None:
         """Attach the protocol, which gets what has arrived meanwhile."""
@@ -131,7 +131,7 @@ class SimulatedTransport(asyncio.Transport):
         assert isinstance(protocol, asyncio.Protocol)
         self._protocol = protocol
 
-    # -- writing -----------------------------------------------------------------------------------------------------
+    # --- writing
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         """Send bytes; the buffer may not change until they are sent."""
@@ -205,14 +205,14 @@ class SimulatedTransport(asyncio.Transport):
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         """Set when `pause_writing` and `resume_writing` are called."""
-        self._high = high if high is not None else (HIGH_WATER if low is None else 4 * low)
+        self._high = high if high is not None else (_HIGH_WATER if low is None else 4 * low)
         self._low = low if low is not None else self._high // 4
 
     def get_write_buffer_limits(self) -> tuple[int, int]:
         """The low and high water marks in bytes."""
         return self._low, self._high
 
-    # -- reading -----------------------------------------------------------------------------------------------------
+    # --- reading
 
     def arrive(self, segment: bytes | None) -> None:
         """The peer has sent a segment, or EOF (None): it arrives after the latency, behind the segments before."""
@@ -263,7 +263,7 @@ class SimulatedTransport(asyncio.Transport):
         """Whether what arrives is passed to the protocol."""
         return self._reading
 
-    # -- faults -----------------------------------------------------------------------------------------------------
+    # --- faults
 
     def lose(self, error: Exception) -> None:
         """Lose the connection with this error, on this side."""

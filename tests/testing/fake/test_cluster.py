@@ -179,7 +179,7 @@ async def test_a_producer_with_an_open_transaction_does_not_expire() -> None:
         assert await lab.write("tx", producer, topic, 1) == (ErrorCode.NONE, 1)
 
 
-# -- reading ---------------------------------------------------------------------------------------------------------
+# --- reading
 
 
 async def fetched(lab: Lab, offset: int, *, max_wait_ms: int, bytes_max: int = 1_000_000) -> tuple[int, int]:

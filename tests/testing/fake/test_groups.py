@@ -111,7 +111,7 @@ async def test_a_response_for_a_closed_connection() -> None:
         assert len((await first.join()).members) == 2
 
 
-# -- the brokers' own protocol (KIP-848) -----------------------------------------------------------------------------
+# --- the brokers' own protocol (KIP-848)
 
 
 async def topic_of(cluster: FakeCluster, partitions: int = 4) -> Topic:

@@ -12,16 +12,16 @@ from aioprod.testing.fake.handlers.call import Call
 
 __all__ = ["find_coordinator"]
 
-MANY_KEYS: Final = 4
+_MANY_KEYS: Final = 4
 """Version of FindCoordinator: many keys in one request."""
 
-KEY_TYPES: Final[Mapping[int, ResourceType]] = {0: "group", 1: "transactional_id"}
+_KEY_TYPES: Final[Mapping[int, ResourceType]] = {0: "group", 1: "transactional_id"}
 """The type of a key by its number in FindCoordinator."""
 
 
 def find_coordinator(call: Call, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
     """Answer the coordinators of groups or transactional ids."""
-    if call.version >= MANY_KEYS:
+    if call.version >= _MANY_KEYS:
         found = [_coordinator(call, key, request.key_type) for key in request.coordinator_keys]
         return FindCoordinatorResponse(coordinators=tuple(found))
     one = _coordinator(call, request.key, request.key_type)
@@ -33,10 +33,10 @@ def find_coordinator(call: Call, request: FindCoordinatorRequest) -> FindCoordin
 def _coordinator(call: Call, key: str, key_type: int) -> Coordinator:
     node_id = call.state.coordinator(key)
     error = call.fault.error
-    if error == ErrorCode.NONE and key_type not in KEY_TYPES:
+    if error == ErrorCode.NONE and key_type not in _KEY_TYPES:
         error = ErrorCode.INVALID_REQUEST
     if error == ErrorCode.NONE:
-        error = call.denied("DESCRIBE", KEY_TYPES[key_type], key)
+        error = call.denied("DESCRIBE", _KEY_TYPES[key_type], key)
     if error == ErrorCode.NONE and node_id not in call.state.nodes:
         error = ErrorCode.COORDINATOR_NOT_AVAILABLE
     if error != ErrorCode.NONE or node_id is None:

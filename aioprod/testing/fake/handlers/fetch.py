@@ -19,10 +19,10 @@ from aioprod.types import TopicPartition
 
 __all__ = ["fetch", "list_offsets"]
 
-BY_ID: Final = 13
+_BY_ID: Final = 13
 """Version of Fetch: topics have ids in place of names."""
 
-ISOLATION: Final[tuple[Isolation, Isolation]] = ("read_uncommitted", "read_committed")
+_ISOLATION: Final[tuple[Isolation, Isolation]] = ("read_uncommitted", "read_committed")
 """By its number in requests."""
 
 
@@ -38,10 +38,10 @@ async def fetch(call: Call, request: FetchRequest) -> FetchResponse:
 
 
 def _fetch(call: Call, request: FetchRequest) -> FetchResponse:
-    unknown = ErrorCode.UNKNOWN_TOPIC_ID if call.version >= BY_ID else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    unknown = ErrorCode.UNKNOWN_TOPIC_ID if call.version >= _BY_ID else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     topics = []
     for wanted in request.topics:
-        topic = call.state.topics.find(wanted.topic, wanted.topic_id, by_id=call.version >= BY_ID)
+        topic = call.state.topics.find(wanted.topic, wanted.topic_id, by_id=call.version >= _BY_ID)
         rows = []
         for row in wanted.partitions:
             partition, error = led_partition(topic, row.partition, call.node_id, unknown, row.current_leader_epoch)
@@ -51,7 +51,7 @@ def _fetch(call: Call, request: FetchRequest) -> FetchResponse:
             if partition is None or error != ErrorCode.NONE:
                 rows.append(_error_row(row, error))
             else:
-                rows.append(_read(row, partition, ISOLATION[request.isolation_level]))
+                rows.append(_read(row, partition, _ISOLATION[request.isolation_level]))
         topics.append(FetchableTopicResponse(topic=wanted.topic, topic_id=wanted.topic_id, partitions=tuple(rows)))
     return FetchResponse(responses=tuple(topics))
 
@@ -94,7 +94,7 @@ def _error_row(row: FetchPartition, error: ErrorCode) -> PartitionData:
 
 def list_offsets(call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse:
     """Answer the first or last offset of logs, or the offset of a timestamp."""
-    isolation = ISOLATION[request.isolation_level]
+    isolation = _ISOLATION[request.isolation_level]
     topics = []
     for wanted in request.topics:
         rows = [_offset(call, wanted.name, row, isolation) for row in wanted.partitions]

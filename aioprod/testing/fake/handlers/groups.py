@@ -40,25 +40,25 @@ __all__ = ["consumer_group_heartbeat", "heartbeat", "join_group", "leave_group",
 
 AnswerT = TypeVar("AnswerT")
 
-REQUIRES_MEMBER_ID: Final = 4
+_REQUIRES_MEMBER_ID: Final = 4
 """Version of JoinGroup: a new member first gets its id and has to join again with it (KIP-394)."""
 
-NULL_PROTOCOL: Final = 7
+_NULL_PROTOCOL: Final = 7
 """Version of JoinGroup: a missing protocol name is null; before, it is empty."""
 
-SKIPS_ASSIGNMENT: Final = 9
+_SKIPS_ASSIGNMENT: Final = 9
 """Version of JoinGroup: the response has `skip_assignment` for a static leader that rejoins (KIP-814)."""
 
-NAMES_PROTOCOL: Final = 5
+_NAMES_PROTOCOL: Final = 5
 """Version of SyncGroup: the request has to have the protocol and its type (KIP-559)."""
 
-OWN_ID: Final = 1
+_OWN_ID: Final = 1
 """Version of ConsumerGroupHeartbeat: members generate their own ids (KIP-1082)."""
 
-MANY_LEAVE: Final = 3
+_MANY_LEAVE: Final = 3
 """Version of LeaveGroup: several members in one request."""
 
-STATES: Final = {
+_STATES: Final = {
     State.EMPTY: "Empty",
     State.PREPARING_REBALANCE: "PreparingRebalance",
     State.COMPLETING_REBALANCE: "CompletingRebalance",
@@ -108,15 +108,15 @@ async def join_group(call: Call, request: JoinGroupRequest) -> JoinGroupResponse
     if error == ErrorCode.NONE:
         terms = JoinTerms(
             call.client_id,
-            requires_member_id=call.version >= REQUIRES_MEMBER_ID,
-            skips_assignment=call.version >= SKIPS_ASSIGNMENT,
+            requires_member_id=call.version >= _REQUIRES_MEMBER_ID,
+            skips_assignment=call.version >= _SKIPS_ASSIGNMENT,
         )
         group = call.state.groups.classic(request.group_id)
         if group is None:
             answer = join_error_response(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id)
         else:
             answer = await _answer(partial(group.join, request, terms))
-    if answer.protocol_name is None and call.version < NULL_PROTOCOL:
+    if answer.protocol_name is None and call.version < _NULL_PROTOCOL:
         answer = replace(answer, protocol_name="")
     return replace(answer, error_code=call.fault.error or answer.error_code)
 
@@ -125,7 +125,7 @@ async def sync_group(call: Call, request: SyncGroupRequest) -> SyncGroupResponse
     """Answer the member's assignment, once the leader has sent it."""
     error = _group_error(call, request.group_id)
     names = request.protocol_type, request.protocol_name
-    if error == ErrorCode.NONE and call.version >= NAMES_PROTOCOL and not all(names):
+    if error == ErrorCode.NONE and call.version >= _NAMES_PROTOCOL and not all(names):
         error = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     group = None if error else _known(call, request.group_id)
     if group is None:
@@ -151,11 +151,11 @@ def leave_group(call: Call, request: LeaveGroupRequest) -> LeaveGroupResponse:
     if error != ErrorCode.NONE:
         return LeaveGroupResponse(error_code=error, members=())
     leaving = request.members
-    if call.version < MANY_LEAVE:
+    if call.version < _MANY_LEAVE:
         leaving = (MemberIdentity(member_id=request.member_id),)
     group = _known(call, request.group_id)
     errors = [ErrorCode.UNKNOWN_MEMBER_ID] * len(leaving) if group is None else group.leave(leaving)
-    if call.version < MANY_LEAVE:
+    if call.version < _MANY_LEAVE:
         return LeaveGroupResponse(error_code=call.fault.error or errors[0], members=())
     rows = [
         MemberResponse(member_id=one.member_id, group_instance_id=one.group_instance_id, error_code=error)
@@ -205,7 +205,7 @@ def _invalid(version: int, request: ConsumerGroupHeartbeatRequest) -> str | None
     joins_in_full = request.topic_partitions == () and request.rebalance_timeout_ms >= 0
     checks = (
         (not request.group_id, "GroupId can't be empty."),
-        (not request.member_id and (version >= OWN_ID or epoch != JOIN_EPOCH), "MemberId can't be empty."),
+        (not request.member_id and (version >= _OWN_ID or epoch != JOIN_EPOCH), "MemberId can't be empty."),
         (request.instance_id == "", "InstanceId can't be empty."),
         (request.rack_id == "", "RackId can't be empty."),
         (epoch < LEAVE_STATIC_EPOCH, "MemberEpoch is invalid."),
@@ -246,7 +246,7 @@ def _listed(name: str, group: FakeGroup) -> ListedGroup:
     if membership is None:
         return ListedGroup(group_id=name, protocol_type="", group_state="Empty", group_type="classic")
     if isinstance(membership, ClassicGroup):
-        state = STATES[membership.state]
+        state = _STATES[membership.state]
         return ListedGroup(group_id=name, protocol_type="consumer", group_state=state, group_type="classic")
     state = "Stable" if membership.members else "Empty"
     return ListedGroup(group_id=name, protocol_type="consumer", group_state=state, group_type="consumer")

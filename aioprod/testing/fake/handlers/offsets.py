@@ -45,25 +45,25 @@ __all__ = ["offset_commit", "offset_fetch", "txn_offset_commit"]
 
 RowT = TypeVar("RowT")
 
-COMMIT_BY_EPOCH: Final = 9
+_COMMIT_BY_EPOCH: Final = 9
 """Version of OffsetCommit: members of KIP-848 groups may use it."""
 
-COMMIT_BY_ID: Final = 10
+_COMMIT_BY_ID: Final = 10
 """Version of OffsetCommit: topics have ids in place of names."""
 
-FETCH_GROUPS: Final = 8
+_FETCH_GROUPS: Final = 8
 """Version of OffsetFetch: several groups in one request."""
 
-FETCH_BY_ID: Final = 10
+_FETCH_BY_ID: Final = 10
 """Version of OffsetFetch: topics have ids in place of names."""
 
-ADDS_IMPLICITLY: Final = 5
+_ADDS_IMPLICITLY: Final = 5
 """Version of TxnOffsetCommit: the request adds the group to the transaction implicitly (KIP-890)."""
 
-ABORTABLE: Final = 4
+_ABORTABLE: Final = 4
 """Version of TxnOffsetCommit: the response may have TRANSACTION_ABORTABLE."""
 
-NOTHING: Final = Committed(-1)
+_NOTHING: Final = Committed(-1)
 
 
 # --- OffsetCommit and TxnOffsetCommit
@@ -77,7 +77,7 @@ def offset_commit(call: Call, request: OffsetCommitRequest) -> OffsetCommitRespo
         request.group_instance_id,
         request.generation_id_or_member_epoch,
         is_transactional=False,
-        is_before_kip848=call.version < COMMIT_BY_EPOCH,
+        is_before_kip848=call.version < _COMMIT_BY_EPOCH,
     )
     error = (
         call.denied("READ", "group", group_id)
@@ -87,9 +87,9 @@ def offset_commit(call: Call, request: OffsetCommitRequest) -> OffsetCommitRespo
     offsets = {} if error else call.state.groups[group_id].offsets
     topics = []
     for sent in request.topics:
-        topic = call.state.topics.find(sent.name, sent.topic_id, by_id=call.version >= COMMIT_BY_ID)
+        topic = call.state.topics.find(sent.name, sent.topic_id, by_id=call.version >= _COMMIT_BY_ID)
         unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        if topic is None and call.version >= COMMIT_BY_ID:
+        if topic is None and call.version >= _COMMIT_BY_ID:
             unknown = ErrorCode.UNKNOWN_TOPIC_ID
         name = topic.name if topic else sent.name
         rows = [
@@ -134,10 +134,10 @@ def _add_or_verify(call: Call, request: TxnOffsetCommitRequest) -> ErrorCode:
         request.transactional_id,
         request.producer_id,
         request.producer_epoch,
-        adds_implicitly=call.version >= ADDS_IMPLICITLY,
+        adds_implicitly=call.version >= _ADDS_IMPLICITLY,
     )
     error = add_or_verify(call.state, writer, group=request.group_id)
-    if error == ErrorCode.TRANSACTION_ABORTABLE and call.version < ABORTABLE:
+    if error == ErrorCode.TRANSACTION_ABORTABLE and call.version < _ABORTABLE:
         return ErrorCode.INVALID_TXN_STATE
     if error == ErrorCode.CONCURRENT_TRANSACTIONS and not writer.adds_implicitly:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -182,7 +182,7 @@ class TopicQuery(NamedTuple):
 
 def offset_fetch(call: Call, request: OffsetFetchRequest) -> OffsetFetchResponse:
     """Answer the offsets that groups have committed."""
-    if call.version >= FETCH_GROUPS:
+    if call.version >= _FETCH_GROUPS:
         groups = [_group(call, wanted, stable=request.require_stable) for wanted in request.groups]
         return OffsetFetchResponse(groups=tuple(groups))
     error = _group_error(call, request.group_id)
@@ -229,7 +229,7 @@ def _group_error(call: Call, group_id: str) -> ErrorCode:
 
 
 def _named(call: Call, wanted: OffsetFetchRequestTopics) -> TopicQuery:
-    if call.version < FETCH_BY_ID:
+    if call.version < _FETCH_BY_ID:
         return TopicQuery(wanted.name, ZERO_UUID, wanted.partition_indexes)
     topic = call.state.topics.find("", wanted.topic_id, by_id=True)
     return TopicQuery(
@@ -256,7 +256,7 @@ def _rows(
     """The response's rows for the partitions of one topic."""
     rows = []
     for index in query.indexes:
-        known, error = NOTHING, ErrorCode.UNKNOWN_TOPIC_ID
+        known, error = _NOTHING, ErrorCode.UNKNOWN_TOPIC_ID
         if query.is_known:
             known, error = _committed(call, group, TopicPartition(query.name, index), stable=stable)
         rows.append(
@@ -274,7 +274,7 @@ def _rows(
 def _committed(call: Call, group: FakeGroup, tp: TopicPartition, *, stable: bool) -> tuple[Committed, ErrorCode]:
     error = call.denied("DESCRIBE", "topic", tp.topic) or call.fault.error_for(tp)
     if error != ErrorCode.NONE:
-        return NOTHING, error
+        return _NOTHING, error
     if stable and group.is_unstable(tp):
-        return NOTHING, ErrorCode.UNSTABLE_OFFSET_COMMIT
-    return group.offsets.get(tp, NOTHING), ErrorCode.NONE
+        return _NOTHING, ErrorCode.UNSTABLE_OFFSET_COMMIT
+    return group.offsets.get(tp, _NOTHING), ErrorCode.NONE

@@ -27,19 +27,19 @@ from aioprod.wire.crc import crc32c
 
 __all__ = ["has_failed", "produce"]
 
-BY_ID: Final = 13
+_BY_ID: Final = 13
 """Version: topics have ids in place of names."""
 
-HINTS: Final = 10
+_HINTS: Final = 10
 """Version: NOT_LEADER_OR_FOLLOWER comes with the new leader (KIP-951)."""
 
-ABORTABLE: Final = 11
+_ABORTABLE: Final = 11
 """Version: the response may have TRANSACTION_ABORTABLE (KIP-890)."""
 
-ADDS_IMPLICITLY: Final = 12
+_ADDS_IMPLICITLY: Final = 12
 """Version: a write adds its partition to the transaction implicitly (KIP-890)."""
 
-ACKS: Final = (-1, 0, 1)
+_ACKS: Final = (-1, 0, 1)
 
 
 class Stored(NamedTuple):
@@ -66,11 +66,11 @@ def has_failed(answer: ProduceResponse) -> bool:
 
 
 def _topic(call: Call, request: ProduceRequest, sent: TopicProduceData) -> TopicProduceResponse:
-    topic = call.state.topics.find(sent.name, sent.topic_id, by_id=call.version >= BY_ID)
+    topic = call.state.topics.find(sent.name, sent.topic_id, by_id=call.version >= _BY_ID)
     rows = []
     for data in sent.partition_data:
         row = _partition(call, request, TopicPartition(topic.name if topic else sent.name, data.index), data)
-        if topic and row.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER and call.version >= HINTS:
+        if topic and row.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER and call.version >= _HINTS:
             row = replace(row, current_leader=_hint(call, topic, data.index))
         rows.append(row)
     return TopicProduceResponse(name=sent.name, topic_id=sent.topic_id, partition_responses=tuple(rows))
@@ -79,9 +79,9 @@ def _topic(call: Call, request: ProduceRequest, sent: TopicProduceData) -> Topic
 def _partition(
     call: Call, request: ProduceRequest, tp: TopicPartition, data: PartitionProduceData
 ) -> PartitionProduceResponse:
-    if request.acks not in ACKS:
+    if request.acks not in _ACKS:
         return PartitionProduceResponse(index=data.index, error_code=ErrorCode.INVALID_REQUIRED_ACKS, base_offset=-1)
-    unknown = ErrorCode.UNKNOWN_TOPIC_ID if call.version >= BY_ID else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    unknown = ErrorCode.UNKNOWN_TOPIC_ID if call.version >= _BY_ID else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     partition, error = led_partition(call.state.topics.get(tp.topic), data.index, call.node_id, unknown)
     if denied := _denied(call, request, tp.topic):
         return PartitionProduceResponse(index=data.index, error_code=denied, base_offset=-1)
@@ -148,11 +148,11 @@ def _add_or_verify(
         return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     if batch.producer_epoch < known.epoch:
         return ErrorCode.INVALID_PRODUCER_EPOCH
-    adds_implicitly = call.version >= ADDS_IMPLICITLY
+    adds_implicitly = call.version >= _ADDS_IMPLICITLY
     known.verify(batch, is_implicit=adds_implicitly)
     writer = TransactionWriter(request.transactional_id, batch.producer_id, batch.producer_epoch, adds_implicitly)
     error = add_or_verify(call.state, writer, partition=tp)
-    if error == ErrorCode.TRANSACTION_ABORTABLE and call.version < ABORTABLE:
+    if error == ErrorCode.TRANSACTION_ABORTABLE and call.version < _ABORTABLE:
         return ErrorCode.INVALID_TXN_STATE
     is_hidden = error == ErrorCode.CONCURRENT_TRANSACTIONS and not adds_implicitly
     if error == ErrorCode.COORDINATOR_NOT_AVAILABLE or is_hidden:

@@ -40,10 +40,10 @@ __all__ = [
     "init_producer_id",
 ]
 
-BUMPS_EPOCH: Final = 5
+_BUMPS_EPOCH: Final = 5
 """Version of EndTxn: each end of a transaction bumps the epoch (KIP-890)."""
 
-NAMES: Final = {
+_NAMES: Final = {
     State.EMPTY: "Empty",
     State.ONGOING: "Ongoing",
     State.PREPARE_COMMIT: "PrepareCommit",
@@ -132,7 +132,7 @@ def add_offsets_to_txn(call: Call, request: AddOffsetsToTxnRequest) -> AddOffset
 def end_txn(call: Call, request: EndTxnRequest) -> EndTxnResponse:
     """Commit or abort a transaction."""
     wanted, producer_id, epoch = request.transactional_id, request.producer_id, request.producer_epoch
-    version = 2 if call.version >= BUMPS_EPOCH else 1
+    version = 2 if call.version >= _BUMPS_EPOCH else 1
     end = call.state.transactions.end
     outcome = _unless_denied(
         call, wanted, lambda: end(wanted, producer_id, epoch, commits=request.committed, version=version)
@@ -162,7 +162,7 @@ def _described(call: Call, transactional_id: str) -> TransactionState:
         topics.setdefault(tp.topic, []).append(tp.partition)
     return TransactionState(
         transactional_id=transactional_id,
-        transaction_state=NAMES[one.state],
+        transaction_state=_NAMES[one.state],
         transaction_timeout_ms=one.timeout_ms,
         producer_id=one.producer_id,
         producer_epoch=one.epoch,

@@ -68,7 +68,7 @@ class ClassicGroup:
         self._saved = Saved()
         self._cancel_timer: Cancel = lambda: None
 
-    # -- JoinGroup ---------------------------------------------------------------------------------------------------
+    # --- JoinGroup
 
     def join(self, request: JoinGroupRequest, terms: JoinTerms, reply: Reply[JoinGroupResponse]) -> None:
         """Add a member, or let it rejoin; `reply` gets the response when the rebalance is complete."""
@@ -177,7 +177,7 @@ class ClassicGroup:
             members=tuple(rows) if member.id == self.leader else (),
         )
 
-    # -- rebalance ---------------------------------------------------------------------------------------------------
+    # --- rebalance
 
     def _rebalance(self) -> None:
         """Start a rebalance, or complete the one in progress if all members have joined."""
@@ -242,7 +242,7 @@ class ClassicGroup:
             if reply is not None:
                 reply(self._joined(member))
 
-    # -- SyncGroup, Heartbeat, LeaveGroup ----------------------------------------------------------------------------
+    # --- SyncGroup, Heartbeat, LeaveGroup
 
     def sync(self, request: SyncGroupRequest, reply: Reply[SyncGroupResponse]) -> None:
         """Answer a member's assignment; the leader's request has those of all."""
@@ -312,7 +312,7 @@ class ClassicGroup:
             self._remove(self.members[member_id])
         return error
 
-    # -- members -----------------------------------------------------------------------------------------------------
+    # --- members
 
     def _member_error(self, member_id: str, instance_id: str | None, generation: int) -> ErrorCode:
         error = self.members.member_error(member_id, instance_id)
@@ -354,7 +354,7 @@ class ClassicGroup:
         if self.state is not State.EMPTY:
             self._rebalance()
 
-    # -- change of the coordinator -----------------------------------------------------------------------------------
+    # --- change of the coordinator
 
     def _save(self) -> None:
         members = tuple(replace(one, joining=None, syncing=None, has_synced=True) for one in self.members.values())

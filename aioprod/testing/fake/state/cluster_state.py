@@ -46,7 +46,7 @@ class FakeState:
         self._ids: list[int] = []
         self._last_producer_id = 999
 
-    # -- topics ------------------------------------------------------------------------------------------------------
+    # --- topics
 
     def create_topic(self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> FakeTopic:
         """Create a topic; the brokers that are up lead its partitions in turn."""
@@ -70,7 +70,7 @@ class FakeState:
             async with asyncio.timeout(timeout_s):
                 await self._records_arrived.wait()
 
-    # -- coordinators ------------------------------------------------------------------------------------------------
+    # --- coordinators
 
     def finalize(self, transaction_version: int) -> None:
         """Set the feature `transaction.version`; 0 is for brokers that don't have it."""

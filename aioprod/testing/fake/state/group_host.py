@@ -12,7 +12,7 @@ from aioprod.testing.fake.state.timers import Cancel, Timers
 
 __all__ = ["GroupHost", "GroupSettings"]
 
-UUID_BITS: Final = 128
+_UUID_BITS: Final = 128
 
 
 @dataclass
@@ -46,4 +46,4 @@ class GroupHost:
 
     def new_member_id(self, prefix: str) -> str:
         """A new member id."""
-        return f"{prefix}-{uuid.UUID(int=self._random.getrandbits(UUID_BITS))}"
+        return f"{prefix}-{uuid.UUID(int=self._random.getrandbits(_UUID_BITS))}"

@@ -83,7 +83,7 @@ class ConsumerGroup:
         self._topics = topics
         self._assigned_topics: dict[str, tuple[object, int]] = {}
 
-    # -- ConsumerGroupHeartbeat --------------------------------------------------------------------------------------
+    # --- ConsumerGroupHeartbeat
 
     def heartbeat(self, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
         """Let a member join, continue towards its target, or leave."""
@@ -168,7 +168,7 @@ class ConsumerGroup:
             error_code=ErrorCode.NONE, member_id=member.id, member_epoch=epoch, heartbeat_interval_ms=0
         )
 
-    # -- assignment --------------------------------------------------------------------------------------------------
+    # --- assignment
 
     def _subscribed_topics(self) -> dict[str, tuple[object, int]]:
         """The existing topics that members subscribe to, with their ids and numbers of partitions."""
@@ -220,7 +220,7 @@ class ConsumerGroup:
         member.cancel_rebalance_timeout()
         member.cancel_rebalance_timeout = self._host.later(member.rebalance_timeout_s, expire)
 
-    # -- members -----------------------------------------------------------------------------------------------------
+    # --- members
 
     def _static(self, instance_id: str | None) -> Member | None:
         members = self.members.values() if instance_id is not None else ()

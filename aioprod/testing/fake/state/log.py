@@ -14,7 +14,7 @@ __all__ = ["FakePartition", "Isolation", "StoredBatch"]
 
 LATEST: Final = -1
 EARLIEST: Final = -2
-MAX_TIMESTAMP: Final = -3
+_MAX_TIMESTAMP: Final = -3
 
 Isolation = Literal["read_committed", "read_uncommitted"]
 
@@ -121,7 +121,7 @@ class FakePartition:
         if timestamp == EARLIEST:
             return -1, self.first_offset
         records = self.records(isolation)
-        if timestamp == MAX_TIMESTAMP:
+        if timestamp == _MAX_TIMESTAMP:
             timestamp = max((record.timestamp for record in records), default=-1)
         found = (record for record in records if record.timestamp >= timestamp)
         return next(((record.timestamp, record.offset) for record in found), (-1, -1))

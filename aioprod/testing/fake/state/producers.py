@@ -17,9 +17,9 @@ __all__ = ["NO_EPOCH", "NO_PRODUCER_ID", "ProducerState", "ProducerStates"]
 
 NO_PRODUCER_ID: Final = -1
 NO_EPOCH: Final = -1
-NO_SEQUENCE: Final = -1
-SEQUENCE_MAX: Final = (1 << 31) - 1
-CACHED_BATCHES: Final = 5
+_NO_SEQUENCE: Final = -1
+_SEQUENCE_MAX: Final = (1 << 31) - 1
+_CACHED_BATCHES: Final = 5
 
 
 class Appended(NamedTuple):
@@ -45,7 +45,7 @@ class Verification:
 
 def last_sequence(batch: ParsedBatch) -> int:
     """The sequence number of a batch's last record; after 2^31 - 1 comes 0."""
-    return (batch.base_sequence + batch.last_offset_delta) & SEQUENCE_MAX
+    return (batch.base_sequence + batch.last_offset_delta) & _SEQUENCE_MAX
 
 
 @dataclass(slots=True)
@@ -53,14 +53,14 @@ class ProducerState:
     """One producer id in one partition: its last batches, and where its open transaction begins."""
 
     epoch: int = NO_EPOCH
-    batches: deque[Appended] = field(default_factory=lambda: deque(maxlen=CACHED_BATCHES))
+    batches: deque[Appended] = field(default_factory=lambda: deque(maxlen=_CACHED_BATCHES))
     transaction_start: int | None = None
     verification: Verification | None = None
 
     @property
     def last_sequence(self) -> int:
         """The last sequence number, -1 before the first batch."""
-        return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
+        return self.batches[-1].last_sequence if self.batches else _NO_SEQUENCE
 
     def has_open(self, epoch: int) -> bool:
         """Whether a transaction of this epoch is open in the partition."""
@@ -102,8 +102,8 @@ class ProducerState:
                 return False
         if self.epoch == NO_EPOCH:
             return True
-        previous = self.last_sequence if batch.producer_epoch == self.epoch else NO_SEQUENCE
-        return first == (previous + 1) & SEQUENCE_MAX
+        previous = self.last_sequence if batch.producer_epoch == self.epoch else _NO_SEQUENCE
+        return first == (previous + 1) & _SEQUENCE_MAX
 
     def append(self, batch: ParsedBatch, base_offset: int) -> None:
         """Note a batch that was appended."""

@@ -6,7 +6,7 @@ from typing import Final
 
 __all__ = ["Quota"]
 
-WINDOW_S: Final = 1.0
+_WINDOW_S: Final = 1.0
 """How much may be sent in a burst, as a time at the quota's rate."""
 
 
@@ -20,4 +20,4 @@ class Quota:
     def charge(self, size: int, now: float) -> float:
         """Count `size` bytes; returns for how many seconds the broker reads nothing more from the client."""
         self._paid_until = max(self._paid_until, now) + size / self.bytes_per_s
-        return max(0.0, self._paid_until - now - WINDOW_S)
+        return max(0.0, self._paid_until - now - _WINDOW_S)

@@ -15,7 +15,7 @@ from aioprod.types import TopicPartition
 
 __all__ = ["FakeTopic", "Topics", "led_partition"]
 
-UUID_BITS: Final = 128
+_UUID_BITS: Final = 128
 
 
 @dataclass
@@ -41,7 +41,7 @@ class Topics(dict[str, FakeTopic]):
 
     def create(self, name: str, partitions: int, leaders: list[int], config: Mapping[str, str]) -> FakeTopic:
         """Create a topic; `leaders` lead its partitions in turn."""
-        topic_id = uuid.UUID(int=self._random.getrandbits(UUID_BITS))
+        topic_id = uuid.UUID(int=self._random.getrandbits(_UUID_BITS))
         logs = [FakePartition(leaders[index % len(leaders)]) for index in range(partitions)]
         self[name] = FakeTopic(name, topic_id, logs, config)
         return self[name]

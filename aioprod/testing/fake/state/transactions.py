@@ -20,11 +20,11 @@ from aioprod.types import TopicPartition
 
 __all__ = ["Outcome", "State", "Transaction", "Transactions"]
 
-EPOCH_MAX: Final = 32767
-LAST_EPOCH: Final = EPOCH_MAX - 1
+_EPOCH_MAX: Final = 32767
+LAST_EPOCH: Final = _EPOCH_MAX - 1
 """The last epoch that a client gets: the coordinator must be able to bump it once more, to fence the client."""
 
-MARKER_RETRY_S: Final = 0.02
+_MARKER_RETRY_S: Final = 0.02
 """How long the coordinator waits before it retries markers for partitions without a leader."""
 
 
@@ -40,7 +40,7 @@ class State(Enum):
 
 
 COMPLETING: Final = (State.PREPARE_COMMIT, State.PREPARE_ABORT)
-ENDED: Final = {State.COMPLETE_COMMIT: True, State.COMPLETE_ABORT: False}
+_ENDED: Final = {State.COMPLETE_COMMIT: True, State.COMPLETE_ABORT: False}
 
 
 class Outcome(NamedTuple):
@@ -108,7 +108,7 @@ class Transactions(dict[str, Transaction]):
         self._new_producer_id = new_producer_id
         self._write_markers = write_markers
 
-    # -- producer id and epoch ---------------------------------------------------------------------------------------
+    # --- producer id and epoch
 
     def init(self, transactional_id: str, timeout_ms: int, producer_id: int, epoch: int) -> Outcome:
         """Bump the epoch, which fences others; `producer_id` and `epoch` are the caller's, if any (KIP-360)."""
@@ -158,7 +158,7 @@ class Transactions(dict[str, Transaction]):
         error = one.producer_error(producer_id, epoch)
         return (one if error == ErrorCode.NONE else None), error
 
-    # -- partitions and groups ---------------------------------------------------------------------------------------
+    # --- partitions and groups
 
     def add(
         self,
@@ -196,7 +196,7 @@ class Transactions(dict[str, Transaction]):
             error = ErrorCode.TRANSACTION_ABORTABLE
         return Outcome(error)
 
-    # -- end of a transaction ----------------------------------------------------------------------------------------
+    # --- end of a transaction
 
     def end(self, transactional_id: str, producer_id: int, epoch: int, *, commits: bool, version: int) -> Outcome:
         """Commit or abort; in `version` 2 the answer has the producer's next epoch."""
@@ -213,7 +213,7 @@ class Transactions(dict[str, Transaction]):
         if one.state is State.ONGOING:
             return self._begin_end(one, commits=commits, bumps_epoch=version >= 2)
         if version < 2 or is_retry:
-            return one.outcome if ENDED.get(one.state) is commits else Outcome(ErrorCode.INVALID_TXN_STATE)
+            return one.outcome if _ENDED.get(one.state) is commits else Outcome(ErrorCode.INVALID_TXN_STATE)
         # Version 2: an abort of an empty transaction bumps the epoch as any other.
         if commits:
             return Outcome(ErrorCode.INVALID_TXN_STATE)
@@ -222,7 +222,7 @@ class Transactions(dict[str, Transaction]):
     @staticmethod
     def _is_retried_end(one: Transaction, producer_id: int, epoch: int) -> bool:
         """Whether this is a retry of a request that has already bumped the epoch."""
-        if one.state not in COMPLETING and one.state not in ENDED:
+        if one.state not in COMPLETING and one.state not in _ENDED:
             return False
         if producer_id == one.producer_id:
             return one.epoch == epoch + 1
@@ -234,7 +234,7 @@ class Transactions(dict[str, Transaction]):
             answer = one.outcome
         elif one.epoch >= LAST_EPOCH:
             one.next_producer_id = self._new_producer_id()
-            one.last_epoch, one.epoch = one.epoch, min(one.epoch + 1, EPOCH_MAX)
+            one.last_epoch, one.epoch = one.epoch, min(one.epoch + 1, _EPOCH_MAX)
             answer = Outcome(ErrorCode.NONE, one.next_producer_id, 0)
         else:
             one.last_epoch, one.epoch = one.epoch, one.epoch + 1
@@ -246,7 +246,7 @@ class Transactions(dict[str, Transaction]):
         """Abort the open transaction and bump the epoch, so that its producer is fenced."""
         one.state = State.PREPARE_ABORT
         one.last_epoch = one.epoch if self.version >= 2 else NO_EPOCH
-        one.epoch = min(one.epoch + 1, EPOCH_MAX)
+        one.epoch = min(one.epoch + 1, _EPOCH_MAX)
         self._complete_later(one)
 
     def _expire_later(self, one: Transaction) -> None:
@@ -269,7 +269,7 @@ class Transactions(dict[str, Transaction]):
         commits = one.state is State.PREPARE_COMMIT
         self._write_markers(one, ControlType.COMMIT if commits else ControlType.ABORT)
         if one.partitions or one.groups:
-            self._timers.later(MARKER_RETRY_S, lambda: self._complete(one))
+            self._timers.later(_MARKER_RETRY_S, lambda: self._complete(one))
             return
         one.state = State.COMPLETE_COMMIT if commits else State.COMPLETE_ABORT
         if one.next_producer_id != NO_PRODUCER_ID:
