@@ -105,9 +105,9 @@ class Interceptors:
         # Each power of two: a hook that fails for every record must not fill the log.
         if self.failures & (self.failures - 1) == 0:
             _logger.warning(
-                "Interceptor %s failed and was passed over (%d failures of interceptors so far).",
+                "Interceptor %s failed and was passed over (%s of interceptors so far).",
                 describe(hook),
-                self.failures,
+                "1 failure" if self.failures == 1 else f"{self.failures} failures",
                 exc_info=True,
             )
 

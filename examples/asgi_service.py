@@ -51,8 +51,15 @@ def make_app(bootstrap_servers: str | None = None) -> Starlette:
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         servers = bootstrap_servers or os.environ.get("KAFKA", "localhost:9092")
-        # An orchestrator gives a pod 30 s to end, from SIGTERM on: the last requests, then the producer.
-        producer = Producer(servers, request_timeout_ms=3_000, delivery_timeout_ms=10_000, close_timeout_ms=8_000)
+        # A server does not end while it starts, so without Kafka that may not take long. Later an orchestrator gives a
+        # pod 30 s to end, from SIGTERM on: the last requests, then the producer.
+        producer = Producer(
+            servers,
+            max_block_ms=10_000,
+            request_timeout_ms=3_000,
+            delivery_timeout_ms=10_000,
+            close_timeout_ms=8_000,
+        )
         await producer.start()
         app.state.producer = producer
         yield

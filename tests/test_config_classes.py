@@ -152,6 +152,7 @@ class Choosy(Reporter):
         (Choosy, "reporter", "I want more."),
         (5, "partitioner", "5 is no partitioner: it has none of the methods partition."),
         (str.encode, "interceptor", "is no interceptor: it has none of the methods on_send, on_acknowledgement."),
+        (str, "serializer", "The class str is no serializer: it has none of the methods serialize, __call__."),
         (object(), "serializer", "is no serializer: it has none of the methods serialize, __call__."),
     ],
 )

@@ -80,6 +80,13 @@ def test_a_producer_says_which_call_does_it(name: str, part: str) -> None:
         (member, "enable_auto_commit", "commits are explicit. Call `await member.commit()`."),
         (member, "isolation_level", "Give isolation= to the client itself."),
         (member, "max_poll_records", "records are given one by one"),
+        (member, "max_poll_records", "`member.batches(max_records)`"),
+        (member, "on_assign", "Give on_assigned=, on_revoked= and on_lost="),
+        (member, "listener", "Give on_assigned=, on_revoked= and on_lost="),
+        (Producer, "enable.ssl.certificate.verification", "certificates are always verified"),
+        (Producer, "broker.address.family", "of IPv6 and of IPv4"),
+        (Producer, "throttle_cb", "as long as a broker tells it to"),
+        (Producer, "default.topic.config", "Give these settings to the client itself."),
         (member, "rebalance_timeout_ms", "Here it is 'max_poll_interval_ms'."),
         (
             member,

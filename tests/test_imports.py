@@ -18,7 +18,8 @@ PRODUCER = {
     "": "_error_codes _lazy _legs _live _rights _shown cluster config core errors interceptors "
     "messages metrics net producer record_metadata records routing serializers types wire",
     "cluster": "metadata model names topic_errors topic_metadata",
-    "config": "_addresses _base _classes _client _files _oidc _producer _properties _refused _security _session _setting",
+    "config": "_addresses _base _classes _client _files _oidc _producer _properties _refused _security _session "
+    "_setting",
     "core": "accumulator backoff batch budget buffer_pool bulk_values connection drain lifecycle parking "
     "partition partition_choice produce_request produce_response retry sequences splitting states transactions",
     "messages": "api_versions init_producer_id metadata negotiation produce",
@@ -29,7 +30,7 @@ PRODUCER = {
     "delivery_future engine explain facade failure guard lacking logs meters native outcomes preparation producer "
     "producer_id reporting scheduler sender settings transactions unclosed unknown_topics",
     "producer.bulk": "appender call send_many",
-    "producer.logs": "callback_faults event_log line_limit milestones outages stall_monitor",
+    "producer.logs": "callback_faults event_log line_limit milestones outages stall_monitor unread_failures",
     "producer.transactions": "calls",
     "records": "builder compression cursor fields headers layout memory",
     "routing": "hashes partitioners sticky",
@@ -49,9 +50,9 @@ ProduceResponse TopicProduceData TopicProduceResponse
 """The message classes that it declares."""
 
 DATASOURCE = {
-    "": "_error_codes _lazy _legs config errors reader spark",
-    "config": "_addresses _base _classes _client _files _oidc _producer _properties _refused _security _session _setting",
-    "reader": "settings",
+    "": "_error_codes _lazy _legs config errors spark",
+    "config": "_addresses _base _classes _client _files _oidc _producer _properties _refused _security _session "
+    "_setting",
     "spark": "datasource options",
 }
 """The modules that Spark's driver, planners and workers load before they know what they are to do."""

@@ -99,6 +99,8 @@ def test_a_hook_that_always_fails_does_not_fill_the_log(caplog: pytest.LogCaptur
         assert chain.on_send(RECORD) is RECORD
     assert chain.failures == 1000
     assert len(caplog.records) == 10
+    assert "(1 failure of interceptors so far)" in caplog.text
+    assert "(2 failures of interceptors so far)" in caplog.text
 
 
 @pytest.mark.parametrize("returned", [None, "record", 5])

@@ -171,13 +171,14 @@ def instantiate(given: Any, kind: Kind, config: ClientConfig, *, is_key: bool | 
     A class is called without arguments. An object with a method `configure` gets `configure(config)`, a serializer
     or deserializer `configure(config, is_key=...)`. Raises ConfigError, its cause being what the class raised.
     """
-    target = load_class(given, kind) if isinstance(given, str) else given
+    target = made_of = load_class(given, kind) if isinstance(given, str) else given
     name = describe(target)
     if isinstance(target, type):
         target = _attempt(f"The {kind} {name} could not be created", target)
     if not any(callable(getattr(target, method, None)) for method in _METHODS[kind]):
         methods = ", ".join(_METHODS[kind])
-        raise ConfigError(f"{target!r} is no {kind}: it has none of the methods {methods}.", hint=_hint(kind))
+        shown = f"The class {name}" if isinstance(made_of, type) else repr(target)
+        raise ConfigError(f"{shown} is no {kind}: it has none of the methods {methods}.", hint=_hint(kind))
     configure = getattr(target, "configure", None)
     if configure is not None:
         options = {} if is_key is None else {"is_key": is_key}

@@ -17,6 +17,8 @@ _NO_GROUP: Final = (
     "A reader belongs to no group, so it commits nothing: aioprod.Member(..., group_id=...) reads in one."
 )
 _ONE_BY_ONE: Final = "Leave it out: records are given one by one, by `async for`."
+_BATCHES: Final = f"{_ONE_BY_ONE[:-1]}; or as many at once as `member.batches(max_records)` says."
+_CALLBACKS: Final = "Give on_assigned=, on_revoked= and on_lost= to the member itself."
 _AHEAD: Final = "Leave it out: fetch.max.bytes bounds what is fetched ahead."
 _NO_TOPICS: Final = "Leave it out: reading never creates a topic."
 _LOGS: Final = "Leave it out: messages go to logging.getLogger('aioprod')."
@@ -49,6 +51,11 @@ OTHER_NAMES: Final[Mapping[Role, Mapping[str, str]]] = {
         "socket.keepalive.enable": _SOCKET,
         "socket.nagle.disable": _SOCKET,
         "topic.metadata.refresh.interval.ms": "metadata.max.age.ms",
+        "broker.address.family": "Leave it out: all addresses of a host are tried, of IPv6 and of IPv4.",
+        "throttle.cb": "Leave it out: the client waits for as long as a broker tells it to.",
+        "default.topic.config": "Give these settings to the client itself.",
+        "enable.ssl.certificate.verification": "Leave it out: certificates are always verified. Name the CA's in "
+        "ssl.truststore.location.",
         "sasl.mechanisms": "sasl.mechanism",
         "sasl.plain.username": "sasl.username",
         "sasl.plain.password": "sasl.password",
@@ -117,7 +124,12 @@ OTHER_NAMES: Final[Mapping[Role, Mapping[str, str]]] = {
         "auto.offset.reset": "Give auto_offset_reset= to the member itself.",
         "partition.assignment.strategy": "Give assignors= to the member itself.",
         "rebalance.timeout.ms": "max.poll.interval.ms",
-        "rebalance.cb": "Give on_assigned=, on_revoked= and on_lost= to the member itself.",
+        "max.poll.records": _BATCHES,
+        "rebalance.cb": _CALLBACKS,
+        "rebalance.listener": _CALLBACKS,
+        "listener": _CALLBACKS,
+        "on.assign": _CALLBACKS,
+        "on.revoke": _CALLBACKS,
     },
 }
 """Whose -> name, with dots -> the setting to use here, or what to do in sentences."""

@@ -352,10 +352,11 @@ class Connection:
     def _lost(self, reason: str | None) -> BrokerConnectionError:
         what = "closed the connection" if reason is None else f"broke the connection ({reason})"
         if self.phase is Phase.NEGOTIATING:
-            who = "no Kafka broker does" if "SSL" in self.protocol else "a TLS listener or no Kafka broker does"
-            return BrokerConnectionError(
-                f"{self.peer} {what} before it answered ApiVersions, as {who}.", hint=self._hint()
-            )
+            who, hint = "no Kafka broker does", self._hint()
+            if "SSL" not in self.protocol:
+                who = f"a TLS listener or {who}"
+                hint += " For one with TLS set security.protocol to SSL or SASL_SSL."
+            return BrokerConnectionError(f"{self.peer} {what} before it answered ApiVersions, as {who}.", hint=hint)
         if self.phase in (Phase.AUTHENTICATING, Phase.RENEWING) and self.login is not None:
             return BrokerConnectionError(f"{self.peer} {what} during the log-in by {self.login.mechanism}.")
         if reason is None:

@@ -91,8 +91,7 @@ class PartitionChoice:
             raise
         except Exception as error:
             raise InvalidRecordError(
-                f"The partitioner {type(self._partitioner).__name__} failed for a record of topic {topic.name!r}: "
-                f"{error!r}."
+                f"The partitioner {_name(self._partitioner)} failed for a record of topic {topic.name!r}: {error!r}."
             ) from error
         return chosen
 
@@ -102,7 +101,12 @@ class PartitionChoice:
         chosen = partitioner.partition(topic.name, key, value, self._metadata.cluster)
         if type(chosen) is not int or not 0 <= chosen < topic.count:
             raise InvalidRecordError(
-                f"The partitioner {type(partitioner).__name__} chose partition {chosen!r} of topic {topic.name!r}, "
+                f"The partitioner {_name(partitioner)} chose partition {chosen!r} of topic {topic.name!r}, "
                 f"which has {topic.count} (0 to {topic.count - 1})."
             )
         return chosen
+
+
+def _name(partitioner: object) -> str:
+    """How messages call a partitioner: as its class, or as the function that was given in place of one."""
+    return str(getattr(partitioner, "__qualname__", None) or type(partitioner).__name__)

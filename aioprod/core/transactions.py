@@ -1,7 +1,7 @@
 """The life of a transactional producer as one table: its states, what may happen in each, and why what else may not.
 
-Nothing here knows a broker: `producer/transactions/runner.py` acts, and looks up here what an event leads to. The diagram
-in `docs/transactions.md` is made from the table by `diagram()`.
+Nothing here knows a broker: `producer/transactions/runner.py` acts, and looks up here what an event leads to. The
+diagram in `docs/transactions.md` is made from the table by `diagram()`.
 """
 
 from __future__ import annotations

@@ -146,7 +146,9 @@ class Client:
             if any(link.session.waits for link in self._links):
                 hint = "Look at what gives the tokens."
                 raise AuthenticationError(text, hint=hint) from self._last_error()
-            raise MetadataTimeoutError(text, hint="Check bootstrap.servers.") from self._last_error()
+            last = self._last_error()
+            hint = "Check bootstrap.servers." if last is None or last.hint is None else last.hint
+            raise MetadataTimeoutError(text, hint=hint) from last
 
     def _check_start(self) -> None:
         if self._closed:

@@ -73,10 +73,11 @@ def _origin(given: Any) -> tuple[tuple[object, ...], object]:
 
 
 def _check(given: Any, name: str, arguments: tuple[str, str]) -> None:
+    called_as = f"It is called as {name}({', '.join(arguments)})."
     if not callable(given) or _has_to_be_awaited(given):
         raise UsageError(
             f"{name} is {given!r:.100}, which is no plain function: give a callable, or None.",
-            hint="Let it start a task for what has to be awaited.",
+            hint="Let it start a task for what has to be awaited." if callable(given) else called_as,
         )
     try:
         inspect.signature(given, follow_wrapped=False).bind(None, None)
@@ -85,7 +86,7 @@ def _check(given: Any, name: str, arguments: tuple[str, str]) -> None:
     except TypeError as error:
         raise UsageError(
             f"{name} is {given!r:.100}, which can't be called with two arguments: {error}.",
-            hint=f"It is called as {name}({', '.join(arguments)}).",
+            hint=called_as,
         ) from error
 
 

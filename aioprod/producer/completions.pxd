@@ -12,7 +12,7 @@ cdef Py_ssize_t SLICE_COST, FUTURE_COST, RUN_SLICE
 @cython.final
 cdef class Completions:
     cdef Accumulator _accumulator
-    cdef object _loop, _plain_future, _clock, _interceptors, _on_error, _faults, _held, _room_freed, _watch_unseen, _queue
+    cdef object _loop, _plain_future, _clock, _interceptors, _on_error, _faults, _unread, _held, _room_freed, _watch_unseen, _queue
     cdef bint _intercepted, _scheduled
     cdef double _spent_s
     cdef readonly long long delivered

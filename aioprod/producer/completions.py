@@ -26,6 +26,7 @@ from aioprod.producer.completion import Completion
 from aioprod.producer.delivery_future import DeliveryFuture
 from aioprod.producer.failure import Failure, kind_of, rebuilt
 from aioprod.producer.logs.callback_faults import CallbackFaults
+from aioprod.producer.logs.unread_failures import UnreadFailures
 from aioprod.records.builder import EncodedRecord
 from aioprod.types import DeliveryReport, ErrorCallback, ProducerRecord, TopicPartition
 
@@ -87,6 +88,7 @@ class Completions:
         self._intercepted = bool(interceptors)
         self._on_error = on_error
         self._faults = CallbackFaults(clock)
+        self._unread = UnreadFailures(clock)
         self._held = held
         self._room_freed = room_freed
         self._watch_unseen = watch_unseen
@@ -321,7 +323,8 @@ class Completions:
         if failure is not None and completion.unwatched and self._on_error is None:
             whose = "" if completion.unwatched == completion.batch.records else f"{completion.unwatched} of them "
             said = f"{failure.event}, {whose}without on_delivery or future: {failure.why}"
-            log.log(_level(failure.cause), "%s", said)
+            place = f"{failure.topic}-{failure.partition}"
+            self._unread.tell(place, failure.cause, _level(failure.cause), completion.unwatched, said)
 
     # --- failures that nobody has seen
 
@@ -361,7 +364,8 @@ class Completions:
         """Report one failed record of which nobody else will hear."""
         self._report(error, record)
         if self._on_error is None:
-            log.log(_level(error), "A record failed and nobody waits for it: %s", error)
+            said = f"A record failed and nobody waits for it: {error}"
+            self._unread.tell(f"topic {record.topic!r}", error.__cause__, _level(error), 1, said)
 
     def _report(self, error: AioprodError, record: ProducerRecord) -> None:
         if self._on_error is None:
@@ -378,9 +382,10 @@ class Completions:
         encoded = EncodedRecord(record.timestamp, record.key, record.value, record.headers)
         return rebuilt(record.topic.name, record.partition, encoded)
 
-    def tell_faults(self) -> None:
-        """Log what callbacks failed with and was only counted so far: the producer closes."""
+    def tell_counted(self) -> None:
+        """Log what was only counted so far, of callbacks that failed and of records that nobody waits for."""
         self._faults.close()
+        self._unread.close()
 
     def report(self) -> DeliveryReport:
         """The counts since `start()`, and what failed since `undelivered` was set."""

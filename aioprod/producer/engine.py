@@ -368,9 +368,13 @@ class Engine:
         ending = Ending("the producer was closed.", refusal)
         try:
             if limit.seconds != 0:
-                is_late = await self._outcomes_within(limit.seconds, hurry)
-                why = f"{limit.name} {'ended' if is_late else 'was cancelled'} first."
-                ending = Ending(why, refusal, explainer=self.outcomes.explainer, now=self.clock())
+                ended = "was cancelled"
+                try:
+                    if await self._outcomes_within(limit.seconds, hurry):
+                        ended = "ended"
+                finally:
+                    why = f"{limit.name} {ended} first."
+                    ending = Ending(why, refusal, explainer=self.outcomes.explainer, now=self.clock())
         finally:
             hurry.cancel()
             self._ending = ending
@@ -378,8 +382,8 @@ class Engine:
                 await self._give_up_all()
             finally:
                 await self._tear_down()
-        report, now = self.delivery.report(), self.clock()
-        log.info("%s", milestones.closed(self.config, report, now - self._running_since, now - begun))
+                report, now = self.delivery.report(), self.clock()
+                log.info("%s", milestones.closed(self.config, report, now - self._running_since, now - begun))
         return report
 
     async def _outcomes_within(self, timeout: float | None, hurry: asyncio.Future[None]) -> bool:
@@ -418,7 +422,7 @@ class Engine:
             self.delivery.run_all()
             for _ in iter(partial(self.delivery.report_unseen, closing=True), True):
                 await asyncio.sleep(0)
-            self.delivery.tell_faults()
+            self.delivery.tell_counted()
             self._close_classes()
 
     def _close_classes(self) -> None:

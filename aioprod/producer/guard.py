@@ -102,6 +102,8 @@ class Guard:
 
     def check_new(self) -> None:
         """Raise UsageError unless the producer can be started here and now."""
+        if self.forked:
+            raise self.refusal()
         running_loop()
         if self.state is State.NEW:
             return
@@ -141,10 +143,16 @@ class Guard:
                 hint="Make and start a producer in the child.",
             )
         if self.cause is not None:
-            error = ProducerClosedError(f"The producer has failed: {self.cause!r}.")
+            said = self.cause.message if isinstance(self.cause, AioprodError) else f"{self.cause!r}."
+            hint = self.cause.hint if isinstance(self.cause, AioprodError) else None
+            error = ProducerClosedError(f"The producer has failed: {said}", hint=hint)
             error.__cause__ = self.cause
             return error
-        if self.state in (State.NEW, State.STARTING):
+        if self.state is State.STARTING:
+            return UsageError(
+                "The producer is still starting.", hint="Await what starts it first; the log says what it waits for."
+            )
+        if self.state is State.NEW:
             return UsageError(
                 "The producer is not started.",
                 hint="Use `async with Producer(...)`, or `await producer.start()` first.",

@@ -82,3 +82,4 @@ def loop_ended(engine: Engine) -> None:
     error = UsageError(f"T{why[1:]}", hint=ADVICE)
     engine.guard.fail(error)
     engine.give_up_now(Ending(why, engine.guard.refusal(), cause=error))
+    engine.delivery.tell_counted()

@@ -14,10 +14,11 @@ __all__ = ["FunctionPartitioner", "partitioner_of"]
 
 
 class FunctionPartitioner:
-    """Asks a function `f(topic, key, value, cluster)`."""
+    """Asks a function `f(topic, key, value, cluster)`, by whose name it goes in messages."""
 
     def __init__(self, function: Callable[[str, bytes | None, bytes | None, Cluster], int]) -> None:
         self.partition = function
+        self.__qualname__ = describe(function)
 
 
 def partitioner_of(given: Any, config: ProducerConfig) -> Any:

@@ -19,7 +19,7 @@ _JOBS: Final = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a job; returns 0 when it went well, 1 when it failed or found something, 2 when it was asked wrongly."""
+    """Run a job; returns 0 when it went well, 1 when it failed or found something, 2 for wrong arguments."""
     given = sys.argv[1:] if arguments is None else arguments
     return run("python -m aioprod.spark", "The jobs from the command line.", _JOBS, given, version=__version__)
 

@@ -1,4 +1,4 @@
-"""`format("aioprod")`: what PySpark asks a data source for, in its own words."""
+"""`format("aioprod")`: what PySpark calls on a data source, by PySpark's names."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class AioprodSource(DataSource):
         """Without the values of options: some may be secrets."""
         return f"AioprodSource({', '.join(self.options)})"
 
-    # Each room below is imported when it is asked for: a writer needs no reader, and either has much to import.
+    # Each package below is imported when it is used: a writer needs no reader, and either imports much.
 
     def schema(self) -> StructType:
         from aioprod.spark.source.reader import schema

@@ -1,4 +1,4 @@
-"""What many rows of a partition come down to: a few numbers that tell whether others are the same, in the same order.
+"""A few numbers for many rows of a partition, which show whether other rows are the same, in the same order.
 
 A row's hash is that of `row_hash`. Of the rows of a partition, by offset, there are kept: how many, their
 bytes, the exclusive or and the sum of their hashes, and the sum of hash times rank, which is another one after two rows
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame
 
-__all__ = ["Digest", "digests", "joined", "pieces", "row_hash", "total"]
+__all__ = ["Digest", "digests", "joined", "parts", "row_hash", "total"]
 
 _MASK: Final = 2**64 - 1
 _COLUMNS: Final = (
@@ -99,7 +99,7 @@ def joined(parts: Iterable[tuple[int, Digest]]) -> dict[int, Digest] | None:
     return whole
 
 
-def pieces(partitions: Any, offsets: Any, hashes: Any, sizes: Any) -> Iterator[tuple[int, Digest]]:
+def parts(partitions: Any, offsets: Any, hashes: Any, sizes: Any) -> Iterator[tuple[int, Digest]]:
     """Digests of one task's rows, of numpy arrays, one for each run of rising offsets within a partition."""
     import numpy as np
 
@@ -133,12 +133,12 @@ def _digest_task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         if not batch.num_rows:
             continue
-        for partition, piece in pieces(*(batch.column(place).to_numpy(zero_copy_only=False) for place in range(4))):
+        for partition, part in parts(*(batch.column(place).to_numpy(zero_copy_only=False) for place in range(4))):
             before = open_ones.get(partition)
-            if before is not None and piece.first <= before.last:
+            if before is not None and part.first <= before.last:
                 closed.append((partition, before))
                 before = None
-            open_ones[partition] = piece if before is None else before.then(piece)
+            open_ones[partition] = part if before is None else before.then(part)
     closed.extend(open_ones.items())
     columns: list[list[int]] = [[partition for partition, _ in closed]]
     columns += [[getattr(digest, name) for _, digest in closed] for name in Digest.__dataclass_fields__]

@@ -48,7 +48,7 @@ def folder_at(spark: SparkSession, path: str) -> Folder:
 
 
 def local_folder(path: str) -> LocalFolder | None:
-    """The folder where it is one of this machine, as far as that can be told without Spark."""
+    """The folder if it is one of this machine, as far as that can be seen without Spark."""
     place = local_path(path)
     return None if place is None else LocalFolder(str(place))
 

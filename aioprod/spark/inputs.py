@@ -1,4 +1,4 @@
-"""What the jobs begin with: a Spark session, the data that `--from` names, and what Spark says when it refuses."""
+"""What the jobs begin with: a Spark session, the data that `--from` names, and the sentences of Spark's errors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from aioprod.errors import AioprodError, ConfigError, UsageError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["INPUTS", "check_source", "local_path", "quiet", "read_input", "refused", "sentence", "session"]
+__all__ = ["INPUTS", "check_source", "local_path", "quiet", "read_input", "sentence", "session", "spark_errors"]
 
 INPUTS: Final = ("json", "parquet", "csv", "table")
 """The kinds of input: lines of JSON, Parquet, CSV with a first line of names (all columns are text), a table's name."""
@@ -65,7 +65,7 @@ def _is_placed() -> bool:
 
 
 def local_path(place: str) -> Path | None:
-    """The file or folder of this machine that Spark will take a text for; None where only Spark can tell.
+    """The file or folder of this machine that Spark will take a text for; None where only Spark knows.
 
     That is so for other file systems, for patterns, and where something may have set up another file system.
     """
@@ -82,7 +82,7 @@ def _is_running() -> bool:
 
 
 def check_source(source: str) -> tuple[str, str]:
-    """The kind and the place of an input such as `parquet:orders/`; raises ConfigError where that can be told.
+    """The kind and the place of an input such as `parquet:orders/`; raises ConfigError where it sees a mistake.
 
     What is not a file of this machine is looked for by Spark.
     """
@@ -110,7 +110,7 @@ def read_input(spark: SparkSession, source: str) -> DataFrame:
     CSV are text. Raises ConfigError for another kind of input, and for one that is not there or can't be read.
     """
     kind, place = check_source(source)
-    with refused(f"The input {source!r} can't be read"), quiet():
+    with spark_errors(f"The input {source!r} can't be read"), quiet():
         if kind == "table":
             df = spark.read.table(place)
         elif kind == "parquet":
@@ -126,7 +126,7 @@ def read_input(spark: SparkSession, source: str) -> DataFrame:
 
 
 @contextmanager
-def refused(what: str) -> Iterator[None]:
+def spark_errors(what: str) -> Iterator[None]:
     """Turn what Spark raises into a ConfigError: `what`, a colon, and what Spark says, in one sentence."""
     try:
         yield
@@ -143,7 +143,7 @@ def quiet() -> Iterator[None]:
     """PySpark logs a page of JSON about what it can't resolve: the error's own sentence says as much.
 
     Only what this thread logs is left out, and the loggers are PySpark's own: one that was made by another hand would
-    stay in their place, and raise TypeError where PySpark tells of its errors.
+    stay in their place, and raise TypeError where PySpark reports its errors.
     """
     from pyspark.logger import PySparkLogger
 

@@ -1,4 +1,4 @@
-"""Columns of an input that can be read cheaply without Spark: a mistyped name is told before Spark is started."""
+"""Columns of an input that can be read cheaply without Spark: a mistyped name is an error before Spark starts."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _of_csv(path: Path) -> list[str] | None:
     with path.open(encoding="utf-8-sig", newline="") as file:
         line = file.readline(_JSON_MAX)
     names = next(csv.reader([line]), [])
-    # Those that are empty or there twice get other names, and a name may go on in the next line.
+    # Empty and repeated names get other names, and a name may continue in the next line.
     is_plain = all(name.strip() for name in names) and len(set(names)) == len(names) and line.count('"') % 2 == 0
     return names if names and is_plain else None
 

@@ -1,6 +1,6 @@
 """What a load has promised to be in Kafka: which run, of what, and what each of its chunks came down to.
 
-A folder on any file system: `manifest.json`, written anew after each chunk, and `receipts/chunk=N/`, Parquet files
+A folder on any file system: `manifest.json`, written again after each chunk, and `receipts/chunk=N/`, Parquet files
 with one row for each record.
 """
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from aioprod.errors import ConfigError, UsageError
 from aioprod.spark.digest import Digest, digests, joined
-from aioprod.spark.inputs import quiet, refused
+from aioprod.spark.inputs import quiet, spark_errors
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -163,7 +163,7 @@ class Manifest:
 
 
 def manifest_of(folder: Folder, run_id: str | None, *, resume: bool) -> Manifest | None:
-    """The manifest that a run goes on with, None where there is none. `run_id` None is one that was not used before.
+    """The manifest of the run to continue, None where there is none. `run_id` None stands for a new one.
 
     Raises UsageError for that of another run, and for one of this run that is not to be resumed.
     """
@@ -180,7 +180,7 @@ def manifest_of(folder: Folder, run_id: str | None, *, resume: bool) -> Manifest
     if not resume:
         raise UsageError(
             f"The folder {folder.path!r} holds a manifest of run {found.run_id!r} already.",
-            hint="resume=True (--resume) goes on with that run; for another load give another run id and folder.",
+            hint="resume=True (--resume) continues that run; for another load give another run id and folder.",
         )
     return found
 
@@ -227,7 +227,7 @@ def all_receipts(spark: SparkSession, folder: str) -> DataFrame:
 
 def _parquet(spark: SparkSession, path: str, columns: str) -> DataFrame:
     try:
-        with refused(f"There are no receipts in {path!r}"), quiet():
+        with spark_errors(f"There are no receipts in {path!r}"), quiet():
             return spark.read.schema(columns).parquet(path)
     except ConfigError as error:
         error.hint = "They are beside manifest.json: was the folder moved without them, or is it of another run?"

@@ -1,4 +1,4 @@
-"""What the driver asks the cluster: which partitions there are, where their logs begin and end, and at which time."""
+"""What the driver looks up in the cluster: the partitions, where their logs begin and end, and offsets by time."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Offsets:
 
 
 def lost(options: SourceOptions, what: str) -> None:
-    """Tell that records which should have been read are gone: `what` is the sentence without its stop.
+    """Raise or log that records are gone which should have been read: `what` is the sentence without its full stop.
 
     Raises BrokerError (OFFSET_OUT_OF_RANGE), or warns where failOnDataLoss is false.
     """
@@ -80,9 +80,9 @@ def lost(options: SourceOptions, what: str) -> None:
         raise BrokerError(
             f"{what}.",
             code=ErrorCode.OFFSET_OUT_OF_RANGE,
-            hint="They may have been lost: set failOnDataLoss to false to go on with what is left.",
+            hint="They may have been lost: set failOnDataLoss to false to read what is left.",
         )
-    log.warning("%s. The query goes on with what is left, since failOnDataLoss is false.", what)
+    log.warning("%s. The query reads what is left, since failOnDataLoss is false.", what)
 
 
 class Cluster:

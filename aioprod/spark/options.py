@@ -11,7 +11,7 @@ from aioprod.config import ClientConfig, ProducerConfig, SessionConfig
 from aioprod.config._base import settings_of
 from aioprod.errors import ConfigError
 
-__all__ = ["AT_LEAST_ONCE", "EXACTLY_ONCE", "KafkaSettings", "SinkOptions", "divided", "truth"]
+__all__ = ["AT_LEAST_ONCE", "EXACTLY_ONCE", "KafkaSettings", "SinkOptions", "split_options", "truth"]
 
 _PREFIX: Final = "kafka."
 AT_LEAST_ONCE: Final = "at-least-once"
@@ -30,7 +30,7 @@ _NOT_HERE: Final = {
     "enable.idempotence": "it is always on.",
     "transactional.id": 'write with option("delivery", "exactly-once") and option("transactional.id", ...).',
 }
-"""Producer settings that make no sense in a sink, with the reason that the user is told."""
+"""Producer settings that make no sense in a sink, with the reason for the error."""
 
 
 class KafkaSettings(Mapping[str, str]):
@@ -63,7 +63,7 @@ class KafkaSettings(Mapping[str, str]):
         """Of settings by Java's names or ours, with or without `kafka.` before them; raises ConfigError."""
         return cls({name.removeprefix(_PREFIX).replace("_", "."): _text(value) for name, value in given.items()})
 
-    def refuse(self, reasons: Mapping[str, str]) -> None:
+    def forbid(self, reasons: Mapping[str, str]) -> None:
         """Raise ConfigError for a setting that makes no sense, with the reason."""
         for name, reason in reasons.items():
             if name in self:
@@ -76,7 +76,7 @@ class KafkaSettings(Mapping[str, str]):
 
     def producer(self) -> dict[str, Any]:
         """As options of a Producer; raises ConfigError for what can't be used."""
-        self.refuse(_NOT_HERE)
+        self.forbid(_NOT_HERE)
         config = ProducerConfig.from_dict(self)
         given = {name: getattr(config, name) for name in config.explicit}
         return {"batch_size": _BATCH_SIZE, **given}
@@ -90,7 +90,7 @@ def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def divided(given: Mapping[str, str], known: Collection[str]) -> tuple[dict[str, str], KafkaSettings]:
+def split_options(given: Mapping[str, str], known: Collection[str]) -> tuple[dict[str, str], KafkaSettings]:
     """The options of a data source, by their names in lower case, and the settings of Kafka among them.
 
     Spark takes the case from all names. `known` are the source's own, as users write them. Raises ConfigError for
@@ -145,7 +145,7 @@ class SinkOptions:
     @classmethod
     def from_spark(cls, given: Mapping[str, str]) -> Self:
         """Of the options that a user gave to `df.write` or `df.writeStream`; raises ConfigError."""
-        own, kafka = divided(given, (*cls.KNOWN, *cls.EXACTLY_ONCE))
+        own, kafka = split_options(given, (*cls.KNOWN, *cls.EXACTLY_ONCE))
         delivery = own.get("delivery", AT_LEAST_ONCE)
         if delivery not in (AT_LEAST_ONCE, EXACTLY_ONCE):
             raise ConfigError(f"The option delivery is {delivery!r}: it must be {AT_LEAST_ONCE} or {EXACTLY_ONCE}.")

@@ -131,18 +131,18 @@ def with_partition(df: DataFrame, *, partitioner: str, counts: Mapping[str, int]
         df = df.drop(names["topic"])
     count = _count(F, counts, topic, names)
     several = topic is None and len(set(counts.values())) > 1
-    asked: int | Column = count if several else next(iter(counts.values()))
+    counted: int | Column = count if several else next(iter(counts.values()))
     hashed = [F.col(names[name]) for name in ("value", "timestamp") if name in names]
     chosen = F.pmod(F.xxhash64(*hashed), count) if hashed else F.lit(0)
     if "key" in names or rule_of(partitioner).hashes_null:
         key = F.col(names["key"]) if "key" in names else F.lit(b"")
-        chosen = F.coalesce(partition_of(key, partitioner, asked), chosen)
+        chosen = F.coalesce(partition_of(key, partitioner, counted), chosen)
     if "partition" in names:
         own = F.col(names["partition"])
         said = F.lit(topic) if topic is not None else F.col(names["topic"])
         text = [F.lit("A row has partition "), own, F.lit(", but topic "), said, F.lit(" has "), count]
-        refused = F.raise_error(F.concat(*text, F.lit(" partitions, counted from 0.")))
-        chosen = F.when(own.isNull(), chosen).when((own >= 0) & (own < count), own).otherwise(refused.cast("int"))
+        out_of_range = F.raise_error(F.concat(*text, F.lit(" partitions, counted from 0.")))
+        chosen = F.when(own.isNull(), chosen).when((own >= 0) & (own < count), own).otherwise(out_of_range.cast("int"))
     return df.withColumn(names.get("partition", "partition"), chosen.cast("int"))
 
 

@@ -79,7 +79,7 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 
 
 def connected(key: Hashable, make: Callable[[], C]) -> C:
-    """The client of this process that was started under `key`, by the first who asked; raises what its start raises."""
+    """The client of this process that was started under `key`, by the first call; raises what its start raises."""
     here = _here()
     with here.lock:
         if key not in here.clients:
@@ -110,14 +110,14 @@ def forget(client: Client) -> None:
 
 
 async def _closed(client: Client) -> None:
-    """Wait for nothing: no task leaves records behind that anybody still counts on."""
+    """Close without waiting: no task leaves records behind that a caller still waits for."""
     from aioprod.producer import Producer
 
     await (client.close(0) if isinstance(client, Producer) else client.close())
 
 
 def stop() -> None:
-    """Close all clients and end the loop; whoever needs them again gets others."""
+    """Close all clients and end the loop; the next call starts new ones."""
     global _worker
     with _lock:
         here, _worker = _worker, None

@@ -15,7 +15,7 @@ from aioprod.producer import TransactionHandle, TransactionSession
 from aioprod.spark.datasource import AioprodSource
 from aioprod.spark.options import KafkaSettings
 from aioprod.spark.sink.rows import sent
-from aioprod.spark.transactions.sink import Told, task_here
+from aioprod.spark.transactions.sink import TaskMessage, task_here
 from aioprod.spark.transactions.stream_sink import StreamWriter
 from aioprod.spark.transactions.task import participating
 from integration.spark.faulty import TASK_FAULTS, Faults, fail_in_task, thaw_zombie
@@ -42,7 +42,7 @@ class FaultyWriter(StreamWriter):
         super().__init__(inner._sink)
         self._faults = faults
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Told:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:
         return super().write(self._failing(iterator))
 
     def _failing(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -1,4 +1,4 @@
-"""`load` on a real broker: what an independent consumer finds afterwards, and what is refused before anything runs."""
+"""`load` on a real broker: what an independent consumer finds afterwards, and what raises before anything runs."""
 
 from __future__ import annotations
 

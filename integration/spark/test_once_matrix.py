@@ -341,7 +341,7 @@ def test_host_b_refuses_rows_of_one_partition_in_two_tasks(case: Case) -> None:
     assert case.topic.values() == []
 
 
-# -- what is refused before any task runs ----------------------------------------------------------------------------
+# --- what raises before any task runs
 
 
 def test_what_can_not_work_is_refused_at_once(case: Case) -> None:

@@ -120,7 +120,7 @@ def test_a_task_that_fails_is_repeated(spark: SparkSession, kafka: KafkaCluster)
     assert set(counts) == {str(number).encode() for number in range(3000)}
 
 
-# --- what is refused
+# --- what raises
 
 
 def refusal(caught: pytest.ExceptionInfo[Exception]) -> str:

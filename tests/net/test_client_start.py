@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from aioprod import Producer
 from aioprod.cluster import MetadataUpdate
 from aioprod.errors import (
     AioprodError,
@@ -26,6 +27,7 @@ from aioprod.net import refresh, transport
 from aioprod.net.settings import Address
 from aioprod.testing import FakeCluster
 from aioprod.testing.listening import close_server
+from aioprod.testing.simulation import SimulatedLoop, start
 from tests.support.clients import Clock, Listener, new_client, running_client
 from tests.support.dead_addresses import dead_address
 from tests.support.producers import left_over
@@ -144,6 +146,18 @@ async def test_bootstrap_servers_that_are_brokers_stay_connected() -> None:
             if not link.ensure(client.now()):
                 await listener.seen("ready", node_id)
         assert len(brokers.seen_of(ApiVersionsRequest)) == 3
+
+
+def test_the_hint_is_that_of_what_happened() -> None:
+    async def main() -> None:
+        async with FakeCluster(1) as brokers:
+            brokers.fault(ApiVersionsRequest, drop="before", times=None)
+            with pytest.raises(MetadataTimeoutError) as caught:
+                await start(Producer(brokers.bootstrap, max_block_ms=3000), loop)
+        assert (caught.value.hint or "").endswith(" For one with TLS set security.protocol to SSL or SASL_SSL.")
+
+    with SimulatedLoop() as loop:
+        loop.run(main())
 
 
 async def test_an_unreachable_cluster_names_each_address_and_why_it_failed() -> None:

@@ -334,3 +334,13 @@ async def test_a_coroutine_that_comes_back_is_closed_and_told_once(
     assert all("returned a coroutine" in text and "start a task" in text for text in told)
     assert [text.split()[1] for text in told] == ["on_delivery"] + ["on_error"] * (code != ErrorCode.NONE)
     assert [str(warning.message) for warning in recwarn.list] == []
+
+
+async def test_the_hint_for_what_can_not_be_called_at_all_says_how_it_is_called(brokers: FakeCluster) -> None:
+    brokers.create_topic("t")
+    wrong: Any = "x"
+    async with running(brokers) as producer:
+        with pytest.raises(UsageError, match=r"Hint: It is called as on_delivery\(metadata, error\)\."):
+            producer.send_nowait("t", b"v", on_delivery=wrong)
+    with pytest.raises(UsageError, match=r"Hint: It is called as on_error\(error, record\)\."):
+        Producer("a:1", on_error=wrong)

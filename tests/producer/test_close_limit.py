@@ -127,6 +127,31 @@ def test_what_is_given_up_has_the_reason_in_its_error(caplog: pytest.LogCaptureF
     assert "can't be reached (" in text
 
 
+def test_a_close_that_ends_with_its_loop_has_the_reason_and_the_report(caplog: pytest.LogCaptureFixture) -> None:
+    """As after Ctrl-C for the second time: the loop cancels all tasks, that of the close among them."""
+    caplog.set_level(logging.INFO, "aioprod")
+
+    async def main() -> None:
+        async with FakeCluster(1) as cluster:
+            cluster.create_topic("t")
+            producer = Producer(cluster.bootstrap)
+            await start(producer, loop)
+            await dead(cluster, producer)
+            closing = asyncio.create_task(producer.close())
+            await asyncio.sleep(1)
+            for task in asyncio.all_tasks():
+                if task.get_name() == "aioprod close":
+                    task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await closing
+
+    with SimulatedLoop() as loop:
+        loop.run(main())
+    assert "without on_delivery or future: close() was cancelled first. Broker 1 at " in caplog.text
+    assert "can't be reached (" in caplog.text
+    assert ": 1 record delivered, 10 not sent, 0 unknown, 0 rejected" in caplog.text
+
+
 def test_records_of_a_topic_that_is_not_known_have_the_reason_too(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "aioprod")
     _, (error,) = closed(unknown, close=2)

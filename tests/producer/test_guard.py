@@ -80,7 +80,7 @@ async def test_used_while_it_starts(brokers: FakeCluster) -> None:
     producer = new_producer(brokers.bootstrap)
     starting = asyncio.create_task(producer.start())
     await held.reached.wait()
-    with pytest.raises(UsageError, match="is not started"):
+    with pytest.raises(UsageError, match=r"is still starting\. Hint: Await what starts it first"):
         producer.submit("t", b"v")
     with pytest.raises(UsageError, match="is starting already: use it as it is"):
         await producer.start()
@@ -166,6 +166,12 @@ def in_a_forked_child(work: Callable[[], str]) -> str:
     return said
 
 
+async def test_a_producer_that_has_failed_gives_the_hint_of_its_cause() -> None:
+    guard = Guard()
+    guard.fail(UsageError("The loop ended.", hint="Close it before."))
+    assert str(guard.refusal()) == "The producer has failed: The loop ended. Hint: Close it before."
+
+
 async def test_in_a_forked_process(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t")
     unstarted = new_producer(brokers.bootstrap)
@@ -186,7 +192,7 @@ async def test_in_a_forked_process(brokers: FakeCluster) -> None:
                 call(producer)
             except UsageError as error:
                 said.add(str(error))
-        said |= {run(producer.flush()), run(producer.close())}
+        said |= {run(producer.flush()), run(producer.start()), run(producer.close())}
         return "|".join(sorted(said)) + "|" + unstarted._engine.guard.refusal().message
 
     async with running(brokers) as producer:

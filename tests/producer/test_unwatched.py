@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +15,7 @@ from aioprod import ProducerRecord, RecordMetadata
 from aioprod.errors import AioprodError, DeliveryError, ErrorCode, RejectedError
 from aioprod.messages import ProduceRequest, ProduceResponse
 from aioprod.messages.produce import BatchIndexAndErrorMessage
+from aioprod.producer.logs.unread_failures import KINDS_MAX, UnreadFailures
 from aioprod.testing import FakeCluster
 from tests.support.producers import ErrorLog, Outcomes, ShiftedClock, Spy, pass_time, running, turns, until
 
@@ -223,6 +225,65 @@ async def test_a_cancelled_send_that_fails_is_logged_by_default(
             await sending
     (message,) = warnings_of(caplog)
     assert "nobody waits for it" in message
+
+
+def counts_of_more(messages: list[str], place: str) -> list[int]:
+    """How many records more failed, as each of these lines says."""
+    found = [re.match(rf"(\d+) more records? of {place} failed in the same way within ", text) for text in messages]
+    return [int(match.group(1)) if match else -1 for match in found]
+
+
+async def test_failures_like_the_first_are_counted(brokers: FakeCluster, caplog: pytest.LogCaptureFixture) -> None:
+    brokers.create_topic("t")
+    async with running(brokers) as producer:
+        await producer.partitions_for("t")
+        brokers.fault(ProduceRequest, times=None, **REFUSED)
+        for _ in range(5):
+            producer.send_nowait("t", b"v")
+            await producer.flush()
+    first, *rest = warnings_of(caplog)
+    assert first.startswith("1 record of t-0 was not delivered, without on_delivery or future: ")
+    assert sum(counts_of_more(rest, "t-0")) == 4
+    assert rest[-1].endswith(first)
+
+
+async def test_records_that_never_got_a_partition_are_counted(
+    brokers: FakeCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running(brokers) as producer:
+        for _ in range(50):
+            producer.send_nowait("t", b"v")
+        await producer.close(0)
+    first, *rest = warnings_of(caplog)
+    assert first.startswith("A record failed and nobody waits for it: A record for topic 't' was not sent: ")
+    assert sum(counts_of_more(rest, "topic 't'")) == 49
+
+
+def test_what_was_counted_is_told_every_ten_seconds_and_at_the_end(caplog: pytest.LogCaptureFixture) -> None:
+    now_s = 0.0
+    unheard = UnreadFailures(lambda: now_s)
+    for now_s in (0.0, 4.0, 10.0, 11.0):
+        unheard.tell("t-0", None, logging.WARNING, 2, f"at {now_s:g}")
+    unheard.tell("t-0", KeyError(), logging.WARNING, 1, "for another reason")
+    unheard.tell("t-1", None, logging.WARNING, 1, "elsewhere")
+    now_s = 13.0
+    unheard.close()
+    assert warnings_of(caplog) == [
+        "at 0",
+        "4 more records of t-0 failed in the same way within 10.0 s, the last: at 10",
+        "for another reason",
+        "elsewhere",
+        "2 more records of t-0 failed in the same way within 3.0 s, the last: at 11",
+    ]
+
+
+def test_so_many_kinds_of_failures_are_counted_at_a_time(caplog: pytest.LogCaptureFixture) -> None:
+    unheard = UnreadFailures(lambda: 0.0)
+    for number in range(KINDS_MAX + 1):
+        for _ in range(2):
+            unheard.tell(f"t-{number}", None, logging.WARNING, 1, "failed")
+    unheard.close()
+    assert len(warnings_of(caplog)) == 2 * (KINDS_MAX + 1)
 
 
 class Broken:

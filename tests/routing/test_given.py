@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from aioprod import Producer, ProducerConfig
-from aioprod.errors import ConfigError
+from aioprod.errors import ConfigError, InvalidRecordError
 from aioprod.routing import RoundRobinPartitioner
 from aioprod.routing.given import partitioner_of
 from aioprod.testing import FakeCluster
@@ -27,6 +27,21 @@ async def test_a_function_chooses_the_partition() -> None:
         async with Producer(brokers.bootstrap, partitioner=f"{__name__}:by_length") as producer:
             assert (await producer.send("t", b"v", key=b"kk")).partition == 2
     assert chosen == [0, 1, 2, 0, 1]
+
+
+async def test_what_is_wrong_with_a_choice_names_the_function() -> None:
+    def choose(topic: str, key: bytes | None, value: bytes | None, cluster: Any) -> int:
+        if key is None:
+            raise ZeroDivisionError
+        return 9
+
+    async with FakeCluster() as brokers:
+        brokers.create_topic("t")
+        async with Producer(brokers.bootstrap, partitioner=choose) as producer:
+            with pytest.raises(InvalidRecordError, match=r"The partitioner test_.*\.choose chose partition 9 of "):
+                await producer.send("t", b"v", key=b"k")
+            with pytest.raises(InvalidRecordError, match=r"The partitioner test_.*\.choose failed for a record of "):
+                await producer.send("t", b"v")
 
 
 @pytest.mark.parametrize("given", ["round_robin", RoundRobinPartitioner, RoundRobinPartitioner()])

@@ -1,4 +1,4 @@
-"""The frame of the command line, and what is refused before Spark is started."""
+"""The frame of the command line, and what is an error before Spark starts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from aioprod.errors import ConfigError
 from aioprod.spark import __main__ as frame
-from aioprod.spark.inputs import read_input, refused, sentence
+from aioprod.spark.inputs import read_input, sentence, spark_errors
 from aioprod.spark.planning import command
 
 NO_SPARK: Any = None
@@ -113,8 +113,8 @@ def test_what_spark_says_in_one_sentence() -> None:
     assert sentence(said) == "Path does not exist: file:/x."
     with (
         pytest.raises(ConfigError, match=r"^The input can't be read: Path does not exist: file:/x\.$"),
-        refused("The input can't be read"),
+        spark_errors("The input can't be read"),
     ):
         raise said
-    with pytest.raises(ZeroDivisionError), refused("It can't be read"):
+    with pytest.raises(ZeroDivisionError), spark_errors("It can't be read"):
         raise ZeroDivisionError

@@ -1,4 +1,4 @@
-"""How a load's input is divided."""
+"""How a load's input is chunked."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aioprod.errors import ConfigError
-from aioprod.spark.loading.chunks import Chunks, Inputs, divide
+from aioprod.spark.loading.chunks import Chunks, Inputs, chunks_for
 
 MIB = 2**20
 
@@ -22,7 +22,7 @@ def files(*sizes: int) -> Inputs:
 def test_each_file_is_in_one_set_and_no_set_is_empty(sizes: list[int], wanted: int) -> None:
     """The last set is what is left: at least one file."""
     inputs = files(*sizes)
-    chunks = divide(inputs, wanted)
+    chunks = chunks_for(inputs, wanted)
     if wanted > len(sizes):
         assert chunks == Chunks(wanted, None)
         return
@@ -35,11 +35,11 @@ def test_each_file_is_in_one_set_and_no_set_is_empty(sizes: list[int], wanted: i
 
 def test_sets_are_of_about_the_same_size_and_always_the_same() -> None:
     inputs = files(*range(100, 0, -1))
-    chunks = divide(inputs, 4)
+    chunks = chunks_for(inputs, 4)
     assert chunks.sets is not None
     sums = [sum(inputs.files[name] for name in names) for names in chunks.sets]
     assert max(sums) - min(sums) <= 4
-    assert divide(Inputs(dict(reversed(list(inputs.files.items())))), 4) == chunks
+    assert chunks_for(Inputs(dict(reversed(list(inputs.files.items())))), 4) == chunks
 
 
 @pytest.mark.parametrize(
@@ -58,14 +58,14 @@ def test_sets_are_of_about_the_same_size_and_always_the_same() -> None:
     ],
 )
 def test_the_size_decides_if_nobody_does(inputs: Inputs, count: int, of: str) -> None:
-    chunks = divide(inputs, None)
+    chunks = chunks_for(inputs, None)
     assert (chunks.count, chunks.of) == (count, of)
 
 
 @pytest.mark.parametrize("wanted", [0, -1, True, 1.5, "4"])
 def test_a_number_of_chunks_that_can_t_be(wanted: object) -> None:
     with pytest.raises(ConfigError, match="chunks is"):
-        divide(files(1), wanted)  # type: ignore[arg-type]
+        chunks_for(files(1), wanted)  # type: ignore[arg-type]
 
 
 def test_a_digest_tells_names_and_sizes_apart() -> None:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aioprod.errors import ConfigError
-from aioprod.spark.digest import Digest, _digest_task, joined, pieces, total
+from aioprod.spark.digest import Digest, _digest_task, joined, parts, total
 
 MASK = 2**64 - 1
 Row = tuple[int, int, int, int]
@@ -48,7 +48,7 @@ def arrays(rows: list[Row]) -> list[np.ndarray]:
 @given(st.lists(HASHES, min_size=1, max_size=60))
 def test_a_run_of_rows(hashes: list[int]) -> None:
     rows = rows_of(hashes)
-    assert list(pieces(*arrays(rows))) == [(0, plain(rows))]
+    assert list(parts(*arrays(rows))) == [(0, plain(rows))]
 
 
 @given(st.lists(HASHES, min_size=2, max_size=60), st.integers(1, 59))

@@ -1,4 +1,4 @@
-"""A manifest, there and back, and those that are refused."""
+"""A manifest, there and back, and those that are invalid."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_a_folder_without_a_manifest_gets_one(tmp_path: Path) -> None:
         (
             replace(MANIFEST, plan=replace(PLAN, value="w" * 100, partitions=4)),
             True,
-            r"another plan than it was begun with: partitions 3 -> 4, value 'v' -> 'w{59}\.\.\.",
+            r"another plan than it began with: partitions 3 -> 4, value 'v' -> 'w{59}\.\.\.",
         ),
     ],
 )

@@ -271,15 +271,15 @@ def test_a_job_that_fails_for_the_time_out(cluster: FakeClusterThread) -> None:
     assert driver.tally.reasons == ["step 0: The transaction timed out."]
 
 
-def test_an_abort_by_another_hand_is_no_time_out(cluster: FakeClusterThread, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(steps_module, "_SETTLES_S", 0.05)
+def test_an_abort_by_a_tool_is_no_time_out(cluster: FakeClusterThread, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(steps_module, "_TAKEOVER_S", 0.05)
     driver = Driver(cluster)
 
     def aborted() -> None:
         transactions = cluster.state.transactions
         cluster.call(transactions._fence, transactions["load"])
 
-    with pytest.raises(TransactionAbortedError, match="by another hand"):
+    with pytest.raises(TransactionAbortedError, match="by a tool"):
         driver.run(0, aborted)
 
 

@@ -24,7 +24,7 @@ from aioprod.messages import EndTxnRequest, InitProducerIdRequest, ProduceReques
 from aioprod.spark.datasource import AioprodSource
 from aioprod.spark.transactions import sink
 from aioprod.spark.transactions.marker import Action
-from aioprod.spark.transactions.sink import Told
+from aioprod.spark.transactions.sink import TaskMessage
 from aioprod.testing.fixtures import FakeClusterThread, running_fake_cluster
 from aioprod.types import TopicPartition
 
@@ -146,7 +146,7 @@ def test_tasks_that_refuse(given: dict[str, str], spark_task: Callable[..., None
     with pytest.raises(UsageError, match="can't be tried again"):
         writer.write(iter([rows(0, 0)]))
     spark_task(query=None)
-    with pytest.raises(UsageError, match="does not tell which query"):
+    with pytest.raises(UsageError, match="does not say which query"):
         writer.write(iter([rows(0, 0)]))
     spark_task()
     with pytest.raises(ConfigError, match="column partition of a row is null"):
@@ -162,9 +162,9 @@ def test_messages_that_do_not_fit(given: dict[str, str], spark_task: Callable[..
     first, second = (planned(given).write(iter([rows(0, number)])) for number in range(2))
     with pytest.raises(UsageError, match="more than one transaction"):
         stream_writer(given).commit([first, second], 0)
-    with pytest.raises(UsageError, match="Of 2 tasks only 1 said"):
+    with pytest.raises(UsageError, match="Of 2 tasks only 1 reported"):
         stream_writer(given).commit([first, None], 0)
-    rival = Told(second.handle, second.action, second.owner, 0, second.report)
+    rival = TaskMessage(second.handle, second.action, second.owner, 0, second.report)
     with pytest.raises(UsageError, match="Two tasks wrote to t-1"):
         stream_writer(given).commit([second, rival], 0)
 

@@ -156,7 +156,7 @@ def test_what_tasks_wrote_is_put_together() -> None:
     ("reports", "complaint"),
     [
         ([report(0, Written("t", 0, 2, 0, 1)), report(1, Written("t", 0, 2, 0, 1))], "Two tasks wrote to t-0"),
-        ([report(0, Written("t", 0, 2, 0, 1))], "Of 2 tasks only 1 said"),
+        ([report(0, Written("t", 0, 2, 0, 1))], "Of 2 tasks only 1 reported"),
         ([report(0, Written("t", 0, 2, 0, 1), rows=3), report(1)], "read 3 rows, of which 2 were stored"),
     ],
 )

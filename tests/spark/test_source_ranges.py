@@ -5,7 +5,7 @@ import pickle
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aioprod.spark.source.ranges import Stretch, divided_stretches, shares
+from aioprod.spark.source.ranges import Stretch, shares, split_stretches
 from aioprod.types import TopicPartition
 
 SIZES = st.lists(st.tuples(st.integers(0, 1000), st.integers(0, 5000)), max_size=12)
@@ -18,7 +18,7 @@ def stretches(sizes: list[tuple[int, int]]) -> list[Stretch]:
 @given(SIZES, st.integers(1, 40), st.none() | st.integers(1, 400))
 def test_pieces_cover_all_once(sizes: list[tuple[int, int]], least: int, most: int | None) -> None:
     whole = stretches(sizes)
-    pieces = divided_stretches(whole, min_partitions=least, records_per_partition=most)
+    pieces = split_stretches(whole, min_partitions=least, records_per_partition=most)
     for one in whole:
         mine = [piece for piece in pieces if piece.partition == one.partition]
         bounds = [one.start, *(piece.end for piece in mine)]
@@ -32,11 +32,11 @@ def test_pieces_cover_all_once(sizes: list[tuple[int, int]], least: int, most: i
 
 
 def test_the_largest_are_divided() -> None:
-    pieces = divided_stretches(stretches([(0, 100), (0, 10), (0, 0), (7, 50)]), min_partitions=6)
+    pieces = split_stretches(stretches([(0, 100), (0, 10), (0, 0), (7, 50)]), min_partitions=6)
     assert [(piece.partition, piece.start, piece.end) for piece in pieces] == [
         (0, 0, 33), (0, 33, 66), (0, 66, 100), (1, 0, 10), (3, 7, 32), (3, 32, 57),
     ]  # fmt: skip
-    assert divided_stretches([], min_partitions=5) == []
+    assert split_stretches([], min_partitions=5) == []
 
 
 def test_a_stretch_can_be_pickled() -> None:

@@ -7,7 +7,7 @@ import sys
 from aioprod.console.frame import Parser
 from aioprod.reader.settings import ISOLATION_LEVELS
 from aioprod.spark.auditing.job import audit, check
-from aioprod.spark.inputs import refused, session
+from aioprod.spark.inputs import session, spark_errors
 from aioprod.spark.loading.command import add_settings, settings_of, write_json
 
 __all__ = ["main"]
@@ -25,7 +25,7 @@ def main(arguments: list[str]) -> int:
             topic=given.topic,
             options=options,
         )
-    with session() as spark, refused("The audit failed"):
+    with session() as spark, spark_errors("The audit failed"):
         report = audit(
             spark,
             manifest=given.manifest,
@@ -48,7 +48,7 @@ def _parser() -> Parser:
         prog="python -m aioprod.spark audit",
         description="Compare a topic, up to its present end, with what a load's manifest promises.",
         epilog="Exit status: 0 all is there, once, in its partition and in order; 1 it is not, or there was an error; "
-        "2 asked wrongly.",
+        "2 wrong arguments.",
         allow_abbrev=False,
     )
     parser.add_argument("--manifest", required=True, metavar="DIR", help="the folder that load --manifest wrote to")

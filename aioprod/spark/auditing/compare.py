@@ -1,6 +1,6 @@
 """The full pass: each row that was found with its receipt, row by row, to name those that are wrong.
 
-Rows are told apart by their hash. Equal rows are numbered, in each partition, by their offsets: the second one that was
+A row is identified by its hash. Equal rows are numbered, in each partition, by their offsets: the second one that was
 promised is the second one that is found. What has no partner in its partition is looked for in the others.
 """
 
@@ -68,7 +68,7 @@ def _matched(promised: DataFrame, found: DataFrame) -> DataFrame:
 def _inversions(both: DataFrame) -> DataFrame:
     """Rows that stand before the row which they were promised to follow.
 
-    Where one of several equal rows is lost or there once more nobody can say which one it is: their order is left out.
+    Where one of several equal rows is lost or duplicated, nothing shows which one it is: their order is not compared.
     """
     from pyspark.sql import Window, functions
 

@@ -80,7 +80,7 @@ def audit(
 
 
 def check(*, manifest: str, bootstrap_servers: str, topic: str, options: Mapping[str, Any]) -> None:
-    """Raise what `audit` with the same arguments would raise later, as far as it can be told without Spark.
+    """Raise what `audit` with the same arguments would raise later, as far as that can be seen without Spark.
 
     A manifest is looked at where it is in a folder of this machine.
     """
@@ -103,7 +103,7 @@ def _promise_in(folder: Folder) -> Manifest:
         raise UsageError(
             f"Run {known.run_id!r} is not complete: {len(known.chunks)} of {known.plan.chunks} chunks are in its "
             "manifest.",
-            hint="load(..., resume=True), or --resume, goes on with it.",
+            hint="load(..., resume=True), or --resume, continues it.",
         )
     return known
 

@@ -32,7 +32,7 @@ def starts_of(manifest: Manifest, state: TopicState, topic: str) -> tuple[int, .
         begun = manifest.starts[partition]
         if partition in promised:
             begun = min(begun, promised[partition].first)
-        # Retention may have removed some since; a topic that was made anew may not have got that far.
+        # Retention may have removed some since; a topic that was created again may be shorter.
         starts[partition] = max(starts[partition], min(begun, state.ends[partition]))
     return tuple(starts)
 

@@ -99,12 +99,12 @@ class AuditReport:
 
     @property
     def unexplained(self) -> str | None:
-        """In one sentence, why a difference can't be told row by row; None where it can."""
+        """In one sentence, why a difference can't be shown row by row; None where it can."""
         if not self.changed:
             return None
         return (
             f"The receipts of partition {', '.join(map(str, self.changed))} are not those that the manifest was made "
-            "of: they were lost or changed, and what differs can't be told."
+            "of: they were lost or changed, and what differs can't be shown."
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -161,11 +161,11 @@ class AuditReport:
     def verdict(self) -> str:
         """In one sentence."""
         names = {"misplaced": "in the wrong partition", "out_of_order": "out of order"}
-        told = ", ".join(f"{count:,} {names.get(kind, kind)}" for kind, count in self.counts.items() if count)
+        found = ", ".join(f"{count:,} {names.get(kind, kind)}" for kind, count in self.counts.items() if count)
         if self.unexplained is not None:
-            return f"Not clean: {told}{'; ' * bool(told)}{self.unexplained[0].lower()}{self.unexplained[1:]}"
+            return f"Not clean: {found}{'; ' * bool(found)}{self.unexplained[0].lower()}{self.unexplained[1:]}"
         if not self.is_clean:
-            return f"Not clean: {told}."
-        if told:
-            return f"Clean: all that was promised is there, once, and in order; {told}, of others."
+            return f"Not clean: {found}."
+        if found:
+            return f"Clean: all that was promised is there, once, and in order; {found}, of others."
         return "Clean: all that was promised is there, once, and in order; nothing else is."

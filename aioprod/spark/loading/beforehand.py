@@ -1,4 +1,4 @@
-"""What the arguments of a load, and the brokers, tell before Spark takes its seconds to start."""
+"""What the arguments of a load, and the brokers, show before Spark takes its seconds to start."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def check(
     when_marker_is_missing: str,
     options: dict[str, Any],
 ) -> None:
-    """Raise what `load` with the same arguments would raise later, as far as it can be told without Spark.
+    """Raise what `load` with the same arguments would raise later, as far as that can be seen without Spark.
 
     A manifest is looked at where it is in a folder of this machine.
     """

@@ -1,4 +1,4 @@
-"""How a load's input is divided: into sets of files where it has enough of them, else by a hash of the record.
+"""How a load's input is split into chunks: sets of files where it has enough of them, else sets of rows by a hash.
 
 Whatever the input is, each of its rows is in exactly one chunk: the last one takes all that no other does.
 """
@@ -18,7 +18,7 @@ from aioprod.spark.digest import row_hash
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-__all__ = ["Chunks", "Inputs", "check_repeatable", "counted", "divide", "inputs_of"]
+__all__ = ["Chunks", "Inputs", "check_repeatable", "chunks_for", "counted", "inputs_of"]
 
 _CHUNK_BYTES: Final = 256 * 2**20
 """So much of the input is a chunk if nothing is said: what is lost at most, and what one transaction holds."""
@@ -36,7 +36,7 @@ class Inputs:
     estimate: int | None = None
     """Of the bytes of all rows, where Spark has one."""
     is_divisible: bool = True
-    """Whether each row comes from one of the files, and can tell which one it is."""
+    """Whether each row comes from one of the files, and says which."""
 
     @property
     def digest(self) -> str | None:
@@ -59,7 +59,7 @@ class Chunks:
         return "rows" if self.sets is None else "files"
 
     def before(self, df: DataFrame, number: int) -> DataFrame:
-        """The input of a chunk, as far as it can be told of the input's own rows."""
+        """The input of a chunk, as far as the input's own rows say."""
         from pyspark.sql import functions
 
         if self.sets is None or self.count == 1:
@@ -95,8 +95,8 @@ def _spellings(files: Sequence[str]) -> list[str]:
     return [*files, *(f"file:/{name[8:]}" for name in files if name.startswith("file:///"))]
 
 
-def divide(inputs: Inputs, wanted: int | None) -> Chunks:
-    """`wanted` chunks, or as many as the input's size asks for. Raises ConfigError."""
+def chunks_for(inputs: Inputs, wanted: int | None) -> Chunks:
+    """`wanted` chunks, or as many as the input's size needs. Raises ConfigError."""
     if wanted is not None and (isinstance(wanted, bool) or not isinstance(wanted, int) or wanted < 1):
         raise ConfigError(f"chunks is {wanted!r}: it must be a number from 1 on.")
     if inputs.files and inputs.is_divisible:
@@ -158,7 +158,7 @@ def check_repeatable(records: DataFrame, chunks: Chunks, texts: Iterable[str | N
     why = _chance(records, texts, whole=chunks.sets is None)
     if why is not None:
         raise ConfigError(
-            f"The input can't be divided into {chunks.count} chunks: its rows are others each time, {why}.",
+            f"The input can't be split into {chunks.count} chunks: each reading of it gives other rows, {why}.",
             hint="Write it to files or a table first and load those, or give chunks=1.",
         )
 
@@ -187,7 +187,7 @@ def _chance(records: DataFrame, texts: Iterable[str | None], *, whole: bool) -> 
 
 
 def _clock(records: DataFrame, plan: Any, said: str) -> str | None:
-    """What of a plan tells the time. To Spark that is deterministic: it is the same within one job."""
+    """Functions of the current time in a plan. Spark calls these deterministic: they are constant within one job."""
     spark: Any = records.sparkSession
     if not plan.containsPattern(spark._jvm.org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE()):
         return None

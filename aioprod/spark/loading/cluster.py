@@ -1,4 +1,4 @@
-"""What a job asks the cluster before it begins: the topic, and whether a run was there before."""
+"""What a job looks up in the cluster before it begins: the topic, and whether the run exists."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class TopicState:
     starts: tuple[int, ...]
     ends: tuple[int, ...]
     topic_id: str | None = None
-    """Another one after the topic was deleted and created again; None where brokers don't tell (before 2.8)."""
+    """Another one after the topic was deleted and created again; None where brokers don't say (before 2.8)."""
 
 
 def topic_state(config: SessionConfig, topic: str) -> TopicState:
@@ -50,12 +50,12 @@ async def _state(config: SessionConfig, topic: str) -> TopicState:
 
 
 def check_unused(settings: OnceSettings, run_id: str) -> None:
-    """Raise UsageError where a run with this id has committed a chunk, or is at it: only `resume` may go on with it."""
+    """Raise UsageError if a run with this id has committed a chunk, or runs now: only `resume` may continue it."""
     worker.run(_check_unused(settings, run_id))
 
 
 def check_remembered(settings: OnceSettings, run_id: str) -> None:
-    """Raise UsageError where nothing tells what a run without a manifest, which is to go on, has written."""
+    """Raise UsageError if nothing says what a run without a manifest, which is to be resumed, has written."""
     if settings.policy is Policy.ASSUME_NOT_COMMITTED:
         return
     with suppress(RequestTimedOutError):  # The marker is in an open transaction: there is one.
@@ -82,10 +82,10 @@ async def _check_unused(settings: OnceSettings, run_id: str) -> None:
     except RequestTimedOutError as error:
         raise UsageError(
             f"A transaction of run {run_id!r} is open: it is at work, or was killed.",
-            hint="resume=True (--resume) goes on with it, and stops who is still at it.",
+            hint="resume=True (--resume) continues it, and stops the process that still runs it.",
         ) from error
     if found is not None:
         raise UsageError(
             f"Run {run_id!r} has committed {found.offset} chunks to topic {settings.marker.topic!r} before.",
-            hint="resume=True (--resume) goes on with it; for another load give another run id.",
+            hint="resume=True (--resume) continues it; for another load give another run id.",
         )

@@ -12,7 +12,7 @@ from aioprod.config._properties import parse_properties
 from aioprod.console.files import write
 from aioprod.console.frame import Parser
 from aioprod.errors import ConfigError
-from aioprod.spark.inputs import read_input, refused, session
+from aioprod.spark.inputs import read_input, session, spark_errors
 from aioprod.spark.known_columns import check_columns
 from aioprod.spark.loading.beforehand import check
 from aioprod.spark.loading.job import load
@@ -29,7 +29,7 @@ _EXAMPLE: Final = """example:
 def main(arguments: list[str]) -> int:
     """Returns 0 when all is in the topic, or could be, 1 where a dry run found rows that can't be sent.
 
-    Exits with 2 for what is wrong with the arguments, as far as it can be told before Spark is started.
+    Exits with 2 for wrong arguments, as far as that can be seen before Spark starts.
     """
     parser = _parser()
     given = parser.parse_args(arguments)
@@ -53,7 +53,7 @@ def main(arguments: list[str]) -> int:
         )
     with session() as spark:
         df = read_input(spark, given.source)
-        with refused("The load failed"):
+        with spark_errors("The load failed"):
             report = load(
                 df,
                 bootstrap_servers=given.bootstrap_servers,
@@ -105,7 +105,7 @@ def _parser() -> Parser:
     run.add_argument("--chunks", type=_count, metavar="N", help="how many transactions; default: by size")
     run.add_argument("--tasks", type=_count, metavar="N", help="how many write at once; default: all slots")
     run.add_argument("--run-id", metavar="ID", help="the name of the run; default: one is made")
-    run.add_argument("--resume", action="store_true", help="go on with the run if it was begun before")
+    run.add_argument("--resume", action="store_true", help="continue the run if it was begun before")
     run.add_argument("--manifest", metavar="DIR", help="write there what audit compares with")
     run.add_argument("--dry-run", action="store_true", help="send nothing, say what would be sent")
     run.add_argument(
@@ -151,13 +151,13 @@ def _setting(text: str) -> tuple[str, str]:
 
 def settings_of(given: argparse.Namespace) -> dict[str, Any]:
     """What `add_settings` led to, by Java's names; raises ConfigError."""
-    told: dict[str, str] = {}
+    from_file: dict[str, str] = {}
     if given.config:
         try:
-            told = parse_properties(Path(given.config).read_bytes())
+            from_file = parse_properties(Path(given.config).read_bytes())
         except OSError as error:
             raise ConfigError(f"The properties file {given.config!r} can't be read: {error.strerror}.") from error
-    return {**told, **dict(given.set)}
+    return {**from_file, **dict(given.set)}
 
 
 def write_json(path: str | None, report: dict[str, Any]) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from aioprod.errors import ConfigError
-from aioprod.spark.inputs import quiet, refused
+from aioprod.spark.inputs import quiet, spark_errors
 from aioprod.spark.sink.columns import sink_columns
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ ORDER: Final = "aioprod_order"
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """The parts of a record, by the names of the sink's columns, as columns, and as texts that tell them apart."""
+    """The parts of a record, by the names of the sink's columns, as columns, and as texts that identify them."""
 
     columns: Mapping[str, Column]
     texts: Mapping[str, str | None]
@@ -61,13 +61,13 @@ class Records:
             columns["headers"], _ = _resolved(df, "headers", headers)
             texts["headers"] = _text(headers)
         records = cls(columns, texts)
-        with refused("The expressions can't be used"), quiet():
+        with spark_errors("The expressions can't be used"), quiet():
             schema = records.select(df).schema
         sink_columns(schema, topic=topic, expressions={name: _sql(text) for name, text in texts.items() if text})
         return records
 
     def compared(self, df: DataFrame) -> DataFrame:
-        """Keys and values alone: what tells the rows of a chunk from others, and what an audit compares."""
+        """Keys and values alone: by these the rows of a chunk are distinguished, and an audit compares them."""
         return df.select(*(self.columns[name].alias(name) for name in ("key", "value") if name in self.columns))
 
     def select(self, df: DataFrame) -> DataFrame:
@@ -96,7 +96,7 @@ def _resolved(df: DataFrame, name: str, given: object) -> tuple[Column, str]:
     if not isinstance(given, str | Column):
         raise ConfigError(f"{name} is {given!r}: give a Spark SQL expression as text, or a Column.")
 
-    with refused(f"The expression for {name}, {_text(given)}, can't be used"), quiet():
+    with spark_errors(f"The expression for {name}, {_text(given)}, can't be used"), quiet():
         column = functions.expr(given) if isinstance(given, str) else given
         return column, df.select(column.alias("it")).schema[0].dataType.simpleString()
 

@@ -15,7 +15,7 @@ from aioprod.routing.columns import rule_of
 from aioprod.spark.digest import Digest, total
 from aioprod.spark.folder import Folder, folder_at
 from aioprod.spark.loading.amounts import bytes_s
-from aioprod.spark.loading.chunks import Chunks, check_repeatable, counted, divide, inputs_of
+from aioprod.spark.loading.chunks import Chunks, check_repeatable, chunks_for, counted, inputs_of
 from aioprod.spark.loading.cluster import check_remembered, check_unused, topic_state
 from aioprod.spark.loading.dry import examine
 from aioprod.spark.loading.expressions import ORDER, Expression, Records
@@ -67,9 +67,9 @@ def load(
     partitions where aioprod's producer sends them with `partitioner`; where no row has a key, murmur2 and crc32 spread
     them too.
 
-    `run_id` names the run (None: one is made). A run that was interrupted, however and wherever, goes on with
+    `run_id` names the run (None: one is made). A run that was interrupted, however and wherever, continues with
     `resume=True` and the same arguments: chunks that are committed are skipped. Another plan (expressions, partitioner,
-    chunks, input files, number of partitions) is refused. `manifest`: a folder for what `audit` compares the topic
+    chunks, input files, number of partitions) raises. `manifest`: a folder for what `audit` compares the topic
     with. `dry_run` sends nothing, and says what would be sent. `tasks`: how many write at once; None: all slots.
     `options` are further settings of the producer, by Java's names or ours.
 
@@ -83,13 +83,13 @@ def load(
     settings = once_settings(name, bootstrap_servers, topic, when_marker_is_missing, options)
     rule = checked_partitioner(partitioner, key)
     records = Records.of(df, topic=topic, value=value, key=key, headers=headers, timestamp=timestamp, order_by=order_by)
-    divided, plan, begun = _planned(df, records, settings, rule, chunks, name, dry_run=dry_run)
+    chunked, plan, begun = _planned(df, records, settings, rule, chunks, name, dry_run=dry_run)
     if dry_run:
         return _dry(records.select(df), name, plan, settings)
-    said = Progress(divided.count, on=progress)
+    said = Progress(chunked.count, on=progress)
     if run_id is None:
         said.say(f"run id: {name}")
-    run = _Run(df, records, divided, settings, limit, said)
+    run = _Run(df, records, chunked, settings, limit, said)
     return run.go(begun, None if manifest is None else folder_at(df.sparkSession, manifest), resume, tasks)
 
 
@@ -109,13 +109,13 @@ def _planned(
     *,
     dry_run: bool,
 ) -> tuple[Chunks, Plan, Manifest]:
-    """How the input is divided, the plan, and the manifest of a run that has written nothing yet."""
+    """The chunks of the input, the plan, and the manifest of a run that has written nothing yet."""
     inputs = inputs_of(df)
-    divided = divide(inputs, chunks)
+    chunked = chunks_for(inputs, chunks)
     compared = records.compared(df)
-    check_repeatable(compared, divided, (records.texts["key"], records.texts["value"]))
+    check_repeatable(compared, chunked, (records.texts["key"], records.texts["value"]))
     state = topic_state(settings.kafka.session(), settings.marker.topic)
-    rows, hash_xor = (None, None) if dry_run else counted(compared, divided)
+    rows, hash_xor = (None, None) if dry_run else counted(compared, chunked)
     plan = Plan(
         topic=settings.marker.topic,
         partitions=len(state.ends),
@@ -125,8 +125,8 @@ def _planned(
         headers=records.texts["headers"],
         timestamp=records.texts["timestamp"],
         order_by=records.texts["order_by"],
-        chunks=divided.count,
-        chunks_of=divided.of,
+        chunks=chunked.count,
+        chunks_of=chunked.of,
         input=inputs.digest,
         rows=rows,
         hash_xor=hash_xor,
@@ -139,7 +139,7 @@ def _planned(
         plan=plan,
         chunks={},
     )
-    return divided, plan, manifest
+    return chunked, plan, manifest
 
 
 def once_settings(
@@ -168,7 +168,7 @@ def run_id_of(run_id: str | None, topic: str, resume: bool) -> str:
     if run_id is not None:
         return _checked_run_id(run_id)
     if resume:
-        raise ConfigError("resume needs the run id of the run that is to go on.")
+        raise ConfigError("resume needs the run id of the run to continue.")
     return _made_up(topic)
 
 
@@ -215,15 +215,15 @@ def _opened(folder: Folder, begun: Manifest, resume: bool) -> Manifest:
         )
     if None not in (found.topic_id, begun.topic_id) and found.topic_id != begun.topic_id:
         raise UsageError(
-            f"Run {found.run_id!r} can't go on: topic {found.plan.topic!r} was deleted and created again since.",
-            hint="What it wrote went with the topic. Load anew, under another run id and into another folder.",
+            f"Run {found.run_id!r} can't continue: topic {found.plan.topic!r} was deleted and created again since.",
+            hint="What it wrote is gone with the topic. Load again, under another run id and into another folder.",
         )
     differences = found.plan.differences(begun.plan)
     if differences:
-        told = ", ".join(f"{name} {_short(found, name)} -> {_short(begun, name)}" for name in differences)
+        changes = ", ".join(f"{name} {_short(found, name)} -> {_short(begun, name)}" for name in differences)
         raise UsageError(
-            f"Run {found.run_id!r} can't go on with another plan than it was begun with: {told}.",
-            hint="Give the same arguments and input; or load anew, under another run id, into another topic.",
+            f"Run {found.run_id!r} can't continue with another plan than it began with: {changes}.",
+            hint="Give the same arguments and input; or load again, under another run id, into another topic.",
         )
     return found
 
@@ -238,17 +238,17 @@ def _short(manifest: Manifest, name: str) -> str:
 
 @dataclass(frozen=True)
 class _Run:
-    """All that is settled before the first chunk. `bytes_s` is the rate of all tasks."""
+    """All that is known before the first chunk. `bytes_s` is the rate of all tasks."""
 
     df: DataFrame
     records: Records
-    divided: Chunks
+    chunked: Chunks
     settings: OnceSettings
     bytes_s: float | None
     progress: Progress
 
     def go(self, begun: Manifest, folder: Folder | None, resume: bool, tasks: int | None) -> LoadReport:
-        """Begin the run, or go on with it, and write what is missing."""
+        """Begin the run, or continue it, and write what is missing."""
         transactions = Transactions(
             self.settings.kafka,
             transactional_id=self.settings.transactional_id,
@@ -269,7 +269,7 @@ class _Run:
         started = time.monotonic()
         tally = _Tally()
         with transactions, self.progress:
-            for number in range(self.divided.count):
+            for number in range(self.chunked.count):
                 if number in manifest.chunks:
                     tally.skipped += 1
                     self.progress.skipped(number)
@@ -301,7 +301,7 @@ class _Run:
         return manifest
 
     def _chunk(self, number: int) -> DataFrame:
-        return self.divided.after(self.records.select(self.divided.before(self.df, number)), number)
+        return self.chunked.after(self.records.select(self.chunked.before(self.df, number)), number)
 
     def _report(
         self, manifest: Manifest, folder: Folder | None, tally: _Tally, transactions: Transactions, seconds: float
@@ -316,8 +316,8 @@ class _Run:
             run_id=manifest.run_id,
             topic=manifest.plan.topic,
             partitions=manifest.plan.partitions,
-            chunks=self.divided.count,
-            chunks_of=self.divided.of,
+            chunks=self.chunked.count,
+            chunks_of=self.chunked.of,
             done=tally.done,
             skipped=tally.skipped,
             rows=tally.rows,

@@ -1,4 +1,4 @@
-"""How far a load is: a bar where somebody looks on, else a line for each chunk. Both go to stderr."""
+"""How far a load is: a bar on a terminal, else a line for each chunk. Both go to stderr."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a load tells when it is over."""
+"""The report of a load."""
 
 from __future__ import annotations
 

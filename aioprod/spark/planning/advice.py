@@ -79,10 +79,10 @@ def _sentences(
         )
     others = [one for one in layouts if one.partitioner == chosen.partitioner and one.count != chosen.count]
     if others:
-        who = "the busiest member reads" if consumers else "the busiest one has"
+        subject = "the busiest member reads" if consumers else "the busiest one has"
         (first, *more) = ((_partitions(one.count), f"{_strain(one):.2f} times") for one in others)
-        told = "".join(f", with {count} {strain}" for count, strain in more)
-        yield f"With {first[0]} {who} {first[1]} the mean{told}."
+        further = "".join(f", with {count} {strain}" for count, strain in more)
+        yield f"With {first[0]} {subject} {first[1]} the mean{further}."
     if consumers is not None and chosen.count < consumers:
         yield f"There are fewer partitions than members: {consumers - chosen.count} of them would read nothing."
     if chosen.bytes_skew > EVEN * chosen.skew:
@@ -106,7 +106,7 @@ def _hopeless(chosen: Layout, hot_keys: Sequence[HotKey], consumers: int | None)
     )
     yield (
         f"{_partitions(chosen.count).capitalize()} with {chosen.partitioner} do as well as more. What helps is another "
-        "key: one that divides the hot one further, if its rows need no order among each other."
+        "key: one that splits the hot one, if its rows need no order among each other."
     )
 
 

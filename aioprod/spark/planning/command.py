@@ -22,7 +22,7 @@ def main(arguments: Sequence[str]) -> int:
     """Make a plan and show it; returns 0. Raises AioprodError where that can't be done."""
     parser = _parser()
     given = parser.parse_args(arguments)
-    # What can be told without Spark is told before it takes its seconds to start.
+    # Mistakes that can be seen without Spark are errors before it takes its seconds to start.
     with parser.asked_wrongly():
         checked(given.partitioners, given.counts, given.consumers)
         check_columns(given.source, {"key": given.key, "value": given.value})

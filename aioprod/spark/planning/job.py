@@ -11,7 +11,7 @@ from aioprod.errors import ConfigError
 from aioprod.group.assignors import ASSIGNORS, Subscription, balance
 from aioprod.routing.columns import check_count, partitions_of, rule_of
 from aioprod.routing.partitioners import RoundRobinPartitioner, UniformStickyPartitioner
-from aioprod.spark.inputs import quiet, refused
+from aioprod.spark.inputs import quiet, spark_errors
 from aioprod.spark.planning.advice import advise
 from aioprod.spark.planning.measures import Growth, HotKey, Layout, PlanReport, Switch
 from aioprod.spark.planning.survey import SCHEMA, Fact, Survey, task
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["checked", "plan", "report_of"]
 
 COUNT_MAX: Final = 100_000
-"""More partitions than a topic ever has: what a typing error would ask of the tasks' memory."""
+"""More partitions than a topic ever has: what a typing error would cost the tasks in memory."""
 
 _COMBINATIONS_MAX: Final = 1_000_000
 _HOT_SHOWN: Final = 10
@@ -40,7 +40,7 @@ def plan(
     consumers: int | None = None,
     report: str | Path | None = None,
 ) -> PlanReport:
-    """Find out how a topic's partitions would be loaded with these rows; no broker is asked.
+    """Find out how a topic's partitions would be loaded with these rows, without a broker.
 
     `key` and `value` are Spark SQL expressions or columns, of type string or binary as records have them. Without
     `value` the bytes are those of a column `value`, or else of the row as JSON. Every partitioner is tried with every
@@ -50,7 +50,7 @@ def plan(
     an expression that can't be used, and for data without a row.
     """
     survey = checked(partitioners, counts, consumers)
-    with quiet(), refused("The data can't be planned for"):
+    with quiet(), spark_errors("The data can't be planned for"):
         records, said = _records(df, key, value)
         from pyspark.sql import functions
 
@@ -65,7 +65,7 @@ def plan(
 
 
 def checked(partitioners: Sequence[str], counts: Sequence[int], consumers: int | None) -> Survey:
-    """The question that tasks answer; raises ConfigError for what can't be asked."""
+    """What tasks count; raises ConfigError for what can't be counted."""
     named = tuple(dict.fromkeys([partitioners] if isinstance(partitioners, str) else partitioners))
     if not named:
         raise ConfigError("There is no partitioner to try.", hint="Give one, for example murmur2.")
@@ -75,7 +75,7 @@ def checked(partitioners: Sequence[str], counts: Sequence[int], consumers: int |
         if check_count(count) > COUNT_MAX:
             raise ConfigError(f"A plan for {count} partitions is not made: at most {COUNT_MAX:,} are.")
     if len(named) * sum(counts) > _COMBINATIONS_MAX:
-        raise ConfigError(f"A plan is made for at most {_COMBINATIONS_MAX:,} partitions in all: ask for fewer counts.")
+        raise ConfigError(f"A plan is made for at most {_COMBINATIONS_MAX:,} partitions in all: give fewer counts.")
     if consumers is not None and (type(consumers) is not int or not 1 <= consumers <= COUNT_MAX):
         raise ConfigError(f"consumers is {consumers!r}: it must be an int from 1 to {COUNT_MAX}.")
     spreading = frozenset(
@@ -103,7 +103,7 @@ def _records(df: DataFrame, key: str | Column, value: str | Column | None) -> tu
 def _column(df: DataFrame, name: str, given: str | Column) -> Column:
     from pyspark.sql import functions
 
-    with refused(f"The expression for {name}, {str(given)!r}, can't be used"):
+    with spark_errors(f"The expression for {name}, {str(given)!r}, can't be used"):
         column = functions.expr(given) if isinstance(given, str) else given
         kind = df.select(column.alias("it")).schema[0].dataType.simpleString()
     if not kind.startswith(("string", "binary", "varchar", "char")):

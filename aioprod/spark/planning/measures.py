@@ -57,7 +57,7 @@ class Layout:
 
     @property
     def bound_share(self) -> float:
-        """The part of all rows that some partition has at any count: one key is never divided."""
+        """The part of all rows that some partition has at any count: one key is never split."""
         return self.largest_rows / sum(self.rows)
 
     def member_skew(self, assignor: str) -> float:
@@ -111,7 +111,7 @@ class PlanReport:
     recommendation: str
 
     def result(self, partitioner: str, count: int) -> Layout:
-        """The result of one partitioner and count; KeyError if it was not asked for."""
+        """The result of one partitioner and count; KeyError if it was not counted."""
         for layout in self.results:
             if (layout.partitioner, layout.count) == (partitioner, count):
                 return layout

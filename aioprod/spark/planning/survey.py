@@ -50,7 +50,7 @@ class Fact(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What is asked: `counts` in ascending order; `spreading` are those of `partitioners` that look at no key."""
+    """What to count: `counts` in ascending order; `spreading` are those of `partitioners` that ignore the key."""
 
     partitioners: tuple[str, ...]
     counts: tuple[int, ...]
@@ -59,9 +59,9 @@ class Survey:
 
     @property
     def common(self) -> int | None:
-        """A number of partitions whose indexes tell those of all counts, if there is one.
+        """A number of partitions from whose indexes those of all counts follow, if there is one.
 
-        Every partitioner takes its hash modulo the count, and every count divides this one.
+        Every partitioner takes its hash modulo the count, and this one is a multiple of every count.
         """
         multiple = lcm(*self.counts)
         return multiple if multiple <= _PARTITIONS_MAX else None
@@ -179,11 +179,11 @@ def _answer(sums: _Sums, hottest: Iterable[tuple[int, bytes | None, int]]) -> pa
             values = int(rows[partition]), int(bytes_[partition]), int(keys[partition])
             if any(values):
                 sums.add(Fact("load", partitioner, "", count, partition), *values)
-    told: list[tuple[Any, ...]] = [(*fact, *values, None) for fact, values in sums.of.items()]
-    told += [(*Fact("hot"), rows, bytes_, 1, key) for rows, key, bytes_ in hottest]
+    results: list[tuple[Any, ...]] = [(*fact, *values, None) for fact, values in sums.of.items()]
+    results += [(*Fact("hot"), rows, bytes_, 1, key) for rows, key, bytes_ in hottest]
     types = [pa.string()] * 3 + [pa.int32()] * 2 + [pa.int64()] * 3 + [pa.binary()]
     names = [field.split()[0] for field in SCHEMA.split(", ")]
-    columns = list(zip(*told, strict=True)) or [()] * len(names)
+    columns = list(zip(*results, strict=True)) or [()] * len(names)
     return pa.RecordBatch.from_arrays(
         [pa.array(values, kind) for values, kind in zip(columns, types, strict=True)], names=names
     )

@@ -40,7 +40,7 @@ def sent(
         except InvalidRecordError as error:
             if not feed.taken:
                 raise
-            # All rows of the call were refused for this reason.
+            # All rows of the call are invalid for this reason.
             count = sum(batch.num_rows for batch in feed.taken)
             raise _undelivered(feed.taken, topic, 0, error, count) from error
         if failures := result.failures:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamArrowWriter
 
-from aioprod.spark.sink.writer import Delivered, tell, tell_incomplete
+from aioprod.spark.sink.writer import Delivered, log_incomplete, log_written
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -27,7 +27,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         return self._sink.write(iterator)
 
     def commit(self, messages: Sequence[Any], batchId: int) -> None:  # noqa: N803  # called by this name
-        tell(f"Micro-batch {batchId}", messages)
+        log_written(f"Micro-batch {batchId}", messages)
 
     def abort(self, messages: Sequence[Any], batchId: int) -> None:  # noqa: N803  # called by this name
-        tell_incomplete(f"Micro-batch {batchId}", messages)
+        log_incomplete(f"Micro-batch {batchId}", messages)

@@ -20,14 +20,14 @@ from aioprod.spark.sink.written import Written, written
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Delivered", "Sink", "batch_writer", "check_topic", "stream_writer", "tell", "tell_incomplete"]
+__all__ = ["Delivered", "Sink", "batch_writer", "check_topic", "log_incomplete", "log_written", "stream_writer"]
 
 log = logging.getLogger(__name__)
 
 
 @dataclass
 class Delivered(datasource.WriterCommitMessage):
-    """What a task tells the driver."""
+    """What a task returns to the driver."""
 
     written: tuple[Written, ...]
 
@@ -46,20 +46,20 @@ class Sink:
         try:
             return Delivered(written(result for _, result in sent(producer, picked, topic=self.options.topic)))
         except BaseException:
-            # Whatever it was: what is left of this task's rows is nobody's any more.
+            # Whatever the error was: nothing waits for the rest of this task's rows any more.
             worker.forget(producer)
             raise
 
 
 def _sink(options: SinkOptions, schema: StructType, overwrite: bool) -> Sink:
-    refuse_overwrite(overwrite)
+    check_mode(overwrite)
     columns = sink_columns(schema, topic=options.topic, include_headers=options.include_headers)
     if options.topic is not None:
         check_topic(options)
     return Sink(options, columns)
 
 
-def refuse_overwrite(overwrite: bool) -> None:
+def check_mode(overwrite: bool) -> None:
     """Raise ConfigError where Spark's mode is overwrite."""
     if overwrite:
         raise ConfigError(
@@ -91,10 +91,10 @@ class _BatchWriter(datasource.DataSourceArrowWriter):
         return self._sink.write(iterator)
 
     def commit(self, messages: Sequence[Any]) -> None:
-        tell("The job", messages)
+        log_written("The job", messages)
 
     def abort(self, messages: Sequence[Any]) -> None:
-        tell_incomplete("The job", messages)
+        log_incomplete("The job", messages)
 
 
 def batch_writer(options: SinkOptions, schema: StructType, overwrite: bool) -> datasource.DataSourceArrowWriter:
@@ -103,7 +103,7 @@ def batch_writer(options: SinkOptions, schema: StructType, overwrite: bool) -> d
 
 
 def stream_writer(options: SinkOptions, schema: StructType, overwrite: bool) -> Any:
-    """What `df.writeStream` writes with. Spark asks for one for each micro-batch and for another one to commit it.
+    """What `df.writeStream` writes with. Spark creates one for each micro-batch and another one to commit it.
 
     Raises what `batch_writer` raises, and UsageError where PySpark hands no Arrow data to streams (4.0).
     """
@@ -118,15 +118,15 @@ def stream_writer(options: SinkOptions, schema: StructType, overwrite: bool) -> 
     return StreamWriter(_sink(options, schema, overwrite))
 
 
-def tell(what: str, messages: Sequence[Any]) -> None:
-    """Log how many rows the tasks' messages tell of."""
+def log_written(what: str, messages: Sequence[Any]) -> None:
+    """Log how many rows the tasks have reported."""
     parts = [one for message in messages if message is not None for one in message.written]
     rows = sum(one.count for one in parts)
     places = len({(one.topic, one.partition) for one in parts})
     log.info("%s wrote %d rows to %d partitions in %d tasks.", what, rows, places, len(messages))
 
 
-def tell_incomplete(what: str, messages: Sequence[Any]) -> None:
+def log_incomplete(what: str, messages: Sequence[Any]) -> None:
     """Log that only some of the tasks came to their end; the others have None for a message."""
     done = sum(message is not None for message in messages)
     log.warning(

@@ -13,7 +13,7 @@ from aioprod.errors import ConfigError
 from aioprod.net.session import check_topic_name
 from aioprod.reader.offsets import EARLIEST, LATEST
 from aioprod.reader.settings import ISOLATION_LEVELS, ReaderConfig
-from aioprod.spark.options import KafkaSettings, divided, truth
+from aioprod.spark.options import KafkaSettings, split_options, truth
 from aioprod.types import TopicPartition
 
 __all__ = ["Limit", "SourceOptions", "Topics"]
@@ -22,19 +22,19 @@ log = logging.getLogger(__name__)
 
 _NOT_HERE: Final = {
     "group.id": "aioprod reads without a consumer group.",
-    "auto.offset.reset": "startingOffsets says where a query begins, and its checkpoint where it goes on.",
+    "auto.offset.reset": "startingOffsets says where a query begins, and its checkpoint where it continues.",
     "enable.auto.commit": "a query's checkpoint holds its offsets.",
     "key.deserializer": "keys are bytes: make of them what you want with functions of Spark.",
     "value.deserializer": "values are bytes: make of them what you want with functions of Spark.",
     "interceptor.classes": "records go from Kafka to Spark as whole columns.",
 }
-"""Consumer settings that make no sense in a source, with the reason that the user is told."""
+"""Consumer settings that make no sense in a source, with the reason for the error."""
 
 _LEFT_OUT: Final = {
     "minOffsetsPerTrigger": "set the query's trigger to an interval that gathers enough records.",
     "maxTriggerDelay": "set the query's trigger to an interval that gathers enough records.",
-    "kafkaConsumer.pollTimeoutMs": "kafka.default.api.timeout.ms says how long to go on trying.",
-    "fetchOffset.numRetries": "kafka.default.api.timeout.ms says how long to go on trying.",
+    "kafkaConsumer.pollTimeoutMs": "kafka.default.api.timeout.ms says how long to retry.",
+    "fetchOffset.numRetries": "kafka.default.api.timeout.ms says how long to retry.",
     "fetchOffset.retryIntervalMs": "kafka.retry.backoff.ms is the wait between two tries.",
     "groupIdPrefix": "aioprod reads without a consumer group.",
 }
@@ -44,7 +44,7 @@ _FETCH_BYTES: Final = 4 << 20
 """A task reads one partition: its answers may be larger than where many share one."""
 
 _AS_THE_SYSTEM_LIKES: Final = -1
-"""The 32 KB of a consumer's receive buffer would cut large answers into so many pieces that this cost as much as
+"""The 32 KB of a consumer's receive buffer would cut large answers into so many parts that this cost as much as
 decoding them: the system's own size grows with the traffic."""
 
 _OFFSETS_EXAMPLE: Final = '{"orders": {"0": 23, "1": -2}}'
@@ -66,7 +66,7 @@ class Limit:
     """One end of what is to be read, as the option of that name says.
 
     `at` is EARLIEST, LATEST or a time in ms, for all partitions or for each: then these are all of them. `is_time`
-    tells a time from an offset.
+    distinguishes a time from an offset.
     """
 
     option: str
@@ -78,12 +78,12 @@ class Limit:
         """What is said for each partition, None if all have the same."""
         return None if isinstance(self.at, int) else self.at
 
-    def asks(self, tp: TopicPartition, special: int) -> bool:
-        """Whether EARLIEST or LATEST is asked for of a partition."""
+    def has(self, tp: TopicPartition, special: int) -> bool:
+        """Whether EARLIEST or LATEST is given for a partition."""
         return not self.is_time and special == (self.at if isinstance(self.at, int) else self.at.get(tp))
 
     def says(self, special: int) -> bool:
-        """Whether EARLIEST or LATEST is asked for, of any partition."""
+        """Whether EARLIEST or LATEST is given for any partition."""
         return not self.is_time and special in ([self.at] if isinstance(self.at, int) else self.at.values())
 
 
@@ -113,11 +113,11 @@ class SourceOptions:
     @classmethod
     def from_spark(cls, given: Mapping[str, str]) -> Self:
         """Of the options that a user gave to `spark.read` or `spark.readStream`; raises ConfigError."""
-        own, kafka = divided(given, (*cls.KNOWN, *_LEFT_OUT))
+        own, kafka = split_options(given, (*cls.KNOWN, *_LEFT_OUT))
         for name, reason in _LEFT_OUT.items():
             if name.lower() in own:
                 raise ConfigError(f"aioprod's source does not have the option {name}: {reason}")
-        kafka.refuse(_NOT_HERE)
+        kafka.forbid(_NOT_HERE)
         start, end = _limit(own, "starting"), _limit(own, "ending")
         options = cls(
             kafka=kafka,
@@ -250,7 +250,7 @@ def _json(value: str) -> Any:
 
 
 def _check_order(start: Limit | None, end: Limit | None) -> None:
-    """Refuse what ends before it begins, or speaks of other partitions there."""
+    """Raise for an end before the beginning, and for ends and beginnings of different partitions."""
     if start is None or end is None or start.is_time != end.is_time:
         return
     if isinstance(start.at, int) and isinstance(end.at, int):

@@ -11,7 +11,7 @@ from pyspark.sql.datasource import InputPartition
 
 from aioprod.types import TopicPartition
 
-__all__ = ["Stretch", "divided_stretches", "shares"]
+__all__ = ["Stretch", "shares", "split_stretches"]
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Stretch(InputPartition):
         return self.end - self.start
 
     def parts(self, count: int) -> Iterator[Stretch]:
-        """The same in `count` pieces of about the same size."""
+        """The same in `count` parts of about the same size."""
         for index in range(count):
             yield replace(
                 self,
@@ -49,10 +49,10 @@ class Stretch(InputPartition):
             )
 
 
-def divided_stretches(
+def split_stretches(
     stretches: Iterable[Stretch], *, min_partitions: int = 1, records_per_partition: int | None = None
 ) -> list[Stretch]:
-    """The stretches that have offsets, the largest in pieces: at most `records_per_partition` offsets each, and at
+    """The stretches that have offsets, the largest in parts: at most `records_per_partition` offsets each, and at
     least `min_partitions` of them, if there are so many offsets."""
     found = [one for one in stretches if one.size > 0]
     if records_per_partition is not None:

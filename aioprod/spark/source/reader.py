@@ -13,7 +13,7 @@ from aioprod.errors import ConfigError
 from aioprod.reader.offsets import EARLIEST, LATEST
 from aioprod.spark.offsets import Cluster, lost
 from aioprod.spark.source.options import Limit, SourceOptions
-from aioprod.spark.source.ranges import Stretch, divided_stretches
+from aioprod.spark.source.ranges import Stretch, split_stretches
 from aioprod.spark.source.rows import check_schema, rows, source_schema
 
 if TYPE_CHECKING:
@@ -31,14 +31,14 @@ def schema(options: Mapping[str, str]) -> StructType:
 
 
 def batch_reader(options: Mapping[str, str], schema: StructType) -> DataSourceReader:
-    """What Spark asks for a batch, with the columns of `schema`; raises ConfigError."""
+    """The reader of a batch, with the columns of `schema`; raises ConfigError."""
     found = SourceOptions.from_spark(options).for_batch()
     check_schema(found, schema)
     return _BatchReader(found, schema)
 
 
 def stream_reader(options: Mapping[str, str], schema: StructType) -> DataSourceStreamReader:
-    """What Spark asks for a stream, with the columns of `schema`; raises ConfigError."""
+    """The reader of a stream, with the columns of `schema`; raises ConfigError."""
     from aioprod.spark.source.stream import StreamReader
 
     found = SourceOptions.from_spark(options).for_stream()
@@ -66,19 +66,19 @@ class _BatchReader(DataSourceReader):
         first, latest = cluster.earliest(found.of), cluster.latest(found.of)
         stretches = []
         for tp in found.of:
-            stretch = Stretch(*tp, starts[tp], ends[tp], found.ids.get(tp.topic), start.asks(tp, EARLIEST))
+            stretch = Stretch(*tp, starts[tp], ends[tp], found.ids.get(tp.topic), start.has(tp, EARLIEST))
             if stretch.start > stretch.end and not stretch.from_earliest:
                 raise ConfigError(
                     f"{tp.topic}-{tp.partition} would be read from offset {stretch.start} ({start.option}) to "
                     f"{stretch.end} ({end.option}): it begins after its end."
                 )
             stretches.append(_what_is_there(options, stretch, first[tp], latest[tp]))
-        return divided_stretches(
+        return split_stretches(
             stretches, min_partitions=options.min_partitions, records_per_partition=options.records_per_partition
         )
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The records of one of `partitions`; where there are none Spark asks for nothing all the same."""
+        """The records of one of `partitions`; Spark calls this with no partition where there are none."""
         return rows(self._options, self._schema, partition) if isinstance(partition, Stretch) else iter(())
 
 

@@ -180,7 +180,7 @@ class _Ahead:
         return answer
 
     def stop(self) -> None:
-        """Fetch nothing any more. Waits for nothing: a task that is given up may be taken apart in any thread."""
+        """Stop fetching, without waiting: Spark may drop an abandoned task in any thread."""
         with suppress(RuntimeError):  # The loop has ended before.
             self._loop.call_soon_threadsafe(self._task.cancel)
 
@@ -242,7 +242,7 @@ def _reader(options: SourceOptions) -> Reader:
 def _after_loss(
     options: SourceOptions, reader: Reader, left: Stretch, error: BrokerError | UnknownTopicError, start: int
 ) -> int:
-    """Where to go on after an error, if it means a loss and that is allowed; else it is raised.
+    """Where to continue after an error that means a loss, if that is allowed; else raise it.
 
     `left` is what was not read yet of a stretch that began at `start`.
     """
@@ -250,7 +250,7 @@ def _after_loss(
     if isinstance(error, UnknownTopicError) or error.code == ErrorCode.INCONSISTENT_TOPIC_ID:
         lost(
             options,
-            f"Topic {left.topic!r} was deleted, or created anew, before offsets {left.start} to {left.end - 1} of "
+            f"Topic {left.topic!r} was deleted, or created again, before offsets {left.start} to {left.end - 1} of "
             f"{name} were read",
         )
         return left.end

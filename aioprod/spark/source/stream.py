@@ -12,7 +12,7 @@ from aioprod.reader.offsets import LATEST
 from aioprod.spark import worker
 from aioprod.spark.offsets import Cluster, Offsets, lost
 from aioprod.spark.source.options import Limit, SourceOptions
-from aioprod.spark.source.ranges import Stretch, divided_stretches, shares
+from aioprod.spark.source.ranges import Stretch, shares, split_stretches
 from aioprod.spark.source.rows import rows
 from aioprod.types import TopicPartition
 
@@ -52,7 +52,7 @@ class StreamReader(*_Base):  # type: ignore[misc]
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         """Where a new query begins. Raises ConfigError for offsets or times that don't suit the topics.
 
-        Spark asks more than once, and is told the same: the topics may have grown meanwhile.
+        Spark calls this more than once and gets the same answer, although the topics may have grown meanwhile.
         """
         if self._initial is None:
             cluster = Cluster(self._options)
@@ -122,7 +122,7 @@ class StreamReader(*_Base):  # type: ignore[misc]
         begin = Offsets.from_json(start)
         if self._initial is not None and start == self._initial.to_json():
             begin = _not_after(begin, self._known, self._options.start or _LATEST)
-        return divided_stretches(
+        return split_stretches(
             self._stretches(begin, self._known),
             min_partitions=self._options.min_partitions,
             records_per_partition=self._options.records_per_partition,
@@ -166,7 +166,7 @@ class StreamReader(*_Base):  # type: ignore[misc]
 
 
 def _check_kept(options: SourceOptions, known: Offsets, now: Offsets, *, with_offsets: bool = True) -> None:
-    """Tell of topics that were created anew, of partitions that are gone and, `with_offsets`, of logs that are shorter
+    """Report topics that were created again, partitions that are gone and, `with_offsets`, logs that are shorter
     now. Raises BrokerError unless failOnDataLoss is false."""
     for topic in known.ids:
         if known.id_changed(topic, now):
@@ -182,8 +182,8 @@ def _check_kept(options: SourceOptions, known: Offsets, now: Offsets, *, with_of
 def _not_after(begin: Offsets, end: Offsets, limit: Limit) -> Offsets:
     """The beginning of a query whose first end was noted before it: what came between is of the next micro-batch.
 
-    PySpark before 4.2 asks for the end first. After a restart a first micro-batch that was not committed is planned
-    again, to the end that it had, from a beginning that is looked up anew. An offset that was given stays.
+    PySpark before 4.2 calls for the end first. After a restart a first micro-batch that was not committed is planned
+    again, to the end that it had, from a beginning that is looked up again. An offset that was given stays.
     """
     given = {} if limit.is_time or limit.partitions is None else limit.partitions
     found = {

@@ -52,9 +52,9 @@ class Attempts:
         """Run `job` until its transaction is committed; None if the step was committed before, by whomever.
 
         `job` writes in the transaction and returns when all is acknowledged, or raises. What it returns is that of
-        the attempt that was committed. Raises ProducerFencedError when somebody took over: they go on, this one must
-        not. Raises TransactionAbortedError when the transaction timed out a second time. What no other attempt can
-        change, and what somebody stopped, is raised at once; the rest after the last attempt.
+        the attempt that was committed. Raises ProducerFencedError when another driver took over, and
+        TransactionAbortedError when the transaction timed out a second time. Errors that no other attempt can change,
+        and those of a job that was stopped, are raised at once, all others after the last attempt.
         """
         steps = self._steps
         unclear: list[T] = []
@@ -92,9 +92,9 @@ class Attempts:
             if timeouts > 1:
                 raise self._too_slow(step) from last
             log.warning("Attempt %d of step %d of %s is lost: %s", attempt, step, steps.id, failures.in_short(last))
-        return self._given_up(step, unclear, last)
+        return self._failure(step, unclear, last)
 
-    def _given_up(self, step: int, unclear: list[T], last: BaseException | None) -> T:
+    def _failure(self, step: int, unclear: list[T], last: BaseException | None) -> T:
         """After the last attempt: also of that one it is the marker which knows how it ended."""
         for result in unclear:
             if worker.run(self._steps.is_committed(step)):

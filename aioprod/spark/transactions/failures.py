@@ -1,4 +1,4 @@
-"""What the failure of a Spark job says: was it stopped, can it help to run it again, what did a task of ours raise."""
+"""What the failure of a Spark job means: was it stopped, can a retry help, what did our task raise."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FINAL: Final = (
     InvalidRecordError,
     UnsupportedVersionError,
 )
-"""Nothing but another setting, or other rows, helps against these."""
+"""Errors that only another setting, or other rows, can avoid."""
 
 _STOPPED: Final = (
     "InterruptedException",
@@ -36,10 +36,10 @@ _STOPPED: Final = (
     "SparkContext has been shutdown",
     "STREAM_CANCELLED",
 )
-"""What Spark says of a job that somebody ended: `query.stop()`, a cancelled job, the end of the session."""
+"""What Spark's errors contain when a user ended the job: `query.stop()`, a cancelled job, the end of the session."""
 
-_REFUSED_BY_SQL: Final = re.compile(r"\[USER_RAISED_EXCEPTION\] (.+?)(?: SQLSTATE: \w+)?\s*$", re.MULTILINE)
-"""What `raise_error` says: where partitions are chosen that is how a row is refused."""
+_RAISED_BY_SQL: Final = re.compile(r"\[USER_RAISED_EXCEPTION\] (.+?)(?: SQLSTATE: \w+)?\s*$", re.MULTILINE)
+"""The text of SQL's `raise_error`, by which the choice of partitions rejects a row."""
 
 _RAISED: Final = re.compile(r"aioprod\.(?:errors|spark\.transactions\.failures)\.(\w+): (.+)")
 _REASONS: Final = (
@@ -48,39 +48,39 @@ _REASONS: Final = (
     re.compile(r"Caused by: (.+)$", re.MULTILINE),
     re.compile(r"(Job aborted due to stage failure: .+)$", re.MULTILINE),
 )
-"""Which of Spark's many lines says what was the matter: a task's exception, a lost executor, all else."""
+"""Which of Spark's many lines has the cause: a task's exception, a lost executor, anything else."""
 
 _REASON_LETTERS_MAX: Final = 300
 _OF_FINAL: Final = re.compile(r"(\w+): (.*)")
 
 
 class FinalTaskError(AioprodError):
-    """A task's way to tell the driver, through the text of Spark's exception, that it would fail again."""
+    """Marks for the driver, through the text of Spark's exception, that the task would fail again."""
 
 
 def is_final(error: BaseException | None) -> bool:
-    """Whether an error, or what caused it, comes again with the same rows and settings."""
+    """Whether an error, or its cause, repeats with the same rows and settings."""
     return error is not None and (isinstance(error, _FINAL) or is_final(error.__cause__))
 
 
 def for_the_driver(error: AioprodError) -> AioprodError:
-    """What a task is to raise in place of an error that `is_final`."""
+    """The exception that a task raises in place of an error that `is_final`."""
     return FinalTaskError(f"{type(error).__name__}: {_one_line(error)}")
 
 
 def was_stopped(failure: BaseException) -> bool:
-    """Whether somebody ended the job, so that it must not be run again."""
+    """Whether a user ended the job, so that it must not be retried."""
     text = f"{type(failure).__name__}: {failure}"
     return isinstance(failure, KeyboardInterrupt) or any(sign in text for sign in _STOPPED)
 
 
 def of_job(failure: BaseException) -> tuple[AioprodError | None, bool]:
-    """The error of ours in the text of a failed job (None: there is none), and whether it is one for good."""
+    """Our error in the text of a failed job, None if there is none, and whether it `is_final`."""
     if isinstance(failure, AioprodError):
         return failure, is_final(failure)
-    refused = _REFUSED_BY_SQL.search(str(failure))
-    if refused is not None:
-        return UndeliveredRowsError(refused[1]), True
+    rejected = _RAISED_BY_SQL.search(str(failure))
+    if rejected is not None:
+        return UndeliveredRowsError(rejected[1]), True
     raised = _RAISED.findall(str(failure))
     if not raised:
         return None, False
@@ -92,7 +92,7 @@ def of_job(failure: BaseException) -> tuple[AioprodError | None, bool]:
 
 
 def in_short(failure: BaseException | None) -> str:
-    """One line that says what was the matter."""
+    """One line with the cause."""
     text = failure.message if isinstance(failure, AioprodError) else str(failure)
     found = None
     if not isinstance(failure, AioprodError):
@@ -108,7 +108,7 @@ def _named(name: str, text: str) -> AioprodError:
     message, _, hint = text.strip().partition(" Hint: ")
     try:
         return kind(message, hint=hint or None)
-    except TypeError:  # one whose constructor wants what a text does not tell
+    except TypeError:  # Its constructor needs more than a text.
         return AioprodError(message, hint=hint or None)
 
 

@@ -1,8 +1,8 @@
-"""The first batch of each partition has a size that tells one attempt at a task from another.
+"""The first batch of each partition has a size that distinguishes one attempt at a task from another.
 
 Spark may run a task a second time in a way that the task can't see (after an executor was lost, the attempts of a new
 stage count from 0 again). A broker takes a second writer's first batch for a repetition, and answers that all is well,
-if it has as many rows as the first writer's; with another number it refuses it (OUT_OF_ORDER_SEQUENCE_NUMBER), and the
+if it has as many rows as the first writer's; with another number it rejects it (OUT_OF_ORDER_SEQUENCE_NUMBER), and the
 batch fails, as it has to.
 """
 
@@ -48,16 +48,16 @@ class _Guarded:
             yield from sent(producer, [first], topic=topic)
 
     def _of_known(self) -> Iterator[pa.RecordBatch]:
-        """Batches until one comes with a new partition: that one is divided."""
+        """Batches until one comes with a new partition: that one is split."""
         if self._rest is not None:
             rest, self._rest = self._rest, None
             yield rest
         for batch in self._batches:
-            if self._divide(batch):
+            if self._split(batch):
                 return
             yield batch
 
-    def _divide(self, batch: pa.RecordBatch) -> bool:
+    def _split(self, batch: pa.RecordBatch) -> bool:
         import pyarrow as pa
 
         rows: dict[tuple[str | None, int], list[int]] = {}

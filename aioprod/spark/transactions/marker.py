@@ -29,7 +29,7 @@ class Action(Enum):
 class Policy(Enum):
     """What to think of a step that is not the first one where the marker is missing."""
 
-    REFUSE = "refuse"
+    RAISE = "refuse"
     ASSUME_COMMITTED = "assume-committed"
     ASSUME_NOT_COMMITTED = "assume-not-committed"
 
@@ -61,7 +61,7 @@ def check_owner(owner: str) -> str:
 
 
 def decide(found: OffsetAndMetadata | None, step: int, owner: str, policy: Policy, transactional_id: str) -> Action:
-    """What is to be done about `step` (from 0) of `owner`, after what the marker says now that nobody else can commit.
+    """What is to be done about `step` (from 0) of `owner`, by the marker that was read after all others were fenced.
 
     Raises UsageError where it is another's marker, or one that can't be: nothing is ever skipped on a guess.
     """
@@ -81,13 +81,13 @@ def decide(found: OffsetAndMetadata | None, step: int, owner: str, policy: Polic
             f"Step {step} of {transactional_id!r} can't be written: the marker says that {found.offset} is the next "
             f"one, so that {step - found.offset} are missing.",
             hint="Was the checkpoint, or Kafka, restored from a copy? when_marker_is_missing='assume-not-committed' "
-            "goes on at this step.",
+            "continues at this step.",
         )
     return Action.WRITE
 
 
 def _missing(step: int, policy: Policy, transactional_id: str) -> Action:
-    if policy is Policy.REFUSE:
+    if policy is Policy.RAISE:
         raise UsageError(
             f"Whether step {step} of {transactional_id!r} was committed is not known: its marker, an offset of the "
             f"group {group_of(transactional_id)!r}, is gone.",

@@ -41,7 +41,7 @@ class EachBatch:
         """Write one micro-batch; its transactions belong to the query that Spark runs just now."""
         with self._lock:
             if self._is_over:
-                # Spark may call once more for a micro-batch that it stops: whatever began here, nobody would end it.
+                # Spark may call once more for a micro-batch that it stops: nothing would end what began here.
                 raise UsageError("The query is over: this micro-batch belongs to its next life.")
             if self._transactions is None:
                 self._transactions = self.transactions(query_of(df))
@@ -88,7 +88,7 @@ class EachBatch:
 def _is_active(query: StreamingQuery) -> bool:
     try:
         return query.isActive
-    except Exception:  # of no kind in particular: there is no JVM to ask any more, so that nothing runs in it
+    except Exception:  # of no kind in particular: the JVM is gone, so that nothing runs in it
         return False
 
 
@@ -121,7 +121,7 @@ def exactly_once(
 ) -> StreamingQuery:
     """Start a query that writes a stream's rows to Kafka, each micro-batch in one transaction, exactly once.
 
-    `stream_df` has the sink's columns: value, and key, topic, partition, headers, timestamp if wanted. Nobody but this
+    `stream_df` has the sink's columns: value, and key, topic, partition, headers, timestamp if wanted. Nothing but this
     query may have `transactional_id`; `checkpoint_location` is its memory, and belongs to it alone. `trigger` is what
     `DataStreamWriter.trigger` takes, as a mapping, or a processing time ("10 seconds"). Rows go to the partition that
     their column `partition` says, else to that of `partitioner` for their key; those without a key are spread whatever
@@ -130,7 +130,7 @@ def exactly_once(
     and fewer while an executor is missing.
 
     Failures of tasks, executors and brokers are met by running the micro-batch again, up to `attempts` times in all;
-    after the driver's death the same call goes on where it was. docs/spark.md says what is guaranteed, and to whom.
+    after the driver's death the same call continues where it was. docs/spark.md says what is guaranteed.
 
     Raises, before anything runs: ConfigError, UsageError (no streaming data frame, Spark Connect), UnknownTopicError,
     UnsupportedVersionError (brokers before 3.0), MetadataTimeoutError.
@@ -157,8 +157,8 @@ def exactly_once(
         attempts=attempts,
         include_headers=include_headers,
     )
-    # Whom the transactions belong to is known when the query runs; all the rest is checked now.
-    with each.transactions("nobody"):
+    # The owner of the transactions is known when the query runs; all the rest is checked now.
+    with each.transactions("unknown"):
         check_tasks(stream_df.sparkSession, tasks)
     writer = stream_df.writeStream.foreachBatch(each).option("checkpointLocation", checkpoint_location)
     if query_name is not None:

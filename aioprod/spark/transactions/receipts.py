@@ -1,4 +1,4 @@
-"""A row for each record that was stored: where it is, and what it was, for those who want to audit it later."""
+"""A row for each record that was stored: its place and its digest, for a later audit."""
 
 from __future__ import annotations
 

@@ -82,5 +82,5 @@ def disjoint(reports: Iterable[Report], *, are_tasks: bool = True) -> tuple[Writ
             owners[one.topic, one.partition] = one
     tasks = {report.task for report in reports}
     if are_tasks and reports and tasks != set(range(reports[0].tasks)):
-        raise UsageError(f"Of {reports[0].tasks} tasks only {len(tasks)} said what they wrote.")
+        raise UsageError(f"Of {reports[0].tasks} tasks only {len(tasks)} reported what they wrote.")
     return tuple(owners[place] for place in sorted(owners))

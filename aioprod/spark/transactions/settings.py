@@ -1,4 +1,4 @@
-"""What exactly-once delivery is told by its user, checked before anything is asked or begun."""
+"""The settings of exactly-once delivery, checked before any request is sent."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ TRANSACTION_TIMEOUT_MS: Final = 900_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnceSettings:
-    """Which transactional id, for whom, and where its marker is. `topic` None: each row names its own."""
+    """The transactional id, its owner, and where its marker is. `topic` None: each row names its own."""
 
     kafka: KafkaSettings
     transactional_id: str
     topic: str | None = None
     marker_topic: str | None = None
-    policy: Policy = Policy.REFUSE
+    policy: Policy = Policy.RAISE
     attempts: int = 4
     default_api_timeout_ms: int = 60_000
 

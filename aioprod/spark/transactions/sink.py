@@ -1,9 +1,9 @@
 """Exactly once as an option of the data source: `option("delivery", "exactly-once")`, for streams and batches.
 
-Spark makes the writer anew wherever it wants one, but it pickles it just once for each attempt at a (micro-)batch, on
-the driver's side and before any task: that is when its transaction is begun. What the tasks return carries it to
-`commit`. Spark runs single tasks again, which no transaction can bear: then they refuse, and all of the batch has to be
-run again, by a restart of the query.
+Spark creates writers wherever it needs one, but pickles the writer once for each attempt at a (micro-)batch, on the
+driver and before any task runs: pickling begins the transaction. The tasks' messages carry it to `commit`. Spark also
+reruns single tasks, whose first records would then be in the transaction twice: such a task raises, and the whole batch
+has to run again, by a restart of the query.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from aioprod.producer import TransactionHandle
 from aioprod.spark import worker
 from aioprod.spark.options import SinkOptions
 from aioprod.spark.sink.columns import SinkColumns, sink_columns
-from aioprod.spark.sink.writer import check_topic, refuse_overwrite
+from aioprod.spark.sink.writer import check_mode, check_topic
 from aioprod.spark.transactions.first_batches import guarded
 from aioprod.spark.transactions.marker import Action, Policy, check_owner, decide
 from aioprod.spark.transactions.reports import Report, disjoint
 from aioprod.spark.transactions.settings import OnceSettings
 from aioprod.spark.transactions.steps import Steps, fenced, is_taken_over
-from aioprod.spark.transactions.task import TaskIdentity, participating, refuse_repetition, report_of
+from aioprod.spark.transactions.task import TaskIdentity, check_first_attempt, participating, report_of
 from aioprod.types import OffsetAndMetadata
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["OnceSink", "OnceWriter", "Told", "batch_writer", "stream_writer"]
+__all__ = ["OnceSink", "OnceWriter", "TaskMessage", "batch_writer", "stream_writer"]
 
 log = logging.getLogger(__name__)
 
@@ -43,8 +43,8 @@ _NEEDED: Final = (
 
 
 @dataclass
-class Told(datasource.WriterCommitMessage):
-    """What a task tells the driver; `report` is None where there was nothing to do."""
+class TaskMessage(datasource.WriterCommitMessage):
+    """What a task returns to the driver; `report` is None if the task had nothing to write."""
 
     handle: TransactionHandle
     action: Action
@@ -55,7 +55,7 @@ class Told(datasource.WriterCommitMessage):
 
 @dataclass(frozen=True, slots=True)
 class OnceSink:
-    """What the driver knows before it begins; `run` is the owner of a batch job, None in a stream, whose query is."""
+    """What the driver knows before it begins. `run` owns the steps of a batch job; it is None in a stream."""
 
     settings: OnceSettings
     columns: SinkColumns
@@ -66,7 +66,7 @@ class OnceSink:
         return Steps(settings.session(), marker=settings.marker, owner=owner, policy=settings.policy)
 
     def begin(self) -> tuple[TransactionHandle, OffsetAndMetadata | None]:
-        """A transaction, and the marker as it is now that nobody else can commit."""
+        """Begin a transaction, which fences all others, and read the marker."""
         return worker.run(self._begin())
 
     async def _begin(self) -> tuple[TransactionHandle, OffsetAndMetadata | None]:
@@ -77,16 +77,16 @@ class OnceSink:
 
     def write(
         self, begun: tuple[TransactionHandle, OffsetAndMetadata | None], batches: Iterator[pa.RecordBatch]
-    ) -> Told:
-        """Write a task's rows, unless the marker says that they are there."""
+    ) -> TaskMessage:
+        """Write a task's rows, unless the marker says that they were committed before."""
         identity, step, owner = task_here(self.run)
         handle, found = begun
         action = decide(found, step, owner, self.settings.policy, self.settings.transactional_id)
-        told = Told(handle, action, owner, step)
+        message = TaskMessage(handle, action, owner, step)
         if action is Action.WRITE:
-            refuse_repetition(identity)
-            told.report = self._write(handle, identity, batches)
-        return told
+            check_first_attempt(identity)
+            message.report = self._write(handle, identity, batches)
+        return message
 
     def _write(self, handle: TransactionHandle, identity: TaskIdentity, batches: Iterator[pa.RecordBatch]) -> Report:
         with participating(handle, self.settings.kafka) as producer:
@@ -102,7 +102,7 @@ class OnceSink:
     # --- on the driver again
 
     def commit(self, messages: Sequence[Any]) -> bool:
-        """Commit what all tasks have written, with the marker; False where it was committed before."""
+        """Commit what all tasks have written, together with the marker; False if it was committed before."""
         first = _first(messages)
         if first.action is Action.SKIP:
             log.info("Step %d of %s was committed before: skipped.", first.step, first.handle.transactional_id)
@@ -112,7 +112,7 @@ class OnceSink:
         worker.run(self._commit(first))
         return True
 
-    async def _commit(self, first: Told) -> None:
+    async def _commit(self, first: TaskMessage) -> None:
         async with self.steps(first.owner) as steps:
             await steps.resume(first.handle)
             try:
@@ -124,12 +124,14 @@ class OnceSink:
                     raise
 
     def abort(self, messages: Sequence[Any], begun: TransactionHandle | None = None) -> None:
-        """Abort, where it is known what: by what a task told, else `begun`. After a commit without a clear answer the
-        marker decides, and nobody here."""
-        told: Told | None = next((message for message in messages if message is not None), None)
-        if told is not None and told.action is Action.SKIP:
+        """Abort the transaction of the first task that returned a message, else `begun`.
+
+        After a commit whose answer was lost the abort changes nothing: the marker decides when the batch runs again.
+        """
+        first: TaskMessage | None = next((message for message in messages if message is not None), None)
+        if first is not None and first.action is Action.SKIP:
             return
-        handle = begun if told is None else told.handle
+        handle = begun if first is None else first.handle
         if handle is None:
             return
         try:
@@ -143,18 +145,18 @@ class OnceSink:
             await steps.abort()
 
 
-def _first(messages: Sequence[Any]) -> Told:
-    """One message of a batch whose tasks all took part in the same transaction; raises UsageError."""
-    found: list[Told] = [message for message in messages if message is not None]
+def _first(messages: Sequence[Any]) -> TaskMessage:
+    """The first message of a batch; raises UsageError unless all tasks wrote in the same transaction."""
+    found: list[TaskMessage] = [message for message in messages if message is not None]
     if not found or len(found) != len(messages):
-        raise UsageError(f"Of {len(messages)} tasks only {len(found)} said what they wrote.")
-    if len({(told.handle, told.action, told.owner, told.step) for told in found}) != 1:
+        raise UsageError(f"Of {len(messages)} tasks only {len(found)} reported what they wrote.")
+    if len({(message.handle, message.action, message.owner, message.step) for message in found}) != 1:
         raise UsageError("The tasks of this batch took part in more than one transaction.", hint="Start it again.")
     return found[0]
 
 
 def task_here(run: str | None) -> tuple[TaskIdentity, int, str]:
-    """Which task of Spark this is, its step and whose it is."""
+    """The identity of the Spark task that calls this, its step, and the step's owner."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
@@ -165,12 +167,12 @@ def task_here(run: str | None) -> tuple[TaskIdentity, int, str]:
         return identity, 0, run
     query, batch = (context.getLocalProperty(name) for name in ("sql.streaming.queryId", "streaming.sql.batchId"))
     if not query or batch is None:
-        raise UsageError("Spark does not tell which query and micro-batch this task belongs to.")
+        raise UsageError("Spark does not say which query and micro-batch this task belongs to.")
     return identity, int(batch), query
 
 
 class OnceWriter:
-    """What both writers do. `_begun` is made when Spark pickles them."""
+    """What the batch and the stream writer have in common. Pickling begins the transaction, in `_begun`."""
 
     def __init__(self, sink: OnceSink) -> None:
         self._sink = sink
@@ -181,14 +183,14 @@ class OnceWriter:
             self._begun = self._sink.begin()
         return self.__dict__
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Told:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:
         if self._begun is None:
             raise UsageError("This writer has not begun a transaction: only Spark's tasks can write with it.")
         return self._sink.write(self._begun, iterator)
 
 
 class _BatchWriter(OnceWriter, datasource.DataSourceArrowWriter):
-    """The object that Spark pickles is the one that commits: it knows what was begun, whatever became of the tasks."""
+    """Spark commits with the object that it pickled, which so knows its transaction even if no task returned."""
 
     def commit(self, messages: Sequence[Any]) -> None:
         self._sink.commit(messages)
@@ -198,7 +200,7 @@ class _BatchWriter(OnceWriter, datasource.DataSourceArrowWriter):
 
 
 def batch_writer(options: SinkOptions, schema: StructType, overwrite: bool) -> datasource.DataSourceArrowWriter:
-    """What `df.write` writes with: one transaction under the option `run.id`, which is written once for ever.
+    """The writer of `df.write`: one transaction under the option `run.id`, which is committed once only.
 
     Raises ConfigError for options and columns that can't work, UnknownTopicError and what `check_topic` raises besides.
     """
@@ -206,15 +208,17 @@ def batch_writer(options: SinkOptions, schema: StructType, overwrite: bool) -> d
     run = own.get("run.id")
     if not run:
         raise ConfigError(
-            "The option run.id is missing: it is what tells this run from another one.",
+            "The option run.id is missing: it is what distinguishes this run from others.",
             hint="Give each run that is to be written a name of its own, and the same one to repeat it.",
         )
     return _BatchWriter(_sink(options, schema, overwrite, check_owner(run)))
 
 
 def stream_writer(options: SinkOptions, schema: StructType, overwrite: bool) -> Any:
-    """What `df.writeStream` writes with. Raises what `batch_writer` raises, and UsageError where PySpark hands no Arrow
-    data to streams (4.0)."""
+    """The writer of `df.writeStream`.
+
+    Raises what `batch_writer` raises, and UsageError where PySpark gives streaming writers no Arrow data (4.0).
+    """
     if "run.id" in dict(options.own):
         raise ConfigError("The option run.id belongs to batches: a stream is known by its checkpoint.")
     if not hasattr(datasource, "DataSourceStreamArrowWriter"):
@@ -228,19 +232,19 @@ def stream_writer(options: SinkOptions, schema: StructType, overwrite: bool) -> 
 
 
 def _sink(options: SinkOptions, schema: StructType, overwrite: bool, run: str | None) -> OnceSink:
-    refuse_overwrite(overwrite)
+    check_mode(overwrite)
     own = dict(options.own)
     settings = OnceSettings.of(
         options.kafka,
         transactional_id=own.get("transactional.id", ""),
         topic=options.topic,
         marker_topic=own.get("marker.topic"),
-        when_marker_is_missing=own.get("whenmarkerismissing", Policy.REFUSE.value),
+        when_marker_is_missing=own.get("whenmarkerismissing", Policy.RAISE.value),
     )
     columns = sink_columns(schema, topic=options.topic, include_headers=options.include_headers)
     if "partition" not in columns:
         raise ConfigError("Exactly-once delivery needs a column partition.", hint=_NEEDED)
     if options.topic is not None and settings.marker.topic != options.topic:
-        # That of the marker is looked up where a transaction begins, also before any task.
+        # The marker's own topic is checked when a transaction begins, which is before any task as well.
         check_topic(options)
     return OnceSink(settings, columns, run)

@@ -1,7 +1,11 @@
-"""The driver's part of a step: to begin its transaction, to learn whether it was committed before, to commit it.
+"""The driver's part of a step: begin its transaction, learn whether it was committed before, commit it.
 
-The steps are those of the page docs/spark.md. All that is known of a step's outcome comes from its marker, which is
-looked at when nothing older can be committed any more: after `begin`.
+A step is a micro-batch of a query or a chunk of a load; its protocol is in docs/spark.md:
+
+1. InitProducerId raises the epoch, so that no older producer of this transactional id can commit any more.
+2. Only then the marker is read: the offset that the step before committed, in the same transaction as its records.
+3. If the marker is at this step, the tasks write; if it is past it, the step was committed by an earlier attempt.
+4. The driver adds the next marker to the transaction and commits both.
 """
 
 from __future__ import annotations
@@ -30,25 +34,24 @@ from aioprod.types import OffsetAndMetadata, TopicPartition
 
 __all__ = ["Begun", "Steps"]
 
-_SETTLES_S: Final = 3.0
-"""How long it may take a coordinator to finish what somebody who takes over began."""
+_TAKEOVER_S: Final = 3.0
+"""How long a coordinator may take to finish the takeover by another producer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """A transaction that was begun for a step, and what the marker says is to be done in it."""
+    """A transaction that was begun for a step, and the action that the marker requires."""
 
     handle: TransactionHandle
     action: Action
 
 
 class Steps(Started):
-    """One transaction after another under one transactional id, in one event loop: an async context manager that
-    connects.
+    """One transaction after another under one transactional id: an async context manager that connects.
 
-    `marker` is the partition that the marker's group has its offset for; `owner` whose steps they are. Calls go on
-    trying for `default.api.timeout.ms`, and raise RequestTimedOutError then: also for an offset that stays unstable.
-    `took_ms` has how long each of the last calls took, by name.
+    `marker` is the partition for which the marker's group commits its offset; `owner` is the query or run of the steps.
+    Calls retry for `default.api.timeout.ms`, also while an offset is unstable, and raise RequestTimedOutError then.
+    `took_ms` has the duration of each of the last calls, by name.
     """
 
     def __init__(
@@ -57,7 +60,7 @@ class Steps(Started):
         *,
         marker: TopicPartition,
         owner: str,
-        policy: Policy = Policy.REFUSE,
+        policy: Policy = Policy.RAISE,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._session = TransactionSession(config=config)
@@ -85,7 +88,7 @@ class Steps(Started):
             raise
 
     async def close(self) -> None:
-        """Close all connections; an open transaction is left to whoever begins next, or to its time-out."""
+        """Close all connections; the next `begin`, or its time-out, aborts an open transaction."""
         await self._session.close()
         await self._admin.close()
 
@@ -96,23 +99,23 @@ class Steps(Started):
         return len(await self._admin.partitions(topic))
 
     async def partition_counts(self) -> dict[str, int]:
-        """The same for all topics of the cluster but Kafka's own."""
+        """The number of partitions of each topic but Kafka's own."""
         return await self._admin.partition_counts()
 
     # --- a step
 
     async def begin(self, step: int) -> Begun:
-        """Begin a transaction for a step, fencing all who were at it before, and see what the marker says.
+        """Begin a transaction for a step, which fences every earlier producer of it, and read the marker.
 
-        Where that is not to write the rows, the transaction is left as it is: nothing is in it, so that the next
-        `begin` goes on. Raises UsageError for a marker that forbids the step, and what `TransactionSession.begin` and
-        `committed_offsets` raise.
+        If there is nothing to write, the transaction stays empty, and the next `begin` takes its place. Raises
+        UsageError for a marker that forbids the step, and what `TransactionSession.begin` and `committed_offsets`
+        raise.
         """
         handle, found = await self.begin_unseen()
         return Begun(handle, decide(found, step, self._owner, self._policy, self.id))
 
     async def begin_unseen(self) -> tuple[TransactionHandle, OffsetAndMetadata | None]:
-        """The same where it is not known yet for which step: the transaction, and the marker as it is."""
+        """The same before the step is known: the transaction, and the marker as it is."""
         started = self._clock()
         handle = await self._session.begin()
         self._began_s = self._note("init", started)
@@ -127,23 +130,25 @@ class Steps(Started):
         sent = self._note("offsets", started)
         await self._session.commit()
         self._note("end", sent)
-        # From here on there is a marker: if it were gone again that would be another matter.
-        self._policy = Policy.REFUSE
+        # There is a marker from here on: if it disappears now, something else is wrong.
+        self._policy = Policy.RAISE
 
     async def is_committed(self, step: int) -> bool:
-        """After a commit without a clear answer: whether it was carried out. Begins, so that it can't be any more."""
+        """Whether a commit whose answer was lost took effect. Begins a transaction first: after that it cannot."""
         await self._session.begin()
         found = await self._found()
         return found is not None and found.metadata == self._owner and found.offset > step
 
     async def resume(self, handle: TransactionHandle) -> None:
-        """Go on with a transaction that was begun elsewhere, to end it."""
+        """Take over a transaction that another process began, to end it."""
         self._began_s = self._clock()
         self._session.resume(handle)
 
     async def abort(self) -> None:
-        """Abort, if it can be: what stays open is aborted by the next `begin`, or its time-out. Raises
-        ProducerFencedError when somebody took over."""
+        """Abort the transaction, if possible: otherwise the next `begin`, or its time-out, aborts it.
+
+        Raises ProducerFencedError when another producer took over.
+        """
         try:
             await self._session.abort()
         except ProducerFencedError:
@@ -152,30 +157,30 @@ class Steps(Started):
             return
 
     async def timed_out(self) -> bool:
-        """Whether the open transaction is gone because it was open for too long; False if it is not gone.
+        """Whether the coordinator aborted the open transaction because of its time-out; False if it is still open.
 
-        Raises ProducerFencedError when somebody took over, who must not be fenced in turn, and
-        TransactionAbortedError when it was aborted by another hand.
+        Raises ProducerFencedError when another producer took over, which must not be fenced in turn, and
+        TransactionAbortedError when a tool aborted it.
         """
         handle = self._session.handle
         if handle is None:
             return False
-        deadline = self._clock() + _SETTLES_S
+        deadline = self._clock() + _TAKEOVER_S
         while True:
-            standing = TransactionStatus.NOT_KNOWN
+            status = TransactionStatus.NOT_KNOWN
             with suppress(TimeoutError):
-                standing = await self._session.standing(handle)
-            if standing is TransactionStatus.TAKEN_OVER:
+                status = await self._session.standing(handle)
+            if status is TransactionStatus.TAKEN_OVER:
                 raise fenced(self.id)
-            if standing is not TransactionStatus.ABORTED:
+            if status is not TransactionStatus.ABORTED:
                 return False
             if self._clock() - self._began_s >= self.timeout_ms / 1000:
                 return True
-            # Who takes over makes the coordinator abort first, which looks the same for a moment.
+            # A takeover makes the coordinator abort first, which looks the same for a moment.
             if self._clock() >= deadline:
                 raise TransactionAbortedError(
-                    f"The transaction of {self.id!r} was aborted by another hand, before its time-out.",
-                    hint="Was it kafka-transactions.sh? Start again when that is done: the marker tells what is left.",
+                    f"The transaction of {self.id!r} was aborted by a tool, before its time-out.",
+                    hint="Was it kafka-transactions.sh? Start again after that: the marker shows what is left.",
                 )
             await asyncio.sleep(0.1)
 
@@ -189,15 +194,15 @@ class Steps(Started):
 
 
 def fenced(transactional_id: str) -> ProducerFencedError:
-    """Somebody else is at it: this one stops."""
+    """The error for a step that another query or run with this transactional.id has fenced."""
     return ProducerFencedError(
         f"Another query or run with the transactional.id {transactional_id!r} took over, and this one stops.",
-        hint="See that only one of them runs. What this one did last is committed or not as its marker says.",
+        hint="Make sure that only one of them runs. The marker says whether the last step of this one was committed.",
     )
 
 
 def is_taken_over(error: TransactionUnknownError) -> bool:
-    """Whether the outcome of a commit is unknown because somebody else came."""
+    """Whether the outcome of a commit is unknown because another producer took over."""
     return error.standing is TransactionStatus.TAKEN_OVER
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from aioprod.types import SendResult
 
-__all__ = ["HASH", "TaskIdentity", "WriteTask", "barrier_task", "participating", "refuse_repetition", "report_of"]
+__all__ = ["HASH", "TaskIdentity", "WriteTask", "barrier_task", "check_first_attempt", "participating", "report_of"]
 
 HASH: Final = "aioprod_hash"
 """The column of a row's hash, where receipts are wanted."""
@@ -83,7 +83,7 @@ class WriteTask:
 
     def write(self, identity: TaskIdentity, batches: Iterable[pa.RecordBatch]) -> Report:
         """Write a task's rows; raises UsageError for an attempt after the first, UndeliveredRowsError."""
-        refuse_repetition(identity)
+        check_first_attempt(identity)
         with participating(self.handle, self.kafka) as producer:
             picked = map(self.columns.pick, batches)
             return report_of(identity, sent(producer, picked, topic=self.topic, bytes_s=self.bytes_s))
@@ -93,7 +93,7 @@ class WriteTask:
         from aioprod.spark.transactions.receipts import Receipts
 
         assert self.hash_at is not None
-        refuse_repetition(identity)
+        check_first_attempt(identity)
         taken = Receipts(self.columns, self.hash_at, identity.attempt)
         with participating(self.handle, self.kafka) as producer:
             for _, result in sent(producer, taken.picked(batches), topic=self.topic, bytes_s=self.bytes_s):
@@ -101,7 +101,7 @@ class WriteTask:
 
 
 def report_of(identity: TaskIdentity, calls: Iterable[tuple[Sequence[pa.RecordBatch], SendResult]]) -> Report:
-    """What a task tells the driver of its rows, once all calls that write them are made."""
+    """What a task reports of its rows, once all calls that write them have returned."""
     results: list[SendResult] = []
     rows = 0
     for taken, result in calls:
@@ -110,7 +110,7 @@ def report_of(identity: TaskIdentity, calls: Iterable[tuple[Sequence[pa.RecordBa
     return Report(identity.task, identity.tasks, identity.attempt, rows, written(results))
 
 
-def refuse_repetition(identity: TaskIdentity) -> None:
+def check_first_attempt(identity: TaskIdentity) -> None:
     """What an attempt before wrote is in the transaction: no other may write to the same partitions."""
     if identity.tries > 0:
         raise UsageError(
@@ -120,7 +120,7 @@ def refuse_repetition(identity: TaskIdentity) -> None:
 
 
 def barrier_task() -> TaskIdentity:
-    """Who we are, in a task of Spark."""
+    """The identity of the task that calls this."""
     from pyspark import BarrierTaskContext
 
     context = BarrierTaskContext.get()

@@ -41,7 +41,7 @@ class Transactions:
 
     A step that was committed before is left out, so that all can be called again from the beginning after a crash. It
     is the last committed step that is remembered: they have to come in their order, without a gap. `owner` says whose
-    steps they are (a query's id; a run's with what it writes): the marker of another one is refused, never believed.
+    steps they are (a query's id; a run's with what it writes): the marker of another one raises.
 
     `kafka` are settings of a producer, by Java's names or ours. `partitioner` says to which partition rows go whose
     column `partition` is null or missing; rows without a key are spread whatever it is, as Java's producer does.
@@ -104,7 +104,7 @@ class Transactions:
 
     def start(self) -> None:
         """Connect; raises MetadataTimeoutError, UnknownTopicError for a topic that does not exist, and others of
-        `Admin.partitions`. Nothing is begun, nobody fenced."""
+        `Admin.partitions`. Begins and fences nothing."""
         if self._steps is not None:
             raise UsageError("These transactions were started before.")
         settings = self._settings
@@ -172,7 +172,7 @@ class Transactions:
         spark = df.sparkSession
         counts = self._counts()
         tasks = self._tasks_for(spark, counts)
-        # murmur2 is librdkafka's name, whose rows without a key are all in one partition: nobody asks for that here.
+        # murmur2 is librdkafka's name, whose rows without a key all go to one partition: not an option here.
         partitioner = spreading(self._partitioner)
         rows = with_partition(df, partitioner=partitioner, counts=counts, topic=self._topic)
         if receipts is not None:

@@ -26,7 +26,7 @@ async def main(handle: TransactionHandle, settings: dict[str, str], topic: str, 
     options.pop("transaction_timeout_ms", None)
     async with handle.producer(**options) as producer:
         try:
-            # Where the task's own producer wrote before us this is refused: it is the second writer of a partition.
+            # Where the task's own producer wrote before us this is rejected: it is the second writer of a partition.
             await producer.send(topic, b"zombie", partition=partition)
         except AioprodError as error:
             print(error, file=sys.stderr)

@@ -1,0 +1,69 @@
+"""What the log is told of failed records that nobody waits for: the first of a kind in full, then how many more."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import NamedTuple
+
+from aioprod.producer.explain import counted, seconds_of
+from aioprod.producer.logs.line_limit import WINDOW_S
+
+__all__ = ["UnreadFailures"]
+
+log = logging.getLogger("aioprod.producer")
+
+KINDS_MAX = 1000
+"""So many kinds of failures are counted at a time; a kind is a place and a class of causes."""
+
+
+class _More(NamedTuple):
+    since: float
+    records: int
+    last: str
+
+
+class UnreadFailures:
+    """Logs the first failure of a kind at once, and once in ten seconds how many records more failed like it.
+
+    A producer that nobody waits for may fail a thousand times a second, and for one reason.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._more: dict[tuple[str, type | None, int], _More] = {}
+
+    def tell(self, place: str, cause: BaseException | None, level: int, records: int, said: str) -> None:
+        """Records failed at a place, such as `orders-0`; `said`, which and why, is logged at `level` or counted."""
+        kind = (place, None if cause is None else type(cause), level)
+        now = self._clock()
+        known = self._more.get(kind)
+        if known is None:
+            if len(self._more) >= KINDS_MAX:
+                self.close()
+            self._more[kind] = _More(now, 0, "")
+            log.log(level, "%s", said)
+            return
+        self._more[kind] = more = _More(known.since, known.records + records, said)
+        if now - more.since >= WINDOW_S:
+            self._tell_more(kind, more, now)
+            self._more[kind] = _More(now, 0, "")
+
+    def close(self) -> None:
+        """Tell of what was counted and not told yet."""
+        now = self._clock()
+        for kind, more in self._more.items():
+            self._tell_more(kind, more, now)
+        self._more.clear()
+
+    def _tell_more(self, kind: tuple[str, type | None, int], more: _More, now: float) -> None:
+        if more.records:
+            place, _, level = kind
+            log.log(
+                level,
+                "%s of %s failed in the same way within %s, the last: %s",
+                counted(more.records, "more record"),
+                place,
+                seconds_of(now - more.since),
+                more.last,
+            )
