@@ -39,7 +39,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--records", type=int, help="of each contender, in place of each one's own number")
     parser.add_argument("--quick", action="store_true", help="one run with a tenth of the records")
     parser.add_argument("--only", default="", metavar="WORD", help="contenders whose label contains it")
-    parser.add_argument("--write", action="store_true", help="make the figures in benchmarks/results and README anew")
+    parser.add_argument("--write", action="store_true", help="write the figures in benchmarks/results and README again")
     parser.add_argument("--wrap", default="", metavar="COMMAND", help="put before each contender's, as 'perf record'")
     arguments = parser.parse_args()
     if arguments.write and (arguments.rows or arguments.brokers or arguments.only):

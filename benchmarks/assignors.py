@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from aioprod.group.assignors import ASSIGNORS, Assignor, Subscription
-from integration.support.asked_groups import AskedGroup
+from integration.support.group_cases import GroupCase
 from integration.support.java import JavaOracle
 
 __all__ = ["SHAPES", "main"]
@@ -64,7 +64,7 @@ def rounds(shape: str) -> Iterator[tuple[str, dict[str, Subscription]]]:
     )
 
 
-def our_cost(assignor: Assignor, group: AskedGroup) -> Cost:
+def our_cost(assignor: Assignor, group: GroupCase) -> Cost:
     """Measured in this process; the memory in a run of its own, as looking at it takes time."""
     partitions, members = dict(TOPICS), group.subscriptions(assignor)
     best = float("inf")
@@ -80,12 +80,12 @@ def our_cost(assignor: Assignor, group: AskedGroup) -> Cost:
     return Cost(best, peak)
 
 
-def javas_cost(oracle: JavaOracle, name: str, group: AskedGroup, limit_s: int) -> Cost | None:
+def javas_cost(oracle: JavaOracle, name: str, group: GroupCase, limit_s: int) -> Cost | None:
     """Measured in the JVM; None if it did not come to an end. Slow ones run once."""
     cost: Cost | None = None
     for runs in (1, RUNS):
         question = {"group": group.as_json(), "assignor": name, "runs": runs, "limit_s": limit_s}
-        answer = oracle.ask("time_assignor", **question)
+        answer = oracle.call("time_assignor", **question)
         if answer is None:
             return None
         cost = Cost(min(answer["seconds"]), answer["bytes"])
@@ -113,12 +113,12 @@ def main() -> int:
     is_slow = False
     for shape in SHAPES:
         for kind, members in rounds(shape):
-            group = AskedGroup({topic: [()] * count for topic, count in TOPICS.items()}, members)
+            group = GroupCase({topic: [()] * count for topic, count in TOPICS.items()}, members)
             for name, assignor in ASSIGNORS.items():
                 if arguments.only not in f"{name} {shape}":
                     continue
                 ours = our_cost(assignor, group)
-                # A JVM of its own for each: one that is over its limit goes on.
+                # A JVM for each: a call over its limit continues to run.
                 with JavaOracle() as oracle:
                     java = javas_cost(oracle, name, group, arguments.limit)
                 print(_row(name, shape, kind, ours, java, arguments.limit), flush=True)

@@ -21,7 +21,7 @@ __all__ = ["BROKERS", "USUAL", "Broker", "start"]
 
 TOPIC: Final = "records"
 _MOCK_PARTITIONS: Final = 4
-"""What librdkafka's mock gives to each topic that is asked for; Python can't ask it for another number."""
+"""The number of partitions of each topic of librdkafka's mock; Python can't set another one."""
 _KAFKA_PARTITIONS: Final = 8
 _KAFKA_MANY_PARTITIONS: Final = 10
 _CREATED_AT_ONCE: Final = 100
@@ -64,7 +64,7 @@ async def start(name: str) -> AsyncIterator[Broker]:
 async def _kafka(security: Security | None = None) -> AsyncIterator[Broker]:
     """One real broker on this machine, which forgets soon what it was sent.
 
-    Nobody reads from it, so it makes no index: the first entry of each partition costs it two fsyncs, and it would be
+    It has no readers, so it writes no index: the first entry of each partition costs it two fsyncs, and it would be
     busy with those of 10,000 partitions while it is measured against.
     """
     cluster = await KafkaCluster.start(
@@ -138,7 +138,7 @@ def _write_to_each(address: dict[str, str], names: list[str], partitions: int) -
 
 @asynccontextmanager
 async def _mock() -> AsyncIterator[Broker]:
-    """librdkafka's mock in a process of its own; it makes each topic that a client asks for."""
+    """librdkafka's mock in its own process; it creates each topic in a client's metadata request."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "benchmarks.mock", stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
     )
@@ -153,14 +153,14 @@ async def _mock() -> AsyncIterator[Broker]:
             address,
             _MOCK_PARTITIONS,
             _MOCK_PARTITIONS,
-            lambda names, partitions: _ask_for(client, names),
+            lambda names, partitions: _create_by_metadata(client, names),
         )
     finally:
         process.stdin.close()
         await process.wait()
 
 
-def _ask_for(client: Producer, names: list[str]) -> None:
+def _create_by_metadata(client: Producer, names: list[str]) -> None:
     for name in names:
         client.list_topics(name, timeout=_TIMEOUT_S)
 

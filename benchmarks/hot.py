@@ -176,7 +176,7 @@ def produce_answer(loops: int) -> float:
 
 
 def produce_decode(loops: int) -> float:
-    """The same answer through the codec of all messages, which reads those that tell of errors."""
+    """The same answer through the codec of all messages, which also decodes those with errors."""
     answer = _answer()
     start = time.perf_counter()
     for _ in range(loops):

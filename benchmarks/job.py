@@ -1,4 +1,4 @@
-"""What one contender process is asked to do, and what it answers: both travel as one line of JSON."""
+"""`Job` and its result: the input and output of one contender process, as one line of JSON each."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """The results as text: five rows for README, the table of the targets, and all numbers. `python -m benchmarks.report`
-makes them anew, and the plot, from the results that are there."""
+writes them and the plot again, from the existing results."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ def with_section(text: str, section: Iterable[str]) -> str:
 
 def write(results: Mapping[str, Any]) -> None:
     """Write the results, the tables and the plot, and README's section."""
-    from benchmarks.plot import plot  # matplotlib takes a second, which whoever only measures can do without
+    from benchmarks.plot import plot  # takes a second to import, which measuring alone does not need
 
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / "results.json").write_text(_json(results))
@@ -207,7 +207,7 @@ def _line(cells: Iterable[str]) -> str:
 
 
 def main() -> int:
-    """Make everything anew from the results file."""
+    """Write everything again from the results file."""
     write(json.loads((RESULTS / "results.json").read_text()))
     return 0
 

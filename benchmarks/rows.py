@@ -1,4 +1,4 @@
-"""The rows of the table: who is measured in each, and what has to be reached."""
+"""The rows of the table: the contenders of each, and the targets."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FEW_PARTITIONS: Final = 10
 class Contender:
     """One client with one call and its settings; `records` are the measured ones, `settings` are fields of `Job`.
 
-    `partitions` of more than 0 asks for topics with so many partitions together.
+    With `partitions` of more than 0 there are topics with so many partitions in all.
     """
 
     label: str
@@ -67,8 +67,8 @@ class Contender:
 class Check:
     """One target: a metric of `ours` beside the best of `against`.
 
-    "times": the other's divided by ours is at least `bound`. "within": ours divided by the other's is at most that.
-    "limit": ours, the worst of several, is at most `bound` in the unit of the metric.
+    "times": the ratio of the other's to ours is at least `bound`. "within": the ratio of ours to the other's is at most
+    `bound`. "limit": ours, the worst of several, is at most `bound` in the unit of the metric.
     """
 
     metric: str
@@ -80,7 +80,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A way of calling, who is measured at it, and the targets. `title` and `against` are the words of the table."""
+    """A way of calling, its contenders, and the targets. `title` and `against` are the words of the table."""
 
     name: str
     title: str

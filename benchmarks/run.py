@@ -24,7 +24,7 @@ TIMEOUT_S = 300.0
 OTHERS_RUNS = 3
 """Contenders on which no target depends run so many times at most."""
 WARM_UP = Contender("warm-up", "confluent", "produce", 1_000_000)
-"""Whoever comes first would meet a broker that has not compiled its code yet."""
+"""Without it the first contender would meet a broker whose JVM has not compiled its code yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,7 @@
 """A partitioner of your own: partition 0 is for the customers who must not wait, all others share the rest.
 
 Any object with `partition(topic, key, value, cluster) -> int` will do. It sees the serialized key and value, and the
-present snapshot of the cluster. It is asked for each record that names no partition, so it has to be quick.
+present snapshot of the cluster. It is called for each record without a partition, so it has to be quick.
 
     python examples/custom_partitioner.py localhost:9092
 """
@@ -16,7 +16,7 @@ from aioprod.cluster import Cluster
 from aioprod.routing.hashes import murmur2_partition
 
 
-class PriorityLane:
+class PriorityPartitioner:
     """Keys that are in `first` go to partition 0; the rest go by Java's hash to one of the others."""
 
     def __init__(self, first: set[bytes]) -> None:
@@ -32,7 +32,7 @@ class PriorityLane:
 
 async def order(bootstrap_servers: str, topic: str, customers: list[bytes]) -> list[RecordMetadata]:
     """Send an order of each customer and return where they are."""
-    async with Producer(bootstrap_servers, partitioner=PriorityLane({b"hospital"})) as producer:
+    async with Producer(bootstrap_servers, partitioner=PriorityPartitioner({b"hospital"})) as producer:
         accepted = [producer.submit(topic, b"an order", key=customer) for customer in customers]
         await producer.flush()
         return [await future for future in accepted]

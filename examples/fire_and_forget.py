@@ -39,7 +39,7 @@ async def report(bootstrap_servers: str, topic: str, readings: int) -> Counter[s
                 except BufferFullError:
                     await producer.drain()
             if number % 100 == 0:
-                # A loop that never awaits would starve the producer, and everybody else on the event loop.
+                # A loop that never awaits would starve the producer, and every other task of the event loop.
                 await asyncio.sleep(0)
     # Leaving the block has delivered everything, and every callback has been called.
     return outcomes

@@ -34,7 +34,7 @@ async def transform(bootstrap_servers: str, source: str, target: str, name: str)
         batches = member.batches(max_records=BATCH, max_wait_ms=200)
         while True:
             records = await anext(batches)
-            # Who it was when they were given: if the group has moved on since then, the offsets are refused.
+            # The generation of these records: if the group has rebalanced since, the offsets are rejected.
             metadata = member.group_metadata
             offsets = {TopicPartition(one.topic, one.partition): one.offset + 1 for one in records}
             try:

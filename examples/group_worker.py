@@ -41,8 +41,8 @@ class Worker:
             self.has_share.set()
 
     async def revoked(self, partitions: Iterable[TopicPartition]) -> None:
-        """These go to another one, who begins where this one got to."""
-        print(f"{self.name} gives up {sorted(tp.partition for tp in partitions)}")
+        """These go to another member, which begins at the offsets committed here."""
+        print(f"{self.name} is revoked {sorted(tp.partition for tp in partitions)}")
         await self.member.commit()
 
     async def work(self) -> None:

@@ -1,7 +1,7 @@
 """A backfill that can be interrupted, and the proof that all of it arrived.
 
 Loads a folder of Parquet into a topic, exactly once, and audits the topic. Interrupt it (Ctrl-C, kill -9, a machine
-that goes) and start it again: it goes on with the chunk where it was. The folder holds the data and the manifest.
+that goes) and start it again: it continues with the chunk where it was. The folder holds the data and the manifest.
 
     python examples/spark_load_audit.py localhost:9092 backfill/
 """

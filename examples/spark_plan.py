@@ -1,6 +1,6 @@
-"""How many partitions does a topic need? `plan()` asks the data that will be written to it; no broker is needed.
+"""How many partitions does a topic need? `plan()` computes it from the data that will be written; no broker is needed.
 
-It counts where each key would go, for every partitioner and number of partitions that is asked for, how evenly a group
+It counts where each key would go, for every partitioner and number of partitions that is requested, how evenly a group
 of consumers would share the work, and what would move if the topic grew later. The answer is words, numbers and a page.
 
     python examples/spark_plan.py partition-plan.html

@@ -41,7 +41,9 @@ def test_a_payment_is_stored(kafka_cluster: KafkaCluster, kafka_topic: str) -> N
     asyncio.run(scenario())
 
 
-def test_a_silent_broker_is_told_in_time(kafka_cluster: KafkaCluster, tcp_proxy: Callable[[str], TcpProxy]) -> None:
+def test_an_unreachable_broker_is_reported_in_time(
+    kafka_cluster: KafkaCluster, tcp_proxy: Callable[[str], TcpProxy]
+) -> None:
     """A service behind a broken network starts with an error, not with a hang."""
     proxy = tcp_proxy(kafka_cluster.bootstrap_servers.split(",")[0])
     proxy.drop = True

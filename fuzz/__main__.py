@@ -1,6 +1,6 @@
-"""`python -m fuzz [TARGET ...] --seconds N`: search each target that long, then say what was run, reached and found.
+"""`python -m fuzz [TARGET ...] --seconds N`: search each target that long, then report executions, coverage, findings.
 
-What the search keeps is in `.fuzz/`: corpora, from which the next search goes on, and findings.
+Results are kept in `.fuzz/`: corpora, with which the next search starts, and findings.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ REACHED: Final = {
     "pem": "aioprod/net/tls/certificates.py",
     "stores": "aioprod/net/tls/jks.py,aioprod/net/counted.py,aioprod/net/tls/certificates.py",
 }
-"""The modules that a target is about: how much of them its corpus reaches is told."""
+"""The modules that a target is for; the report has the coverage of them by its corpus."""
 
 INPUT_SIZE_MAX: Final = 8192
 INPUT_TIMEOUT_S: Final = 10
@@ -40,7 +40,7 @@ INPUT_TIMEOUT_S: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """What came of one search."""
+    """The result of one search."""
 
     target: str
     executions: str
@@ -50,7 +50,7 @@ class Search:
 
 
 def main() -> None:
-    """Search the targets one after the other."""
+    """Search one target after the other."""
     parser = argparse.ArgumentParser(prog="python -m fuzz", description="Hostile bytes for what reads bytes.")
     parser.add_argument("targets", nargs="*", metavar="TARGET", help=f"of {', '.join(REACHED)}; all if none is named")
     parser.add_argument("--seconds", type=int, default=300, help="for each target (300)")
@@ -80,7 +80,7 @@ def row(search: Search) -> str:
 
 
 def search(name: str, seconds: int) -> Search:
-    """Let atheris search one target."""
+    """Search one target with atheris."""
     corpus, found = KEPT / "corpus" / name, KEPT / "findings" / name
     for folder in (corpus, found):
         folder.mkdir(parents=True, exist_ok=True)
@@ -112,7 +112,7 @@ def search(name: str, seconds: int) -> Search:
 
 
 def sow(name: str, corpus: Path) -> None:
-    """Write the seeds and what was once found into a corpus."""
+    """Write the seeds and earlier findings into a corpus."""
     # Only now, when the build is chosen: compiled modules may be older than their sources.
     from fuzz.targets import TARGETS
 
@@ -124,7 +124,7 @@ def sow(name: str, corpus: Path) -> None:
 
 
 def covered(name: str, corpus: Path) -> str:
-    """How many lines and branches of a target's modules its corpus reaches."""
+    """The coverage of a target's modules by its corpus: lines and branches."""
     run = [sys.executable, "-m", "coverage"]
     data = f"--data-file={KEPT / 'coverage'}"
     replay = [*run, "run", data, "--source=aioprod", "--branch", "-m", "fuzz.replay", name, str(corpus)]

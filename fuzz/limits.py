@@ -1,4 +1,4 @@
-"""What hostile bytes may cause, in one place: these errors, this much memory. Everything else is a finding."""
+"""The errors that hostile bytes may cause, and the memory that they may take. Everything else is a finding."""
 
 from __future__ import annotations
 
@@ -43,34 +43,34 @@ ALLOWED: Final[dict[str, tuple[type[Exception], ...]]] = {
 }
 """The errors that each target may raise. CorruptRecordError is a ProtocolError.
 
-`framing`: BrokerError is a broker's refusal of ApiVersions. `connection`: errors go to who asked. `answer`: what is not
-plain is left to the codec, not refused. `metadata`: what can be decoded is taken over or passed over. `builder`: any
-records can be read back.
+`framing`: BrokerError is a broker's error for ApiVersions. `connection`: errors go to the futures of requests.
+`answer`: responses that are not plain are left to the codec. `metadata`: what can be decoded is applied or ignored.
+`builder`: any records can be read back.
 """
 
 DECOMPRESSED_MAX: Final = 256 * 1024
-"""What the records of one batch may take here, in bytes; `DECOMPRESSED_SIZE_MAX` is the limit in use."""
+"""The limit of a batch's decompressed size in bytes when fuzzing; in use it is `DECOMPRESSED_SIZE_MAX`."""
 
 MEMORY_PER_BYTE: Final = 100
-"""How many bytes of memory one byte of a frame may make: a frame of 1 MB takes 100 MB at most while it is read.
+"""The memory that one byte of a frame may take: a frame of 1 MB takes at most 100 MB while it is decoded.
 
-The worst are headers (an empty name and a null make 72 bytes out of 2), texts of three letters and arrays of the
-smallest structs (24 to 33 bytes out of each).
+The worst are headers (72 bytes for the 2 of an empty name and a null), strings of three characters and arrays of the
+smallest structs (24 to 33 bytes for each byte).
 """
 
 MEMORY_PER_DECOMPRESSED_BYTE: Final = 2
-"""How many bytes of memory each byte may take that a batch is allowed to decompress to, before records are made of it:
-the codec's output and its copy."""
+"""The memory that one byte of the allowed decompressed size may take, before records are parsed: the codec's output and
+its copy."""
 
 SLACK: Final = 8 << 20
-"""Bytes of memory that may be seen to be taken beside: allocators ask the system for whole arenas."""
+"""Bytes of memory that a measurement may be off: allocators get whole arenas from the system."""
 
 
 def memory_max(frame_size: int, decompressed_max: int = 0) -> int:
-    """The most bytes of memory that a frame may take while it is read."""
+    """The memory in bytes that a frame may take while it is decoded."""
     return frame_size * MEMORY_PER_BYTE + decompressed_max * MEMORY_PER_DECOMPRESSED_BYTE
 
 
 def peak() -> int:
-    """The most memory that this process has ever held, native memory included, in bytes."""
+    """The peak memory of this process in bytes, including native memory."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)

@@ -1,4 +1,4 @@
-"""Files through a target, without atheris: `python -m fuzz.replay NAME FILE_OR_FOLDER...` shows what a finding does."""
+"""Runs a target over files, without atheris: `python -m fuzz.replay NAME FILE_OR_FOLDER...` reproduces a finding."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fuzz.targets import TARGETS
 
 
 def main(name: str, *places: str) -> None:
-    """Run everything in the given places; a finding ends it with its traceback."""
+    """Run the target over files and folders; a finding ends with its traceback."""
     read = accepted = 0
     for place in map(Path, places):
         for path in sorted(place.iterdir()) if place.is_dir() else [place]:

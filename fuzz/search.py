@@ -29,7 +29,7 @@ def main(arguments: list[str]) -> None:
 
 
 def within_limits(target: Target, data: bytes) -> None:
-    """Run the target; more memory than `fuzz.limits` says is a finding too."""
+    """Run the target; more memory than `fuzz.limits` allows is a finding too."""
     before = peak()
     target.check(data)
     grown = peak() - before

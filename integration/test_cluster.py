@@ -7,7 +7,8 @@ import asyncio
 import pytest
 
 from aioprod.errors import BrokerError
-from aioprod.testing import KafkaCluster, KafkaStartError, rpc
+from aioprod.testing import KafkaCluster, KafkaStartError
+from aioprod.testing.kafka import rpc
 
 
 async def is_open(address: str) -> bool:

@@ -15,7 +15,7 @@ import pytest
 
 from aioprod.group.assignors import ASSIGNORS, Assignor, balance
 from aioprod.types import TopicPartition
-from integration.support.asked_groups import AskedGroup
+from integration.support.group_cases import GroupCase
 from integration.support.java import JavaOracle
 from integration.support.random_groups import random_groups
 from tests.support.assignments import short
@@ -38,7 +38,7 @@ def test_ours_are_javas(oracle: JavaOracle, cases: Counter[str]) -> None:
     groups = list(islice(random_groups(random.Random("groups")), GROUPS))
     for start in range(0, GROUPS, BATCH):
         batch = groups[start : start + BATCH]
-        answers = oracle.ask("assign", groups=[group.as_json() for group in batch], orders=ORDERS)
+        answers = oracle.call("assign", groups=[group.as_json() for group in batch], orders=ORDERS)
         for number, (group, by_assignor) in enumerate(zip(batch, answers, strict=True), start):
             for assignor in ASSIGNORS.values():
                 verdict = judge(assignor, group, by_assignor[assignor.name], f"{assignor.name}, group {number}")
@@ -50,13 +50,13 @@ def test_ours_are_javas(oracle: JavaOracle, cases: Counter[str]) -> None:
 @pytest.mark.java
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: str(example.name))
 def test_the_documented_results_are_javas(oracle: JavaOracle, example: Example) -> None:
-    group = AskedGroup({topic: [[]] * count for topic, count in example.topics.items()}, example.members)
-    (answers,) = oracle.ask("assign", groups=[group.as_json()], orders=ORDERS)
+    group = GroupCase({topic: [[]] * count for topic, count in example.topics.items()}, example.members)
+    (answers,) = oracle.call("assign", groups=[group.as_json()], orders=ORDERS)
     for name in example.assignors:
         assert all(short(answer) == example.result for answer in answers[name]), name
 
 
-def judge(assignor: Assignor, group: AskedGroup, answers: Sequence[Any], where: str) -> str:
+def judge(assignor: Assignor, group: GroupCase, answers: Sequence[Any], where: str) -> str:
     """What ours is beside Java's, in words; raises AssertionError where it is worse than that."""
     ours = owned_by(assignor.assign(group.partitions, group.subscriptions(assignor)))
     assert fault(assignor, group, ours) is None, where
@@ -79,7 +79,7 @@ def owned_by(answer: Mapping[str, Sequence[Sequence[Any]]]) -> Owned:
     return {member: frozenset(TopicPartition(*tp) for tp in partitions) for member, partitions in answer.items()}
 
 
-def fault(assignor: Assignor, group: AskedGroup, owned: Owned) -> str | None:
+def fault(assignor: Assignor, group: GroupCase, owned: Owned) -> str | None:
     """Why an assignment can't be one."""
     if owned.keys() != group.members.keys():
         return "not for these members"
@@ -96,7 +96,7 @@ def fault(assignor: Assignor, group: AskedGroup, owned: Owned) -> str | None:
     return None if there - everything.keys() <= set(waiting) else "a partition has no member"
 
 
-def flaw(assignor: Assignor, group: AskedGroup) -> str | None:
+def flaw(assignor: Assignor, group: GroupCase) -> str | None:
     """What Java gets wrong where members say such things, so that its answers are not to be followed.
 
     It keeps partitions that are gone as long as their topic is there, and then gives others away twice, or fails. If
@@ -116,5 +116,5 @@ def flaw(assignor: Assignor, group: AskedGroup) -> str | None:
     return None
 
 
-def kept(group: AskedGroup, owned: Owned) -> int:
+def kept(group: GroupCase, owned: Owned) -> int:
     return sum(len(owned[member].intersection(said.owned)) for member, said in group.members.items())

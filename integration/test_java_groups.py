@@ -51,7 +51,7 @@ def told(member: Subscription) -> dict[str, Any]:
 
 @pytest.mark.parametrize("version", range(4))
 def test_the_same_bytes(oracle: JavaOracle, cases: Counter[str], version: int) -> None:
-    rows = oracle.ask("group_blobs", version=version, members=[told(member) for member in MEMBERS])
+    rows = oracle.call("group_blobs", version=version, members=[told(member) for member in MEMBERS])
     for member, row in zip(MEMBERS, rows, strict=True):
         blob = from_base64(row["subscription"])
         assert encode_subscription(member, version) == blob
@@ -69,7 +69,7 @@ def test_the_same_bytes(oracle: JavaOracle, cases: Counter[str], version: int) -
 def test_java_reads_what_we_write(oracle: JavaOracle) -> None:
     subscriptions = [encode_subscription(member) for member in MEMBERS]
     assignments = [encode_assignment(member.owned) for member in MEMBERS]
-    read = oracle.ask(
+    read = oracle.call(
         "read_group_blobs",
         subscriptions=[to_base64(blob) for blob in subscriptions],
         assignments=[to_base64(blob) for blob in assignments],

@@ -100,7 +100,7 @@ def test_all_apis_are_compared() -> None:
 def test_versions_and_fields_are_those_of_kafkas_schemas(
     oracle: JavaOracle, message: Kind, cases: Counter[str]
 ) -> None:
-    java = oracle.ask("schemas", **which(message))
+    java = oracle.call("schemas", **which(message))
     assert java["name"] == message.NAME
     spoken = {int(version) for version in java["versions"]} - {NOT_SPOKEN.get(message.NAME)}
     assert spoken == set(versions(message))
@@ -116,7 +116,7 @@ def test_versions_and_fields_are_those_of_kafkas_schemas(
 def test_headers_are_kafkas(oracle: JavaOracle, message: Kind, cases: Counter[str]) -> None:
     for version in versions(message):
         for client_id, correlation_id in ((None, 0), ("é-1", -1), ("x" * 300, 2**31 - 1)):
-            java = oracle.ask(
+            java = oracle.call(
                 "headers", **which(message), version=version, client_id=client_id, correlation_id=correlation_id
             )
             flexible = message.is_flexible(version)
@@ -133,16 +133,16 @@ def test_headers_are_kafkas(oracle: JavaOracle, message: Kind, cases: Counter[st
 
 def test_a_message_of_which_nothing_is_set_is_kafkas(oracle: JavaOracle, message: Kind, cases: Counter[str]) -> None:
     for version in versions(message):
-        assert to_base64(encode(message(), version)) == oracle.ask("unset_message", **which(message), version=version)
+        assert to_base64(encode(message(), version)) == oracle.call("unset_message", **which(message), version=version)
         cases["messages of defaults equal to Java's"] += 1
 
 
 def test_messages_that_java_makes(oracle: JavaOracle, message: Kind, cases: Counter[str]) -> None:
     for version in versions(message):
         about = {**which(message), "version": version, "seed": version, "big": True}
-        made = oracle.ask("random_messages", **about, count=RANDOM_PER_VERSION)
+        made = oracle.call("random_messages", **about, count=RANDOM_PER_VERSION)
         again = [check_java_made(message, version, row) for row in made]
-        assert oracle.ask("same_messages", **about, messages=again) == [True] * RANDOM_PER_VERSION
+        assert oracle.call("same_messages", **about, messages=again) == [True] * RANDOM_PER_VERSION
         cases["random messages Java -> aioprod -> Java"] += RANDOM_PER_VERSION
 
 
@@ -165,7 +165,7 @@ def test_messages_that_we_make(oracle: JavaOracle, message: Kind, cases: Counter
         rows = [
             {"bytes": to_base64(data), "json": to_json(one, version)} for data, one in zip(encoded, made, strict=True)
         ]
-        java = oracle.ask("read_messages", **which(message), version=version, messages=rows)
+        java = oracle.call("read_messages", **which(message), version=version, messages=rows)
         assert [read["same"] for read in java] == [True] * len(made)
         assert [read["bytes"] for read in java] == [row["bytes"] for row in rows]
         assert [decode(message, version, data) for data in encoded] == made
@@ -177,9 +177,9 @@ def test_a_value_without_a_place_in_a_version_is_refused_or_dropped_as_in_java(
 ) -> None:
     for version in versions(message):
         about = {**which(message), "version": version}
-        made = oracle.ask("random_messages", **about, seed=-version, big=False, count=CONVERTED_PER_VERSION)
+        made = oracle.call("random_messages", **about, seed=-version, big=False, count=CONVERTED_PER_VERSION)
         encoded = [row["bytes"] for row in made]
-        java = oracle.ask("convert_messages", **about, to=list(versions(message)), messages=encoded)
+        java = oracle.call("convert_messages", **about, to=list(versions(message)), messages=encoded)
         for data, converted in zip(encoded, java, strict=True):
             ours = list(convert(message, version, from_base64(data)))
             assert ours == converted, f"{message.__name__} v{version}: {data}"
@@ -200,7 +200,7 @@ def test_the_golden_files_are_what_kafka_writes(oracle: JavaOracle) -> None:
 
 
 def test_error_codes_are_kafkas(oracle: JavaOracle, cases: Counter[str]) -> None:
-    java = oracle.ask("errors")
+    java = oracle.call("errors")
     ours = {code.value: (code.name, code.retriable, code.refreshes_metadata) for code in ErrorCode}
     assert ours == {row["code"]: (row["name"], row["retriable"], row["refreshes_metadata"]) for row in java}
     cases["error codes equal to Java's"] += len(ours)

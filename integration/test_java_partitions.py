@@ -43,7 +43,7 @@ def partitions(partitioner: Partitioner, count: int, keys: list[bytes]) -> list[
 @pytest.mark.timeout(300)  # the first run fetches the jars
 @pytest.mark.parametrize("count", COUNTS)
 def test_murmur2_is_javas(oracle: JavaOracle, count: int, cases: Counter[str]) -> None:
-    java = oracle.ask("partitions", keys=[to_base64(key) for key in KEYS], count=count)
+    java = oracle.call("partitions", keys=[to_base64(key) for key in KEYS], count=count)
     for kind in (DefaultPartitioner, ClassicPartitioner, Murmur2Partitioner, Murmur2RandomPartitioner):
         assert partitions(kind(), count, KEYS) == java, kind.__name__
         cases["partitions of keys equal to Java's"] += len(KEYS)

@@ -30,8 +30,8 @@ def test_batches_that_java_writes(oracle: JavaOracle, codec: str, cases: Counter
     source = random.Random(codec)
     for _ in range(BATCHES_PER_CODEC):
         batches = [random_batch(source, codec) for _ in range(source.randint(1, 3))]
-        data = from_base64(oracle.ask("write_batches", batches=batches))
-        java = oracle.ask("read_batches", bytes=to_base64(data))
+        data = from_base64(oracle.call("write_batches", batches=batches))
+        java = oracle.call("read_batches", bytes=to_base64(data))
         assert [batch_to_json(batch) for batch in parse_batches(data)] == java
         cases[f"record batches Java -> aioprod, {codec}"] += len(batches)
         cases["records Java -> aioprod"] += sum(len(batch["records"]) for batch in java)
@@ -41,8 +41,8 @@ def test_markers_and_empty_batches_that_java_writes(oracle: JavaOracle, cases: C
     source = random.Random("control")
     batches = [control_batch(source, marker) for marker in ("COMMIT", "ABORT") * 10]
     batches += [empty_batch(source) for _ in range(10)]
-    data = from_base64(oracle.ask("write_batches", batches=batches))
-    java = oracle.ask("read_batches", bytes=to_base64(data))
+    data = from_base64(oracle.call("write_batches", batches=batches))
+    java = oracle.call("read_batches", bytes=to_base64(data))
     assert [batch_to_json(batch) for batch in parse_batches(data)] == java
     assert [batch["marker"] for batch in java] == ["COMMIT", "ABORT"] * 10 + [None] * 10
     cases["control and empty batches Java -> aioprod"] += len(batches)
@@ -56,7 +56,7 @@ def test_batches_that_we_write(oracle: JavaOracle, codec: str, cases: Counter[st
         batch = sent_batch(source, codec)
         for level in LEVELS[codec]:
             data = build_batch(batch, level)
-            [read] = oracle.ask("read_batches", bytes=to_base64(data))
+            [read] = oracle.call("read_batches", bytes=to_base64(data))
             assert {name: read[name] for name in batch} | {"codec": codec} == batch
             assert read["codec"] in (codec, "none")
             assert read["max_timestamp"] == max(record["timestamp"] for record in batch["records"])
@@ -70,5 +70,5 @@ def test_without_compression_we_write_javas_bytes(oracle: JavaOracle, cases: Cou
     source = random.Random("bytes")
     for _ in range(BATCHES_PER_CODEC):
         batch = sent_batch(source, "none")
-        assert to_base64(build_batch(batch)) == oracle.ask("write_batches", batches=[batch])
+        assert to_base64(build_batch(batch)) == oracle.call("write_batches", batches=[batch])
         cases["record batches equal to Java's bytes"] += 1

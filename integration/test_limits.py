@@ -52,9 +52,9 @@ async def test_memory_and_close_when_all_brokers_are_down(
     assert 1 < told["close_s"] < 6
     assert told["delivered"] + told["not_sent"] + told["unknown"] + told["rejected"] == told["accepted"]
     assert told["not_sent"] == told["buffered_records"] == told["undelivered"]
-    assert told["heard"] == {"NotSentError": told["not_sent"]}
+    assert told["on_error"] == {"NotSentError": told["not_sent"]}
     assert told["left"] == [0, 0]
-    assert told["refused"] == ["ProducerClosedError"]
+    assert told["send_errors"] == ["ProducerClosedError"]
 
 
 async def outage(cluster: KafkaCluster, topic: str, start: str) -> dict[str, Any]:

@@ -22,15 +22,16 @@ import pytest
 
 from aioprod.errors import AioprodError
 from aioprod.messages import FindCoordinatorRequest
-from aioprod.testing import KafkaCluster, rpc
+from aioprod.testing import KafkaCluster
 from aioprod.testing.fixtures import running_cluster
+from aioprod.testing.kafka import rpc
 from integration.support.brokers import VERSIONS
 from integration.support.clusters import MakeTopic
 from integration.support.figures import Figures
 from integration.support.java import JavaOracle, PartitionDigest, TopicDigest
 from integration.support.reading import Stored, committed
 from integration.support.shared_batches import PRODUCERS, TAKEN_OVER, rows_of
-from integration.support.transactional import CLIENTS, GIVEN_UP, Ended, Record
+from integration.support.transactional import CLIENTS, FATAL_ERRORS, Ended, Record
 from tests.support.length import by_length
 
 CLIENT: Final = os.environ.get("AIOPROD_CLIENT", "aioprod")
@@ -158,7 +159,7 @@ async def test_readers_see_the_committed_records_and_no_others(
         sends, commit, started = script.sends(), number % 2 == 0, time.monotonic()
         try:
             ended = await client.transact(topic, sends, commit=commit, flush=chance.random() < 0.5)
-        except GIVEN_UP:
+        except FATAL_ERRORS:
             # librdkafka's does so on 3.9 when a coordinator dies beneath an abort; ours has no reason to.
             assert CLIENT != "aioprod"
             ended = Ended.UNKNOWN if commit else Ended.ABORTED

@@ -37,7 +37,7 @@ def message_samples(oracle: JavaOracle, request: type[AnyRequest], kind: str) ->
     first, last = request.VERSIONS
     for version in range(first, last + 1):
         about = {"api": request.API_KEY, "kind": kind, "version": version}
-        made = oracle.ask("random_messages", **about, seed=version, big=False, count=MESSAGES_PER_VERSION)
+        made = oracle.call("random_messages", **about, seed=version, big=False, count=MESSAGES_PER_VERSION)
         for row in made:
             if row["bytes_unknown_tags"] == row["bytes"] or row is made[-1]:
                 del row["bytes_unknown_tags"]
@@ -60,8 +60,8 @@ def record_samples(oracle: JavaOracle, **groups: Sequence[Sequence[dict[str, Any
     samples = []
     for how, group in groups.items():
         for batches in group:
-            data = oracle.ask("write_batches", batches=batches)
-            samples.append({"how": how, "bytes": data, "batches": oracle.ask("read_batches", bytes=data)})
+            data = oracle.call("write_batches", batches=batches)
+            samples.append({"how": how, "bytes": data, "batches": oracle.call("read_batches", bytes=data)})
     return samples
 
 
@@ -90,7 +90,7 @@ def is_same(oracle: JavaOracle, path: Path, samples: Samples) -> bool:
     if path.name != "gzip.json":
         return path.read_text() == content(samples)
     kept = json.loads(path.read_text())
-    return [(row["how"], oracle.ask("read_batches", bytes=row["bytes"])) for row in kept] == [
+    return [(row["how"], oracle.call("read_batches", bytes=row["bytes"])) for row in kept] == [
         (row["how"], row["batches"]) for row in samples
     ]
 

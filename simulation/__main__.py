@@ -1,4 +1,4 @@
-"""`python -m simulation`: run seeds on all cores, or replay one of them with all that happens in it."""
+"""`python -m simulation`: run seeds on all cores, or replay one of them with its whole trace."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from collections.abc import Iterator
 
 from simulation.mutations import MUTATIONS
 
-# aioprod itself is imported later: a mutation has to come first.
+# aioprod itself is imported later: a mutation has to be applied before.
 
 WARM_UP_SEED = -1
 PROGRESS = 2000
 HASH_SEED = "0"
-"""The order of a set of strings is part of what happens: all processes have to have the same."""
+"""A run depends on the order of sets of strings: it has to be the same in all processes."""
 
 
 def main() -> int:
-    """Returns the exit status: 1 if a seed broke a promise."""
+    """Return the exit status: 1 if a seed broke a guarantee."""
     parser = argparse.ArgumentParser(prog="python -m simulation", description=__doc__)
     parser.add_argument("--seeds", type=int, default=1000, help="how many seeds to run")
     parser.add_argument("--from", type=int, default=0, dest="first", help="the first of them")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="one for each core by default")
-    parser.add_argument("--replay", type=int, metavar="SEED", help="run one seed and show everything that happens")
-    parser.add_argument("--stop", action="store_true", help="stop at the first seed that breaks a promise")
+    parser.add_argument("--replay", type=int, metavar="SEED", help="run one seed and show its trace")
+    parser.add_argument("--stop", action="store_true", help="stop at the first seed that breaks a guarantee")
     parser.add_argument("--mutation", choices=MUTATIONS, metavar="NAME", help="break the producer first")
     parser.add_argument("--worker", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -73,11 +73,11 @@ def _replay(seed: int) -> int:
 
 
 def _work(seeds: range) -> Iterator[str]:
-    """Run seeds; a line of JSON for each."""
+    """Run seeds; yield a line of JSON for each."""
     from simulation.run import run_seed
 
     run_seed(WARM_UP_SEED)
-    # What exists by now stays, so the collection after each seed need not look at it.
+    # Objects that exist by now stay alive, so the collection after each seed need not traverse them.
     gc.collect()
     gc.freeze()
     for seed in seeds:
@@ -132,7 +132,7 @@ def _show_failure(result: dict[str, list[str]]) -> None:
 
 
 def _lines(workers: list[subprocess.Popen[str]]) -> Iterator[str]:
-    """What the workers say, as it comes."""
+    """The lines that the workers print, as they arrive."""
     import selectors
 
     with selectors.DefaultSelector() as selector:

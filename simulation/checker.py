@@ -1,4 +1,4 @@
-"""Whether a run kept what was promised: the log against what the senders were told."""
+"""`check`: compares the logs with the outcomes that the senders got, and returns each broken guarantee."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ __all__ = ["Evidence", "check"]
 
 HAS_SEQUENCES = find_spec("aioprod.core.sequences") is not None
 HEALED = (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID)
-"""What a producer with idempotence goes on after, in a new epoch."""
+"""Errors after which an idempotent producer continues in a new epoch."""
 LATE_S = 1.5
-"""How much later than its deadline a record may be told of its outcome."""
+"""How much later than its deadline a record may get its outcome, in seconds."""
 
 
 @dataclass
 class Evidence:
-    """What is left of a run.
+    """What is checked after a run.
 
-    `committed` is what readers with read_committed see of the log, `report` that of the close, `bumps` how often an
-    epoch had to be given up, `codes` are the errors that brokers were made to answer.
+    `committed` is the part of the log that a read_committed consumer sees, `report` that of `close()`, `bumps` the
+    number of epoch bumps, and `codes` are the injected errors.
     """
 
     log: Log
@@ -45,7 +45,7 @@ class Evidence:
 
 
 def check(plan: Plan, ledger: Ledger, evidence: Evidence) -> list[str]:
-    """Everything that is wrong, in sentences; nothing if all is well."""
+    """All broken guarantees, as sentences."""
     log, report = evidence.log, evidence.report
     problems = list(ledger.problems)
     stored = Counter(number for numbers in log.values() for number in numbers.values())
@@ -53,61 +53,61 @@ def check(plan: Plan, ledger: Ledger, evidence: Evidence) -> list[str]:
         problems += (f"Record {entry.number}: {problem}" for problem in _outcome(plan, entry, log, stored))
     if plan.idempotent and HAS_SEQUENCES:
         problems += _duplicates(log)
-        problems += _burned(plan, ledger, evidence)
+        problems += _needless_bumps(plan, ledger, evidence)
     if plan.transaction_version:
         problems += _transactions(plan, ledger, evidence)
-    problems += _given_up(plan, ledger, evidence.codes)
+    problems += _failed_early(plan, ledger, evidence.codes)
     if plan.ordered:
-        problems += _order(plan, ledger, log)
+        problems += _inject(plan, ledger, log)
     if report is not None:
         problems += _counts(plan, ledger, report, stored)
     return problems
 
 
 def _outcome(plan: Plan, entry: Entry, log: Log, stored: Counter[int]) -> Iterable[str]:
-    """What is wrong with one record."""
-    if entry.refused is not None:
-        if entry.told:
-            yield f"it was refused ({entry.refused!r}) and then told {entry.told} times."
+    """Broken guarantees of one record."""
+    if entry.send_error is not None:
+        if entry.completions:
+            yield f"its call raised {entry.send_error!r}, and it got {entry.completions} outcomes."
         if stored[entry.number] and not entry.maybe_accepted:
-            yield f"it is in the log, but was refused: {entry.refused!r}."
-        if isinstance(entry.refused, DeliveryError):
-            yield f"it was refused with an outcome: {entry.refused!r}."
+            yield f"it is in the log, but its call raised {entry.send_error!r}."
+        if isinstance(entry.send_error, DeliveryError):
+            yield f"its call raised the error of an outcome: {entry.send_error!r}."
         return
     if entry.withdrawn and stored[entry.number]:
         yield "it was withdrawn, and is in the log."
-    expects_told = not entry.abandoned and entry.style != "forget"
-    if entry.told != expects_told:
-        yield f"it was told {entry.told} times what became of it ({entry.metadata!r}, {entry.error!r})."
-    if len(entry.reported) > 1 or (entry.reported and expects_told):
-        yield f"on_error was called {len(entry.reported)} times for it, and it was told {entry.told} times."
+    expects_outcome = not entry.cancelled and entry.style != "forget"
+    if entry.completions != expects_outcome:
+        yield f"it got {entry.completions} outcomes ({entry.metadata!r}, {entry.error!r})."
+    if len(entry.reported) > 1 or (entry.reported and expects_outcome):
+        yield f"on_error was called {len(entry.reported)} times for it, and it got {entry.completions} outcomes."
     error = entry.final_error
     if entry.outcome == "none":
         yield f"it ended with {error!r}, which is none of the three outcomes."
     if isinstance(error, (NotSentError, RejectedError)) and stored[entry.number]:
-        yield f"it is in the log, and was said not to be: {error!r}."
+        yield f"it is in the log, but its error says that it is not: {error!r}."
     if error is None and _was_delivered(plan, entry):
         yield from _delivered(plan, entry, log, stored)
-    if entry.told and (late_s := entry.told_s - entry.begun_s - plan.delivery_timeout_s) > LATE_S + _wait_s(
+    if entry.completions and (late_s := entry.completed_s - entry.begun_s - plan.delivery_timeout_s) > LATE_S + _wait_s(
         plan, entry
     ):
-        yield f"it was told {late_s:.1f} s after its deadline."
+        yield f"it got its outcome {late_s:.1f} s after its deadline."
 
 
 def _was_delivered(plan: Plan, entry: Entry) -> bool:
-    """Whether no news is good news."""
-    if entry.told:
+    """Whether a record without error was delivered: its outcome was seen, or its error would have been."""
+    if entry.completions:
         return True
-    return entry.style == "forget" and plan.heard and not entry.abandoned
+    return entry.style == "forget" and plan.has_on_error and not entry.cancelled
 
 
 def _wait_s(plan: Plan, entry: Entry) -> float:
-    """How long a record may have waited before its delivery time began."""
-    return int(plan.options["max_block_ms"]) / 1000 if entry.style in ("send", "many") or not plan.roomy else 0.0
+    """How long a record may have waited before its delivery timeout began, in seconds."""
+    return int(plan.options["max_block_ms"]) / 1000 if entry.style in ("send", "many") or not plan.has_memory else 0.0
 
 
 def _delivered(plan: Plan, entry: Entry, log: Log, stored: Counter[int]) -> Iterable[str]:
-    """What is wrong with a record that was delivered."""
+    """Broken guarantees of a delivered record."""
     if plan.options["acks"] == "0" or entry.lost:
         return
     if not stored[entry.number]:
@@ -115,52 +115,52 @@ def _delivered(plan: Plan, entry: Entry, log: Log, stored: Counter[int]) -> Iter
         return
     if entry.metadata is not None:
         partition, offsets = entry.metadata.partition, frozenset([entry.metadata.offset]) - {-1}
-        told = {partition: offsets} if offsets else {}
+        offsets_of = {partition: offsets} if offsets else {}
     else:
-        told = dict(entry.somewhere or {})
-    if told and not any(
+        offsets_of = dict(entry.offsets or {})
+    if offsets_of and not any(
         numbers.get(offset) == entry.number
         for (name, _, partition), numbers in log.items()
         if name == entry.topic
-        for offset in told.get(partition, ())
+        for offset in offsets_of.get(partition, ())
     ):
-        yield f"it was delivered as {entry.metadata or told!r}, where another record is."
+        yield f"it was delivered as {entry.metadata or offsets_of!r}, where another record is."
 
 
-def _given_up(plan: Plan, ledger: Ledger, codes: set[ErrorCode]) -> Iterable[str]:
-    """Records that failed though there was time left, and nothing that brokers said was final."""
+def _failed_early(plan: Plan, ledger: Ledger, codes: set[ErrorCode]) -> Iterable[str]:
+    """Records that failed before their delivery timeout without a non-retriable error."""
     if plan.transaction_version or "recreate" in plan.faults or plan.options["retries"] < 2**31 - 1:
         return
     final = {code for code in codes if not code.retriable} - set(HEALED)
     final |= {ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE}
     for entry in ledger.entries:
         error = entry.final_error
-        if not isinstance(error, DeliveryError) or entry.told_s >= ledger.closing_s:
+        if not isinstance(error, DeliveryError) or entry.completed_s >= ledger.closing_s:
             continue
         if (
             "delivery.timeout.ms" not in error.message
             and error.code not in final
-            # Brokers that say again and again that there is no such topic are believed.
+            # A topic that brokers report as missing again and again fails its records early.
             and not isinstance(error.__cause__, (MetadataTimeoutError, UnknownTopicError))
         ):
-            yield f"Record {entry.number} was given up before its time: {error!r}."
+            yield f"Record {entry.number} failed before its deadline: {error!r}."
 
 
-def _burned(plan: Plan, ledger: Ledger, evidence: Evidence) -> Iterable[str]:
-    """Sequence numbers that were used up for nothing: brokers find a hole where nothing that was sent has failed."""
-    has_refused = any(not code.retriable for code in evidence.codes)
-    if plan.transaction_version or "recreate" in plan.faults or has_refused or not plan.heard:
+def _needless_bumps(plan: Plan, ledger: Ledger, evidence: Evidence) -> Iterable[str]:
+    """Epoch bumps although no record that was sent has failed: the producer left a sequence gap."""
+    has_final_error = any(not code.retriable for code in evidence.codes)
+    if plan.transaction_version or "recreate" in plan.faults or has_final_error or not plan.has_on_error:
         return
     failed = any(
-        entry.abandoned or isinstance(entry.final_error, (UnknownOutcomeError, RejectedError))
+        entry.cancelled or isinstance(entry.final_error, (UnknownOutcomeError, RejectedError))
         for entry in ledger.entries
     )
     if evidence.bumps and not failed:
-        yield f"{evidence.bumps} epochs were given up, and no record that was sent has failed."
+        yield f"There were {evidence.bumps} epoch bumps, and no record that was sent has failed."
 
 
 def _transactions(plan: Plan, ledger: Ledger, evidence: Evidence) -> Iterable[str]:
-    """Each transaction is seen as a whole, or not at all; which of them, where its sender was told."""
+    """Transactions that are visible in part, or not according to the outcome that their caller got."""
     seen = Counter(number for numbers in evidence.committed.values() for number in numbers.values())
     for entry in ledger.entries:
         if entry.transaction is None and seen[entry.number] and entry.accepted is not None:
@@ -168,11 +168,11 @@ def _transactions(plan: Plan, ledger: Ledger, evidence: Evidence) -> Iterable[st
     for transaction in ledger.transactions:
         if transaction.overtaken:
             continue
-        mine = [e for e in ledger.entries if e.transaction == transaction.number and e.refused is None]
-        sure = [e.number for e in mine if not e.abandoned and e.final_error is None]
+        mine = [e for e in ledger.entries if e.transaction == transaction.number and e.send_error is None]
+        sure = [e.number for e in mine if not e.cancelled and e.final_error is None]
         visible = [e.number for e in mine if seen[e.number]]
         missing = sorted(set(sure) - set(visible))
-        if visible and (missing or transaction.outcome == "aborted" or not transaction.asked):
+        if visible and (missing or transaction.outcome == "aborted" or not transaction.commit_called):
             how = transaction.outcome or "unknown"
             yield f"Transaction {transaction.number} ({how}) is seen in part: {visible} are, {missing} are not."
         if transaction.outcome == "committed" and missing:
@@ -180,11 +180,11 @@ def _transactions(plan: Plan, ledger: Ledger, evidence: Evidence) -> Iterable[st
         if transaction.outcome == "committed" and (failed := [e.number for e in mine if e.final_error is not None]):
             yield f"Transaction {transaction.number} was committed, and {failed} had failed."
     if ledger.fenced and not plan.may_be_fenced and ErrorCode.INVALID_PRODUCER_EPOCH not in evidence.codes:
-        yield f"Nobody took over, and the producer was fenced: {ledger.fenced[0]!r}."
+        yield f"The producer was fenced without another producer: {ledger.fenced[0]!r}."
 
 
 def _duplicates(log: Log) -> Iterable[str]:
-    """Records that are stored twice in one topic; a topic that was created again is another one."""
+    """Records that are stored twice in one topic; a re-created topic is another one."""
     found: Counter[tuple[str, int, int]] = Counter()
     for (name, which, _), numbers in log.items():
         found.update((name, which, number) for number in numbers.values())
@@ -193,17 +193,17 @@ def _duplicates(log: Log) -> Iterable[str]:
             yield f"Record {number} is stored {times} times in {name}."
 
 
-def _order(plan: Plan, ledger: Ledger, log: Log) -> Iterable[str]:
-    """Records that are in front of others that were accepted before."""
+def _inject(plan: Plan, ledger: Ledger, log: Log) -> Iterable[str]:
+    """Records that are stored before others that were accepted earlier."""
     for (topic, _, partition), numbers in log.items():
         latest = -1
         latest_number = -1
         for number in dict.fromkeys(numbers.values()):
             entry = ledger.entries[number]
             if plan.near_the_end and isinstance(entry.final_error, UnknownOutcomeError):
-                # A batch that was given up may still come, and nothing tells brokers that a newer id has taken over.
+                # A batch that expired in flight may still arrive, as the leader does not know the new producer id yet.
                 continue
-            if not (plan.idempotent and HAS_SEQUENCES) and (not entry.told or entry.error is not None):
+            if not (plan.idempotent and HAS_SEQUENCES) and (not entry.completions or entry.error is not None):
                 continue
             if entry.accepted is not None and entry.accepted < latest:
                 yield f"Record {number} of {topic}-{partition} is behind {latest_number}, which was accepted later."
@@ -212,37 +212,39 @@ def _order(plan: Plan, ledger: Ledger, log: Log) -> Iterable[str]:
 
 
 def _counts(plan: Plan, ledger: Ledger, report: DeliveryReport, stored: Counter[int]) -> Iterable[str]:
-    """The report of the close against what was told: exact where no sender was cancelled."""
-    sure = [e for e in ledger.entries if e.refused is None and not e.abandoned]
+    """Differences between the report of `close()` and the outcomes; exact if no sender was cancelled."""
+    sure = [e for e in ledger.entries if e.send_error is None and not e.cancelled]
     outcomes = Counter(entry.outcome for entry in sure)
-    unheard = sum(entry.style == "forget" for entry in sure) if not plan.heard else 0
-    abandoned = [e for e in ledger.entries if e.abandoned or (e.refused is not None and e.maybe_accepted)]
-    told = Counter(
+    unseen = sum(entry.style == "forget" for entry in sure) if not plan.has_on_error else 0
+    cancelled = [e for e in ledger.entries if e.cancelled or (e.send_error is not None and e.maybe_accepted)]
+    reported = Counter(
         {
-            "delivered": outcomes["delivered"] - unheard,
+            "delivered": outcomes["delivered"] - unseen,
             "not_sent": outcomes["NotSentError"],
             "unknown": outcomes["UnknownOutcomeError"],
             "rejected": outcomes["RejectedError"],
         }
     )
-    slack = unheard + len(abandoned)
-    for what, count in told.items():
-        said = getattr(report, what)
-        if not count <= said <= count + slack:
-            yield f"The report says {what}={said}, its senders heard it {count} times (and {slack} may not have)."
+    slack = unseen + len(cancelled)
+    for what, count in reported.items():
+        count_reported = getattr(report, what)
+        if not count <= count_reported <= count + slack:
+            yield f"The report has {what}={count_reported}, the senders got {count} (and {slack} may have got none)."
     if (
-        plan.heard
+        plan.has_on_error
         and plan.options["acks"] != "0"
-        and not any(entry.lost or (entry.maybe_accepted and entry.style == "many") for entry in abandoned)
+        and not any(entry.lost or (entry.maybe_accepted and entry.style == "many") for entry in cancelled)
     ):
-        yield from _abandoned(abandoned, report, sum(told.values()), stored)
+        yield from _cancelled_senders(cancelled, report, sum(reported.values()), stored)
 
 
-def _abandoned(abandoned: list[Entry], report: DeliveryReport, told: int, stored: Counter[int]) -> Iterable[str]:
-    """Of those whose senders went away: what is in the report and did not fail is in the log, and nothing else."""
+def _cancelled_senders(
+    cancelled: list[Entry], report: DeliveryReport, reported: int, stored: Counter[int]
+) -> Iterable[str]:
+    """Differences for cancelled senders: the log has the records that the report counts as delivered, and no others."""
     total = report.delivered + report.not_sent + report.unknown + report.rejected
-    failed = sum(bool(entry.reported) for entry in abandoned)
-    delivered = total - told - failed
-    found = sum(bool(stored[entry.number]) and not entry.reported for entry in abandoned)
+    failed = sum(bool(entry.reported) for entry in cancelled)
+    delivered = total - reported - failed
+    found = sum(bool(stored[entry.number]) and not entry.reported for entry in cancelled)
     if delivered != found:
         yield f"{found} records of cancelled senders are in the log without an error, and {delivered} were delivered."

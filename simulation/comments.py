@@ -1,4 +1,4 @@
-"""What brokers get and answer, in words, for those who read a trace."""
+"""Comments in a trace that is shown: what brokers receive and answer."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from unittest import mock
 from aioprod.errors import CorruptRecordError, ErrorCode
 from aioprod.messages import AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest, ProduceRequest
 from aioprod.records.parser import parse_batches
-from aioprod.testing.fake.requests import HANDLERS
+from aioprod.testing.fake.handlers import HANDLERS
 from aioprod.testing.simulation.trace import Trace
 from simulation.ledger import number_in
 
-__all__ = ["commented"]
+__all__ = ["commenting"]
 
-TOLD: tuple[type[Any], ...] = (InitProducerIdRequest, AddPartitionsToTxnRequest, EndTxnRequest)
-"""Requests that are told of as they are."""
+COMMENTED: tuple[type[Any], ...] = (InitProducerIdRequest, AddPartitionsToTxnRequest, EndTxnRequest)
+"""Requests that are shown with all their fields."""
 
 
 @contextlib.contextmanager
-def commented(trace: Trace) -> Iterator[None]:
-    """Comment on each Produce request while a trace is shown."""
+def commenting(trace: Trace) -> Iterator[None]:
+    """Comment on requests inside the block, if the trace is shown."""
     if trace.show is None:
         yield
         return
@@ -37,12 +37,12 @@ def commented(trace: Trace) -> Iterator[None]:
                 trace.comment(f"node {call.node_id}: {where} {_described(data.records)} -> {code!r} {offset}")
         return answer
 
-    others = {kind: _commenting(trace, kind.NAME, HANDLERS[kind]) for kind in TOLD}
+    others = {kind: _comment_on(trace, kind.NAME, HANDLERS[kind]) for kind in COMMENTED}
     with mock.patch.dict(HANDLERS, {ProduceRequest: handle, **others}):
         yield
 
 
-def _commenting(trace: Trace, name: str, answer: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+def _comment_on(trace: Trace, name: str, answer: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     def handle(call: Any, request: Any) -> Any:
         response = answer(call, request)
         trace.comment(f"node {call.node_id}: {name} v{call.version} {request} -> {response}")

@@ -1,4 +1,8 @@
-"""Who breaks things: requests, connections, brokers and leaders, and who mends it all in the end."""
+"""`Gremlin`: injects faults of requests, connections, brokers and leaders, and repairs everything at the end.
+
+Brokers may answer only what real brokers could; otherwise the fake cluster, and not the producer, would break the
+guarantees (see `NEVER_STORED` and `_is_first_try`).
+"""
 
 from __future__ import annotations
 
@@ -53,8 +57,8 @@ NEVER_STORED = (
     ErrorCode.UNKNOWN_PRODUCER_ID,
     ErrorCode.INVALID_PRODUCER_EPOCH,
 )
-"""No leader answers these for a batch that it has, or that may still come: who hears one may send the records in
-another form."""
+"""No leader answers these for a batch that it has stored or may still receive: after them a client may send the records
+in other batches."""
 MAYBE_STORED = (
     ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
     ErrorCode.REQUEST_TIMED_OUT,
@@ -78,7 +82,7 @@ GARBAGE = (
 
 
 class Gremlin:
-    """Draws faults until it is told to stop; `injected` counts them by kind, `codes` are the errors among them."""
+    """Injects random faults until `stop`; `injected` counts them by kind, `codes` are the error codes among them."""
 
     def __init__(
         self, plan: Plan, loop: SimulatedLoop, cluster: FakeCluster, accumulator: Accumulator, random: Random
@@ -90,13 +94,13 @@ class Gremlin:
         self.random = random
         self.injected: Counter[str] = Counter()
         self._down: set[int] = set()
-        self.buried: list[FakeTopic] = []
+        self.deleted_topics: list[FakeTopic] = []
         self.codes: set[ErrorCode] = set()
-        self._ordered: list[Fault] = []
-        self._mending: list[asyncio.Task[None]] = []
+        self._faults: list[Fault] = []
+        self._repairs: list[asyncio.Task[None]] = []
 
     async def run(self) -> None:
-        """Break something now and then."""
+        """Inject faults at random intervals."""
         for _ in range(self.plan.faults_max if self.plan.faults else 0):
             await asyncio.sleep(self.random.random() * 2 * self.plan.fault_every_s)
             kind = self.random.choice(self.plan.faults)
@@ -105,11 +109,11 @@ class Gremlin:
             getattr(self, "_" + kind.replace(" ", "_").replace("-", "_"))()
 
     async def stop(self) -> None:
-        """Mend everything: no fault is left, every broker runs, every partition has a leader."""
-        for fault in self._ordered:
+        """End all faults: every broker runs, every topic exists, every partition has a leader."""
+        for fault in self._faults:
             fault.end()
             fault.release()
-        for task in self._mending:
+        for task in self._repairs:
             await asyncio.wait([task])
         for wire in self.loop.network.wires:
             if self.random.random() < 0.5:
@@ -122,8 +126,8 @@ class Gremlin:
                 if partition.leader is None:
                     self.cluster.state.move_leader(TopicPartition(topic.name, index), self._node())
 
-    def forget(self) -> set[int]:
-        """After a long calm: leaders forget the producers, or the ends of their logs; the numbers that are lost."""
+    def lose_state(self) -> set[int]:
+        """Let leaders lose the producers' states, and maybe the end of their logs; return the lost records' numbers."""
         lost: set[int] = set()
         for topic in self.cluster.topics.values():
             for partition in topic.partitions:
@@ -139,20 +143,20 @@ class Gremlin:
         self.injected[self.plan.calm] += 1
         return lost
 
-    # -- requests ----------------------------------------------------------------------------------------------------
+    # --- requests
 
-    def _order(self, kind: Any = ProduceRequest, **what: Any) -> None:
-        self._ordered.append(self.cluster.fault(kind, node=self.random.choice([None, self._node()]), **what))
+    def _inject(self, kind: Any = ProduceRequest, **what: Any) -> None:
+        self._faults.append(self.cluster.fault(kind, node=self.random.choice([None, self._node()]), **what))
 
     def _drop(self) -> None:
         drop = self.random.choice(["before", "after", "lurking"])
-        self._order(drop=drop, delay_s=self._delay_s())
+        self._inject(drop=drop, delay_s=self._delay_s())
 
     def _error(self) -> None:
         codes, times = self.random.choice([NOT_STORED, MAYBE_STORED, NEVER_STORED]), self.random.choice([1, 1, 3, 30])
         code = self.random.choice(codes)
         self.codes.add(code)
-        self._order(
+        self._inject(
             error=code,
             edit=self._named_culprits if code == ErrorCode.INVALID_RECORD and self.random.random() < 0.7 else None,
             partition=self.random.choice([None, self._partition()]),
@@ -162,7 +166,7 @@ class Gremlin:
         )
 
     def _is_first_try(self, request: ProduceRequest) -> bool:
-        """Whether no batch of a request was sent before: no copy of it can be stored, or be on its way."""
+        """Whether no batch of a request was sent before, so that no copy of it can be stored or in flight."""
         names = {topic.id: topic.name for topic in self.cluster.topics.values()}
         for topic in request.topic_data:
             known = self.accumulator.topics.get(topic.name or names.get(topic.topic_id, ""))
@@ -174,7 +178,7 @@ class Gremlin:
         return True
 
     def _named_culprits(self, answer: ProduceResponse) -> ProduceResponse:
-        """The broker says which records it does not want."""
+        """Name some of the records as the invalid ones (KIP-467)."""
 
         def named(row: PartitionProduceResponse) -> PartitionProduceResponse:
             if row.error_code != ErrorCode.INVALID_RECORD:
@@ -186,24 +190,24 @@ class Gremlin:
         return _each_row(answer, named)
 
     def _duplicate(self) -> None:
-        """What is stored now is said to have been stored before."""
-        self._order(edit=_as_duplicates)
+        """Answer a batch that is stored now as a duplicate."""
+        self._inject(edit=_as_duplicates)
 
     def _delay(self) -> None:
-        self._order(delay_s=self.random.random() * self.random.choice([0.05, 3.0]))
+        self._inject(delay_s=self.random.random() * self.random.choice([0.05, 3.0]))
 
     def _silence(self) -> None:
-        self._order(**{self.random.choice(["silent", "half_open"]): True})
+        self._inject(**{self.random.choice(["silent", "half_open"]): True})
 
     def _cut_answer(self) -> None:
-        self._order(cut_after_bytes=self.random.randrange(40))
+        self._inject(cut_after_bytes=self.random.randrange(40))
 
     def _garbage(self) -> None:
         kind = self.random.choice([ProduceRequest, MetadataRequest, ApiVersionsRequest])
-        self._order(kind, reply=self.random.choice(GARBAGE))
+        self._inject(kind, reply=self.random.choice(GARBAGE))
 
     def _throttle(self) -> None:
-        self._order(throttle_ms=self.random.choice([1, 50, 700]))
+        self._inject(throttle_ms=self.random.choice([1, 50, 700]))
 
     def _metadata(self) -> None:
         what: dict[str, Any] = self.random.choice(
@@ -216,20 +220,20 @@ class Gremlin:
                 {"error": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION},
             ]
         )
-        self._order(MetadataRequest, **what)
+        self._inject(MetadataRequest, **what)
 
     def _delay_s(self) -> float:
         return self.random.choice([0.0, 0.0, self.random.random()])
 
-    # -- transactions ------------------------------------------------------------------------------------------------
+    # --- transactions
 
     def _coordinator(self) -> None:
         kind = self.random.choice(COORDINATED)
         if self.random.random() < 0.5:
-            self._order(kind, error=self.random.choice(COORDINATOR_ERRORS), times=self.random.choice([1, 1, 3]))
+            self._inject(kind, error=self.random.choice(COORDINATOR_ERRORS), times=self.random.choice([1, 1, 3]))
         else:
             how = self.random.choice(["before", "after", "lurking"])
-            self._order(kind, drop=how, delay_s=self._delay_s())
+            self._inject(kind, drop=how, delay_s=self._delay_s())
 
     def _move_coordinator(self) -> None:
         self.cluster.move_coordinator("simulated", self._node())
@@ -237,10 +241,10 @@ class Gremlin:
     def _finalize(self) -> None:
         self.cluster.finalize(self.random.choice([1, 2]))
 
-    # -- log-ins -----------------------------------------------------------------------------------------------------
+    # --- log-ins
 
     def _password(self) -> None:
-        """The user has another password for a while: sessions go on, and none is renewed."""
+        """Change the user's password for a while: sessions continue, but can't be renewed."""
         self.cluster.security = self.plan.security("another")
         self._later(self._restore_password)
 
@@ -248,12 +252,12 @@ class Gremlin:
         self.cluster.security = self.plan.security()
 
     def _log_in(self) -> None:
-        """A step of a log-in goes wrong."""
+        """Let a step of a log-in fail."""
         kind = self.random.choice([SaslHandshakeRequest, SaslAuthenticateRequest])
         what: list[dict[str, Any]] = [{"drop": "before"}, {"drop": "after"}, {"silent": True}, {"delay_s": 0.5}]
-        self._order(kind, **self.random.choice(what))
+        self._inject(kind, **self.random.choice(what))
 
-    # -- connections -------------------------------------------------------------------------------------------------
+    # --- connections
 
     def _wire(self) -> Wire | None:
         wires = [wire for wire in self.loop.network.wires if wire.is_open]
@@ -276,10 +280,10 @@ class Gremlin:
             self._later(wire.resume)
 
     def _cut(self) -> None:
-        self._mend(self.cluster.brokers[self._node()].cut())
+        self._repair(self.cluster.brokers[self._node()].cut())
 
     def _black_hole(self) -> None:
-        """A broker's host is gone for a while: nothing comes back from it."""
+        """Make a broker's host unreachable for a while: no answers, and no resets."""
         address = self.cluster.brokers[self._node()].address
         wires = self.loop.network.wires_to(address)
         for wire in wires:
@@ -293,7 +297,7 @@ class Gremlin:
 
         self._later(back)
 
-    # -- brokers -----------------------------------------------------------------------------------------------------
+    # --- brokers
 
     def _node(self) -> int:
         return self.random.randint(1, self.plan.brokers)
@@ -311,7 +315,7 @@ class Gremlin:
         self._later(lambda: self._elect(tp, self._node()))
 
     def _elect(self, tp: TopicPartition, node: int | None) -> None:
-        """Move the leader, if there is such a partition by now."""
+        """Move the leader, if the partition exists."""
         topic = self.cluster.topics.get(tp.topic)
         if topic is not None and tp.partition < len(topic.partitions):
             self.cluster.state.move_leader(tp, node)
@@ -329,7 +333,7 @@ class Gremlin:
             await broker.start()
             self._down.discard(node)
 
-        self._mend(restart())
+        self._repair(restart())
 
     def _freeze(self) -> None:
         broker = self.cluster.brokers[self._node()]
@@ -337,35 +341,35 @@ class Gremlin:
         self._later(broker.thaw)
 
     def _upgrade(self) -> None:
-        """Another version from now on, which is told to those who connect."""
+        """Change the broker's Produce versions, which clients learn when they connect again."""
         broker = self.cluster.brokers[self._node()]
         # Brokers without version 12 have no transaction.version 2.
         least = 12 if self.plan.transaction_version else 7
         broker.versions[ProduceRequest] = (3, self.random.randint(least, ProduceRequest.VERSIONS[1]))
-        self._mend(broker.cut())
+        self._repair(broker.cut())
 
-    # -- topics ------------------------------------------------------------------------------------------------------
+    # --- topics
 
     def _recreate(self) -> None:
-        """Delete a topic, and create it anew at once or in a while: unless somebody else does before."""
+        """Delete a topic, and create it again at once or after a while, unless it was created meanwhile."""
         name = self.random.choice(list(self.plan.topics))
-        self._bury(name)
+        self._delete(name)
         if self.random.random() < 0.5:
             self.create(name)
         else:
             self._later(lambda: self.create(name))
 
-    def _bury(self, name: str) -> None:
+    def _delete(self, name: str) -> None:
         topic = self.cluster.topics.pop(name, None)
         if topic is not None:
-            self.buried.append(topic)
+            self.deleted_topics.append(topic)
 
     def create(self, name: str) -> None:
-        """See that there is a topic with all of its partitions."""
+        """Create a topic unless it exists with all of its partitions."""
         topic = self.cluster.topics.get(name)
         is_complete = topic is not None and len(topic.partitions) >= self.plan.topics[name]
         if self.cluster.state.nodes and not is_complete:
-            self._bury(name)
+            self._delete(name)
             self.create_new(name)
 
     def create_new(self, name: str) -> None:
@@ -375,33 +379,33 @@ class Gremlin:
         self.cluster.create_topic(name, self.plan.topics[name], **config)
 
     def logs(self, isolation: Isolation = "read_uncommitted") -> Log:
-        """The records in all topics that there are and were."""
+        """The records in all topics, existing and deleted."""
         return {
             (topic.name, which, index): numbers_of(partition.records(isolation))
-            for which, topic in enumerate([*self.buried, *self.cluster.topics.values()])
+            for which, topic in enumerate([*self.deleted_topics, *self.cluster.topics.values()])
             for index, partition in enumerate(topic.partitions)
         }
 
-    # -- mending -----------------------------------------------------------------------------------------------------
+    # --- repairs
 
-    def _later(self, mend: Any) -> None:
+    def _later(self, repair: Any) -> None:
         async def wait() -> None:
             await asyncio.sleep(self.random.random() * self.random.choice([0.1, 1.0, 10.0]))
-            mend()
+            repair()
 
-        self._mend(wait())
+        self._repair(wait())
 
-    def _mend(self, work: Any) -> None:
-        self._mending.append(self.loop.create_task(work))
+    def _repair(self, work: Any) -> None:
+        self._repairs.append(self.loop.create_task(work))
 
 
 def _as_duplicates(answer: ProduceResponse) -> ProduceResponse:
-    def told(row: PartitionProduceResponse) -> PartitionProduceResponse:
+    def as_duplicate(row: PartitionProduceResponse) -> PartitionProduceResponse:
         if row.error_code != ErrorCode.NONE:
             return row
         return replace(row, error_code=ErrorCode.DUPLICATE_SEQUENCE_NUMBER, base_offset=-1)
 
-    return _each_row(answer, told)
+    return _each_row(answer, as_duplicate)
 
 
 def _each_row(

@@ -1,4 +1,4 @@
-"""What was given to the producer, and what it said became of it."""
+"""`Ledger`: the records that were given to the producer, and the outcomes that their callers got."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from aioprod.records.parser import ParsedRecord
 __all__ = ["Entry", "Ledger", "Log", "Transaction", "number_in", "numbers_of"]
 
 Log = dict[tuple[str, int, int], dict[int, int]]
-"""Name of a topic, which of the topics of that name, and partition: the numbers of the records there by offset."""
+"""By topic name, count of its re-creation, and partition: the numbers of the records by offset."""
 
 
 @dataclass(slots=True)
 class Entry:
-    """One record. `begun` and `accepted` are numbers in the order of events: it was accepted somewhere in between.
+    """One record. `begun` and `accepted` are numbers in the order of events: it was accepted between the two.
 
-    `refused` is why it was never accepted. `told` counts the outcomes, `metadata` or `error` is the last one.
-    `somewhere` are the offsets by partition of all records of the same call. `lost`: the cluster lost it.
-    `abandoned`: its sender was cancelled, so that only `on_error` may tell of it (`reported`).
+    `send_error` is the exception of the call if the record was not accepted. `completions` counts its outcomes, and
+    `metadata` or `error` is the last one. `offsets` are those of all records of the same call, by partition. `lost`:
+    the cluster lost it. `cancelled`: its sender was cancelled, so only `on_error` may report its failure (`reported`).
     """
 
     number: int
@@ -32,14 +32,14 @@ class Entry:
     begun: int
     begun_s: float
     accepted: int | None = None
-    refused: BaseException | None = None
+    send_error: BaseException | None = None
     transaction: int | None = None
     metadata: RecordMetadata | None = None
     error: BaseException | None = None
-    somewhere: Mapping[int, frozenset[int]] | None = None
-    told: int = 0
-    told_s: float = 0.0
-    abandoned: bool = False
+    offsets: Mapping[int, frozenset[int]] | None = None
+    completions: int = 0
+    completed_s: float = 0.0
+    cancelled: bool = False
     withdrawn: bool = False
     maybe_accepted: bool = False
     lost: bool = False
@@ -47,36 +47,37 @@ class Entry:
 
     @property
     def final_error(self) -> BaseException | None:
-        """The error that it ended with, whoever was told."""
+        """The error that it ended with, from its call or from `on_error`."""
         return self.error or (self.reported[0] if self.reported else None)
 
     @property
     def outcome(self) -> str:
-        """The name of the one family of its error, "delivered" without one, "none" of an error that has no family."""
+        """The class of its error, "delivered" without one, "none" if the error is not of exactly one of the classes."""
         error = self.final_error
         if error is None:
             return "delivered"
-        families = [kind for kind in (NotSentError, UnknownOutcomeError, RejectedError) if isinstance(error, kind)]
-        return families[0].__name__ if len(families) == 1 else "none"
+        kinds = [kind for kind in (NotSentError, UnknownOutcomeError, RejectedError) if isinstance(error, kind)]
+        return kinds[0].__name__ if len(kinds) == 1 else "none"
 
 
 @dataclass(slots=True)
 class Transaction:
-    """One transaction: `outcome` is "committed" or "aborted" once somebody was told; `asked` whether to commit it.
+    """One transaction: `outcome` is "committed" or "aborted" once its caller got it; `commit_called` whether commit was
+    called.
 
-    `overtaken`: a commit of an earlier one, which had been on its way for long, has ended it. Before
-    transaction.version 2 nothing tells a coordinator of which transaction a request to end one speaks.
+    `overtaken`: a delayed commit request of an earlier transaction has committed it. Before transaction.version 2 a
+    coordinator does not know which transaction an EndTxn is for.
     """
 
     number: int
     outcome: str = ""
-    asked: bool = False
+    commit_called: bool = False
     overtaken: bool = False
     errors: list[AioprodError] = field(default_factory=list)
 
 
 class Ledger:
-    """All entries by number; each is told here what became of it. `closing_s` is when the producer was closed."""
+    """All entries by number. `closing_s` is when the producer was closed, `problems` what is wrong already."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self.entries: list[Entry] = []
@@ -94,65 +95,65 @@ class Ledger:
         return self._events
 
     def begin_transaction(self) -> Transaction:
-        """What is sent from now on belongs to it."""
+        """Begin a transaction: records sent from now on belong to it."""
         self._open = Transaction(len(self.transactions))
         self.transactions.append(self._open)
         return self._open
 
     def end_transaction(self) -> None:
-        """What is sent from now on belongs to none."""
+        """End the transaction: records sent from now on belong to none."""
         self._open = None
 
     def overtake(self) -> None:
-        """A coordinator commits what is open, in a version in which nothing says that this was meant."""
-        if self._open is not None and not self._open.asked:
+        """A coordinator has committed the open transaction; note it if that was an earlier one's request."""
+        if self._open is not None and not self._open.commit_called:
             self._open.overtaken = True
 
     def begin(self, topic: str, partition: int | None, style: str) -> Entry:
-        """A record is about to be given to the producer."""
+        """Create the entry of a record that is about to be sent."""
         entry = Entry(len(self.entries), topic, partition, style, self.event(), self._clock())
         self.entries.append(entry)
         return entry
 
     def accept(self, entry: Entry) -> None:
-        """It has been accepted by now."""
+        """Note that the producer has accepted the record."""
         if entry.accepted is None:
             entry.accepted = self.event()
             self.join(entry)
 
     def join(self, entry: Entry) -> None:
-        """It belongs to the transaction that is open, if one is."""
+        """Put the record into the open transaction, if there is one."""
         if entry.transaction is None and self._open is not None:
             entry.transaction = self._open.number
 
-    def hear(self, entry: Entry, metadata: RecordMetadata | None, error: BaseException | None) -> None:
-        """Its sender was told the outcome."""
+    def complete(self, entry: Entry, metadata: RecordMetadata | None, error: BaseException | None) -> None:
+        """Note the outcome that the sender got."""
         if isinstance(error, AioprodError) and not isinstance(error, DeliveryError):
-            self.refuse(entry, error)
+            self.reject(entry, error)
             return
-        entry.told += 1
-        entry.told_s = self._clock()
+        entry.completions += 1
+        entry.completed_s = self._clock()
         entry.metadata, entry.error = metadata, error
         self.accept(entry)
 
-    def refuse(self, entry: Entry, error: BaseException) -> None:
-        """It was not accepted."""
-        entry.refused = error
-        entry.told_s = self._clock()
+    def reject(self, entry: Entry, error: BaseException) -> None:
+        """Note that the producer did not accept the record."""
+        entry.send_error = error
+        entry.completed_s = self._clock()
 
     def report(self, error: AioprodError, record: ProducerRecord) -> None:
-        """The producer's `on_error`."""
+        """The producer's `on_error` callback."""
         number = number_in(record.value)
         if number is None:
-            self.problems.append(f"on_error got a record that nobody sent: {record!r}")
+            self.problems.append(f"on_error got an unknown record: {record!r}")
             return
         entry = self.entries[number]
         entry.reported.append(error)
-        entry.told_s = entry.told_s or self._clock()
+        entry.completed_s = entry.completed_s or self._clock()
 
 
 def number_in(value: object) -> int | None:
-    """The number of the entry that a value was made for."""
+    """The number of the entry in a record's value, None if there is none."""
     if not isinstance(value, bytes):
         return None
     head, colon, _ = value.partition(b":")
@@ -160,11 +161,11 @@ def number_in(value: object) -> int | None:
 
 
 def numbers_of(records: Iterable[ParsedRecord]) -> dict[int, int]:
-    """The numbers of records by offset; raises ValueError for one that nobody sent."""
+    """The numbers of records by offset; raises ValueError for an unknown record."""
     numbers: dict[int, int] = {}
     for record in records:
         number = number_in(record.value)
         if number is None:
-            raise ValueError("The log holds a record that nobody sent.")
+            raise ValueError("The log has an unknown record.")
         numbers[record.offset] = number
     return numbers

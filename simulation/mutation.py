@@ -1,4 +1,4 @@
-"""Breaking the producer on purpose: some text of its source is another one in the process that runs it."""
+"""`Mutation`: runs the producer with a deliberate bug, by replacing text of its source while it is imported."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Mutation"]
 
 @dataclass(frozen=True)
 class Mutation:
-    """In the source of `module`, `old` (which is there once) becomes `new`."""
+    """Replaces `old`, which has to occur once in the source of `module`, by `new`."""
 
     name: str
     module: str
@@ -23,7 +23,7 @@ class Mutation:
     def apply(self) -> None:
         """Import aioprod with the change; raises RuntimeError when it was imported before, or is compiled."""
         if "aioprod" in sys.modules:
-            raise RuntimeError(f"aioprod is imported already: {self.name!r} comes too late.")
+            raise RuntimeError(f"aioprod is imported already: {self.name!r} can't be applied.")
         applied: list[str] = []
         get_code = SourceFileLoader.get_code
 
@@ -45,7 +45,7 @@ class Mutation:
             raise RuntimeError(f"{self.module} is compiled here: mutations need AIOPROD_NO_EXT=1.")
 
     def mutated(self, source: str) -> str:
-        """The source with the change; raises ValueError when it is not as the mutation expects it."""
+        """The source with the change; raises ValueError unless `old` occurs in it once."""
         if source.count(self.old) != 1:
             raise ValueError(f"{self.name!r}: {self.module} has this {source.count(self.old)} times: {self.old!r}")
         return source.replace(self.old, self.new)

@@ -1,4 +1,4 @@
-"""Deliberate breakages, and whether the simulation notices each: `python -m simulation.mutations`."""
+"""Deliberate bugs, and whether the simulation detects each of them: `python -m simulation.mutations`."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _ALL = (
         "while False:",
     ),
     Mutation(
-        "an outcome is told twice",
+        "an outcome is delivered twice",
         "aioprod.producer.completions",
         "            told = waiter(metadata, None)\n",
         "            told = waiter(metadata, None)\n            told = waiter(metadata, None)\n",
     ),
     Mutation(
-        "what expires on the wire was never sent",
+        "a record that expires in flight was never sent",
         "aioprod.core.retry",
         "if batch.maybe_stored or batch.unanswered:",
         "if batch.maybe_stored:",
@@ -157,14 +157,14 @@ _ALL = (
         "                if self.state is S.FLUSHING:",
     ),
     Mutation(
-        "the epoch that the end of a transaction brings is not taken",
+        "the epoch in the response to EndTxn is ignored",
         "aioprod.producer.transactions.runner",
         "            self._identity = identity\n            self._effects.set_producer_id(identity)",
         "            self._identity = identity\n            if identity.epoch < 3:\n"
         "                self._effects.set_producer_id(identity)",
     ),
     Mutation(
-        "nobody wakes up when a backoff ends",
+        "the end of a backoff wakes nothing",
         "aioprod.producer.scheduler",
         "            end_backoffs(accumulator, now),\n",
         "            None,\n",
@@ -182,9 +182,9 @@ MUTATIONS = {mutation.name: mutation for mutation in _ALL}
 
 
 def main() -> int:
-    """Returns the exit status: 1 if a mutation was not noticed."""
+    """Return the exit status: 1 if a mutation was not detected."""
     parser = argparse.ArgumentParser(prog="python -m simulation.mutations", description=__doc__)
-    parser.add_argument("--seeds", type=int, default=2000, help="in how many seeds each has to be noticed")
+    parser.add_argument("--seeds", type=int, default=2000, help="in how many seeds each has to be detected")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="one for each core by default")
     parser.add_argument("names", nargs="*", help="which of them; all by default")
     options = parser.parse_args()
@@ -204,7 +204,7 @@ def main() -> int:
 
 
 def _first_seed(name: str, seeds: int) -> tuple[int | None, str]:
-    """The first seed that notices a mutation, and the first of its problems."""
+    """The first seed that detects a mutation, and the first of its problems."""
     command = [sys.executable, "-m", "simulation", f"--seeds={seeds}", "--processes=1", "--stop", f"--mutation={name}"]
     environment = os.environ | {"AIOPROD_NO_EXT": "1"}
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=False)

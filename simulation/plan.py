@@ -1,4 +1,4 @@
-"""What one seed stands for: the cluster, the settings of the producer, the work and the faults."""
+"""`Plan`: the cluster, producer settings, work and faults of one seed."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ TRANSACTION_FAULTS = ("coordinator", "move coordinator", "finalize")
 
 @dataclass
 class Plan:
-    """All that is drawn before the run; what happens in it is drawn on the way."""
+    """Everything that is drawn before the run; the events during the run are drawn as they happen."""
 
     seed: int
     brokers: int
@@ -62,7 +62,7 @@ class Plan:
     ending: str
     close_timeout_s: float
     watched: bool
-    heard: bool
+    has_on_error: bool
     clock_pauses: float
     inline_size: int
     network: dict[str, Any] = field(default_factory=dict)
@@ -71,8 +71,8 @@ class Plan:
 
     @classmethod
     def draw(cls, seed: int) -> Plan:
-        """Draw everything from a seed; features are left out at random, so that each seed is another mixture."""
-        random = Random(seed)  # a simulation, no secret
+        """Draw a plan from a seed; features are left out at random, so that each seed is another mixture."""
+        random = Random(seed)  # not for secrets
         pick = random.choice
         topics = {f"topic-{number}": random.randint(1, 4) for number in range(random.randint(1, 2))}
         plan = cls(
@@ -98,14 +98,14 @@ class Plan:
             ending=pick(["flush", "flush", "flush", "close", "close at once", "cancelled close"]),
             close_timeout_s=pick([0.0, 0.01, 0.3, 2.0]),
             watched=random.random() < 0.3,
-            heard=random.random() < 0.6,
+            has_on_error=random.random() < 0.6,
             clock_pauses=pick([0.0, 0.0, 0.0, 0.001, 0.02, 0.1]),
             inline_size=pick([0, 200, 1_000_000]),
             network={
                 "latency_min_s": 0.0,
                 "latency_max_s": pick([0.0001, 0.001, 0.02, 0.2]),
-                "piece_max": pick([7, 100, 1500, 65_536, 65_536, 65_536]),
-                "room": pick([500, 5000, 262_144]),
+                "segment_max": pick([7, 100, 1500, 65_536, 65_536, 65_536]),
+                "window": pick([500, 5000, 262_144]),
             },
         )
         if plan.transaction_version:
@@ -115,7 +115,7 @@ class Plan:
         return plan
 
     def _make_transactional(self) -> None:
-        """All is sent in transactions, whose length says nothing of a topic that is not the same any more."""
+        """Send everything in transactions, without features that don't go with them, such as recreated topics."""
         random = Random(self.seed + 1)
         self.options |= {
             "enable_idempotence": True,
@@ -133,23 +133,23 @@ class Plan:
         )
 
     def _make_possible(self) -> None:
-        """A network that never lets an answer come in time shows nothing; one that is cut too small takes for ever."""
+        """Adjust settings with which no response could ever arrive in time, or the run would take too long."""
         network, options = self.network, self.options
-        # A request to a connection that died unheard takes all of its time; there has to be some for a second one.
+        # A request on a half-open connection takes its whole timeout; there has to be time for a second one.
         options["delivery_timeout_ms"] = max(options["delivery_timeout_ms"], options["request_timeout_ms"] + 300)
         if network["latency_max_s"] > 0.001:
-            network["room"] = 262_144
+            network["window"] = 262_144
         if network["latency_max_s"] > 0.02:
             for name in ("request_timeout_ms", "socket_connection_setup_timeout_ms"):
                 options[name] = max(options[name], 2000)
             options["max_block_ms"] = max(options["max_block_ms"], 20_000)
             options["delivery_timeout_ms"] = max(options["delivery_timeout_ms"], 5000)
-        if network["piece_max"] < 100:
+        if network["segment_max"] < 100:
             self.size_max = min(self.size_max, 50)
             self.records = min(self.records, 30)
 
     def _make_secured(self) -> None:
-        """Some seeds log in, for sessions that end again and again; not sooner than their renewal can be answered."""
+        """Let some seeds log in, with short sessions that are long enough for their renewal to be answered."""
         random = Random(self.seed + 2)
         if random.random() > 0.3:
             return
@@ -162,7 +162,7 @@ class Plan:
         self.faults = tuple(sorted({*self.faults, *random.sample(LOG_IN_FAULTS, random.randint(0, 2))}))
 
     def security(self, password: str = "secret") -> Security | None:
-        """What brokers want of clients, None for nothing."""
+        """The brokers' security, None for plaintext without log-in."""
         if not self.mechanism:
             return None
         return Security(
@@ -174,33 +174,33 @@ class Plan:
 
     @property
     def idempotent(self) -> bool:
-        """Whether records are promised to be stored once."""
+        """Whether records are stored once at most."""
         return bool(self.options["enable_idempotence"])
 
     @property
     def may_be_fenced(self) -> bool:
-        """Whether a transaction may take longer than the coordinator waits, which then ends it and fences us."""
+        """Whether a transaction may time out: the coordinator then aborts it and fences the producer."""
         return int(self.options["transaction_timeout_ms"]) < 900_000
 
     @property
     def ordered(self) -> bool:
-        """Whether the order within a partition is promised. With acks=0 nobody knows what is still on its way."""
+        """Whether the order within a partition is guaranteed; with acks=0 the producer can't know what is in flight."""
         one_by_one = self.options["max_in_flight_requests_per_connection"] == 1 and self.options["acks"] != "0"
         return self.idempotent or one_by_one
 
     @property
-    def roomy(self) -> bool:
-        """Whether no record ever has to wait for memory."""
+    def has_memory(self) -> bool:
+        """Whether there is so much memory that no record waits for it."""
         return int(self.options["buffer_memory"]) > 1_000_000
 
     @property
     def delivery_timeout_s(self) -> float:
-        """The whole life of a record."""
+        """The delivery timeout of a record in seconds."""
         return int(self.options["delivery_timeout_ms"]) / 1000
 
 
 def _some(random: Random, of: tuple[str, ...], at_least: int) -> tuple[str, ...]:
-    """Some of the features, often few and seldom all."""
+    """A random selection of the features."""
     return tuple(sorted(random.sample(of, random.randint(at_least, len(of)))))
 
 

@@ -1,4 +1,8 @@
-"""One seed from beginning to end."""
+"""`run_seed`: one seed from start to end.
+
+Sends records while faults are injected, ends the faults, checks that every partition accepts records again, closes the
+producer, and checks the guarantees.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +22,11 @@ from aioprod import Producer
 from aioprod.errors import ErrorCode, UnknownOutcomeError
 from aioprod.messages import EndTxnRequest
 from aioprod.testing.fake import FakeCluster
-from aioprod.testing.fake.requests import HANDLERS
+from aioprod.testing.fake.handlers import HANDLERS
 from aioprod.testing.simulation import SimulatedLoop, start
 from aioprod.types import DeliveryReport
 from simulation.checker import Evidence, check
-from simulation.comments import commented
+from simulation.comments import commenting
 from simulation.gremlin import Gremlin
 from simulation.ledger import Entry, Ledger
 from simulation.plan import Plan
@@ -33,21 +37,21 @@ __all__ = ["Result", "run_seed"]
 
 HANDLED = HANDLERS[EndTxnRequest]
 FIRST_WITH_EPOCHS = 5
-"""The version of EndTxn in which each transaction has an epoch of its own."""
+"""The version of EndTxn in which each transaction has its own epoch."""
 ROUNDS_MAX = 8
-"""After the faults, so many times a record may still fail before its partition counts as stuck."""
+"""How many times a record may still fail after the faults before its partition counts as stuck."""
 CALM_S = 60.0
-"""Long enough that nothing that was sent before can still arrive."""
+"""Long enough that everything sent before has arrived."""
 FOUND_S = 2.0
-"""A topic that did not exist and does now is found within this time: what was said of it is remembered till then."""
+"""The producer finds a topic that was created later within this time; until then it caches that it does not exist."""
 CLOSE_LATE_S = 0.5
 MARKER_DELAY_S = 0.001
-"""As with real brokers the transaction before is not quite over when the next one begins."""
+"""As with real brokers, the previous transaction may not be complete when the next one begins."""
 
 
 @dataclass
 class Result:
-    """What one seed brought: nothing in `problems` if all is well."""
+    """The result of one seed: `problems` is empty if every guarantee was kept."""
 
     seed: int
     problems: list[str] = field(default_factory=list)
@@ -61,10 +65,10 @@ def run_seed(seed: int, show: Callable[[str], object] | None = None) -> Result:
     """Run one seed; `show` gets each line of the trace."""
     plan = Plan.draw(seed)
     result = Result(seed)
-    heard = _Ears(result.problems)
+    logged = _LoggedErrors(result.problems)
     gc.disable()
     try:
-        with SimulatedLoop(seed) as loop, heard:
+        with SimulatedLoop(seed) as loop, logged:
             loop.trace.show = show
             loop.set_exception_handler(lambda _, context: result.problems.append(f"asyncio: {_described(context)}"))
             for name, value in plan.network.items():
@@ -74,14 +78,14 @@ def run_seed(seed: int, show: Callable[[str], object] | None = None) -> Result:
                 with (
                     mock.patch.dict(HANDLERS, {EndTxnRequest: run.end_transaction}),
                     mock.patch("secrets.token_urlsafe", lambda size: loop.random.randbytes(size).hex()),
-                    commented(loop.trace),
+                    commenting(loop.trace),
                 ):
                     loop.run(run.all())
             except Exception as error:
                 result.problems.append(f"{type(error).__name__}: {error}\n{run.picture()}")
                 if show is not None:
-                    logging.getLogger("simulation").exception("The run broke off")
-                # What is left of it has nothing to say.
+                    logging.getLogger("simulation").exception("The run failed")
+                # Errors of the tasks that are left are consequences.
                 loop.set_exception_handler(lambda _, context: None)
             result.digest, result.simulated_s = loop.trace.digest, loop.time() - 1000.0
             del run
@@ -92,7 +96,7 @@ def run_seed(seed: int, show: Callable[[str], object] | None = None) -> Result:
 
 
 class Run:
-    """The parts of one run."""
+    """One run and its parts."""
 
     def __init__(self, plan: Plan, loop: SimulatedLoop, result: Result) -> None:
         self.plan = plan
@@ -105,14 +109,14 @@ class Run:
         self.bumps: int | None = None
 
     def end_transaction(self, call: Any, request: EndTxnRequest) -> Any:
-        """How brokers answer EndTxn; one that commits what nobody has asked to commit is noted."""
+        """Handle EndTxn, and note in the ledger if a late request of an earlier transaction commits the open one."""
         answer = HANDLED(call, request)
         if request.committed and call.version < FIRST_WITH_EPOCHS and answer.error_code == ErrorCode.NONE:
             self.ledger.overtake()
         return answer
 
     async def all(self) -> None:
-        """Start, send while things break, mend, end, and look what became of it."""
+        """Run the seed: start, send during faults, recover, close, check."""
         plan, loop, ledger = self.plan, self.loop, self.ledger
         async with FakeCluster(
             plan.brokers,
@@ -122,10 +126,10 @@ class Run:
         ) as cluster:
             cluster.state.auto_create = not plan.created_late
             cluster.state.transactions.marker_delay_s = MARKER_DELAY_S
-            # A producer hears of partitions that were added when it asks again, after metadata.max.age.ms.
+            # A producer sees added partitions only after metadata.max.age.ms, so auto-creation makes enough of them.
             cluster.state.default_partitions = max(plan.topics.values())
             before = asyncio.all_tasks()
-            on_error = ledger.report if plan.heard else None
+            on_error = ledger.report if plan.has_on_error else None
             producer = self.producer = Producer(cluster.bootstrap, on_error=on_error, **plan.options)
             await start(producer, loop, pauses=plan.clock_pauses, inline_size=plan.inline_size)
             gremlin = Gremlin(plan, loop, cluster, producer._engine.accumulator, Random(plan.seed + 1))
@@ -134,7 +138,7 @@ class Run:
                 for name in plan.topics:
                     gremlin.create(name)
                 if plan.near_the_end and plan.idempotent:
-                    await self._go_far(producer, cluster, work)
+                    await self._approach_the_limits(producer, cluster, work)
             breaking = loop.create_task(gremlin.run())
             creating = loop.create_task(self._create_late(gremlin))
             if plan.transaction_version:
@@ -153,8 +157,8 @@ class Run:
             for name in self.plan.topics:
                 gremlin.create(name)
 
-    async def _go_far(self, producer: Producer, cluster: FakeCluster, work: Work) -> None:
-        """As if the partitions had been written to for years: few sequence numbers and epochs are left."""
+    async def _approach_the_limits(self, producer: Producer, cluster: FakeCluster, work: Work) -> None:
+        """Set sequence numbers and epochs close to their maximum, as after years of writing."""
         for topic, count in self.plan.topics.items():
             for index in range(count):
                 await work.send(self.ledger.begin(topic, index, "send"))
@@ -169,7 +173,7 @@ class Run:
                 state.epoch = epoch
                 state.batches.append(state.batches.pop()._replace(last_sequence=last))
 
-    # -- the end -----------------------------------------------------------------------------------------------------
+    # --- the end
 
     async def _end(self, producer: Producer, work: Work, gremlin: Gremlin, breaking: asyncio.Task[None]) -> None:
         ending = self.plan.ending
@@ -184,11 +188,11 @@ class Run:
             breaking.result()
         await gremlin.stop()
         if ending == "flush":
-            await self._go_on(producer, work, gremlin)
+            await self._check_recovery(producer, work, gremlin)
         if ending in ("flush", "close"):
             await self._close(producer, None)
         self.report = await producer.close()
-        await work.all_told()
+        await work.wait_for_tasks()
 
     async def _close(self, producer: Producer, timeout: float | None) -> None:
         start_s = self.loop.time()
@@ -204,29 +208,29 @@ class Run:
         await asyncio.wait([closing])
         timer.cancel()
 
-    async def _go_on(self, producer: Producer, work: Work, gremlin: Gremlin) -> None:
-        """Nothing is broken any more: what is held gets its outcome, and every partition goes on."""
+    async def _check_recovery(self, producer: Producer, work: Work, gremlin: Gremlin) -> None:
+        """After the faults: buffered records get their outcome, and every partition accepts new ones."""
         await self._flush(producer, work)
         self.plan.size_max = 0
         if self.transactor is not None:
-            await self._go_on_in_transactions(self.transactor)
+            await self._commit_one(self.transactor)
             return
-        await self._until_all_take(producer, work, ROUNDS_MAX)
+        await self._until_all_accept(producer, work, ROUNDS_MAX)
         if self.plan.calm:
             await asyncio.sleep(CALM_S)
             self.bumps = self._bumps(producer)
-            for number in gremlin.forget():
+            for number in gremlin.lose_state():
                 self.ledger.entries[number].lost = True
             options = self.plan.options
-            # Connections that are idle may have broken meanwhile: there has to be time to find out, and for a retry.
+            # Idle connections may have died meanwhile: detecting that and a retry take time.
             has_time = options["delivery_timeout_ms"] >= 3 * options["request_timeout_ms"] + 5000
-            await self._until_all_take(producer, work, 1 if has_time else 3)
+            await self._until_all_accept(producer, work, 1 if has_time else 3)
 
-    async def _until_all_take(self, producer: Producer, work: Work, rounds: int) -> None:
-        """Send to each partition until it has taken what it got; in so many rounds every one has to.
+    async def _until_all_accept(self, producer: Producer, work: Work, rounds: int) -> None:
+        """Send to each partition until its records are delivered, in at most so many rounds.
 
-        There may be one more where answers were lost: a leader that has forgotten the producer can't say then whether
-        it has the records.
+        One more round is allowed where responses were lost: a leader that has lost the producer's state can't recognize
+        duplicates, so the outcome of the records is unknown.
         """
         waiting = [(topic, index) for topic, count in self.plan.topics.items() for index in range(count)]
         entries: list[Entry] = []
@@ -241,36 +245,36 @@ class Run:
                 work.spawn(work.send(entry))
             await asyncio.sleep(0)
             await self._flush(producer, work)
-            await work.all_told()
+            await work.wait_for_tasks()
             waiting = list(dict.fromkeys((e.topic, e.partition or 0) for e in entries if e.metadata is None))
             if not waiting:
                 return
-        last = {entry.final_error or entry.refused for entry in entries}
-        self.result.problems.append(f"Nothing is broken, and still {waiting} take no records: {last}")
+        last = {entry.final_error or entry.send_error for entry in entries}
+        self.result.problems.append(f"After the faults {waiting} still accept no records: {last}")
 
-    async def _go_on_in_transactions(self, transactor: Transactor) -> None:
-        """Nothing is broken any more: a transaction can be committed, or the producer was fenced or refused."""
+    async def _commit_one(self, transactor: Transactor) -> None:
+        """After the faults: a transaction can be committed, unless the producer was fenced or could not log in."""
         for _ in range(ROUNDS_MAX):
-            if transactor.is_over and (self.ledger.fenced or self.plan.may_be_fenced or transactor.was_refused):
+            if transactor.is_over and (self.ledger.fenced or self.plan.may_be_fenced or transactor.login_failed):
                 return
             transaction = await transactor.one(3, wants_commit=True)
             if transaction is not None and transaction.outcome == "committed":
                 return
         last = [transaction.errors for transaction in self.ledger.transactions[-2:]]
-        self.result.problems.append(f"Nothing is broken, and still no transaction is committed: {last}")
+        self.result.problems.append(f"After the faults still no transaction is committed: {last}")
 
     async def _flush(self, producer: Producer, work: Work) -> None:
         before = [entry for entry in self.ledger.entries if entry.accepted is not None]
         await producer.flush()
         await work.check_flushed(before)
 
-    # -- the check ---------------------------------------------------------------------------------------------------
+    # --- the check
 
     async def _check(
         self, producer: Producer, cluster: FakeCluster, work: Work, gremlin: Gremlin, before: set[asyncio.Task[Any]]
     ) -> None:
         problems = self.result.problems
-        problems += (f"A sender broke off: {error!r}" for error in work.failures)
+        problems += (f"A sender failed: {error!r}" for error in work.failures)
         if producer.buffered != (0, 0):
             problems.append(f"buffered is {producer.buffered} after close.")
         if producer._engine.guard.cause is not None:
@@ -278,7 +282,7 @@ class Run:
         await asyncio.sleep(0.1)
         left = [task for task in asyncio.all_tasks() - before if "FakeBroker" not in repr(task)]
         if left:
-            problems.append(f"Tasks are left: {left}")
+            problems.append(f"Tasks are still running: {left}")
         if cluster.errors:
             problems.append(f"The fake broker: {cluster.errors}")
         problems += check(self.plan, self.ledger, self._evidence(producer, gremlin))
@@ -294,15 +298,15 @@ class Run:
         return 0 if sequences is None else sequences.bumps
 
     def picture(self) -> str:
-        """What the producer says of itself, and who waits for what."""
+        """The running tasks and the producer's buffered records, for the report of a failed run."""
         lines = [f"  {task!r}" for task in asyncio.all_tasks(self.loop)]
         if self.producer is not None:
             lines.append(f"  {self.producer.buffered}")
         return "\n".join(lines)
 
 
-class _Ears(logging.Handler, contextlib.AbstractContextManager[Any]):
-    """Errors that are logged are problems too."""
+class _LoggedErrors(logging.Handler, contextlib.AbstractContextManager[Any]):
+    """Adds errors that are logged to the problems."""
 
     def __init__(self, problems: list[str]) -> None:
         super().__init__(logging.ERROR)

@@ -1,4 +1,4 @@
-"""Transactions, one after the other: committed, aborted, cancelled, and what their callers can know of them."""
+"""Transactions one after the other: committed, aborted, cancelled, with the outcome that their caller got."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from simulation.work import Work
 __all__ = ["Transactor"]
 
 TRIES_MAX = 30
-"""How often the end of a transaction is asked for again after `max.block.ms` has passed."""
+"""How often the end of a transaction is retried after `max.block.ms` has passed."""
 
 
 class Transactor:
-    """Runs transactions over the steps of a `Work`."""
+    """Runs transactions around the steps of a `Work`."""
 
     def __init__(self, work: Work, producer: Producer, ledger: Ledger, random: Random) -> None:
         self.work = work
@@ -35,10 +35,10 @@ class Transactor:
         self.random = random
 
     async def run(self, records: int) -> None:
-        """Transactions until so many records were sent, or the producer can do no more."""
+        """Run transactions until so many records were sent, or the producer has failed."""
         for topic in self.work.plan.topics:
-            # A call that waits for its topic may belong to a later transaction than the one it was made in.
-            while not self.is_over and not await self._told(partial(self.producer.partitions_for, topic)):
+            # Otherwise a call that waits for its topic may end up in a later transaction than its own.
+            while not self.is_over and not await self._succeeds(partial(self.producer.partitions_for, topic)):
                 pass
         while records > 0 and not self.is_over:
             count = self.random.randint(1, 12)
@@ -47,7 +47,7 @@ class Transactor:
 
     @property
     def is_over(self) -> bool:
-        """Whether the producer takes nothing more."""
+        """Whether the producer has failed or is closed."""
         transactions = self.producer._engine.transactions
         return (
             transactions is None
@@ -56,14 +56,14 @@ class Transactor:
         )
 
     @property
-    def was_refused(self) -> bool:
-        """Whether a log-in was refused in the way of a coordinator's answer, which ends the producer, as in Java."""
+    def login_failed(self) -> bool:
+        """Whether a log-in at a coordinator failed, which ends the transactional producer, as in Java."""
         transactions = self.producer._engine.transactions
         return transactions is not None and isinstance(transactions.error, AuthenticationError)
 
     async def one(self, count: int, *, wants_commit: bool) -> Transaction | None:
-        """One transaction of so many records, if one can be begun."""
-        if not await self._told(self.producer.begin_transaction):
+        """Run one transaction of so many records; None if it could not begin."""
+        if not await self._succeeds(self.producer.begin_transaction):
             await self._clear()
             return None
         transaction = self.ledger.begin_transaction()
@@ -75,7 +75,7 @@ class Transactor:
         if timer is not None:
             timer.cancel()
         if body.cancelled():
-            # Where it was when it was cancelled nobody knows; the state of the producer tells.
+            # The task may have been cancelled anywhere; the producer's state decides.
             await self._clear(transaction)
         self.ledger.end_transaction()
         return transaction
@@ -86,7 +86,7 @@ class Transactor:
             if self.random.random() < 0.3:
                 await asyncio.sleep(self.random.random() * self.work.plan.pause_max_s)
         for _ in range(3):
-            # Tasks that were begun make their call.
+            # Let new tasks make their call.
             await asyncio.sleep(0)
         if wants_commit:
             await self._commit(transaction)
@@ -95,7 +95,7 @@ class Transactor:
 
     async def _commit(self, transaction: Transaction) -> None:
         for _ in range(TRIES_MAX):
-            transaction.asked = True
+            transaction.commit_called = True
             try:
                 await self.producer.commit_transaction()
             except (RequestTimedOutError, FlushTimeoutError):
@@ -125,7 +125,7 @@ class Transactor:
             self.ledger.fenced.append(error)
 
     async def _clear(self, transaction: Transaction | None = None) -> None:
-        """See that the next transaction can begin."""
+        """End the open transaction or retry, so that the next one can begin."""
         transactions = self.producer._engine.transactions
         assert transactions is not None
         for _ in range(TRIES_MAX):
@@ -133,15 +133,15 @@ class Transactor:
             if state in (TransactionState.READY, TransactionState.FATAL_ERROR) or self.is_over:
                 return
             if state in (TransactionState.IN_TRANSACTION, TransactionState.ABORTABLE_ERROR, TransactionState.ABORTING):
-                if await self._told(self.producer.abort_transaction) and transaction is not None:
+                if await self._succeeds(self.producer.abort_transaction) and transaction is not None:
                     transaction.outcome = "aborted"
             elif state is TransactionState.UNINITIALIZED:
-                await self._told(self.producer.init_transactions)
-            elif await self._told(self.producer.commit_transaction) and transaction is not None:
+                await self._succeeds(self.producer.init_transactions)
+            elif await self._succeeds(self.producer.commit_transaction) and transaction is not None:
                 transaction.outcome = "committed"
 
-    async def _told(self, call: Callable[[], Awaitable[object]]) -> bool:
-        """Whether a call succeeds."""
+    async def _succeeds(self, call: Callable[[], Awaitable[object]]) -> bool:
+        """Whether a call succeeds; errors of fencing go to the ledger."""
         try:
             await call()
         except AioprodError as error:

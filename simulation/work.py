@@ -1,4 +1,4 @@
-"""Those who send: records in every style, now and then cancelled, flushed, or waiting for room."""
+"""The senders: records by every call of the producer, with cancellations and flushes."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from simulation.plan import Plan
 
 __all__ = ["Work"]
 
-TURNS_AFTER_FLUSH = 5
-"""Turns of the loop in which a task hears of a future that is done."""
+ITERATIONS_AFTER_FLUSH = 5
+"""Loop iterations until a task resumes after a future is done."""
 
 
 class Work:
-    """The senders of one run. `running` are tasks that wait for an outcome."""
+    """The senders of one run. `running` are tasks that wait for an outcome, `failures` their unexpected errors."""
 
     def __init__(self, plan: Plan, producer: Producer, ledger: Ledger, random: Random) -> None:
         self.plan = plan
@@ -28,18 +28,16 @@ class Work:
         self.running: dict[asyncio.Task[None], None] = {}
         self.failures: list[BaseException] = []
 
-    # -- all of it ---------------------------------------------------------------------------------------------------
+    # --- senders
 
     async def run(self) -> None:
-        """Send what was planned; what was begun may go on afterwards."""
-        senders = [
-            self.spawn(self._scheduler(self.plan.records // self.plan.senders)) for _ in range(self.plan.senders)
-        ]
+        """Send as many records as planned; tasks that wait for outcomes may still run afterwards."""
+        senders = [self.spawn(self._sender(self.plan.records // self.plan.senders)) for _ in range(self.plan.senders)]
         for sender in senders:
             await asyncio.wait([sender])
 
     def spawn(self, work: Any) -> asyncio.Task[None]:
-        """A task that is looked after."""
+        """Start a task whose exception goes to `failures`."""
         task: asyncio.Task[None] = asyncio.get_running_loop().create_task(work)
         self.running[task] = None
         task.add_done_callback(self._ended)
@@ -50,12 +48,12 @@ class Work:
         if not task.cancelled() and (error := task.exception()) is not None:
             self.failures.append(error)
 
-    async def all_told(self) -> None:
-        """Wait until every task of a sender has ended."""
+    async def wait_for_tasks(self) -> None:
+        """Wait until all tasks have ended."""
         while self.running:
             await asyncio.wait(list(self.running))
 
-    async def _scheduler(self, count: int) -> None:
+    async def _sender(self, count: int) -> None:
         random = self.random
         while count > 0:
             count -= await self.one_step()
@@ -65,7 +63,7 @@ class Work:
                 await self._flush()
 
     async def one_step(self) -> int:
-        """Send something; how many records that were."""
+        """Send something; return the number of records."""
         style = self.random.choice(self.plan.styles)
         topic = self.random.choice(list(self.plan.topics))
         if style == "many":
@@ -77,79 +75,79 @@ class Work:
             if self.random.random() < 0.3:
                 await asyncio.wait([task])
         else:
-            await self._at_once(entry)
+            await self._send_without_waiting(entry)
         return 1
 
     def _partition(self, topic: str) -> int | None:
         return self.random.randrange(self.plan.topics[topic]) if self.random.random() < 0.7 else None
 
     def value_of(self, entry: Entry) -> bytes:
-        """The value of an entry: its number and some filling."""
+        """The value of an entry: its number and padding."""
         size = self.random.randint(0, self.plan.size_max)
         return b"%d:" % entry.number + self.random.choice([b"x", b"ab", b"\x00"]) * (size // 2)
 
-    def _given(self, entry: Entry) -> dict[str, Any]:
+    def _arguments(self, entry: Entry) -> dict[str, Any]:
         key = self.random.choice([None, None, b"k%d" % self.random.randrange(5)])
         headers = [("h", b"1")] if self.random.random() < 0.2 else None
         return {"partition": entry.partition, "key": key, "headers": headers}
 
-    # -- one record --------------------------------------------------------------------------------------------------
+    # --- one record
 
     async def send(self, entry: Entry) -> None:
         """Send one record and wait for its outcome."""
         entry.begun = self.ledger.event()
-        if self.plan.roomy:
-            # Nothing makes it wait, so the order of the calls is the order of the records.
+        if self.plan.has_memory:
+            # The call does not wait, so the order of the calls is the order of the records.
             self.ledger.accept(entry)
         try:
-            metadata = await self.producer.send(entry.topic, self.value_of(entry), **self._given(entry))
+            metadata = await self.producer.send(entry.topic, self.value_of(entry), **self._arguments(entry))
         except asyncio.CancelledError:
-            entry.abandoned = True
+            entry.cancelled = True
             raise
         except AioprodError as error:
-            self.ledger.hear(entry, None, error)
+            self.ledger.complete(entry, None, error)
         else:
-            self.ledger.hear(entry, metadata, None)
+            self.ledger.complete(entry, metadata, None)
 
-    async def _at_once(self, entry: Entry) -> None:
-        producer, ledger, value, given = self.producer, self.ledger, self.value_of(entry), self._given(entry)
+    async def _send_without_waiting(self, entry: Entry) -> None:
+        producer, ledger, value, arguments = self.producer, self.ledger, self.value_of(entry), self._arguments(entry)
         while True:
             entry.begun = ledger.event()
             try:
                 if entry.style == "submit":
-                    future = producer.submit(entry.topic, value, **given)
+                    future = producer.submit(entry.topic, value, **arguments)
                     ledger.accept(entry)
                     self.spawn(self._await(entry, future))
                     self._maybe_withdraw(entry, future)
                 elif entry.style == "callback":
-                    producer.send_nowait(entry.topic, value, on_delivery=self._teller(entry), **given)
+                    producer.send_nowait(entry.topic, value, on_delivery=self._on_delivery(entry), **arguments)
                 else:
-                    producer.send_nowait(entry.topic, value, **given)
+                    producer.send_nowait(entry.topic, value, **arguments)
                 ledger.accept(entry)
             except BufferFullError as error:
                 if self.random.random() < 0.2:
-                    ledger.refuse(entry, error)
+                    ledger.reject(entry, error)
                     return
                 await producer.drain()
             except AioprodError as error:
-                ledger.refuse(entry, error)
+                ledger.reject(entry, error)
                 return
             else:
                 return
 
-    def _teller(self, entry: Entry) -> Any:
-        return lambda metadata, error: self.ledger.hear(entry, metadata, error)
+    def _on_delivery(self, entry: Entry) -> Any:
+        return lambda metadata, error: self.ledger.complete(entry, metadata, error)
 
     async def _await(self, entry: Entry, future: asyncio.Future[RecordMetadata]) -> None:
         await asyncio.wait([future])
         if future.cancelled():
-            entry.abandoned = True
+            entry.cancelled = True
         elif (error := future.exception()) is not None:
-            self.ledger.hear(entry, None, error)
+            self.ledger.complete(entry, None, error)
         else:
-            self.ledger.hear(entry, future.result(), None)
+            self.ledger.complete(entry, future.result(), None)
 
-    # -- many records ------------------------------------------------------------------------------------------------
+    # --- many records
 
     def _many(self, topic: str) -> int:
         count = self.random.randint(1, 20)
@@ -167,17 +165,17 @@ class Work:
             result = await self.producer.send_many(topic, values, partition=partition)
         except asyncio.CancelledError:
             for entry in entries:
-                entry.abandoned = entry.maybe_accepted = True
+                entry.cancelled = entry.maybe_accepted = True
             raise
         except AioprodError as error:
             for entry in entries:
                 entry.maybe_accepted = True
-                self.ledger.refuse(entry, error)
+                self.ledger.reject(entry, error)
             return
         failures = dict(result.failures)
         for index, entry in enumerate(entries):
             if index in failures:
-                self.ledger.hear(entry, None, failures[index])
+                self.ledger.complete(entry, None, failures[index])
         offsets = {
             tp.partition: frozenset(offset for stored in ranges for offset in stored)
             for tp, ranges in result.offsets.items()
@@ -185,14 +183,14 @@ class Work:
         is_complete = sum(map(len, offsets.values())) == len(entries) - len(failures)
         for index, entry in enumerate(entries):
             if index not in failures:
-                # Which of them is which record's is not told, and some are not known at all.
-                entry.somewhere = offsets if is_complete else None
-                self.ledger.hear(entry, None, None)
+                # The result does not say which offset is which record's, and some offsets may be unknown.
+                entry.offsets = offsets if is_complete else None
+                self.ledger.complete(entry, None, None)
 
-    # -- cancelling and flushing -------------------------------------------------------------------------------------
+    # --- cancelling and flushing
 
     def _maybe_cancel(self, task: asyncio.Task[None], entries: list[Entry]) -> None:
-        """Cancel a task in a while, as a time limit would."""
+        """Cancel a task after a random delay, as a timeout would."""
         if self.random.random() < self.plan.cancels:
             timer = asyncio.get_running_loop().call_later(
                 self.random.random() * self.random.choice([0.001, 0.5]), task.cancel
@@ -202,7 +200,7 @@ class Work:
                 entry.maybe_accepted = True
 
     def _maybe_withdraw(self, entry: Entry, future: asyncio.Future[RecordMetadata]) -> None:
-        """Cancel a future in a while; whether that has taken the record back can be seen."""
+        """Cancel a future after a random delay; note whether that removed the record from the buffer."""
         if self.random.random() >= self.plan.cancels:
             return
 
@@ -211,7 +209,7 @@ class Work:
                 return
             before = self.producer.buffered.records
             future.cancel()
-            entry.abandoned = True
+            entry.cancelled = True
             entry.withdrawn = self.producer.buffered.records < before
 
         timer = asyncio.get_running_loop().call_later(
@@ -220,7 +218,7 @@ class Work:
         future.add_done_callback(lambda _: timer.cancel())
 
     async def _flush(self) -> None:
-        """Flush: everything that was accepted before has its outcome after that."""
+        """Flush: afterwards every record that was accepted before has an outcome."""
         before = [entry for entry in self.ledger.entries if entry.accepted is not None]
         timeout = self.random.choice([None, None, 0.01, 1.0])
         try:
@@ -233,13 +231,13 @@ class Work:
         await self.check_flushed(before)
 
     async def check_flushed(self, before: list[Entry]) -> None:
-        """After a flush, everything accepted before has been told."""
-        for _ in range(TURNS_AFTER_FLUSH):
+        """Note a problem unless every record of `before` has an outcome."""
+        for _ in range(ITERATIONS_AFTER_FLUSH):
             await asyncio.sleep(0)
-        untold = [
+        missing = [
             entry.number
             for entry in before
-            if not entry.told and not entry.abandoned and entry.refused is None and entry.style != "forget"
+            if not entry.completions and not entry.cancelled and entry.send_error is None and entry.style != "forget"
         ]
-        if untold:
-            self.ledger.problems.append(f"flush returned, and these have no outcome: {untold}")
+        if missing:
+            self.ledger.problems.append(f"flush returned, and these have no outcome: {missing}")

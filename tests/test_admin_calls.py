@@ -36,7 +36,7 @@ from aioprod.messages import (
     OffsetFetchRequest,
 )
 from aioprod.testing import FakeCluster
-from aioprod.testing.fake.state.group_offsets import Committed, FakeGroup
+from aioprod.testing.fake.state.groups import Committed, FakeGroup
 from aioprod.types import OffsetAndMetadata, TopicPartition
 from tests.support.sessions import FAST
 from tests.support.stored_batches import fill

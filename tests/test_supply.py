@@ -8,7 +8,7 @@ from typing import cast
 
 import pytest
 
-from tests.support.supply import Audit, installed, licence, parse_audit, refused
+from tests.support.supply import Audit, installed, is_forbidden, licence, parse_audit
 
 
 def metadata(**fields: str | list[str]) -> PackageMetadata:
@@ -22,7 +22,7 @@ def metadata(**fields: str | list[str]) -> PackageMetadata:
 def test_the_licences_of_all_that_is_needed_to_run_are_allowed() -> None:
     packages = installed("aioprod", [""])
     assert {"aioprod", "cramjam", "crc32c", "mmh3"} <= packages.keys()
-    assert not [name for name, found in packages.items() if refused(licence(found))]
+    assert not [name for name, found in packages.items() if is_forbidden(licence(found))]
 
 
 def test_extras_bring_their_packages() -> None:
@@ -44,7 +44,7 @@ def test_extras_bring_their_packages() -> None:
 def test_licences(fields: dict[str, str | list[str]], named: str, is_refused: bool) -> None:
     found = licence(metadata(**fields))
     assert found.startswith(named)
-    assert refused(found) is is_refused
+    assert is_forbidden(found) is is_refused
 
 
 def test_a_report() -> None:

@@ -1,7 +1,7 @@
-"""Kafka brokers, real and fake, a faulty network and a mock for tests: `KafkaCluster`, `FakeCluster`, `TcpProxy`,
-`producer_mock`; pytest fixtures in `plugin`.
+"""For tests: Kafka brokers, real and fake (`KafkaCluster`, `FakeCluster`), a faulty network (`TcpProxy`), and
+`producer_mock`. The pytest fixtures are in `plugin.py`.
 
-The names are loaded when they are used, since pytest imports this package for its plugin wherever aioprod is installed.
+Names are imported when they are used, since pytest imports this package for its plugin wherever aioprod is installed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""ACLs of test clusters, and what they allow by the rules of Kafka's StandardAuthorizer (KIP-801)."""
+"""ACLs of test clusters, evaluated by the rules of Kafka's StandardAuthorizer (KIP-801)."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ Pattern: TypeAlias = Literal["literal", "prefixed"]
 Permission: TypeAlias = Literal["allow", "deny"]
 
 ANONYMOUS: Final = "User:ANONYMOUS"
-"""The principal of clients that neither log in nor show a certificate."""
+"""The principal of clients without log-in and certificate."""
 
 CLUSTER: Final = "kafka-cluster"
-"""The name of the only resource of the type "cluster"."""
+"""The name of the one resource of type "cluster"."""
 
 _IMPLIED_BY: Final[dict[str, tuple[str, ...]]] = {
     "DESCRIBE": ("READ", "WRITE", "DELETE", "ALTER"),
@@ -27,12 +27,12 @@ _IMPLIED_BY: Final[dict[str, tuple[str, ...]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Acl:
-    """Who may do what, or may not, to which resource: `Acl("User:alice", "WRITE", "topic", "orders")`.
+    """Allows or denies a principal an operation on a resource: `Acl("User:alice", "WRITE", "topic", "orders")`.
 
-    `principal` is what the brokers call the client: `User:` and the name that it logs in with, `User:CN=...` for one
-    that shows a certificate, `User:ANONYMOUS` for one that does neither; `User:*` is everybody. `name` "*" stands for
-    all resources of the type; that of the cluster is "kafka-cluster". A "prefixed" one is for all names that begin so.
-    Raises ConfigError for what brokers would not take.
+    `principal` is `User:` and the user name of the log-in, `User:CN=...` of a client with a certificate, or
+    `User:ANONYMOUS`; `User:*` is every client. `name` "*" stands for all resources of the type; that of the cluster is
+    "kafka-cluster". With pattern "prefixed", `name` is the beginning of the resources' names. Raises ConfigError for
+    what brokers would reject.
     """
 
     principal: str
@@ -63,7 +63,7 @@ class Acl:
         return name.startswith(self.name) if self.pattern == "prefixed" else self.name in (name, "*")
 
     def _covers(self, other: Acl) -> bool:
-        """Whether it is for all names that the other one is for."""
+        """Whether it matches all names that the other one matches."""
         if self.pattern == "literal":
             return self.name == "*" or (other.pattern == "literal" and self.name == other.name)
         return other.name.startswith(self.name)
@@ -72,9 +72,10 @@ class Acl:
 def allows(
     acls: Iterable[Acl], principal: str, operation: Operation, resource_type: ResourceType, name: str | None
 ) -> bool:
-    """Whether a client may do something to a resource; `name` None: to any one of the type.
+    """Whether the ACLs allow an operation on a resource; `name` None: on at least one resource of the type.
 
-    To deny wins over to allow, and what nobody allows is denied. Who may read, write, delete or alter may describe.
+    A denial overrides permissions, and without a permission an operation is denied. READ, WRITE, DELETE and ALTER
+    imply DESCRIBE.
     """
     concerned = [acl for acl in acls if acl._concerns(principal, resource_type)]
     denying = [acl for acl in concerned if acl.permission == "deny" and acl.operation in (operation, "ALL")]

@@ -1,4 +1,4 @@
-"""Certificates for tests, made on the spot: an authority, and what it signs."""
+"""Certificates for tests: a CA and the certificates that it issues."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ class Identity:
 
     @property
     def store(self) -> str:
-        """Key and chain in one, as `ssl.keystore.location` names it."""
+        """Key and chain in one PEM text, for the file at `ssl.keystore.location`."""
         return self.key + self.chain
 
     def encrypted_key(self, password: str) -> str:
-        """The private key, for whoever has the password."""
+        """The private key, encrypted with the password."""
         return self._pem(serialization.BestAvailableEncryption(password.encode()))
 
     def _pem(self, encryption: serialization.KeySerializationEncryption) -> str:
@@ -46,7 +46,7 @@ class Identity:
 
 
 class Authority:
-    """A CA with a key of its own. `certificate` is its own one, as PEM: what a trust store has in it."""
+    """A CA. `certificate` is its own certificate, as PEM, for trust stores."""
 
     def __init__(self, name: str = "aioprod test CA") -> None:
         self._name = _named(name)

@@ -1,4 +1,4 @@
-"""What the pytest plugin's fixtures do. They run in a loop and a thread of their own, beside the tests' loops."""
+"""The pytest plugin's fixtures. Their clusters run in the loop of their own thread, beside the tests' loops."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Callable, Coroutine, Generator, Iterator
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Final, Generic, Self, TypeVar
 
 import pytest
 
@@ -26,12 +26,12 @@ __all__ = ["FakeClusterThread", "LoopThread", "fresh_topic", "proxies", "running
 
 T = TypeVar("T")
 
-CLOSING_S = 0.01
-"""What connections that were closed last get to end before their loop does."""
+_CLOSING_S: Final = 0.01
+"""How long the loop runs on, so that closed connections end before it does."""
 
 
 class LoopThread:
-    """An event loop that runs in a thread of its own, for as long as the `with` block lasts."""
+    """An event loop in its own thread, which runs as long as the `with` block."""
 
     def __enter__(self) -> Self:
         self._loop = asyncio.new_event_loop()
@@ -41,12 +41,12 @@ class LoopThread:
 
     def _serve(self) -> None:
         self._loop.run_forever()
-        self._loop.run_until_complete(asyncio.sleep(CLOSING_S))
+        self._loop.run_until_complete(asyncio.sleep(_CLOSING_S))
         self._loop.run_until_complete(self._loop.shutdown_default_executor())
         self._loop.close()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine there and wait for its result."""
+        """Run a coroutine in the thread and wait for its result."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     def __exit__(
@@ -58,9 +58,9 @@ class LoopThread:
 
 @contextmanager
 def running_cluster(brokers: int = 1, **options: Any) -> Iterator[KafkaCluster]:
-    """A cluster, made by `KafkaCluster.start(brokers, **options)`; proxies of a `proxied` one run in its own thread.
+    """A cluster from `KafkaCluster.start(brokers, **options)`; its proxies run in their own thread.
 
-    Skips the test where this machine has no Kafka and AIOPROD_KAFKA asks for none in particular.
+    Skips the test where this machine cannot run Kafka, unless AIOPROD_KAFKA names a backend.
     """
     with LoopThread() as loop:
         try:
@@ -75,8 +75,8 @@ def running_cluster(brokers: int = 1, **options: Any) -> Iterator[KafkaCluster]:
             loop.run(cluster.close())
 
 
-class Done(Generic[T]):
-    """What is over already: awaiting it gives its result without a wait, and nobody has to."""
+class Finished(Generic[T]):
+    """The result of a finished call, which may be awaited or not."""
 
     def __init__(self, result: T) -> None:
         self._result = result
@@ -87,11 +87,11 @@ class Done(Generic[T]):
 
 
 class FakeClusterThread:
-    """A `FakeCluster` that runs in a thread of its own, so that its user may have any event loop or none.
+    """A `FakeCluster` that runs in its own thread, so that a test may use any event loop or none.
 
-    It has all that a `FakeCluster` has. Each call is carried out in that thread, and is over when it returns: what is a
-    coroutine there may be awaited here or not, `cluster.kill(1)` or `await cluster.kill(1)`. Whatever else needs the
-    cluster's loop goes through `call`.
+    It has the attributes and methods of a `FakeCluster`. Each call runs in that thread and has ended when it returns;
+    the result of a coroutine method may be awaited or not: `cluster.kill(1)` or `await cluster.kill(1)`. `call` runs
+    anything else in the cluster's loop.
     """
 
     def __init__(self, cluster: FakeCluster, thread: LoopThread) -> None:
@@ -101,7 +101,7 @@ class FakeClusterThread:
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._cluster, name)
         if inspect.iscoroutinefunction(found):
-            return lambda *arguments, **options: Done(self.call(found, *arguments, **options))
+            return lambda *arguments, **options: Finished(self.call(found, *arguments, **options))
         return functools.partial(self.call, found) if callable(found) else found
 
     def __getitem__(self, node_id: int) -> FakeBroker:
@@ -122,7 +122,7 @@ class FakeClusterThread:
 
 @contextmanager
 def running_fake_cluster(brokers: int = 3, **options: Any) -> Iterator[FakeClusterThread]:
-    """A `FakeCluster(brokers, **options)` in a thread of its own."""
+    """A `FakeCluster(brokers, **options)` in its own thread."""
     with LoopThread() as thread:
         cluster = FakeCluster(brokers, **options)
         thread.run(cluster.__aenter__())
@@ -134,7 +134,7 @@ def running_fake_cluster(brokers: int = 3, **options: Any) -> Iterator[FakeClust
 
 @contextmanager
 def fresh_topic(cluster: KafkaCluster, test: str) -> Iterator[str]:
-    """A new topic, named after the test, that is deleted in the end."""
+    """A new topic, named after the test; it is deleted at the end."""
     name = f"{re.sub('[^A-Za-z0-9_]+', '-', test)[:80]}-{uuid.uuid4().hex[:8]}"
     with LoopThread() as loop:
         loop.run(cluster.create_topic(name))
@@ -144,7 +144,7 @@ def fresh_topic(cluster: KafkaCluster, test: str) -> Iterator[str]:
 
 @contextmanager
 def proxies() -> Iterator[Callable[[str], TcpProxy]]:
-    """A function that starts proxies; all are closed in the end."""
+    """A function that starts proxies; all are closed at the end."""
     started: list[TcpProxy] = []
 
     def start(target: str) -> TcpProxy:

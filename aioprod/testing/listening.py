@@ -1,4 +1,4 @@
-"""How a server of the tests listens, and how it closes while clients still connect to it."""
+"""`listen` and `close_server` for the tests' servers, which close while clients still connect."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from aioprod.testing.simulation.loop import SimulatedLoop
 
 __all__ = ["close_server", "listen"]
 
-ACCEPT_TURNS: Final = 5
-"""Turns of the loop within which asyncio makes a connection out of what it has accepted."""
+_ACCEPT_ITERATIONS: Final = 5
+"""Iterations of the loop within which asyncio creates the transport of an accepted socket."""
 
 
 async def listen(
@@ -26,7 +26,7 @@ async def listen(
     *,
     context: ssl.SSLContext | None = None,
 ) -> asyncio.Server:
-    """Serve connections at this port, or for 0 at one of `PORTS` that is free. Raises OSError if `port` is taken."""
+    """Listen at this port, or for 0 at a free one of `PORTS`. Raises OSError if `port` is in use."""
     if port or isinstance(asyncio.get_running_loop(), SimulatedLoop):
         return await asyncio.start_server(accept, host, port, ssl=context)
     for candidate in random.sample(PORTS, len(PORTS)):
@@ -39,15 +39,16 @@ async def listen(
 
 
 async def close_server(server: asyncio.Server) -> None:
-    """Stop listening. What was accepted before is a connection afterwards, and left to the caller: nothing follows it.
+    """Stop listening. Sockets that were accepted before are connections afterwards, for the caller to close.
 
-    asyncio leaks a connection whose server closes between its accept and its transport, and a client that connects in a
-    loop is in that gap sooner or later. So no more is accepted first, then the gap passes, then the server closes.
+    asyncio leaks a connection whose server closes after `accept()` and before its transport exists; a client that
+    connects in a loop hits that gap sooner or later. So this first stops accepting, then waits for the transports of
+    the accepted sockets, then closes the server.
     """
     loop = asyncio.get_running_loop()
-    with suppress(NotImplementedError):  # A simulated loop has no readers, and no such gap.
+    with suppress(NotImplementedError):  # A simulated loop has no readers, and accepts and connects in one step.
         for listener in server.sockets:
             loop.remove_reader(listener)
-    for _ in range(ACCEPT_TURNS):
+    for _ in range(_ACCEPT_ITERATIONS):
         await asyncio.sleep(0)
     server.close()

@@ -13,18 +13,17 @@ __all__ = ["producer_mock"]
 
 
 def producer_mock() -> NonCallableMagicMock:
-    """A mock of a `Producer` whose methods take what the producer's take, and raise TypeError for anything else.
+    """A mock of a `Producer` whose methods accept the producer's arguments, and raise TypeError for any others.
 
-    `mock.send` and the others that are awaited are `AsyncMock`s; `async with` gives the mock itself. Nothing is
-    sent, and what comes back is a mock, too, unless a `return_value` or a `side_effect` is set.
-    `create_autospec(Producer)` does not look at arguments where aioprod is compiled: it knows functions of Python's
-    own alone.
+    `mock.send` and the other coroutine methods are `AsyncMock`s; `async with` returns the mock itself. Nothing is sent,
+    and results are mocks, too, unless a `return_value` or a `side_effect` is set. `create_autospec(Producer)` alone
+    does not check arguments where aioprod is compiled: it reads the signatures of Python functions only.
     """
     mocked: NonCallableMagicMock = create_autospec(Producer, instance=True)
     for name in dir(Producer):
         try:
             method = getattr(Producer, name)
-        except AttributeError:  # The name of another client's call, which is there to say so.
+        except AttributeError:  # A call of another client's producer, which raises with a hint to ours.
             delattr(mocked, name)
             continue
         if not name.startswith("_") and callable(method):
@@ -34,7 +33,7 @@ def producer_mock() -> NonCallableMagicMock:
 
 
 def _signature_of(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of Python's own that is called as the method is, without its `self`."""
+    """A Python function with the method's signature, without `self`."""
     signature = inspect.signature(method)
 
     def plain(*arguments: Any, **named: Any) -> None: ...

@@ -1,7 +1,7 @@
-"""The pytest plugin: Kafka for any test, in any asyncio mode, as its fixtures are plain ones.
+"""The pytest plugin: Kafka for any test. The fixtures are synchronous, so they work in any asyncio mode.
 
-Where this machine has no Kafka to offer the tests that want a real one are skipped with the reason; but not where
-AIOPROD_KAFKA names a backend: then that is an error.
+Where this machine cannot run Kafka, tests with a real cluster are skipped with the reason; if AIOPROD_KAFKA names a
+backend, that is an error instead.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ def kafka_cluster_3() -> Iterator[KafkaCluster]:
 
 @pytest.fixture(scope="session")
 def kafka_cluster_sasl_ssl() -> Iterator[KafkaCluster]:
-    """A cluster of one real broker that wants TLS and a log-in, by each mechanism of `Security`.
+    """A cluster of one real broker that requires TLS and a log-in, by any mechanism of `Security`.
 
-    `kafka_cluster_sasl_ssl.security.client_options("alice", "SCRAM-SHA-512")` are the settings to come in with.
+    `kafka_cluster_sasl_ssl.security.client_options("alice", "SCRAM-SHA-512")` are the settings of a client.
     """
     from aioprod.testing.fixtures import running_cluster
     from aioprod.testing.security import Security
@@ -59,7 +59,7 @@ def fake_cluster() -> Iterator[FakeClusterThread]:
 
 @pytest.fixture
 def kafka_topic(kafka_cluster: KafkaCluster, request: pytest.FixtureRequest) -> Iterator[str]:
-    """The name of a fresh topic of one partition in `kafka_cluster`."""
+    """The name of a new topic with one partition in `kafka_cluster`."""
     from aioprod.testing.fixtures import fresh_topic
 
     with fresh_topic(kafka_cluster, request.node.name) as name:
@@ -68,7 +68,7 @@ def kafka_topic(kafka_cluster: KafkaCluster, request: pytest.FixtureRequest) -> 
 
 @pytest.fixture
 def tcp_proxy() -> Iterator[Callable[[str], TcpProxy]]:
-    """Call it with `"host:port"` for a running `TcpProxy` to there, from sync and async tests alike."""
+    """A function that starts a `TcpProxy` to `"host:port"`, for sync and async tests."""
     from aioprod.testing.fixtures import proxies
 
     with proxies() as start:

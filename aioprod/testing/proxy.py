@@ -1,4 +1,4 @@
-"""A TCP proxy on loopback that behaves badly on demand, to stand between a client and a broker."""
+"""`TcpProxy`: a TCP proxy on loopback between a client and a broker, with network faults on demand."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from aioprod.testing.sni import hello_size, server_name
 __all__ = ["Direction", "TcpProxy"]
 
 _CHUNK: Final = 64 * 1024
-_CHUNKS_HELD_MAX: Final = 256  # per direction of a connection; then the sender is no longer read from
+_CHUNKS_HELD_MAX: Final = 256  # per direction of a connection; then it stops reading from the sender
 _DROP_POLL_S: Final = 0.01
 _SLICE_S: Final = 0.02  # a throttled direction passes on what fits into this time, then waits as long
-_RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)  # SO_LINGER for no time at all: the peer gets RST, not FIN
+_RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)  # SO_LINGER with timeout 0: the peer gets RST, not FIN
 
 
 @dataclass(slots=True)
 class Direction:
-    """The faults of one direction. They take effect at once, for connections that are open too.
+    """The faults of one direction. They take effect at once, for open connections too.
 
-    `delay_s`: each byte arrives that much later, at unchanged throughput. `drop`: nothing arrives (a black hole: the
-    connection looks open); what was sent meanwhile arrives when it is False again, as after TCP's retransmission,
+    `delay_s`: each byte arrives that much later, at unchanged throughput. `drop`: nothing arrives, though the
+    connection looks open; what was sent meanwhile arrives when it is False again, as after TCP's retransmission,
     or never, if the connection is cut first. `throttle_bytes_per_s`: per connection. `cut_after_bytes`: after that
-    many more bytes of this direction the connection that carried the last of them is reset; then it is None again.
+    many more bytes in this direction the connection that carried the last of them is reset; then it is None again.
     """
 
     delay_s: float = 0.0
@@ -42,7 +42,7 @@ class Direction:
 
     def __setattr__(self, name: str, value: object) -> None:
         if name in _FAULTS and not _FAULTS[name](value):
-            raise ConfigError(f"{name}={value!r} is no fault of a proxy.", hint=_VALID[name])
+            raise ConfigError(f"{name}={value!r} is not a valid fault of a proxy.", hint=_VALID[name])
         object.__setattr__(self, name, value)
 
 
@@ -56,12 +56,12 @@ _FAULTS: Final[Mapping[str, Callable[[object], bool]]] = {
     "throttle_bytes_per_s": lambda value: value is None or (_is_number(value) and value != 0),
     "cut_after_bytes": lambda value: value is None or (type(value) is int and value >= 0),
 }
-"""Each fault of a direction, and what it may be set to."""
+"""Each fault of a direction, and the check of its value."""
 
 _VALID: Final[Mapping[str, str]] = {
     "delay_s": "Give seconds, 0 for no delay.",
     "drop": "Give True or False.",
-    "throttle_bytes_per_s": "Give more than 0, or None for no limit; drop=True lets nothing through.",
+    "throttle_bytes_per_s": "Give more than 0, or None for no limit; drop=True stops all bytes.",
     "cut_after_bytes": "Give a number of bytes, or None for no cut.",
 }
 
@@ -69,17 +69,17 @@ _VALID: Final[Mapping[str, str]] = {
 class TcpProxy:
     """Forwards connections to `target` (`"host:port"`), with the faults of `to_target` and `to_client`.
 
-    `delay_s`, `drop` and `throttle_bytes_per_s` of the proxy itself set both directions. `refuse`: new connections are
-    reset as soon as they are made. Faults may be set, and `cut()` called, from any thread.
+    `delay_s`, `drop` and `throttle_bytes_per_s` of the proxy itself set both directions. With `refuse` new connections
+    are reset as soon as they are made. Faults may be set, and `cut()` called, from any thread.
 
-    `by_name` forwards TLS connections by the host name that the client asks for (SNI), as an ingress does that has one
-    address for all brokers: `{"broker-1.test": "host:port"}`. A client that asks for none of these gets to `target`.
+    `by_name` forwards TLS connections by the host name in the client's hello (SNI), as an ingress with one address for
+    all brokers does: `{"broker-1.test": "host:port"}`. Connections with another name or none go to `target`.
 
         async with TcpProxy("127.0.0.1:9092") as proxy:
             proxy.delay_s = 0.05
             client = connect(proxy.address)
 
-    Raises ConfigError for a target that is no address, and for faults that can't be.
+    Raises ConfigError for a target that is not an address, and for invalid faults.
     """
 
     __slots__ = (
@@ -115,7 +115,7 @@ class TcpProxy:
         return self
 
     async def close(self) -> None:
-        """Stop listening (a new connection is refused) and reset all connections. Harmless when not started."""
+        """Stop listening and reset all connections. No effect when not started."""
         server, self._server = self._server, None
         if server is not None:
             await close_server(server)
@@ -185,7 +185,7 @@ class TcpProxy:
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         link = _Link(writer)
-        # A connection that was on its way when the proxy closed still gets here.
+        # asyncio may still accept a connection after the proxy has closed.
         if self.refuse or self._server is None:
             link.reset()
             return
@@ -196,16 +196,16 @@ class TcpProxy:
 
     async def _forward(self, link: _Link, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            begun = await _first_record(reader) if self._by_name else b""
-            target = self._by_name.get(server_name(begun) or "", self._target)
+            first = await _first_record(reader) if self._by_name else b""
+            target = self._by_name.get(server_name(first) or "", self._target)
             far_reader, far_writer = await asyncio.open_connection(*target)
             await link.run(
                 far_writer,
-                _Pipe(reader, far_writer, self.to_target, link.reset, begun),
+                _Pipe(reader, far_writer, self.to_target, link.reset, first),
                 _Pipe(far_reader, writer, self.to_client, link.reset),
             )
         except OSError:
-            return  # nobody listens there, which the client learns by the reset
+            return  # the target does not listen; the client gets a reset
         finally:
             link.reset()
             self._links.discard(link)
@@ -215,16 +215,16 @@ def _address(text: str) -> tuple[str, int]:
     host, _, port = text.rpartition(":") if isinstance(text, str) else ("", "", "")
     if not host or "," in host or re.fullmatch("[0-9]{1,5}", port) is None:
         raise ConfigError(
-            f"A proxy can't forward to {text!r}, which is no address.",
-            hint='Give "host:port" of one listener: each broker has a proxy of its own.',
+            f"A proxy can't forward to {text!r}, which is not an address.",
+            hint='Give "host:port" of one listener: each broker has its own proxy.',
         )
     return host.strip("[]"), int(port)
 
 
 async def _first_record(reader: asyncio.StreamReader) -> bytes:
-    """The first record of a TLS client, or what came in its place."""
-    begun = await _read(reader, 5)
-    return begun + await _read(reader, max(0, hello_size(begun) - 5))
+    """The client's first TLS record, or the first bytes of anything else."""
+    first = await _read(reader, 5)
+    return first + await _read(reader, max(0, hello_size(first) - 5))
 
 
 async def _read(reader: asyncio.StreamReader, size: int) -> bytes:
@@ -235,7 +235,7 @@ async def _read(reader: asyncio.StreamReader, size: int) -> bytes:
 
 
 class _Link:
-    """The two connections of one client, which end together."""
+    """The connection of a client and the one to the target, which end together."""
 
     def __init__(self, writer: asyncio.StreamWriter) -> None:
         self._writers = [writer]
@@ -261,9 +261,9 @@ class _Link:
 
 
 class _Pipe:
-    """One direction of one connection: `read` stamps what arrives, `write` passes it on when it is due.
+    """One direction of one connection: `read` queues chunks with their arrival time, `write` sends them when due.
 
-    `begun` is what was read before.
+    `first` are the bytes that were read before.
     """
 
     def __init__(
@@ -272,9 +272,9 @@ class _Pipe:
         writer: asyncio.StreamWriter,
         faults: Direction,
         reset: Callable[[], None],
-        begun: bytes = b"",
+        first: bytes = b"",
     ) -> None:
-        self._begun = begun
+        self._first = first
         self._reader = reader
         self._writer = writer
         self._faults = faults
@@ -282,10 +282,10 @@ class _Pipe:
         self._arrived: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue(_CHUNKS_HELD_MAX)
 
     async def read(self) -> None:
-        """Take in chunks until the end of the stream, which is an empty chunk."""
+        """Queue chunks until the end of the stream, which is an empty chunk."""
         clock = asyncio.get_running_loop().time
-        if self._begun:
-            await self._arrived.put((clock(), self._begun))
+        if self._first:
+            await self._arrived.put((clock(), self._first))
         data = b"."
         while data:
             try:
@@ -296,24 +296,24 @@ class _Pipe:
             await self._arrived.put((clock(), data))
 
     async def write(self) -> None:
-        """Pass on chunks, and at last the end of the stream."""
+        """Send chunks, and finally the end of the stream."""
         clock = asyncio.get_running_loop().time
         try:
             while True:
                 at, data = await self._arrived.get()
                 await asyncio.sleep(at + self._faults.delay_s - clock())
-                while self._faults.drop:  # noqa: ASYNC110 - set from any thread, which an Event is not made for
+                while self._faults.drop:  # noqa: ASYNC110 - set from any thread, and an Event is not thread-safe
                     await asyncio.sleep(_DROP_POLL_S)
                 if not data:
                     self._writer.write_eof()
                     return
                 while data:
-                    data = await self._pass_on(data)
+                    data = await self._send(data)
         except OSError:
             self._reset()
 
-    async def _pass_on(self, data: bytes) -> bytes:
-        """Write as much of `data` as the faults allow at once; return the rest."""
+    async def _send(self, data: bytes) -> bytes:
+        """Send as much of `data` as the faults allow now; return the rest."""
         faults, size = self._faults, len(data)
         if (rate := faults.throttle_bytes_per_s) is not None:
             size = min(size, max(1, int(rate * _SLICE_S)))
@@ -327,7 +327,7 @@ class _Pipe:
         faults.cut_after_bytes -= size
         if faults.cut_after_bytes == 0:
             faults.cut_after_bytes = None
-            # The receiver is to get all that was granted, so its side ends in order; only the sender sees a reset.
+            # The receiver has to get all bytes up to the limit, so its side closes normally; the sender sees a reset.
             self._writer.close()
             await self._writer.wait_closed()
             self._reset()

@@ -1,4 +1,4 @@
-"""What a test cluster wants of its clients: TLS, log-ins; and the settings that a client needs for it."""
+"""`Security`: TLS, log-ins and ACLs of a test cluster, as broker settings and as client settings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from aioprod.errors import ConfigError, Operation, ResourceType
 from aioprod.oauth_token import OAuthToken
 from aioprod.testing.acls import Acl, allows
 from aioprod.testing.certificates import LOCAL_HOSTS, Authority, Identity
-from aioprod.testing.rpc import Login
+from aioprod.testing.kafka.rpc import Login
 
 __all__ = ["MECHANISMS", "KerberosService", "Security", "TokenIssuer", "unsecured_token"]
 
@@ -27,15 +27,16 @@ _MODULES: Final = "org.apache.kafka.common.security"
 _VALIDATOR: Final = f"{_MODULES}.oauthbearer.OAuthBearerValidatorCallbackHandler"
 _TOKEN_S: Final = 3600.0
 
-BROKERS_LOGIN: Final = Login("aioprod-brokers", "aioprod-brokers-secret")
-"""How brokers that have ACLs talk to each other: what anonymous clients may do is said by the ACLs, too."""
+_BROKERS_LOGIN: Final = Login("aioprod-brokers", "aioprod-brokers-secret")
+"""The log-in of brokers with ACLs at each other: without one the ACLs would apply to them as to anonymous clients."""
 
 
 @dataclass(frozen=True, slots=True)
 class TokenIssuer:
-    """Whose tokens brokers take (KIP-768): signed by a key in the file `jwks` (RFC 7517), with this `iss` and `aud`.
+    """The issuer of the tokens that brokers accept (KIP-768): signed by a key in the file `jwks` (RFC 7517), with this
+    `iss` (`name`) and `aud` (`audience`).
 
-    Brokers read the file while they start, so it has to be on their machine.
+    Brokers read the file when they start, so it has to be on their machine.
     """
 
     jwks: Path
@@ -43,7 +44,7 @@ class TokenIssuer:
     audience: str
 
     def broker_properties(self, prefix: str) -> dict[str, str]:
-        """The settings of a broker, each behind `prefix`."""
+        """The settings of a broker, each with `prefix`."""
         return {
             f"{prefix}.sasl.server.callback.handler.class": _VALIDATOR,
             f"{prefix}.sasl.oauthbearer.jwks.endpoint.url": self.jwks.as_uri(),
@@ -52,14 +53,14 @@ class TokenIssuer:
         }
 
     def java_options(self) -> list[str]:
-        """Brokers read no other file, and ask no other URL, for keys."""
+        """Brokers may read keys from this file and URL only."""
         allowed = "-Dorg.apache.kafka.sasl.oauthbearer.allowed"
         return [f"{allowed}.urls={self.jwks.as_uri()}", f"{allowed}.files={self.jwks}"]
 
 
 @dataclass(frozen=True, slots=True)
 class KerberosService:
-    """The brokers' own identity at a KDC: a principal such as `kafka/127.0.0.1@REALM`, and its key in a file."""
+    """The brokers' identity at a KDC: a principal such as `kafka/127.0.0.1@REALM`, and its keytab file."""
 
     principal: str
     keytab: Path
@@ -67,30 +68,30 @@ class KerberosService:
 
     @property
     def service(self) -> str:
-        """What clients have as `sasl.kerberos.service.name`; brokers, too."""
+        """The value of `sasl.kerberos.service.name`, for clients and brokers."""
         return self.principal.partition("/")[0]
 
     def jaas(self) -> str:
-        """The entry for Java's log-in module."""
+        """The JAAS entry of Java's Kerberos log-in module."""
         options = f'useKeyTab=true storeKey=true keyTab="{self.keytab}" principal="{self.principal}"'
         return f"com.sun.security.auth.module.Krb5LoginModule required {options};"
 
     def java_options(self) -> list[str]:
-        """Where the KDC is."""
+        """The option with the Kerberos configuration."""
         return [f"-Djava.security.krb5.conf={self.configuration}"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Security:
-    """How clients have to come to a cluster, and what they may do there; brokers talk to each other in the clear.
+    """How clients authenticate at a cluster, and their authorization; brokers connect to each other in plaintext.
 
-    `users` log in by PLAIN and SCRAM with their passwords. OAUTHBEARER takes unsecured tokens (`unsecured_token`) for
-    whatever name; real brokers with an `issuer` only what that one has signed. With `kerberos` real brokers take
-    GSSAPI. Fake ones take AWS_MSK_IAM if `mechanisms` names it, with users for access keys. With `client_certificates`
-    a client needs one that `authority` has issued. `session_ms` is how long a log-in holds, 0 for ever. `identity` is
-    what the brokers show, by default one that `authority` has issued.
+    `users` log in by PLAIN and SCRAM with their passwords. For OAUTHBEARER brokers accept unsecured tokens
+    (`unsecured_token`) with any name; real brokers with an `issuer` accept only its tokens. With `kerberos` real
+    brokers support GSSAPI. Fake ones support AWS_MSK_IAM if `mechanisms` has it; the users are the access keys. With
+    `client_certificates` a client needs a certificate of `authority`. `session_ms` is the lifetime of a session, 0 for
+    no limit. `identity` is the brokers' certificate, by default one that `authority` issues.
 
-    With `acls`, be they none, nobody may do what they don't allow, but for the principals in `super_users`.
+    With `acls`, even an empty list, clients may do only what these allow, except for the principals in `super_users`.
     """
 
     protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "SASL_SSL"
@@ -116,17 +117,17 @@ class Security:
         return self.protocol.startswith("SASL")
 
     def broker_properties(self) -> dict[str, str]:
-        """The settings of a broker that wants this of the clients' listener."""
+        """The settings of a broker that requires this at the clients' listener."""
         inner = "PLAINTEXT" if self.acls is None else "SASL_PLAINTEXT"
         settings = {"listener.security.protocol.map": f"CLIENT:{self.protocol},INTERNAL:{inner},CONTROLLER:{inner}"}
         if self.acls is not None:
             settings |= self._authorizer()
         if self.has_tls:
-            shown = self.identity or self.authority.issue("broker", LOCAL_HOSTS)
+            certificate = self.identity or self.authority.issue("broker", LOCAL_HOSTS)
             settings |= {
                 f"{_LISTENER}.ssl.keystore.type": "PEM",
-                f"{_LISTENER}.ssl.keystore.key": shown.key,
-                f"{_LISTENER}.ssl.keystore.certificate.chain": shown.chain,
+                f"{_LISTENER}.ssl.keystore.key": certificate.key,
+                f"{_LISTENER}.ssl.keystore.certificate.chain": certificate.chain,
                 f"{_LISTENER}.ssl.truststore.type": "PEM",
                 f"{_LISTENER}.ssl.truststore.certificates": self.authority.certificate,
                 f"{_LISTENER}.ssl.client.auth": "required" if self.client_certificates else "none",
@@ -143,7 +144,7 @@ class Security:
         return settings
 
     def _authorizer(self) -> dict[str, str]:
-        user, password = BROKERS_LOGIN
+        user, password = _BROKERS_LOGIN
         jaas = f'{_MODULES}.plain.PlainLoginModule required username="{user}" password="{password}" '
         jaas += f'user_{user}="{password}";'
         settings = {
@@ -160,11 +161,11 @@ class Security:
 
     @property
     def brokers_login(self) -> Login | None:
-        """How brokers log in at each other, None for not at all."""
-        return None if self.acls is None else BROKERS_LOGIN
+        """The brokers' log-in at each other, None for none."""
+        return None if self.acls is None else _BROKERS_LOGIN
 
     def allows(self, principal: str, operation: Operation, resource_type: ResourceType, name: str | None) -> bool:
-        """Whether a client may do something to a resource; `name` None: to any one of the type."""
+        """Whether a principal may do an operation on a resource; `name` None: on at least one of the type."""
         if self.acls is None or principal in self.super_users:
             return True
         return allows(self.acls, principal, operation, resource_type, name)
@@ -181,12 +182,12 @@ class Security:
         return f"{_MODULES}.scram.ScramLoginModule required;"
 
     def java_options(self) -> list[str]:
-        """What a broker's JVM is started with for it."""
+        """The JVM options of a broker that it needs."""
         parts = (self.issuer, self.kerberos)
         return [option for part in parts if part is not None for option in part.java_options()]
 
     def server_context(self) -> ssl.SSLContext | None:
-        """The same for a server of this process, None without TLS. Such servers send no alerts when they refuse."""
+        """The TLS context of a server in this process, None without TLS."""
         if not self.has_tls:
             return None
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -200,7 +201,7 @@ class Security:
         return context
 
     def format_options(self) -> list[str]:
-        """What the tool that formats a broker's folder is told of the users."""
+        """The options of the tool that formats a broker's data folder, which add the SCRAM users."""
         scram = [mechanism for mechanism in self.mechanisms if self.has_login and mechanism.startswith("SCRAM-")]
         return [
             word
@@ -210,10 +211,10 @@ class Security:
         ]
 
     def client_options(self, user: str | None = None, mechanism: str | None = None) -> dict[str, Any]:
-        """The settings with which a client comes in: `Producer(servers, **security.client_options("alice"))`.
+        """The security settings of a client: `Producer(servers, **security.client_options("alice"))`.
 
-        `user` is the first of the users and `mechanism` the first of the mechanisms, if not given. Raises ConfigError
-        for a user or mechanism that there is not.
+        By default `user` is the first of the users and `mechanism` the first of the mechanisms. Raises ConfigError for
+        an unknown user or mechanism.
         """
         options: dict[str, Any] = {"security_protocol": self.protocol}
         if self.has_tls:
@@ -225,22 +226,22 @@ class Security:
             return options
         user, mechanism = user or next(iter(self.users)), mechanism or self.mechanisms[0]
         if mechanism not in self.mechanisms:
-            raise ConfigError(f"This cluster does not take {mechanism}, but {', '.join(self.mechanisms)}.")
+            raise ConfigError(f"This cluster does not support {mechanism}, but {', '.join(self.mechanisms)}.")
         options["sasl_mechanism"] = mechanism
         if mechanism == "OAUTHBEARER":
             return options | {"sasl_token_provider": partial(unsecured_token, user)}
         if mechanism == "GSSAPI" and self.kerberos is not None:
             return options | {"sasl_kerberos_service_name": self.kerberos.service}
         if mechanism == "AWS_MSK_IAM":
-            return options  # The keys are found by AWS's own library.
+            return options  # AWS's own library finds the keys.
         if user not in self.users:
             raise ConfigError(f"This cluster has no user {user!r}, but {', '.join(self.users)}.")
         return options | {"sasl_username": user, "sasl_password": self.users[user]}
 
 
 def unsecured_token(user: str, lifetime_s: float = _TOKEN_S) -> OAuthToken:
-    """A token without signature, as Kafka's brokers take it when nobody has configured a validator (KIP-255)."""
-    # A second ago, as brokers allow no skew: a token of the next millisecond is invalid.
+    """A token without signature, which Kafka's brokers accept when no validator is configured (KIP-255)."""
+    # Issued a second ago, as brokers allow no clock skew: a token from the next millisecond is invalid.
     begins = time.time() - 1.0
     ends = begins + 1.0 + lifetime_s
     parts = ({"alg": "none"}, {"sub": user, "iat": begins, "exp": ends})

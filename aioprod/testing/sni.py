@@ -1,4 +1,4 @@
-"""The host name that a TLS client asks for, in the clear in its first bytes (RFC 8446, 4.1.2; RFC 6066, section 3)."""
+"""The host name in a TLS client's hello, the server name indication (RFC 8446, 4.1.2; RFC 6066, section 3)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from aioprod.net.counted import CountedReader
 __all__ = ["HELLO_SIZE_MAX", "hello_size", "server_name"]
 
 HELLO_SIZE_MAX: Final = 5 + (1 << 14)
-"""The size of a TLS record with its header: the most that is read to find the name."""
+"""The size of a TLS record with its header: no more is read to find the name."""
 
 _HEADER: Final = 5
 _HANDSHAKE: Final = 0x16
@@ -20,14 +20,14 @@ _HOST_NAME: Final = 0
 
 
 def hello_size(header: bytes) -> int:
-    """How many bytes the first record has with its header of five bytes; 0 if it is none of a TLS handshake."""
+    """The size of the first record in bytes, with its header of five; 0 if it is not a TLS handshake record."""
     if len(header) < _HEADER or header[0] != _HANDSHAKE:
         return 0
     return min(_HEADER + int.from_bytes(header[3:5], "big"), HELLO_SIZE_MAX)
 
 
 def server_name(hello: bytes) -> str | None:
-    """The name in a first record, in lower case; None if it has none, is cut off, or is none of TLS."""
+    """The name in a first record, in lower case; None if it has none, is incomplete, or is not TLS."""
     if not hello_size(hello) or hello[_HEADER : _HEADER + 1] != bytes([_CLIENT_HELLO]):
         return None
     try:

@@ -42,7 +42,7 @@ Round = Callable[[], Awaitable[int]]
 def nowait(producer: Producer, topic: str, records: int, *, keyed: bool = False) -> Round:
     delivered = 0
 
-    def told(metadata: object, error: object) -> None:
+    def on_delivery(metadata: object, error: object) -> None:
         nonlocal delivered
         if error is None:
             delivered += 1
@@ -53,9 +53,9 @@ def nowait(producer: Producer, topic: str, records: int, *, keyed: bool = False)
         call, keys = producer.send_nowait, KEYS
         for number in range(records):
             if keyed:
-                call(topic, VALUE, key=keys[number % 1000], on_delivery=told)
+                call(topic, VALUE, key=keys[number % 1000], on_delivery=on_delivery)
             else:
-                call(topic, VALUE, on_delivery=told)
+                call(topic, VALUE, on_delivery=on_delivery)
             if number % PER_TURN == PER_TURN - 1:
                 await asyncio.sleep(0)
         await producer.flush()

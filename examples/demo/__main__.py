@@ -70,10 +70,10 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 async def demo(sources: list[Source], what: str, screen: Screen) -> int:
-    """Start a broker, send, read back, compare, and tell; returns the exit status."""
+    """Start a broker, send, read back, compare, and report; returns the exit status."""
     start = time.perf_counter()
-    with screen.waiting("Starting a real Kafka broker; what it needs is fetched once ...") as tell:
-        cluster = await KafkaCluster.start(backend="local", progress=tell)
+    with screen.waiting("Starting a real Kafka broker; what it needs is fetched once ...") as show:
+        cluster = await KafkaCluster.start(backend="local", progress=show)
     async with cluster:
         servers = cluster.bootstrap_servers
         await cluster.create_topic(TOPIC, partitions=PARTITIONS)

@@ -20,7 +20,7 @@ def read_back(bootstrap_servers: str, topic: str, partitions: int, show: Callabl
     """Read a topic from its beginning to its end and digest it; blocks. `show(records, rate)` is called per batch.
 
     Raises KafkaException for what librdkafka reports, also when the checksum of a batch is wrong, and TimeoutError when
-    it hears nothing for 30 s.
+    nothing arrives for 30 s.
     """
     consumer = Consumer(
         {
@@ -41,14 +41,14 @@ def read_back(bootstrap_servers: str, topic: str, partitions: int, show: Callabl
 def _read_assigned(consumer: Consumer, partitions: int, show: Callable[[int, str], None]) -> Digests:
     digests = Digests()
     count = 0
-    start = heard = time.perf_counter()
+    start = last_arrival = time.perf_counter()
     open_partitions = set(range(partitions))
     while open_partitions:
         messages = consumer.consume(BATCH, timeout=0.1)
         now = time.perf_counter()
         if messages:
-            heard = now
-        elif now - heard > SILENCE_S_MAX:
+            last_arrival = now
+        elif now - last_arrival > SILENCE_S_MAX:
             raise TimeoutError(f"No record and no end of a partition for {SILENCE_S_MAX:.0f} s; {count:,} were read.")
         for message in messages:
             error = message.error()

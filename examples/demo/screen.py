@@ -32,7 +32,7 @@ class Pace:
 
 
 class Stage:
-    """One job with a known number of records, shown as it goes on."""
+    """The progress of one job with a known number of records."""
 
     def __init__(self, console: Console, verb: str, total: int, progress: Progress | None) -> None:
         self._console = console
@@ -64,7 +64,7 @@ class Screen:
 
     @contextmanager
     def waiting(self, text: str) -> Iterator[Callable[[str], None]]:
-        """Show that something takes its time; gives a function that is told each of its steps."""
+        """Show that something is running; yields a function that shows each of its steps."""
         if self.console.is_terminal:
             with self.console.status(Text(text)) as status:
                 yield lambda step: status.update(Text(f"{text}  {step}", overflow="ellipsis", no_wrap=True))
@@ -72,11 +72,11 @@ class Screen:
         self.say(text)
         pace = Pace()
 
-        def tell(step: str) -> None:
+        def show(step: str) -> None:
             if pace.allows():
                 self.say(f"  {step}")
 
-        yield tell
+        yield show
 
     @contextmanager
     def stage(self, verb: str, total: int) -> Iterator[Stage]:

@@ -1,4 +1,4 @@
-"""A Spark cluster of two executors on this machine, and who kills one of them."""
+"""A Spark cluster of two executors on this machine, one of which is killed."""
 
 from __future__ import annotations
 

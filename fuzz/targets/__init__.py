@@ -1,4 +1,4 @@
-"""All targets by name: what each does with any bytes, which errors it may raise, and where it begins."""
+"""All targets by name: the function that gets the bytes, the errors that it may raise, and the seeds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["TARGETS", "Target"]
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """`run` takes any bytes; it raises one of `allowed`, or AssertionError where something does not hold."""
+    """`run` takes any bytes; it raises one of `allowed`, or AssertionError for a broken invariant."""
 
     name: str
     run: Callable[[bytes], None]
@@ -22,11 +22,11 @@ class Target:
 
     @property
     def allowed(self) -> tuple[type[Exception], ...]:
-        """The errors that are no finding."""
+        """The errors that are not findings."""
         return ALLOWED[self.name]
 
     def check(self, data: bytes) -> bool:
-        """Whether the bytes are read without an error; raises what is a finding."""
+        """Whether the bytes are parsed without an error; raises findings."""
         try:
             self.run(data)
         except self.allowed:

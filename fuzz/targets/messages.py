@@ -1,4 +1,4 @@
-"""Messages: responses as a client reads them, requests as a test's broker does, and what metadata makes of answers."""
+"""Messages: responses as a client decodes them, requests as a fake broker does, and metadata from responses."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ def golden_messages() -> Iterator[tuple[type[Message], int, bytes]]:
                     yield getattr(messages, sample["message"]), sample["version"], from_base64(sample[form])
 
 
-# -- responses -----------------------------------------------------------------------------------------------------
+# --- responses
 
 
 def responses(data: bytes) -> None:
-    """API key, version, body. What is read can be written, and is the same when it is read again."""
+    """Input: API key, version, body. A decoded message can be encoded, and decodes to an equal one."""
     if len(data) < 2:
         return
     request = REQUESTS_BY_KEY.get(data[0]) or REQUESTS[data[0] % len(REQUESTS)]
@@ -47,12 +47,12 @@ def responses(data: bytes) -> None:
 
 
 def same_again(message: Message, version: int) -> None:
-    """A message that was read says the same after it was written and read again."""
+    """A decoded message is equal after encoding and decoding."""
     assert decode(type(message), version, encode(message, version)) == message
 
 
 def negotiate(response: ApiVersionsResponse) -> None:
-    """Whatever a broker says of its versions, only declared ones are picked."""
+    """For any versions of a broker, only declared ones are picked."""
     assert 0 <= retry_version(response) <= messages.ApiVersionsRequest.VERSIONS[1]
     versions = ApiVersions.from_response(response)
     for kind in REQUESTS:
@@ -78,7 +78,7 @@ def response_seeds() -> Iterator[bytes]:
                 yield bytes([key, version]) + body
 
 
-# -- requests ------------------------------------------------------------------------------------------------------
+# --- requests
 
 
 def requests(data: bytes) -> None:
@@ -96,11 +96,11 @@ def request_seeds() -> Iterator[bytes]:
             yield encode_request(message, version, 7, "client")[4:]
 
 
-# -- metadata ------------------------------------------------------------------------------------------------------
+# --- metadata
 
 
 def metadata(data: bytes) -> None:
-    """Version, size of the first answer in units of 8 bytes, two answers: what is made of both is a whole cluster."""
+    """Input: version, size of the first response in units of 8 bytes, two responses: the cluster is consistent."""
     if len(data) < 2:
         return
     version = version_of(MetadataResponse, data[0])
@@ -139,7 +139,7 @@ def whole(known: Metadata) -> None:
 
 
 def metadata_seeds() -> Iterator[bytes]:
-    """Kafka's own answers, each twice, in every version that they are of."""
+    """Kafka's own responses, each twice, in every version."""
     for kind, version, body in golden_messages():
         if kind is MetadataResponse:
             padding = bytes(-len(body) % 8)

@@ -1,4 +1,4 @@
-"""Record batches: read as a Fetch answer holds them, decompressed, and written."""
+"""Record batches: parsed from Fetch responses, decompressed, and built."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ __all__ = ["batch_seeds", "batches", "builder", "builder_seeds", "codec_seeds", 
 INT64_MAX = (1 << 63) - 1
 
 
-# -- reading -------------------------------------------------------------------------------------------------------
+# --- reading
 
 
 def batches(data: bytes) -> None:
-    """Flags, batches: bit 0 checks the checksum, bit 1 makes it right. Records are in order and where they belong."""
+    """Input: flags, batches. Bit 0 verifies the checksum, bit 1 corrects it. Records are in order."""
     if not data:
         return
     stream = bytearray(data[1:])
@@ -53,7 +53,7 @@ def batches(data: bytes) -> None:
 
 
 def check(batch: ParsedBatch) -> None:
-    """What a reader relies on."""
+    """The invariants that a reader relies on."""
     assert 0 <= batch.base_offset < batch.next_offset <= INT64_MAX
     repr(batch)
     batch.control_type()
@@ -72,13 +72,13 @@ def check(batch: ParsedBatch) -> None:
 
 
 def columns(batch: ParsedBatch) -> list[tuple[object, ...]]:
-    """The records by way of columns, from tables that are soon full."""
+    """The records from columns, in small tables."""
     tables = table_records(table, batch, 0, INT64_MAX, rows_max=5, size_max=1000)
     return [record for rows in tables for record in rows]
 
 
 def outcome(read: Callable[[], list[tuple[object, ...]]]) -> object:
-    """The records, or what is wrong with them."""
+    """The records, or the error of parsing them."""
     try:
         return read()
     except CorruptRecordError as error:
@@ -99,11 +99,11 @@ def batch_seeds() -> Iterator[bytes]:
             yield flags + stored
 
 
-# -- decompressing -------------------------------------------------------------------------------------------------
+# --- decompressing
 
 
 def codecs(data: bytes) -> None:
-    """Codec, bytes: never more than the limit comes out; with the high bit they are compressed, and come back."""
+    """Input: codec, bytes. The output never exceeds the limit; with the high bit they are compressed first."""
     if not data:
         return
     codec, rest = data[0] & 7, data[1:]
@@ -113,7 +113,7 @@ def codecs(data: bytes) -> None:
 
 
 def bombs(size: int) -> Iterator[tuple[Compression, bytes]]:
-    """Few bytes of each codec that stand for `size` bytes, declared and not."""
+    """Decompression bombs of each codec: few bytes for `size` bytes, with and without a declared size."""
     nothing = bytes(size)
     yield Compression.GZIP, zlib.compress(nothing, 9, 31)
     yield Compression.GZIP, zlib.compress(nothing[: size // 100], 9, 31) * 100
@@ -135,7 +135,7 @@ def zstd_bomb(size: int, *, window: int) -> bytes:
 
 
 def codec_seeds() -> Iterator[bytes]:
-    """What the codecs make of some text, small bombs, and text to be compressed."""
+    """Compressed text, small bombs, and text to compress."""
     text = b"a record, and another record, and one more record. " * 8
     for codec in Compression:
         for data in (b"", b"a", text):
@@ -149,11 +149,11 @@ def codec_seeds() -> Iterator[bytes]:
     yield bytes([7])
 
 
-# -- writing -------------------------------------------------------------------------------------------------------
+# --- writing
 
 
 def builder(data: bytes) -> None:
-    """Flags, records: what a builder takes is what its cursor and the parser read, alike and whole.
+    """Input: flags, records. The cursor and the parser read exactly the records that the builder accepted.
 
     A record is eight bytes of timestamp, then sizes and bytes of key, value, a header's name and its value; size 255
     is a null.

@@ -1,4 +1,4 @@
-"""What comes from brokers during a log-in, from identity providers, and from files of certificates and log-ins."""
+"""Log-ins, tokens, `sasl.jaas.config` and certificates."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ __all__ = ["jaas", "jaas_seeds", "login", "login_seeds", "pem", "pem_seeds", "to
 SECRET: Final = "hunter2"
 NONCE: Final = "abc"
 SALTED: Final = b"k" * 32
-"""In place of what PBKDF2 makes of the password and a hostile number of iterations."""
+"""Replaces the result of PBKDF2, whose number of iterations may be hostile."""
 ANSWERS_MAX: Final = 8
 
 
-# -- log-ins: a mechanism, an error code, and what the broker sends, each behind its length ----------------------------
+# --- log-ins: a mechanism, an error code, and what the broker sends, each behind its length
 
 
 def _steps(which: int) -> tuple[str, Steps]:
@@ -39,7 +39,7 @@ def _steps(which: int) -> tuple[str, Steps]:
 
 
 def login(data: bytes) -> None:
-    """Any answers of a broker end in a log-in or in an AuthenticationError that shows no secret."""
+    """Any responses of a broker end in a log-in or in an AuthenticationError without secrets."""
     if len(data) < 2:
         return
     mechanism, steps = _steps(data[0])
@@ -51,38 +51,38 @@ def login(data: bytes) -> None:
         if attempt.is_done or at >= len(data):
             return
         size = data[at]
-        said, at = data[at + 1 : at + 1 + size], at + 1 + size
-        for message in attempt.answered(SaslAuthenticateResponse(auth_bytes=said), "B"):
+        sent, at = data[at + 1 : at + 1 + size], at + 1 + size
+        for message in attempt.answered(SaslAuthenticateResponse(auth_bytes=sent), "B"):
             assert mechanism == "PLAIN" or SECRET.encode() not in message.auth_bytes
         if attempt.work is not None:
             attempt.worked(SALTED, "B")
 
 
 def login_seeds() -> Iterator[bytes]:
-    """Each mechanism: accepted, refused, and given up."""
+    """Each mechanism: accepted, rejected, and aborted."""
 
-    def said(*answers: bytes) -> bytes:
+    def framed(*answers: bytes) -> bytes:
         return b"".join(bytes([len(answer)]) + answer for answer in answers)
 
-    yield b"\0\0" + said(b"")
-    yield b"\x80\x22" + said(b"")
+    yield b"\0\0" + framed(b"")
+    yield b"\x80\x22" + framed(b"")
     yield b"\0\x21"
-    yield b"\1\0" + said(b"")
-    yield b"\1\0" + said(b'{"status":"invalid_token"}', b"")
+    yield b"\1\0" + framed(b"")
+    yield b"\1\0" + framed(b'{"status":"invalid_token"}', b"")
     challenge = f"r={NONCE}more,s={base64.b64encode(b'salt').decode()},i=4096".encode()
     message = b"n=alice,r=" + NONCE.encode() + b"," + challenge + b",c=biws,r=" + NONCE.encode() + b"more"
     key = hmac.digest(SALTED, b"Server Key", hashlib.sha256)
     proof = base64.b64encode(hmac.digest(key, message, hashlib.sha256))
-    yield b"\2\0" + said(challenge, b"v=" + proof)
-    yield b"\2\0" + said(challenge, b"e=other-error")
-    yield b"\2\0" + said(b"m=ext," + challenge)
+    yield b"\2\0" + framed(challenge, b"v=" + proof)
+    yield b"\2\0" + framed(challenge, b"e=other-error")
+    yield b"\2\0" + framed(b"m=ext," + challenge)
 
 
-# -- tokens ------------------------------------------------------------------------------------------------------------
+# --- tokens
 
 
 def tokens(data: bytes) -> None:
-    """Any token is described, in a line of text."""
+    """The description of any token is one line."""
     described = describe_token(data.decode("latin-1"), 1e9)
     assert described.isprintable()
 
@@ -100,18 +100,18 @@ def token_seeds() -> Iterator[bytes]:
     yield b"opaque"
 
 
-# -- sasl.jaas.config --------------------------------------------------------------------------------------------------
+# --- sasl.jaas.config
 
 
 def jaas(data: bytes) -> None:
-    """Any text is an entry, or malformed."""
+    """Any text is parsed, or raises ConfigError."""
     entry = parse_jaas(data.decode("utf-8", "replace"))
     assert entry.module is not None
     assert all(isinstance(value, str) for value in entry.options.values())
 
 
 def jaas_seeds() -> Iterator[bytes]:
-    """The modules that people have."""
+    """Entries of common modules."""
     package = b"org.apache.kafka.common.security."
     yield package + b'plain.PlainLoginModule required username="alice" password="hun\\"ter";'
     yield package + b"scram.ScramLoginModule required username='id' password='x' tokenauth=true;"
@@ -119,11 +119,11 @@ def jaas_seeds() -> Iterator[bytes]:
     yield b"Module required a=1"
 
 
-# -- certificates ------------------------------------------------------------------------------------------------------
+# --- certificates
 
 
 def pem(data: bytes) -> None:
-    """Any file has certificates and keys in it, or none; the validity of a certificate is known, or not."""
+    """Any file is split into certificates and keys; the validity of a certificate is read, or unknown."""
     text = data.decode("latin-1")
     found = certificates_in(text)
     has_private_key(text)
@@ -154,7 +154,7 @@ LHN4oxAzwLUA2ZqwtSu20Bzkas8XAshAwZxroxJaqh3Nf1jPHM7oLhsG
 
 
 def pem_seeds() -> Iterator[bytes]:
-    """A chain, a store, a certificate alone, the old form of an encrypted key, and beginnings without an end."""
+    """A chain, a store, one certificate, the old form of an encrypted key, and incomplete blocks."""
     yield CERTIFICATE * 2
     yield KEY + CERTIFICATE
     yield certificates_in(CERTIFICATE.decode())[0]

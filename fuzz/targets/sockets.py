@@ -1,4 +1,4 @@
-"""A connection with all that hangs on it but its socket: requests, their futures, and who owns it."""
+"""A `BrokerConnection` without its socket: requests, their futures, and its owner."""
 
 from __future__ import annotations
 
@@ -14,54 +14,54 @@ from aioprod.net.connection import BrokerConnection
 from aioprod.net.events import ConnectionOwner
 from aioprod.wire.frame import encode_response
 from aioprod.wire.schema import Request, Response
-from fuzz.targets.streams import FRAME_SIZE_MAX, VERSIONS_ANSWER, pieces
+from fuzz.targets.streams import FRAME_SIZE_MAX, VERSIONS_ANSWER, chunks
 from tests.support.messages import filled
 
 __all__ = ["connection", "connection_seeds"]
 
-ASKED: tuple[Request[Any], ...] = (
+REQUESTS_SENT: tuple[Request[Any], ...] = (
     MetadataRequest(topics=None),
     FetchRequest(max_wait_ms=1, min_bytes=1),
     ListOffsetsRequest(replica_id=-1),
     InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1),
 )
-"""What is asked in turn."""
+"""The requests that are sent in turn."""
 AHEAD = 2
-TOLD = (ProtocolError, BrokerError, BrokerConnectionError)
-"""What who asked may be told."""
+ALLOWED_ERRORS = (ProtocolError, BrokerError, BrokerConnectionError)
+"""The errors that a request may fail with."""
 GREETING = encode_response(VERSIONS_ANSWER, 4, 1)
 
 
 @cache
 def loop() -> asyncio.AbstractEventLoop:
-    """A loop that never runs: only futures are made of it."""
+    """A loop that never runs, for futures only."""
     return asyncio.new_event_loop()
 
 
 class Transport:
-    """Takes what is written, and says whether it was closed."""
+    """Ignores what is written, and records whether it was closed."""
 
     def __init__(self) -> None:
         self.closed = False
 
     def get_extra_info(self, name: str) -> None:
-        """Nothing is known."""
+        """No information."""
 
     def write(self, data: bytes) -> None:
-        """Pass over it."""
+        """Ignore it."""
 
     def writelines(self, parts: list[bytes]) -> None:
-        """Pass over them."""
+        """Ignore them."""
 
     def abort(self) -> None:
-        """The connection is to be given up."""
+        """Note that the connection was closed."""
         self.closed = True
 
     close = abort
 
 
 class Owner(ConnectionOwner):
-    """Asks as soon as it may, and once more for each answer."""
+    """Sends requests as soon as it may, and one more for each response."""
 
     def __init__(self) -> None:
         self.futures: list[asyncio.Future[Response]] = []
@@ -76,7 +76,7 @@ class Owner(ConnectionOwner):
 
     def connection_data(self, connection: BrokerConnection) -> None:
         while not connection.closed and connection.in_flight < AHEAD:
-            request = ASKED[len(self.futures) % len(ASKED)]
+            request = REQUESTS_SENT[len(self.futures) % len(REQUESTS_SENT)]
             if not connection.versions.supports(type(request)):
                 return
             future = connection.request(request)
@@ -99,7 +99,7 @@ class Owner(ConnectionOwner):
 
 
 def connection(data: bytes) -> None:
-    """As in `framing`: every request is answered or fails once, with an error of ours, and nothing else comes out."""
+    """Input as in `framing`: every request gets a response or one of our errors, once, and nothing else is raised."""
     if not data:
         return
     count = (data[0] >> 1) % 16
@@ -119,10 +119,10 @@ def connection(data: bytes) -> None:
     if not data[0] & 1:
         made.data_received(GREETING)
         assert len(owner.futures) == AHEAD
-    for piece in pieces(stream, sizes):
+    for chunk in chunks(stream, sizes):
         if transport.closed:
             break
-        made.data_received(piece)
+        made.data_received(chunk)
         assert made.closed == transport.closed
     made.expire(100.0)
     made.connection_lost(None)
@@ -131,14 +131,14 @@ def connection(data: bytes) -> None:
     assert owner.lost == 1
     for future in owner.futures:
         error = future.exception()
-        assert error is None or isinstance(error, TOLD), repr(error)
+        assert error is None or isinstance(error, ALLOWED_ERRORS), repr(error)
 
 
 def connection_seeds() -> Iterator[bytes]:
-    """Good answers to some requests, after a greeting and with it."""
+    """Valid responses to some requests, after an ApiVersions response and with one."""
     answers = b""
     for number in range(6):
-        kind = type(ASKED[number % len(ASKED)])
+        kind = type(REQUESTS_SENT[number % len(REQUESTS_SENT)])
         version = kind.STABLE_MAX or kind.VERSIONS[1]
         answers += encode_response(filled(kind.RESPONSE, version), version, number + 2)
     for sizes in ((), (3, 50, 7), (4,)):

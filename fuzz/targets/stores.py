@@ -1,4 +1,4 @@
-"""Trust stores and key stores: JKS, and PEM with the certificates in it; PKCS12 is read by the package cryptography."""
+"""Trust stores and key stores: JKS and PEM; PKCS12 is parsed by the package cryptography."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PKCS12 = b"\x30"
 
 
 def stores(data: bytes) -> None:
-    """Read a store as both kinds; what is found in it was in it, and can be given out as PEM."""
+    """Read a store as both kinds; what is found can be encoded as PEM."""
     if data.startswith(PKCS12):
         validity(data)
         return

@@ -1,4 +1,4 @@
-"""What comes out of a socket: frames on a connection, and the plain answer to a Produce request."""
+"""Bytes from a socket: frames on a connection, and plain Produce responses."""
 
 from __future__ import annotations
 
@@ -32,36 +32,36 @@ from tests.support.messages import filled
 __all__ = ["answer", "answer_seeds", "framing", "framing_seeds"]
 
 FRAME_SIZE_MAX = 1 << 16
-ASKED: tuple[tuple[type[AnyRequest], int], ...] = (
+REQUESTS_SENT: tuple[tuple[type[AnyRequest], int], ...] = (
     (ProduceRequest, 9),
     (MetadataRequest, 12),
     (ProduceRequest, 7),
     (FetchRequest, 12),
     (InitProducerIdRequest, 4),
 )
-"""What is asked in turn, kind and version: with old headers and new ones."""
+"""The requests that are sent in turn, class and version: with old headers and new ones."""
 AHEAD = 3
-PIECES_MAX = 100
+CHUNKS_MAX = 100
 VERSIONS_ANSWER = ApiVersionsResponse(
     api_keys=tuple(ApiVersion(api_key=kind.API_KEY, min_version=0, max_version=99) for kind in REQUESTS)
 )
 GREETING = encode_response(ApiVersionsResponse(), 3, 1)
 
 
-# -- frames on a connection ----------------------------------------------------------------------------------------
+# --- frames on a connection
 
 
-class Heard(NamedTuple):
-    """What a connection made of a stream: the answers by their correlation ids, and why it gave up."""
+class Received(NamedTuple):
+    """The responses that a connection has read from a stream, with correlation ids, and the error that ended it."""
 
     answers: list[tuple[int, bytes]]
     error: Exception | None
 
 
 def framing(data: bytes) -> None:
-    """How many sizes, sizes of pieces in turn, the stream: cut anyhow it is the same answers, each to its request.
+    """Input: number of sizes, sizes of chunks, the stream. In any chunks it has the same responses.
 
-    With an odd first byte the stream is all that the peer says, else it has answered ApiVersions before.
+    With an odd first byte the stream begins a connection, else ApiVersions was answered before.
     """
     if not data:
         return
@@ -69,29 +69,29 @@ def framing(data: bytes) -> None:
     sizes = [size or 256 for size in data[1 : 1 + count]]
     stream = data[1 + count :]
     is_new = bool(data[0] & 1)
-    whole = hear([stream], is_new)
-    heard = hear(pieces(stream, sizes), is_new)
-    # What was whole before the garbage in the same read may be lost with it, and nothing else.
-    assert heard.answers[: len(whole.answers)] == whole.answers
-    assert (heard.error is None) == (whole.error is None)
-    assert whole.error is not None or heard.answers == whole.answers
-    if heard.error is not None:
-        raise heard.error
+    whole = feed([stream], is_new)
+    received = feed(chunks(stream, sizes), is_new)
+    # Responses before garbage in the same chunk may be lost with it, and nothing else.
+    assert received.answers[: len(whole.answers)] == whole.answers
+    assert (received.error is None) == (whole.error is None)
+    assert whole.error is not None or received.answers == whole.answers
+    if received.error is not None:
+        raise received.error
 
 
-def pieces(stream: bytes, sizes: list[int]) -> list[bytes]:
-    """The stream as a socket may bring it; what is left after some pieces comes in one."""
+def chunks(stream: bytes, sizes: list[int]) -> list[bytes]:
+    """The stream as a socket may deliver it; the rest after the last size is one chunk."""
     found: list[bytes] = []
     position = 0
-    while sizes and position < len(stream) and len(found) < PIECES_MAX:
+    while sizes and position < len(stream) and len(found) < CHUNKS_MAX:
         size = sizes[len(found) % len(sizes)]
         found.append(stream[position : position + size])
         position += size
     return [*found, stream[position:]] if position < len(stream) else found
 
 
-def hear(parts: list[bytes], is_new: bool) -> Heard:
-    """Feed a connection; each answer that comes makes it ask once more."""
+def feed(parts: list[bytes], is_new: bool) -> Received:
+    """Feed a connection, which sends one more request for each response."""
     state = Connection(
         "Broker 1",
         client_id="fuzz",
@@ -101,13 +101,13 @@ def hear(parts: list[bytes], is_new: bool) -> Heard:
         frame_size_max=FRAME_SIZE_MAX,
     )
     state.open(0.0)
-    asked = 1
+    sent_count = 1
     if not is_new:
         assert not list(state.receive(GREETING, 0.0))
         assert state.phase is Phase.READY
         for _ in range(AHEAD):
-            ask(state, asked)
-            asked += 1
+            send(state, sent_count)
+            sent_count += 1
     answers: list[tuple[int, bytes]] = []
     error: Exception | None = None
     try:
@@ -115,8 +115,8 @@ def hear(parts: list[bytes], is_new: bool) -> Heard:
             for exchange, body in state.receive(part, 1.0):
                 assert exchange.correlation_id == len(answers) + 2
                 answers.append((exchange.correlation_id, bytes(body)))
-                ask(state, asked)
-                asked += 1
+                send(state, sent_count)
+                sent_count += 1
     except (ProtocolError, BrokerError) as fault:
         error = fault
     assert state.next_deadline() > 0.0
@@ -124,29 +124,29 @@ def hear(parts: list[bytes], is_new: bool) -> Heard:
     assert str(reason)
     assert state.phase is Phase.CLOSED
     if not is_new:
-        assert len(outstanding) + len(answers) + 1 == asked
-    return Heard(answers, error)
+        assert len(outstanding) + len(answers) + 1 == sent_count
+    return Received(answers, error)
 
 
-def ask(state: Connection, number: int) -> None:
+def send(state: Connection, number: int) -> None:
     """Send the request of that number."""
-    kind, version = ASKED[number % len(ASKED)]
+    kind, version = REQUESTS_SENT[number % len(REQUESTS_SENT)]
     state.begin(kind, version, kind.is_flexible(version), 10, 0.0, lambda body, error: None)
 
 
 def framing_seeds() -> Iterator[bytes]:
-    """A connection that goes well, one that is refused, and what speaks something else than Kafka."""
+    """Valid responses, errors of ApiVersions, and other protocols."""
     answers = b""
     for number in range(1, 6):
-        kind, version = ASKED[number % len(ASKED)]
+        kind, version = REQUESTS_SENT[number % len(REQUESTS_SENT)]
         answers += encode_response(filled(kind.RESPONSE, version), version, number + 1)
     for sizes in ((), (1,), (3, 50, 7), (4,), (5, 0)):
         yield bytes([2 * len(sizes), *sizes]) + answers
     for version, code in ((4, 0), (3, 0), (0, 35), (3, 42)):
         message = ApiVersionsResponse(error_code=code, api_keys=VERSIONS_ANSWER.api_keys)
         yield b"\x03\x05" + encode_response(message, version, 1)
-    refused = ApiVersionsResponse(error_code=35, api_keys=(ApiVersion(api_key=18, min_version=0, max_version=2),))
-    yield b"\x01" + encode_response(refused, 0, 1) + encode_response(VERSIONS_ANSWER, 2, 2)
+    rejected = ApiVersionsResponse(error_code=35, api_keys=(ApiVersion(api_key=18, min_version=0, max_version=2),))
+    yield b"\x01" + encode_response(rejected, 0, 1) + encode_response(VERSIONS_ANSWER, 2, 2)
     for garbage in (
         b"HTTP/1.1 400 Bad Request\r\n\r\n",
         b"\x15\x03\x03\x00\x02\x02\x28",
@@ -157,7 +157,7 @@ def framing_seeds() -> Iterator[bytes]:
         yield b"\x01" + garbage
 
 
-# -- the plain answer ----------------------------------------------------------------------------------------------
+# --- the plain answer
 
 IDS = {"t": UUID(int=2**127 + 1), "other": UUID(int=2)}
 PLACES = (("t", 0), ("other", 1), ("t", 1), ("other", 200))
@@ -166,7 +166,7 @@ FIRST_VERSION, LAST_VERSION = ProduceResponse.VERSIONS
 
 @cache
 def sent() -> list[Batch]:
-    """The batches of the request that is answered."""
+    """The batches of the request that the response is for."""
     harness = Harness()
     for name, topic_id in IDS.items():
         harness.lead(dict.fromkeys(range(201), 1), name=name)
@@ -177,7 +177,7 @@ def sent() -> list[Batch]:
 
 
 def answer(data: bytes) -> None:
-    """Version, body: where the short way reads an answer, the declared message says the same, and nothing else."""
+    """Input: version, body. If the fast path reads a response, the codec decodes it to the same, and nothing else."""
     if not data:
         return
     version = FIRST_VERSION + data[0] % (LAST_VERSION - FIRST_VERSION + 1)
@@ -197,25 +197,25 @@ def answer(data: bytes) -> None:
         name = batch.partition.topic.name
         row = rows[IDS[name] if version >= FIRST_WITH_TOPIC_IDS else name, batch.partition.index]
         assert (row.base_offset, row.log_append_time_ms) == (plain.base_offsets[place], plain.append_times[place])
-        said = PartitionProduceResponse(
+        expected = PartitionProduceResponse(
             index=row.index,
             base_offset=row.base_offset,
             log_append_time_ms=row.log_append_time_ms,
             log_start_offset=row.log_start_offset,
         )
-        assert row == said
+        assert row == expected
     assert plain.throttle_time_ms == response.throttle_time_ms
     assert response.node_endpoints == ()
 
 
 def answer_seeds() -> Iterator[bytes]:
-    """Plain answers in every version, in the order of the request and in another one, and those that say more."""
+    """Plain responses in every version, in the order of the request and in another one, and others."""
     for version in range(FIRST_VERSION, LAST_VERSION + 1):
         for names in (("t", "other"), ("other", "t")):
             yield bytes([version - FIRST_VERSION]) + encode(stored(names), version)
         error = PartitionProduceResponse(index=0, error_code=6, base_offset=-1)
-        refused = TopicProduceResponse(name="t", topic_id=IDS["t"], partition_responses=(error,))
-        yield bytes([version - FIRST_VERSION]) + encode(ProduceResponse(responses=(refused,)), version)
+        rejected = TopicProduceResponse(name="t", topic_id=IDS["t"], partition_responses=(error,))
+        yield bytes([version - FIRST_VERSION]) + encode(ProduceResponse(responses=(rejected,)), version)
 
 
 def stored(names: tuple[str, ...]) -> ProduceResponse:

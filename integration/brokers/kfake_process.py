@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Final
 
 from aioprod.errors import AioprodError
-from aioprod.testing import TcpProxy, rpc
+from aioprod.testing import TcpProxy
 from aioprod.testing.errors import KafkaStartError
+from aioprod.testing.kafka import rpc
 from aioprod.testing.kafka.cache import cache_folder, log_progress, once
 from aioprod.testing.kafka.settings import HOST, free_ports
 from integration.brokers.broker import NotRunError

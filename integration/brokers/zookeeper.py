@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Final
 
 from aioprod.errors import AioprodError
-from aioprod.testing import TcpProxy, rpc
+from aioprod.testing import TcpProxy
 from aioprod.testing.errors import KafkaStartError
-from aioprod.testing.kafka import jars
+from aioprod.testing.kafka import jars, rpc
 from aioprod.testing.kafka.reaper import Reaper
 from aioprod.testing.kafka.settings import HOST, free_ports, properties_text
 from integration.brokers.broker import Release, release_of

@@ -84,14 +84,14 @@ async def test_the_identity_provider_is_away_while_tokens_hold(version: str, tmp
             await cluster.create_topic("orders")
             load = Load(producer, "orders")
             await load.run_for(5.0)
-            asked = len(idp.asked)
+            asked = len(idp.requests)
             idp.answers += [Answer(503, b"away")] * 1000
             await load.run_for(AWAY_S)
-            refused = len(idp.asked) - asked
+            refused = len(idp.requests) - asked
             idp.answers.clear()
             await load.run_for(30.0)
             assert refused > 0, "it was asked in vain"
-            assert len(idp.asked) > asked + refused, "and asked again"
+            assert len(idp.requests) > asked + refused, "and asked again"
             assert load.failures(figures, f"the identity provider was away for {AWAY_S} s, {version}") == 0
 
 

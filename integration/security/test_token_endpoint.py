@@ -74,7 +74,7 @@ async def test_each_way_to_ask(trusting: Trusting, make_topic: MakeTopic, tmp_pa
     await send(trusting.config(**made), topic)
     await send(trusting.config(**made, sasl_oauthbearer_jwt_retriever_class=f"{JAVA}.JwtBearerJwtRetriever"), topic)
     await send(trusting.config(sasl_oauthbearer_token_endpoint_url=(tmp_path / "token").as_uri()), topic)
-    assert len(trusting.idp.asked) == 3
+    assert len(trusting.idp.requests) == 3
 
 
 async def test_tokens_for_somebody_else_are_explained(trusting: Trusting, tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ def transaction_version(cluster: KafkaCluster) -> int:
 
 
 class SharedClusters:
-    """Clusters that start when a test first asks for them and end with the run; a test makes topics of its own there.
+    """Clusters that start when a test first needs them and end with the run; each test creates its own topics.
 
     Tests that kill, freeze or change brokers start a cluster for themselves.
     """

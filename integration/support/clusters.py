@@ -1,4 +1,4 @@
-"""Topics of a test, and brokers that are gone for the length of a block."""
+"""Topics of a test, and brokers that are down or frozen inside a block."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A program that forks beneath a running producer, and says as JSON what became of whom.
+"""A program that forks with a running producer, and prints the results of parent and child as JSON.
 
-Run with the bootstrap servers and a topic as its arguments. The child tries every call, then makes a producer of its
-own; the parent goes on as if nothing had happened.
+Run with the bootstrap servers and a topic as its arguments. The child tries every call, then creates its own producer;
+the parent continues as if nothing had happened.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ def error_of(call: Callable[[], Any]) -> str:
 
 
 async def send_from_child(servers: str, topic: str) -> None:
-    """Send with a producer that was made after the fork."""
+    """Send with a producer that was created after the fork."""
     async with Producer(servers) as producer:
         await producer.send(topic, b"child")
 
 
 def child(producer: Producer, servers: str, topic: str) -> dict[str, str]:
-    """Try everything that a child must not do, and what it may."""
+    """Try every call that must fail in a child, then those that work."""
     errors = {
         "submit": error_of(lambda: producer.submit(topic, b"lost")),
         "send_nowait": error_of(lambda: producer.send_nowait(topic, b"lost")),

@@ -1,4 +1,4 @@
-"""A consumer group's offsets, as confluent-kafka sees them."""
+"""A consumer group's committed offsets, read by confluent-kafka."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ async def group_offset(cluster: KafkaCluster, group: str, topic: str, partition:
 def group_offsets(
     bootstrap_servers: str, group: str, partitions: Iterable[TopicPartition]
 ) -> dict[TopicPartition, int]:
-    """The offsets that a group has committed, where it has."""
+    """The offsets that a group has committed, without partitions that have none."""
     consumer = confluent_kafka.Consumer(
         {"bootstrap.servers": bootstrap_servers, "group.id": group, "enable.auto.commit": False}
     )
     try:
-        asked = [confluent_kafka.TopicPartition(*partition) for partition in partitions]
-        found = consumer.committed(asked, timeout=30)
+        wanted = [confluent_kafka.TopicPartition(*partition) for partition in partitions]
+        found = consumer.committed(wanted, timeout=30)
         return {TopicPartition(place.topic, place.partition): place.offset for place in found if place.offset >= 0}
     finally:
         consumer.close()

@@ -1,4 +1,4 @@
-"""Kafka's own classes as an oracle: one JVM that answers questions, one JSON object per line."""
+"""Kafka's own classes as an oracle: one JVM that answers requests, one JSON object per line."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SOURCES = Path(__file__).parent.parent / "java"
 
 @dataclass(frozen=True, slots=True)
 class TopicDigest:
-    """What was read from one partition: the number of records, and the SHA-256 of all of them as hex digits."""
+    """The number of records of one partition, and their SHA-256 as hex digits."""
 
     count: int
     sha256: str
@@ -86,27 +86,27 @@ class JavaOracle:
     ) -> None:
         self.close()
 
-    def ask(self, question: str, **arguments: object) -> Any:
+    def call(self, function: str, **arguments: object) -> Any:
         """Java's answer; a RuntimeError with the Java exception, or with the JVM's log when it died."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        with contextlib.suppress(BrokenPipeError):  # that there is no answer then tells it better
-            self._process.stdin.write(json.dumps({"do": question, **arguments}) + "\n")
+        with contextlib.suppress(BrokenPipeError):  # the missing answer then raises a better error
+            self._process.stdin.write(json.dumps({"do": function, **arguments}) + "\n")
             self._process.stdin.flush()
         line = self._process.stdout.readline()
         if not line:
             self._log.seek(0)
-            raise RuntimeError(f"The JVM ended while it was asked for {question}: {self._log.read().decode()[-2000:]}")
+            raise RuntimeError(f"The JVM ended during {function}: {self._log.read().decode()[-2000:]}")
         reply = json.loads(line)
         if "error" in reply:
-            raise RuntimeError(f"Java can't answer {question}: {reply['error']}")
+            raise RuntimeError(f"Java can't answer {function}: {reply['error']}")
         return reply["answer"]
 
     def consume(
         self, bootstrap: str, topic: str, isolation: str = "read_uncommitted", timeout_s: int = 300
     ) -> Mapping[int, TopicDigest]:
-        """Read a whole topic with Kafka's consumer; by partition what `PartitionDigest` gives for the same records."""
-        answer = self.ask("read_topic", bootstrap=bootstrap, topic=topic, isolation=isolation, timeout_s=timeout_s)
+        """Read a whole topic with Kafka's consumer; returns digests by partition, as `PartitionDigest` makes them."""
+        answer = self.call("read_topic", bootstrap=bootstrap, topic=topic, isolation=isolation, timeout_s=timeout_s)
         return {int(partition): TopicDigest(**digest) for partition, digest in answer.items()}
 
     def close(self) -> None:

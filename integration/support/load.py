@@ -1,4 +1,4 @@
-"""Numbered records under every key, sent without a pause while brokers come and go, and a judgement of the log."""
+"""Numbered records of several keys, sent continuously while brokers fail, and a comparison of outcomes and log."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PADDING = b"." * 100
 
 
 class Name(NamedTuple):
-    """Which record it is: its key and its number among those of that key, from 0."""
+    """A record's key and its number among the records of that key, from 0."""
 
     key: bytes
     number: int
@@ -49,16 +49,16 @@ def name_of(record: Stored) -> Name:
 
 
 def is_forgotten(error: AioprodError) -> bool:
-    """Whether a record failed because the broker may have stored it, and does not know it again."""
+    """Whether a record failed because the broker may have stored it, but did not recognize the retry."""
     return isinstance(error, UnknownOutcomeError) and error.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the log says of a load; all counts are records.
+    """The comparison of outcomes and log; all counts are records.
 
-    `forgotten` are those of the `failed` that are stored, and whose retry a broker found out of sequence: one that
-    starts again knows only the last batch of a producer, and may have stored others whose answers were lost.
+    `forgotten` are the `failed` records that are stored, and whose retry was out of sequence: a restarted broker knows
+    only the last batch of a producer, and may have stored others whose responses were lost.
     """
 
     accepted: int
@@ -76,7 +76,7 @@ class Verdict:
 
     @property
     def flawless(self) -> bool:
-        """Nothing lost, nothing invented, order kept, one outcome each; duplicates and told failures may be."""
+        """Whether nothing is lost or invented, the order is kept, and each record has one outcome."""
         flaws = (
             self.outcomes_missing,
             self.outcomes_repeated,
@@ -92,7 +92,7 @@ class Verdict:
 class Load:
     """Sends records of some keys by `send_nowait` in bursts, of others by `await send()` one by one.
 
-    `on_acknowledgement` makes it an interceptor: it hears of each outcome a second time, beside callbacks and results.
+    `on_acknowledgement` makes it an interceptor, which gets each outcome as well, beside callbacks and results.
     """
 
     def __init__(self, topic: str, *, keys: int = 40, awaited_keys: int = 10) -> None:
@@ -139,7 +139,7 @@ class Load:
                 while True:
                     try:
                         producer.send_nowait(
-                            self._topic, name.value, key=key, on_delivery=partial(self._heard, self._outcomes[name])
+                            self._topic, name.value, key=key, on_delivery=partial(self._completed, self._outcomes[name])
                         )
                         break
                     except BufferFullError:
@@ -147,13 +147,13 @@ class Load:
             number += 1
             await asyncio.sleep(PAUSE_S)
 
-    def _heard(
+    def _completed(
         self,
         outcomes: list[RecordMetadata | AioprodError],
         metadata: RecordMetadata | None,
         error: AioprodError | None,
     ) -> None:
-        outcomes.extend(heard for heard in (metadata, error) if heard is not None)
+        outcomes.extend(outcome for outcome in (metadata, error) if outcome is not None)
 
     async def _send_and_wait(self, producer: Producer, key: bytes) -> None:
         number = 0
@@ -170,22 +170,22 @@ class Load:
     # --- judgement
 
     def judge(self, log: Sequence[Stored]) -> Verdict:
-        """Compare what the producer said with what is in the log."""
+        """Compare the outcomes with the log."""
         places: defaultdict[Name, list[tuple[int, int]]] = defaultdict(list)
         for record in log:
             places[name_of(record)].append((record.partition, record.offset))
         delivered = missing = elsewhere = failed = forgotten = stored_anyway = 0
         for name, outcomes in self._outcomes.items():
-            for heard in outcomes:
-                if isinstance(heard, RecordMetadata):
+            for outcome in outcomes:
+                if isinstance(outcome, RecordMetadata):
                     delivered += 1
                     missing += name not in places
-                    elsewhere += name in places and (heard.partition, heard.offset) not in places[name]
+                    elsewhere += name in places and (outcome.partition, outcome.offset) not in places[name]
                 else:
                     failed += 1
-                    forgotten += name in places and is_forgotten(heard)
-                    self.errors.append(heard)
-                    stored_anyway += name in places and isinstance(heard, (NotSentError, RejectedError))
+                    forgotten += name in places and is_forgotten(outcome)
+                    self.errors.append(outcome)
+                    stored_anyway += name in places and isinstance(outcome, (NotSentError, RejectedError))
         return Verdict(
             accepted=len(self._outcomes),
             delivered=delivered,
@@ -204,7 +204,7 @@ class Load:
 
 
 def _out_of_order(log: Sequence[Stored]) -> int:
-    """How many records come, where they come first, behind a later one of their key."""
+    """The number of records whose first copy is stored after a later record of their key."""
     count = 0
     seen: set[Name] = set()
     last: dict[bytes, int] = {}

@@ -1,4 +1,4 @@
-"""Users of one producer who do at random all that can be done with it, and who write down what they were told."""
+"""Random callers of one producer, which use all of its calls and record the outcomes."""
 
 from __future__ import annotations
 
@@ -25,59 +25,59 @@ __all__ = ["Ledger", "Monkey"]
 
 
 class Ledger:
-    """What became of each record, by its number: its value begins with that.
+    """The outcome of each record by its number, with which its value begins.
 
-    `told` has the outcomes of records that were accepted for certain; `left` those whose caller was cancelled or
-    raised out of a call for many, so that only the log knows.
+    `completed` has the outcomes of accepted records; `left` are the records whose call was cancelled, or was a
+    `send_many` that raised: only the log shows their outcome.
     """
 
     def __init__(self) -> None:
-        self.told: dict[int, list[RecordMetadata | DeliveryError | None]] = {}
+        self.completed: dict[int, list[RecordMetadata | DeliveryError | None]] = {}
         self.left: set[int] = set()
         self.withdrawn: set[int] = set()
-        self.refused = 0
+        self.rejected = 0
         self._next = 0
 
     def new(self, source: random.Random) -> tuple[int, bytes]:
-        """The number and the value of another record."""
+        """The number and the value of a new record."""
         self._next += 1
         return self._next, b"%d:" % self._next + source.randbytes(source.choice((0, 10, 200, 3000)))
 
-    def heard(self, number: int, metadata: RecordMetadata | None, error: AioprodError | None) -> None:
-        """A callback, a future or an awaited call told the outcome of a record."""
+    def complete(self, number: int, metadata: RecordMetadata | None, error: AioprodError | None) -> None:
+        """Note the outcome of a record, from a callback, a future or an awaited call."""
         assert (metadata is None) != (error is None)
         assert error is None or isinstance(error, DeliveryError)
-        self.told.setdefault(number, []).append(error or metadata)
+        self.completed.setdefault(number, []).append(error or metadata)
 
     def check(self, log: Sequence[Stored], report: DeliveryReport, *, idempotent: bool) -> None:
-        """One outcome each, and each outcome is true; the report of `close()` adds up; no duplicates if idempotent."""
+        """Check that each record has one outcome, which agrees with log and report; no duplicates if idempotent."""
         stored = {int((record.value or b"").partition(b":")[0]) for record in log}
         assert not idempotent or len(stored) == len(log), f"{len(log) - len(stored)} duplicates"
         places = {(r.partition, r.offset): int((r.value or b"").partition(b":")[0]) for r in log}
-        for number, outcomes in self.told.items():
+        for number, outcomes in self.completed.items():
             assert len(outcomes) == 1, f"record {number} has {len(outcomes)} outcomes"
             [outcome] = outcomes
             if isinstance(outcome, (NotSentError, RejectedError)):
-                assert number not in stored, f"record {number} is stored, and was said not to be: {outcome}"
+                assert number not in stored, f"record {number} is stored, but its error says that it is not: {outcome}"
             elif isinstance(outcome, RecordMetadata):
                 where = (outcome.partition, outcome.offset)
                 assert places.get(where) == number, f"record {number} is not at {where}"
             elif outcome is None:
                 assert number in stored, f"record {number} is lost"
-        assert not stored - self.told.keys() - self.left - self.withdrawn
+        assert not stored - self.completed.keys() - self.left - self.withdrawn
         total = report.delivered + report.not_sent + report.unknown + report.rejected
-        assert len(self.told) <= total <= len(self.told) + len(self.left) + len(self.withdrawn)
+        assert len(self.completed) <= total <= len(self.completed) + len(self.left) + len(self.withdrawn)
 
     def outcomes(self) -> Counter[str]:
-        """How many records had which outcome."""
+        """The number of records by outcome."""
         names = Counter(
-            "delivered" if not isinstance(o, DeliveryError) else type(o).__name__ for [o] in self.told.values()
+            "delivered" if not isinstance(o, DeliveryError) else type(o).__name__ for [o] in self.completed.values()
         )
         return names + Counter(withdrawn=len(self.withdrawn), left=len(self.left))
 
 
 class Monkey:
-    """One user, with a random source and a few habits."""
+    """One caller, which chooses its calls at random."""
 
     def __init__(self, producer: Producer, topic: str, ledger: Ledger, source: random.Random) -> None:
         self._producer = producer
@@ -96,13 +96,13 @@ class Monkey:
         )
 
     async def play(self) -> None:
-        """Go on until the producer is closed or the task is cancelled between two tricks."""
+        """Make random calls until the producer is closed or the task is cancelled."""
         while True:
             trick = self._source.choice(self._tricks)
             try:
                 await trick()
             except BufferFullError:
-                self._ledger.refused += 1
+                self._ledger.rejected += 1
             except ProducerClosedError:
                 return
             await asyncio.sleep(self._source.choice((0, 0, 0.001)))
@@ -112,7 +112,9 @@ class Monkey:
 
     async def _send_nowait(self) -> None:
         number, value = self._ledger.new(self._source)
-        self._producer.send_nowait(self._topic, value, key=self._key(), on_delivery=partial(self._ledger.heard, number))
+        self._producer.send_nowait(
+            self._topic, value, key=self._key(), on_delivery=partial(self._ledger.complete, number)
+        )
 
     async def _submit(self) -> None:
         number, value = self._ledger.new(self._source)
@@ -127,7 +129,7 @@ class Monkey:
             return
         error = future.exception()
         assert error is None or isinstance(error, AioprodError)
-        self._ledger.heard(number, None if error else future.result(), error)
+        self._ledger.complete(number, None if error else future.result(), error)
 
     async def _send(self) -> None:
         number, value = self._ledger.new(self._source)
@@ -136,12 +138,12 @@ class Monkey:
             async with scope:
                 metadata = await self._producer.send(self._topic, value, key=self._key())
         except DeliveryError as error:
-            self._ledger.heard(number, None, error)
+            self._ledger.complete(number, None, error)
         except TimeoutError:
             assert scope.expired()
             self._ledger.left.add(number)
         else:
-            self._ledger.heard(number, metadata, None)
+            self._ledger.complete(number, metadata, None)
 
     async def _send_many(self) -> None:
         numbers, values = zip(
@@ -161,7 +163,7 @@ class Monkey:
         for index, number in enumerate(numbers):
             error = failures.get(index)
             if error is None or isinstance(error, DeliveryError):
-                self._ledger.told.setdefault(number, []).append(error)
+                self._ledger.completed.setdefault(number, []).append(error)
 
     async def _wait(self) -> None:
         if self._source.random() < 0.5:

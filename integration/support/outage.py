@@ -1,7 +1,7 @@
-"""A program that fills a producer's memory while its cluster is down, and says as JSON how it fared.
+"""A program that fills a producer's memory while its cluster is down, and prints the results as JSON.
 
-Run with the bootstrap servers, a topic, and whether the producer knows it before: "known" or "parked". It says "ready"
-when it has started, and goes on at a line on its standard input, by when the brokers must be gone.
+Run with the bootstrap servers, a topic, and whether the producer has its metadata: "known" or "parked". It prints
+"ready" when it has started, and continues after a line on its standard input; the brokers must be down by then.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ WAITING_TASKS = 200
 
 
 def memory_bytes(field: str) -> int:
-    """A figure of this process: VmRSS is what it holds now, VmHWM the most that it ever held."""
+    """A memory figure of this process in bytes: VmRSS is the current use, VmHWM the peak."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith(f"{field}:"):
             return int(line.split()[1]) * 1024
@@ -30,7 +30,7 @@ def memory_bytes(field: str) -> int:
 
 
 async def fill(producer: Producer, topic: str, source: random.Random) -> int:
-    """Send until there is no room; how many records were accepted."""
+    """Send until the memory is full; returns the number of accepted records."""
     accepted = 0
     while True:
         try:
@@ -44,8 +44,8 @@ async def fill(producer: Producer, topic: str, source: random.Random) -> int:
 
 async def main(servers: str, topic: str, start: str) -> None:
     source = random.Random(1)
-    heard: Counter[str] = Counter()
-    producer = Producer(servers, on_error=lambda error, _: heard.update([type(error).__name__]))
+    on_error: Counter[str] = Counter()
+    producer = Producer(servers, on_error=lambda error, _: on_error.update([type(error).__name__]))
     await producer.start()
     if start == "known":
         await producer.send_many(topic, [source.randbytes(VALUE_SIZE) for _ in range(2000)])
@@ -66,7 +66,7 @@ async def main(servers: str, topic: str, start: str) -> None:
     started = time.perf_counter()
     report = await producer.close(2)
     close_s = time.perf_counter() - started
-    refused = [type(error).__name__ for error in await asyncio.gather(*waiting, return_exceptions=True)]
+    send_errors = [type(error).__name__ for error in await asyncio.gather(*waiting, return_exceptions=True)]
     print(
         json.dumps(
             {
@@ -82,9 +82,9 @@ async def main(servers: str, topic: str, start: str) -> None:
                 "unknown": report.unknown,
                 "rejected": report.rejected,
                 "undelivered": len(report.undelivered),
-                "heard": dict(heard),
+                "on_error": dict(on_error),
                 "left": list(producer.buffered),
-                "refused": sorted(set(refused)),
+                "send_errors": sorted(set(send_errors)),
             }
         )
     )

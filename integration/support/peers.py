@@ -1,4 +1,4 @@
-"""Peers on loopback that are no Kafka brokers, each in a thread of its own."""
+"""Peers on loopback that are not Kafka brokers, each in its own thread."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from tests.support.dead_addresses import dead_address
 __all__ = ["answering", "black_hole", "closed_port", "tls_server"]
 
 TLS_ALERT = bytes.fromhex("15030300020246")
-"""Fatal, protocol_version: what a TLS server says to somebody who does not speak TLS."""
+"""A fatal alert, protocol_version: a TLS server's answer to plaintext."""
 
 
 def closed_port() -> str:
-    """The address of a port at which nobody listens."""
+    """The address of a port without a listener."""
     host, port = dead_address()
     return f"{host}:{port}"
 
 
 @contextmanager
 def black_hole() -> Iterator[str]:
-    """The address of somebody who takes connections and never says anything."""
+    """The address of a peer that accepts connections and never sends anything."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         yield f"127.0.0.1:{listener.getsockname()[1]}"
 
 
 @contextmanager
 def answering(answer: bytes) -> Iterator[str]:
-    """The address of somebody who says the same to everybody's first words, and hangs up."""
+    """The address of a peer that sends `answer` after the first bytes, and closes the connection."""
 
     def talk(connection: socket.socket) -> None:
         connection.recv(65536)
@@ -43,7 +43,7 @@ def answering(answer: bytes) -> Iterator[str]:
 
 @contextmanager
 def tls_server() -> Iterator[str]:
-    """The address of a server that speaks TLS only."""
+    """The address of a server that accepts TLS only."""
     context = Security(protocol="SSL").server_context()
     assert context is not None
 

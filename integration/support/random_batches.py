@@ -70,7 +70,7 @@ def control_batch(source: random.Random, marker: str) -> dict[str, Any]:
 
 
 def empty_batch(source: random.Random) -> dict[str, Any]:
-    """What compaction leaves of a batch of which no record is needed any more: a header."""
+    """A batch after compaction has removed all of its records: only the header."""
     batch = random_batch(source, "none", big=False)
     return {**batch, "append_time": None, "records": []}
 

@@ -1,4 +1,4 @@
-"""Random consumer groups, each over several rounds."""
+"""Random consumer groups, each over several rebalances."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from aioprod.group.assignors import StickyAssignor, Subscription
-from integration.support.asked_groups import AskedGroup
+from integration.support.group_cases import GroupCase
 
 __all__ = ["random_groups"]
 
@@ -19,17 +19,17 @@ ROUNDS = 5
 RACKS = ("a", "b", "c")
 
 
-def random_groups(source: random.Random) -> Iterator[AskedGroup]:
-    """Groups without end: each lives for some rounds, in which its members own what the last one gave them."""
+def random_groups(source: random.Random) -> Iterator[GroupCase]:
+    """An endless stream of groups: each has some rebalances, in which members own the partitions of the last one."""
     while True:
         life = _Life(source)
         for _ in range(ROUNDS):
             yield life.group
-            life.go_on()
+            life.next_round()
 
 
 class _Life:
-    """A group that changes from round to round."""
+    """A group that changes between rebalances."""
 
     def __init__(self, source: random.Random) -> None:
         self._source = source
@@ -47,22 +47,22 @@ class _Life:
             self._join()
 
     @property
-    def group(self) -> AskedGroup:
+    def group(self) -> GroupCase:
         topics = {topic: list(racks) for topic, racks in self._topics.items()}
-        return AskedGroup(topics, dict(sorted(self._members.items())), frozenset(self._old & self._members.keys()))
+        return GroupCase(topics, dict(sorted(self._members.items())), frozenset(self._old & self._members.keys()))
 
-    def go_on(self) -> None:
-        """Let most members have what they are given, and then everything change a little."""
+    def next_round(self) -> None:
+        """Give most members their new partitions, then change members and topics a little."""
         group = self.group
-        given = StickyAssignor().assign(group.partitions, group.members)
+        assigned = StickyAssignor().assign(group.partitions, group.members)
         self._generation += 1
-        for member, owned in given.items():
+        for member, owned in assigned.items():
             if self._source.random() < 0.9:
-                self._say(member, owned=tuple(owned), generation=self._generation)
+                self._change(member, owned=tuple(owned), generation=self._generation)
         self._change_members()
         self._change_topics()
         if self._source.random() < 0.1:
-            self._quarrel()
+            self._add_conflicting_claim()
 
     def _sizes(self) -> list[int]:
         left = PARTITIONS_MAX
@@ -87,14 +87,14 @@ class _Life:
     def _join(self) -> None:
         rack = self._source.choice([*RACKS, *RACKS, None]) if self._has_racks else None
         instance = f"i{self._source.randint(0, 99):02}-{self._named}" if self._source.random() < 0.2 else None
-        # Ids don't come in the order in which members join.
+        # The order of the ids is not that in which members join.
         member = self._style.format(self._source.randrange(100) * 100 + self._named)
         self._members[member] = Subscription(self._some_topics(), rack=rack, group_instance_id=instance)
         if self._source.random() < 0.03:
             self._old.add(member)
         self._named += 1
 
-    def _say(self, member: str, **what: Any) -> None:
+    def _change(self, member: str, **what: Any) -> None:
         self._members[member] = replace(self._members[member], **what)
 
     def _change_members(self) -> None:
@@ -102,14 +102,14 @@ class _Life:
             if len(self._members) > 1 and self._source.random() < 0.1:
                 del self._members[member]
             elif not self._is_even and self._source.random() < 0.1:
-                self._say(member, topics=self._some_topics())
+                self._change(member, topics=self._some_topics())
             elif self._source.random() < 0.02:
-                self._say(member, generation=-1)
+                self._change(member, generation=-1)
         while len(self._members) < MEMBERS_MAX and self._source.random() < 0.6:
             self._join()
 
     def _change_topics(self) -> None:
-        """Mostly grow; now and then lose a topic, rarely some of its partitions as by deletion and creation."""
+        """Mostly add partitions; sometimes delete a topic, rarely some of its partitions, as re-creation does."""
         for topic, racks in list(self._topics.items()):
             chance = self._source.random()
             if chance < 0.02 and len(self._topics) > 1:
@@ -119,9 +119,9 @@ class _Life:
             elif chance < 0.1 and sum(map(len, self._topics.values())) < PARTITIONS_MAX:
                 racks.append(self._racks())
 
-    def _quarrel(self) -> None:
-        """Let a member claim what others own, too."""
-        everything = [tp for said in self._members.values() for tp in said.owned]
+    def _add_conflicting_claim(self) -> None:
+        """Let a member claim partitions that others own, too."""
+        everything = [tp for subscription in self._members.values() for tp in subscription.owned]
         member = self._source.choice(list(self._members))
         claimed = self._source.sample(everything, min(len(everything), self._source.randint(1, 5)))
-        self._say(member, owned=tuple(dict.fromkeys([*self._members[member].owned, *claimed])))
+        self._change(member, owned=tuple(dict.fromkeys([*self._members[member].owned, *claimed])))

@@ -32,7 +32,7 @@ MessageT = TypeVar("MessageT", bound=Message)
 
 
 def random_message(cls: type[MessageT], version: int, seed: int) -> MessageT:
-    """A message that `version` can carry: nulls, empty and long texts and arrays, extreme numbers, tags or none."""
+    """A message of a version: nulls, empty and long strings and arrays, extreme numbers, tagged fields."""
     message: MessageT = _Maker(version, random.Random(f"{cls.NAME} {version} {seed}")).struct(cls)
     return message
 

@@ -1,4 +1,4 @@
-"""What is in a topic, read by an independent client: confluent-kafka, which is librdkafka."""
+"""The records of a topic, read by an independent client: confluent-kafka (librdkafka)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TIMEOUT_S: Final = 120.0
 
 
 class Stored(NamedTuple):
-    """One record as it is in the log; `timestamp_type` is CREATE_TIME or APPEND_TIME."""
+    """One record of the log; `timestamp_type` is CREATE_TIME or APPEND_TIME."""
 
     partition: int
     offset: int
@@ -32,12 +32,12 @@ class Stored(NamedTuple):
 
 
 async def stored(cluster: KafkaCluster, topic: str) -> list[Stored]:
-    """All that is in a topic now, by partition and offset."""
+    """All records of a topic, by partition and offset."""
     return await asyncio.to_thread(read_topic, cluster.bootstrap_servers, topic)
 
 
 async def committed(cluster: KafkaCluster, topic: str) -> list[Stored]:
-    """All that a reader with read_committed sees in a topic, once no transaction is open in it."""
+    """The records that a read_committed consumer sees, once no transaction is open in the topic."""
     return await asyncio.to_thread(read_topic, cluster.bootstrap_servers, topic, "read_committed")
 
 
@@ -47,17 +47,17 @@ def read_topic(
     isolation: str = "read_uncommitted",
     settings: Mapping[str, str] = MappingProxyType({}),
 ) -> list[Stored]:
-    """All that is in a topic now, by partition and offset; raises TimeoutError after two minutes.
+    """All records of a topic, by partition and offset; raises TimeoutError after two minutes.
 
-    `settings` are further ones of librdkafka. With read_committed a transaction is noticed so, too, that nobody ends.
+    `settings` are more settings of librdkafka. With read_committed a transaction that never ends causes the timeout.
     """
-    asker, reader = (_consumer(bootstrap_servers, of, settings) for of in ("read_uncommitted", isolation))
+    uncommitted, reader = (_consumer(bootstrap_servers, of, settings) for of in ("read_uncommitted", isolation))
     try:
-        # A reader with read_committed is told where the stable part ends, without what a commit is about to show.
-        ends = _ends(asker, topic)
+        # A read_committed consumer gets the last stable offset as the end, without records about to be committed.
+        ends = _ends(uncommitted, topic)
         return sorted(_read(reader, topic, ends))
     finally:
-        asker.close()
+        uncommitted.close()
         reader.close()
 
 
@@ -68,7 +68,7 @@ def _consumer(bootstrap_servers: str, isolation: str, settings: Mapping[str, str
             "group.id": "integration",
             "enable.auto.commit": False,
             "check.crcs": True,
-            # The end of a partition may be the marker of a transaction, which no record tells of.
+            # The last offset of a partition may be a transaction marker, which is not a record.
             "enable.partition.eof": True,
             "isolation.level": isolation,
             "reconnect.backoff.max.ms": 500,

@@ -37,7 +37,7 @@ async def write(servers: str, topic: str, handle: TransactionHandle, batch: int,
     async with handle.producer(servers, batch_size=500) as producer:
         result = await producer.send_many(topic, rows[: len(rows) // 2] if fails else rows, partition=partition)
     if fails:
-        raise RuntimeError("a worker failed, as it was told to")
+        raise RuntimeError("a worker failed on purpose")
     if result.failures:
         raise result.failures[0][1]
 

@@ -1,9 +1,9 @@
-"""A worker of a shared transaction, as a process of its own: writes when it is told to, and says what became of it.
+"""A worker of a shared transaction in its own process: sends the values that it gets, and prints their outcomes.
 
     python -m integration.support.shared_writer SERVERS TOPIC PARTITION
 
 The first line of its input is the pickled handle in hex; each further one is a value to be sent, and is answered with
-"stored" or the name of the error. Its end is the end of the input.
+"stored" or the name of the error. The process ends with the input.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["Writer", "shared_writer"]
 
 
 class Writer:
-    """The process, seen from the test."""
+    """The test's side of the process."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
@@ -32,15 +32,15 @@ class Writer:
     def pid(self) -> int:
         return self._process.pid
 
-    def tell(self, line: str) -> None:
-        """Give it something to do."""
+    def write_line(self, line: str) -> None:
+        """Send a line to the process."""
         stream: IO[str] | None = self._process.stdin
         assert stream is not None
         stream.write(line + "\n")
         stream.flush()
 
-    async def hear(self) -> str:
-        """What became of it."""
+    async def read_line(self) -> str:
+        """The next line that the process prints."""
         stream: IO[str] | None = self._process.stdout
         assert stream is not None
         line = await asyncio.to_thread(stream.readline)
@@ -48,18 +48,18 @@ class Writer:
         return line.strip()
 
     async def write(self, value: str) -> str:
-        """Both."""
-        self.tell(value)
-        return await self.hear()
+        """Let the process send a value; returns the outcome."""
+        self.write_line(value)
+        return await self.read_line()
 
 
 @contextmanager
 def shared_writer(servers: str, topic: str, partition: int, handle: TransactionHandle) -> Iterator[Writer]:
-    """Start one."""
+    """Start a writer."""
     command = [sys.executable, "-m", __name__, servers, topic, str(partition)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8") as process:
         writer = Writer(process)
-        writer.tell(pickle.dumps(handle).hex())
+        writer.write_line(pickle.dumps(handle).hex())
         try:
             yield writer
         finally:
@@ -72,7 +72,7 @@ def shared_writer(servers: str, topic: str, partition: int, handle: TransactionH
 
 
 def _named(error: AioprodError) -> str:
-    """The class of an error, for a record its family, with the broker's code."""
+    """The class of an error; for a record's error its base class, with the broker's code."""
     if not isinstance(error, DeliveryError):
         return type(error).__name__
     family = next(kind for kind in (NotSentError, UnknownOutcomeError, RejectedError) if isinstance(error, kind))

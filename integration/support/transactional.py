@@ -1,4 +1,4 @@
-"""Producers with transactions behind one face: ours, and librdkafka's, which shows whether the tests are right."""
+"""Transactional producers with one interface: ours, and librdkafka's as the reference for the tests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, KafkaException
 from aioprod import Producer, TopicPartition
 from aioprod.errors import AioprodError, FlushTimeoutError, RequestTimedOutError, TransactionAbortedError
 
-__all__ = ["CLIENTS", "GIVEN_UP", "Ended", "Record", "TransactionalClient"]
+__all__ = ["CLIENTS", "FATAL_ERRORS", "Ended", "Record", "TransactionalClient"]
 
 TIMEOUT_S: Final = 60.0
 TRIES: Final = 5
@@ -22,7 +22,7 @@ Record = tuple[int, bytes]
 
 
 class Ended(Enum):
-    """What became of a transaction."""
+    """The outcome of a transaction."""
 
     COMMITTED = "committed"
     ABORTED = "aborted"
@@ -34,7 +34,7 @@ class TransactionalClient(Protocol):
     """One producer with a transactional id."""
 
     async def start(self) -> Self:
-        """Fence whoever used the id before."""
+        """Start the producer, which fences earlier ones with its id."""
 
     async def transact(
         self,
@@ -46,7 +46,7 @@ class TransactionalClient(Protocol):
         offsets: Mapping[TopicPartition, int] | None = None,
         consumer: Consumer | None = None,
     ) -> Ended:
-        """Send records in a transaction of their own, with a group's `offsets`, and end it; `flush` waits before."""
+        """Send records in one transaction, with a group's `offsets`, and end it; with `flush` wait for them before."""
 
     async def close(self) -> None:
         """End the producer."""
@@ -93,7 +93,7 @@ class OurClient:
         return ended
 
     async def _again(self, call: Callable[[], Any]) -> None:
-        """Both ends of a transaction go on when they take too long; asked again they tell how it ended."""
+        """Call commit or abort again after a timeout: they continue meanwhile, and the next call has the outcome."""
         for tries in range(1, TRIES + 1):
             try:
                 await call()
@@ -166,7 +166,7 @@ class ConfluentClient:
 
 
 CLIENTS: Final[Mapping[str, Callable[..., TransactionalClient]]] = {"aioprod": OurClient, "confluent": ConfluentClient}
-"""By the name that a test gives them."""
+"""By their names in tests."""
 
-GIVEN_UP: Final = (AioprodError, KafkaException)
-"""What comes out of `transact` when the producer can't go on: a commit may have been carried out."""
+FATAL_ERRORS: Final = (AioprodError, KafkaException)
+"""The exceptions of `transact` when the producer has failed: a commit may have succeeded."""

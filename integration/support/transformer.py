@@ -4,7 +4,7 @@ started again, it writes each record once.
     python -m integration.support.transformer aioprod SERVERS INPUT OUTPUT GROUP SEED
 
 Prints a line for each transaction that was committed, and "done" when the input was read to its end. It is the only
-member of its group, by its transactional id: whoever starts fences the one before, and only then asks how far it got.
+member of its group, by its transactional id: a new process fences the one before, and only then fetches its offsets.
 """
 
 from __future__ import annotations

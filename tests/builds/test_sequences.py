@@ -16,7 +16,7 @@ def test_any_faults(seed: int, in_flight_max: int, retries: int, epoch: int) -> 
     def run(build: Build) -> object:
         module = build["tests.support.sequence_model"]
         model = module.random_run(Random(seed), 150, in_flight_max=in_flight_max, retries=retries, epoch=epoch)
-        failed = {value: family.__name__ for value, family in model.told.failed.items()}
-        return model.log.values, model.told.delivered, failed, model.sequences.bumps, model.sequences.epoch
+        failed = {value: family.__name__ for value, family in model.completions.failed.items()}
+        return model.log.values, model.completions.delivered, failed, model.sequences.bumps, model.sequences.epoch
 
     check_same(run)

@@ -66,7 +66,7 @@ def test_a_batch_that_expires_before_it_was_sent_takes_no_number() -> None:
     fill(model, 1)
     assert stamps(model) == [(0, 1, 4)]
     model.finish()
-    assert list(model.told.failed.values()) == [NotSentError] * 4
+    assert list(model.completions.failed.values()) == [NotSentError] * 4
     assert model.sequences.bumps == 0
 
 
@@ -91,7 +91,7 @@ def test_a_lost_answer_is_found_again_by_its_number() -> None:
     fill(model, 5)
     model.cut(3)
     model.finish()
-    assert model.told.delivered == {value: value for value in range(21)}
+    assert model.completions.delivered == {value: value for value in range(21)}
 
 
 def test_behind_a_batch_that_was_refused_for_good_a_new_epoch_begins() -> None:
@@ -106,7 +106,7 @@ def test_behind_a_batch_that_was_refused_for_good_a_new_epoch_begins() -> None:
     assert stamps(model) == [(1, 0, 4)]
     model.finish()
     assert model.sequences.bumps == 1
-    assert set(model.told.failed.values()) == {RejectedError}
+    assert set(model.completions.failed.values()) == {RejectedError}
     assert model.log.values == [0, *range(5, 17)]
 
 
@@ -116,7 +116,7 @@ def test_a_batch_that_expires_on_the_wire_and_was_stored_leaves_no_hole() -> Non
     model.now += 100.0
     fill(model, 1)
     model.expire(30.0)
-    assert list(model.told.failed.values()) == [UnknownOutcomeError] * 4
+    assert list(model.completions.failed.values()) == [UnknownOutcomeError] * 4
     model.answer()
     model.answer()
     model.finish()
@@ -156,7 +156,7 @@ def test_the_others_of_a_batch_with_a_culprit_go_again_in_a_new_epoch() -> None:
     model.answer(ErrorCode.INVALID_RECORD, culprit=1)
     model.finish()
     assert model.log.values == [0, 1, 3, 4, 5, 6, 7, 8]
-    assert model.told.failed == {2: RejectedError}
+    assert model.completions.failed == {2: RejectedError}
 
 
 def test_the_parts_of_a_batch_that_was_too_large_share_its_numbers() -> None:
@@ -182,7 +182,7 @@ def test_a_batch_that_may_be_stored_is_not_divided() -> None:
     model.answer(ErrorCode.MESSAGE_TOO_LARGE)
     model.finish()
     assert model.log.values == list(range(5))
-    assert list(model.told.failed.values()) == [UnknownOutcomeError] * 4
+    assert list(model.completions.failed.values()) == [UnknownOutcomeError] * 4
 
 
 def test_a_broker_that_has_forgotten_the_producer_is_met_with_a_new_epoch() -> None:
@@ -202,8 +202,8 @@ def test_what_a_restarted_broker_does_not_know_again_is_not_stored_twice() -> No
     model.log.restart()
     model.finish()
     assert model.log.values == list(range(21))
-    assert sorted(model.told.delivered) == [0, 17, 18, 19, 20], "the last batch is all that it remembers"
-    assert set(model.told.failed.values()) == {UnknownOutcomeError}
+    assert sorted(model.completions.delivered) == [0, 17, 18, 19, 20], "the last batch is all that it remembers"
+    assert set(model.completions.failed.values()) == {UnknownOutcomeError}
     assert model.sequences.bumps == 0
 
 
@@ -216,7 +216,7 @@ def test_a_hole_behind_does_not_explain_what_a_restarted_broker_does_not_know_ag
     model.log.restart()
     model.finish()
     assert model.log.values == sorted(set(model.log.values))
-    assert set(model.told.failed.values()) == {UnknownOutcomeError, RejectedError}
+    assert set(model.completions.failed.values()) == {UnknownOutcomeError, RejectedError}
 
 
 def test_what_an_unclean_leader_has_lost_has_an_unknown_outcome_and_the_rest_goes_on() -> None:
@@ -228,7 +228,7 @@ def test_what_an_unclean_leader_has_lost_has_an_unknown_outcome_and_the_rest_goe
     model.log.producers[7].batches.clear()
     fill(model, 1)
     model.finish()
-    assert set(model.told.failed.values()) == {UnknownOutcomeError}
+    assert set(model.completions.failed.values()) == {UnknownOutcomeError}
     assert model.log.values == [0, *range(13, 17)]
 
 
@@ -287,8 +287,8 @@ def test_with_transactions_a_hole_holds_the_partition_until_the_coordinator_give
     fill(model, 2)
     model.answer(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     model.answer()
-    assert set(model.told.failed.values()) == {RejectedError}
-    assert len(model.told.failed) == 8, "out of sequence behind a hole is final in a transaction"
+    assert set(model.completions.failed.values()) == {RejectedError}
+    assert len(model.completions.failed) == 8, "out of sequence behind a hole is final in a transaction"
     fill(model, 1)
     assert not model.wire
     set_producer_id(model.accumulator, 7, 5, model.now)
@@ -321,4 +321,4 @@ def test_random_faults(seed: int) -> None:
     model = random_run(
         random, 200, retries=random.choice((0, 3, 1000)), sequence=random.choice((0, 2**31 - 50)), **options
     )
-    assert len(model.told.delivered) + len(model.told.failed) == model.sent
+    assert len(model.completions.delivered) + len(model.completions.failed) == model.sent

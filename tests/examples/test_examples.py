@@ -19,7 +19,7 @@ from aioprod.errors import (
     UnknownTopicError,
 )
 from examples.asgi_service import make_app
-from examples.custom_partitioner import PriorityLane
+from examples.custom_partitioner import PriorityPartitioner
 
 
 def cluster(partitions: int) -> Cluster:
@@ -28,11 +28,11 @@ def cluster(partitions: int) -> Cluster:
 
 
 def test_the_priority_lane_keeps_its_partition_free_of_others() -> None:
-    lane = PriorityLane({b"hospital"})
-    assert lane.partition("t", b"hospital", b"", cluster(4)) == 0
-    chosen = {lane.partition("t", b"%d" % number, b"", cluster(4)) for number in range(200)}
+    partitioner = PriorityPartitioner({b"hospital"})
+    assert partitioner.partition("t", b"hospital", b"", cluster(4)) == 0
+    chosen = {partitioner.partition("t", b"%d" % number, b"", cluster(4)) for number in range(200)}
     assert chosen == {1, 2, 3}
-    assert lane.partition("t", None, b"", cluster(1)) == 0
+    assert partitioner.partition("t", None, b"", cluster(1)) == 0
 
 
 class Failing:

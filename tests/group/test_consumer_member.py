@@ -49,7 +49,7 @@ async def take(member: Member, count: int) -> None:
 
 
 def joined(brokers: FakeCluster) -> ConsumerGroup:
-    group = brokers.state.groups["g"].joined
+    group = brokers.state.groups["g"].membership
     assert isinstance(group, ConsumerGroup)
     return group
 

@@ -204,7 +204,7 @@ async def test_an_idle_partition_is_fetched_with_a_long_poll() -> None:
         waiting = asyncio.ensure_future(fetcher.next())
         await until(lambda: brokers.seen_of(FetchRequest))
         fill(brokers.topics["orders"].partitions[0], 1)
-        brokers.state.tell_readers()
+        brokers.state.wake_fetches()
         assert (await given(waiting)).offset == 0
         assert len(brokers.seen_of(FetchRequest)) == 1
 

@@ -62,7 +62,7 @@ class Model:
             codec = self.random.choice([Compression.NONE, Compression.LZ4])
             store(log, stored_batch([b"%d" % offset for offset in offsets], base_offset=base, codec=codec))
             self.written[tp] += offsets
-        self.brokers.state.tell_readers()
+        self.brokers.state.wake_fetches()
 
     async def add(self) -> None:
         for tp in self.random.sample(self.all, self.random.randint(1, 3)):

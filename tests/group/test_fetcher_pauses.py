@@ -151,7 +151,7 @@ async def test_a_list_waits_for_more() -> None:
         await until(lambda: len(brokers.seen_of(FetchRequest)) > 1)
         assert fetcher.positions == {P0: 0}
         fill(brokers.topics["t"].partitions[0], 4)
-        brokers.state.tell_readers()
+        brokers.state.wake_fetches()
         assert [one.offset for one in await waiting] == [0, 1, 2, 3, 4]
         assert fetcher.positions == {P0: 5}
 

@@ -579,7 +579,7 @@ async def test_a_member_may_leave_while_it_joins() -> None:
             await take(first, 1)
             await second.start()
             async with asyncio.timeout(PATIENCE_S):
-                while not (group := brokers.state.groups["g"].joined) or len(group.members) < 2:
+                while not (group := brokers.state.groups["g"].membership) or len(group.members) < 2:
                     await asyncio.sleep(0.005)
             async with asyncio.timeout(PATIENCE_S):
                 await second.close()

@@ -228,7 +228,7 @@ async def test_seeks() -> None:
             while member.positions != {P0: 5, P1: 5}:
                 await asyncio.sleep(0.005)
         fill(brokers.topics["t"].partitions[0], 1)
-        brokers.state.tell_readers()
+        brokers.state.wake_fetches()
         async with asyncio.timeout(PATIENCE_S):
             assert (await waiting).offset == 5
 

@@ -158,7 +158,7 @@ def test_a_list_is_returned_max_wait_after_its_first_record() -> None:
             began = loop.time()
             for count in (1, 2):
                 fill(cluster.topics["t"].partitions[0], count)
-                cluster.state.tell_readers()
+                cluster.state.wake_fetches()
                 await asyncio.sleep(1.0)
             assert len(await waiting) == 3
             assert 3.0 <= loop.time() - began < 3.1

@@ -22,7 +22,7 @@ from aioprod.net import Coordinator
 from aioprod.net.session import Session
 from aioprod.reader.offsets import EARLIEST, LATEST
 from aioprod.testing import FakeCluster
-from aioprod.testing.fake.state.group_offsets import Committed, FakeGroup
+from aioprod.testing.fake.state.groups import Committed, FakeGroup
 from aioprod.types import GroupMetadata, OffsetAndMetadata, TopicPartition
 from tests.support.sessions import running_session
 

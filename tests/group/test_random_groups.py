@@ -83,7 +83,7 @@ class Reading:
     @property
     def is_known(self) -> bool:
         """Whether the coordinator and the member both think that it is one."""
-        joined = self.play.cluster.state.groups["g"].joined
+        joined = self.play.cluster.state.groups["g"].membership
         return joined is not None and self.member.group_metadata.member_id in joined.members
 
     def _assigned(self, partitions: Iterable[TopicPartition]) -> None:
@@ -190,7 +190,7 @@ class Play:
         for topic in self.cluster.topics.values():
             for partition in topic.partitions:
                 fill(partition, self.random.randrange(RECORDS))
-        self.cluster.state.tell_readers()
+        self.cluster.state.wake_fetches()
 
     async def grow(self) -> None:
         """A topic comes, or one gets a partition more."""

@@ -203,7 +203,7 @@ async def test_a_role_is_assumed_once_and_again_in_time(sts: IdentityProvider) -
         assert fields["x-amz-security-token"] == "t"
     found.refused()
     assert (await sent(found))["x-amz-credential"].startswith("one/"), "another session would be another principal"
-    (asked,) = sts.asked
+    (asked,) = sts.requests
     assert (asked.form["RoleSessionName"], asked.form["ExternalId"]) == ("aioprod", "ext")
     sts.answers = [temporary_keys("old", 5), temporary_keys("new", 60)]
     found = logins(**ROLE)

@@ -20,7 +20,7 @@ from aioprod.net.login.logins import Logins
 from aioprod.net.security import security_of
 from aioprod.net.settings import ClientSettings
 from aioprod.testing import FakeCluster, Security
-from aioprod.testing.fake.login import Accepted, RefusedError
+from aioprod.testing.fake.authentication import Accepted, LoginFailedError
 from tests.support.links import ALL, bench, node_of
 
 JAAS: Final = "com.sun.security.auth.module.Krb5LoginModule required"
@@ -106,7 +106,7 @@ def library(monkeypatch: pytest.MonkeyPatch) -> Library:
 def broker(name: str) -> Generator[bytes, bytes, Accepted]:
     """The broker's side of the script."""
     if not (yield b"").startswith(b"ticket for service:kafka@"):
-        raise RefusedError("That is no ticket for me")
+        raise LoginFailedError("That is no ticket for me")
     assert (yield f"I am {name}".encode()) == b""
     assert (yield b"signed:\x01\x00\xff\xff") == b"signed:\x01\x00\x00\x00"
     return Accepted(b"", "User:alice")
@@ -128,7 +128,7 @@ async def first(source: Logins) -> bytes:
 @pytest.fixture
 def wanted(monkeypatch: pytest.MonkeyPatch) -> Security:
     """Fake brokers that follow the script."""
-    monkeypatch.setattr("aioprod.testing.fake.login._server", lambda *_: broker("service:kafka@127.0.0.1"))
+    monkeypatch.setattr("aioprod.testing.fake.authentication._server", lambda *_: broker("service:kafka@127.0.0.1"))
     return Security(protocol="SASL_PLAINTEXT", mechanisms=["GSSAPI"], session_ms=60_000)
 
 
@@ -152,7 +152,7 @@ async def test_a_link_logs_in_and_renews_in_time(library: Library, wanted: Secur
 async def test_a_broker_that_is_somebody_else(
     library: Library, wanted: Security, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("aioprod.testing.fake.login._server", lambda *_: broker("service:kafka@other"))
+    monkeypatch.setattr("aioprod.testing.fake.authentication._server", lambda *_: broker("service:kafka@other"))
     config = ClientConfig.from_dict(KERBEROS)
     async with FakeCluster(security=wanted) as brokers, bench(node_of(brokers), security=config) as b:
         b.link.ensure(b.clock())

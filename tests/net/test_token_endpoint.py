@@ -90,7 +90,7 @@ async def refused(url: str, settings: dict[str, Any]) -> AuthenticationError:
 async def test_by_id_and_secret(idp: IdentityProvider) -> None:
     token = await fetched(idp.url, BY_SECRET | {"sasl.oauthbearer.scope": "produce all"})
     assert token.principal == CLIENT
-    (asked,) = idp.asked
+    (asked,) = idp.requests
     assert asked.method == "POST"
     assert asked.form == {"grant_type": "client_credentials", "scope": "produce all"}
     assert asked.headers["accept"] == "application/json"
@@ -101,7 +101,7 @@ async def test_by_id_and_secret(idp: IdentityProvider) -> None:
 async def test_by_id_and_secret_encoded(idp: IdentityProvider) -> None:
     await fetched(idp.url, BY_SECRET)
     await fetched(idp.url, BY_SECRET | {"sasl.oauthbearer.header.urlencode": "true"})
-    plain, encoded = (asked.headers["authorization"] for asked in idp.asked)
+    plain, encoded = (asked.headers["authorization"] for asked in idp.requests)
     assert plain != encoded
 
 
@@ -118,7 +118,7 @@ async def test_in_the_words_of_jaas(idp: IdentityProvider) -> None:
         },
     )
     assert token.extensions == {"logicalCluster": "lkc-1", "identityPoolId": "pool-1"}
-    assert idp.asked[0].form["scope"] == "produce"
+    assert idp.requests[0].form["scope"] == "produce"
 
 
 async def test_the_secret_in_a_file_may_change(idp: IdentityProvider, tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ async def test_by_an_assertion_that_is_made(idp: IdentityProvider, tmp_path: Pat
     # The provider compares the validity of the assertion with the time of the epoch.
     tokens = EndpointTokens(ClientConfig.from_dict(LOGIN | {URL: idp.url} | settings), random=Random(1), wall=time.time)
     assert (await tokens.fetch()).principal == "orders", "the signature was checked"
-    form = idp.asked[0].form
+    form = idp.requests[0].form
     assert form["scope"] == "produce"
     if retriever == "JwtBearerJwtRetriever":
         assert form["grant_type"] == "urn:ietf:params:oauth:grant-type:jwt-bearer"
@@ -156,7 +156,7 @@ async def test_by_an_assertion_that_is_made(idp: IdentityProvider, tmp_path: Pat
     else:
         assert form["grant_type"] == "client_credentials"
         assert form["client_assertion_type"] == "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
-        assert "authorization" not in idp.asked[0].headers
+        assert "authorization" not in idp.requests[0].headers
 
 
 async def test_by_an_assertion_in_a_file_that_may_change(idp: IdentityProvider, tmp_path: Path) -> None:
@@ -221,14 +221,14 @@ async def test_answers_after_which_nothing_is_asked_again(idp: IdentityProvider,
     error = await refused(f"{idp.url}?tenant=abc.def.ghi", BY_SECRET)
     shown = idp.url.replace(".", r"\.")
     assert re.fullmatch(rf"The token endpoint {shown} {what}.*\.", error.message), error.message
-    assert len(idp.asked) == 1
+    assert len(idp.requests) == 1
 
 
 @pytest.mark.parametrize("answer", [Answer(503), Answer(500), Answer(408), Answer(429), Answer(drops=True)])
 async def test_answers_after_which_it_is_asked_again(idp: IdentityProvider, answer: Answer) -> None:
     idp.answers = [answer, answer]
     assert (await fetched(idp.url, BY_SECRET)).principal == CLIENT
-    assert len(idp.asked) == 3
+    assert len(idp.requests) == 3
 
 
 async def test_asking_again_ends(idp: IdentityProvider) -> None:
@@ -319,7 +319,7 @@ async def test_what_a_peer_says_that_is_no_http_is_bounded_and_printable() -> No
 async def test_a_proxy_of_the_environment(idp: IdentityProvider, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTP_PROXY", idp.url.removesuffix("/token"))
     assert (await fetched("http://idp.invalid/token", BY_SECRET)).principal == CLIENT
-    assert idp.asked[0].path == "http://idp.invalid/token"
+    assert idp.requests[0].path == "http://idp.invalid/token"
 
 
 async def test_a_proxy_that_httpx_has_no_use_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -352,8 +352,8 @@ async def test_no_log_line_has_a_secret(idp: IdentityProvider, caplog: pytest.Lo
     said = "\n".join(f"{record.getMessage()} {record.args}" for record in caplog.records)
     assert "httpcore" in {record.name.partition(".")[0] for record in caplog.records}
     assert f"POST {idp.url} " in said, "httpx has logged the request"
-    assert idp.asked[0].path == "/token?api-key=key%201"
-    for secret in (SECRET, token.value, idp.asked[0].headers["authorization"].removeprefix("Basic "), "api-key"):
+    assert idp.requests[0].path == "/token?api-key=key%201"
+    for secret in (SECRET, token.value, idp.requests[0].headers["authorization"].removeprefix("Basic "), "api-key"):
         assert secret not in said
 
 
@@ -390,7 +390,7 @@ async def test_the_certificate_of_an_endpoint_is_checked() -> None:
         for settings in (BY_SECRET, BY_SECRET | {"sasl.jaas.config": jaas.format(Authority().certificate)}):
             error = await refused(idp.url, settings)
             assert "has a certificate that is not accepted (" in error.message
-        assert len(idp.asked) == 1
+        assert len(idp.requests) == 1
 
 
 # -- files -----------------------------------------------------------------------------------------------------------
@@ -481,9 +481,9 @@ async def test_while_the_endpoint_is_away_the_token_that_holds_serves(
     idp.answers = [Answer(503)] * 1000
     with caplog.at_level(logging.WARNING, "aioprod"):
         assert await first_token(logins) == "one"
-        asked = len(idp.asked)
+        asked = len(idp.requests)
         assert await first_token(logins) == "one"
-    assert len(idp.asked) == asked, "not again within ten seconds, for each connection"
+    assert len(idp.requests) == asked, "not again within ten seconds, for each connection"
     assert len(caplog.messages) == 1
     assert f"The token endpoint {idp.url} answered 503" in caplog.messages[0]
     clock.advance(20)
@@ -500,10 +500,10 @@ async def test_no_send_fails_while_the_endpoint_is_away(idp: IdentityProvider, m
         config = ProducerConfig.from_dict(settings | AGAIN | {"sasl.login.retry.backoff.max.ms": 5})
         async with Producer(config=config) as producer:
             await producer.send("orders", b"first")
-            assert len(idp.asked) == 1
+            assert len(idp.requests) == 1
             idp.answers = [Answer(503)] * 100_000
             moved_s = 3400.0  # The token is due, and holds for 200 s.
             for number in range(20):
                 await brokers[1].cut()
                 await producer.send("orders", b"%d" % number)
-            assert len(idp.asked) > 1
+            assert len(idp.requests) > 1

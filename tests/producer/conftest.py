@@ -72,7 +72,7 @@ async def explicit() -> AsyncIterator[FakeCluster]:
 @pytest.fixture
 async def old(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[FakeCluster]:
     """Three brokers of Kafka 2.4, which ask no coordinator whether a record belongs to a transaction (KIP-890)."""
-    monkeypatch.setattr("aioprod.testing.fake.handlers.produce._join", lambda *_: ErrorCode.NONE)
+    monkeypatch.setattr("aioprod.testing.fake.handlers.produce._add_or_verify", lambda *_: ErrorCode.NONE)
     async with transactional(3, 0) as cluster:
         for broker in cluster.brokers.values():
             broker.versions[InitProducerIdRequest] = (0, 2)

@@ -126,7 +126,7 @@ async def test_of_a_password_that_is_elsewhere(
 
 @pytest.fixture
 def idp(monkeypatch: pytest.MonkeyPatch) -> Iterator[IdentityProvider]:
-    """Asked directly, whatever proxy this machine has."""
+    """ReceivedRequest directly, whatever proxy this machine has."""
     monkeypatch.setenv("NO_PROXY", "*")
     with identity_provider() as provider:
         yield provider
@@ -173,10 +173,10 @@ async def test_of_an_identity_provider(shown: Shown, idp: IdentityProvider, tmp_
     del options["sasl_token_provider"]
     idp.answers += [Answer.of({"access_token": token})] * 2
     await produce(shown, SECURITY, options)
-    assert len(idp.asked) == 2
+    assert len(idp.requests) == 2
     # It knows no such client, repeats what it was told, or gives a token that brokers refuse.
-    basic = idp.asked[0].headers.get("authorization", "").removeprefix("Basic ")
-    echo = " ".join([basic, base64.b64decode(basic).decode(), *idp.asked[0].form.values()])
+    basic = idp.requests[0].headers.get("authorization", "").removeprefix("Basic ")
+    echo = " ".join([basic, base64.b64decode(basic).decode(), *idp.requests[0].form.values()])
     for answer in (
         Answer.of({"error": "invalid_client", "error_description": echo}, 401),
         Answer.of({"error": "invalid_client", "error_description": "unknown"}, 401),
@@ -186,7 +186,7 @@ async def test_of_an_identity_provider(shown: Shown, idp: IdentityProvider, tmp_
         idp.answers.append(answer)
         await refused(shown, SECURITY, options)
         assert not idp.answers
-    sent = {asked.form.get("client_assertion", MARK) for asked in idp.asked}
+    sent = {asked.form.get("client_assertion", MARK) for asked in idp.requests}
     assert shown.leaks(MARK, secret, token, *sent, *([basic] if basic else [])) == []
 
 

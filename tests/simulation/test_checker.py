@@ -20,7 +20,7 @@ def plan(**changes: object) -> Plan:
     """A producer with idempotence and nothing unusual."""
     drawn = Plan.draw(0)
     drawn.options |= {"acks": "all", "enable_idempotence": True, "retries": 2**31 - 1, "buffer_memory": 32_000_000}
-    drawn.faults, drawn.heard, drawn.transaction_version, drawn.near_the_end = (), True, 0, False
+    drawn.faults, drawn.has_on_error, drawn.transaction_version, drawn.near_the_end = (), True, 0, False
     for name, value in changes.items():
         setattr(drawn, name, value)
     return drawn
@@ -39,12 +39,12 @@ def sent(ledger: Ledger, count: int) -> None:
 
 
 def delivered(ledger: Ledger, number: int, offset: int) -> None:
-    ledger.hear(ledger.entries[number], RecordMetadata("t", 0, offset, 0), None)
+    ledger.complete(ledger.entries[number], RecordMetadata("t", 0, offset, 0), None)
 
 
 def failed(ledger: Ledger, number: int, kind: type[NotSentError | UnknownOutcomeError | RejectedError]) -> None:
     message = "delivery.timeout.ms has passed."
-    ledger.hear(ledger.entries[number], None, kind(message, topic="t", partition=0))
+    ledger.complete(ledger.entries[number], None, kind(message, topic="t", partition=0))
 
 
 @pytest.fixture
@@ -77,10 +77,12 @@ def test_an_offset_is_wrong(ledger: Ledger) -> None:
 
 
 @pytest.mark.parametrize("kind", [NotSentError, RejectedError])
-def test_what_was_said_not_to_be_stored_is(ledger: Ledger, kind: type[NotSentError | RejectedError]) -> None:
+def test_a_record_with_an_error_of_not_being_stored_is_stored(
+    ledger: Ledger, kind: type[NotSentError | RejectedError]
+) -> None:
     delivered(ledger, 0, 0)
     failed(ledger, 1, kind)
-    assert "was said not to be" in problems(ledger, evidence(0, 1))
+    assert "its error says that it is not" in problems(ledger, evidence(0, 1))
 
 
 def test_a_duplicate(ledger: Ledger) -> None:
@@ -95,57 +97,57 @@ def test_records_in_another_order(ledger: Ledger) -> None:
     assert "Record 0 of t-0 is behind 1" in problems(ledger, evidence(1, 0))
 
 
-def untold(ledger: Ledger) -> None:
-    """Nothing is said of record 1."""
+def without_outcome(ledger: Ledger) -> None:
+    """Record 1 gets no outcome."""
 
 
-def told_twice(ledger: Ledger) -> None:
+def two_outcomes(ledger: Ledger) -> None:
     delivered(ledger, 1, 1)
     delivered(ledger, 1, 1)
 
 
-def refused_and_told(ledger: Ledger) -> None:
+def error_and_outcome(ledger: Ledger) -> None:
     delivered(ledger, 1, 1)
-    ledger.refuse(ledger.entries[1], ValueError())
+    ledger.reject(ledger.entries[1], ValueError())
 
 
-def told_late(ledger: Ledger) -> None:
+def late_outcome(ledger: Ledger) -> None:
     delivered(ledger, 1, 1)
-    ledger.entries[1].told_s = 10_000.0
+    ledger.entries[1].completed_s = 10_000.0
 
 
 @pytest.mark.parametrize(
-    ("tell", "problem"),
+    ("end", "problem"),
     [
-        (untold, "told 0 times"),
-        (told_twice, "told 2 times"),
-        (refused_and_told, "then told 1 times"),
-        (told_late, "after its deadline"),
+        (without_outcome, "it got 0 outcomes"),
+        (two_outcomes, "it got 2 outcomes"),
+        (error_and_outcome, "and it got 1 outcomes"),
+        (late_outcome, "after its deadline"),
     ],
 )
-def test_an_outcome_is_not_told_once_and_in_time(ledger: Ledger, tell: Callable[[Ledger], None], problem: str) -> None:
+def test_a_record_does_not_get_one_outcome_in_time(ledger: Ledger, end: Callable[[Ledger], None], problem: str) -> None:
     delivered(ledger, 0, 0)
-    tell(ledger)
+    end(ledger)
     assert problem in problems(ledger, evidence(0, 1))
 
 
 def test_a_withdrawn_record_is_stored(ledger: Ledger) -> None:
     delivered(ledger, 0, 0)
-    ledger.entries[1].abandoned = ledger.entries[1].withdrawn = True
+    ledger.entries[1].cancelled = ledger.entries[1].withdrawn = True
     assert "it was withdrawn, and is in the log" in problems(ledger, evidence(0, 1))
 
 
-def test_a_record_is_given_up_too_early(ledger: Ledger) -> None:
+def test_a_record_fails_too_early(ledger: Ledger) -> None:
     delivered(ledger, 0, 0)
     error = RejectedError("Why not.", topic="t", partition=0, code=ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
-    ledger.hear(ledger.entries[1], None, error)
-    assert "given up before its time" in problems(ledger, evidence(0))
+    ledger.complete(ledger.entries[1], None, error)
+    assert "failed before its deadline" in problems(ledger, evidence(0))
 
 
-def test_sequence_numbers_are_used_up_for_nothing(ledger: Ledger) -> None:
+def test_an_epoch_bump_without_a_failed_record(ledger: Ledger) -> None:
     delivered(ledger, 0, 0)
     failed(ledger, 1, NotSentError)
-    assert "1 epochs were given up" in problems(ledger, evidence(0, bumps=1))
+    assert "There were 1 epoch bumps" in problems(ledger, evidence(0, bumps=1))
 
 
 def test_the_report_does_not_add_up(ledger: Ledger) -> None:
@@ -153,11 +155,11 @@ def test_the_report_does_not_add_up(ledger: Ledger) -> None:
     delivered(ledger, 1, 1)
     found = evidence(0, 1)
     found.report = DeliveryReport(delivered=1, unknown=1)
-    assert "The report says delivered=1" in problems(ledger, found)
+    assert "The report has delivered=1" in problems(ledger, found)
 
 
 @pytest.mark.parametrize(
-    ("outcome", "asked", "committed", "problem"),
+    ("outcome", "commit_called", "committed", "problem"),
     [
         ("committed", True, (0, 1), ""),
         ("aborted", False, (), ""),
@@ -168,14 +170,14 @@ def test_the_report_does_not_add_up(ledger: Ledger) -> None:
         ("", False, (0, 1), "is seen in part"),
     ],
 )
-def test_transactions(outcome: str, asked: bool, committed: tuple[int, ...], problem: str) -> None:
+def test_transactions(outcome: str, commit_called: bool, committed: tuple[int, ...], problem: str) -> None:
     ledger = Ledger(lambda: 0.0)
     transaction = ledger.begin_transaction()
     sent(ledger, 2)
     ledger.end_transaction()
     for number in range(2):
         delivered(ledger, number, number)
-    transaction.outcome, transaction.asked = outcome, asked
-    said = problems(ledger, evidence(0, 1, committed=committed), transaction_version=2)
-    assert problem in said
-    assert bool(problem) == bool(said)
+    transaction.outcome, transaction.commit_called = outcome, commit_called
+    found = problems(ledger, evidence(0, 1, committed=committed), transaction_version=2)
+    assert problem in found
+    assert bool(problem) == bool(found)

@@ -27,11 +27,11 @@ def test_what_waits_for_nothing_is_found() -> None:
     async def wait() -> None:
         await asyncio.get_running_loop().create_future()
 
-    with SimulatedLoop() as loop, pytest.raises(StalledError, match="Nothing is left that could happen"):
+    with SimulatedLoop() as loop, pytest.raises(StalledError, match="A deadlock: no timer is left"):
         loop.run(wait())
 
 
-def test_what_goes_on_for_ever_is_found() -> None:
+def test_an_endless_loop_is_found() -> None:
     async def spin() -> None:
         while True:
             await asyncio.sleep(60)

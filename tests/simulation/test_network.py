@@ -37,10 +37,10 @@ async def hold(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
     writer.close()
 
 
-@pytest.mark.parametrize("piece_max", [3, 65_536])
-def test_bytes_arrive_whole_and_in_order(piece_max: int) -> None:
+@pytest.mark.parametrize("segment_max", [3, 65_536])
+def test_bytes_arrive_whole_and_in_order(segment_max: int) -> None:
     async def work(loop: SimulatedLoop) -> None:
-        loop.network.conditions.piece_max = piece_max
+        loop.network.conditions.segment_max = segment_max
         reader, writer = await open_to(echo)
         sent = bytes(range(256)) * 20
         writer.write(sent[:1000])
@@ -55,7 +55,7 @@ def test_bytes_arrive_whole_and_in_order(piece_max: int) -> None:
 
 def test_the_same_seed_gives_the_same_run() -> None:
     async def work(loop: SimulatedLoop) -> None:
-        loop.network.conditions.piece_max = 10
+        loop.network.conditions.segment_max = 10
         reader, writer = await open_to(echo)
         writer.write(b"x" * 100)
         await reader.readexactly(100)
@@ -66,7 +66,7 @@ def test_the_same_seed_gives_the_same_run() -> None:
     assert first.time() == again.time() != other.time()
 
 
-def test_nobody_listens() -> None:
+def test_a_connection_without_listener_is_refused() -> None:
     async def work(loop: SimulatedLoop) -> None:
         with pytest.raises(ConnectionRefusedError):
             await asyncio.open_connection("host", 1)
@@ -85,7 +85,7 @@ def test_a_silent_host_never_answers() -> None:
 
 def test_a_full_connection_pauses_the_writer() -> None:
     async def work(loop: SimulatedLoop) -> None:
-        loop.network.conditions.room = 1000
+        loop.network.conditions.window = 1000
         _, writer = await open_to(hold)
         writer.write(b"x" * 500_000)
         with pytest.raises(TimeoutError):
@@ -98,7 +98,7 @@ def test_a_full_connection_pauses_the_writer() -> None:
 
 def test_bytes_are_read_when_they_leave() -> None:
     async def work(loop: SimulatedLoop) -> None:
-        loop.network.conditions.room = 4
+        loop.network.conditions.window = 4
         reader, writer = await open_to(echo)
         buffer = bytearray(b"aaaabbbb")
         writer.write(buffer)
@@ -164,7 +164,7 @@ def test_what_was_written_before_an_abort_arrives() -> None:
     simulate(work)
 
 
-def test_bytes_to_one_who_has_left_are_answered_with_a_reset() -> None:
+def test_bytes_for_a_closed_connection_are_answered_with_a_reset() -> None:
     async def leave(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.transport.abort()
 

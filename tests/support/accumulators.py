@@ -1,4 +1,4 @@
-"""An `Accumulator` with a cluster that the test dictates, and short ways to fill and drain it."""
+"""`Harness`: an `Accumulator` with metadata from the test, and short calls to fill and drain it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ UNLIMITED = 1000
 
 
 class Harness:
-    """One accumulator; `woken` lists the queues that asked for a drain, `due` the deadlines that were announced."""
+    """One accumulator; `woken` are the queues that were scheduled for a drain, `due` the announced deadlines."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class Harness:
     def lead(
         self, leaders: Mapping[int, int], *, name: str = "t", epoch: int = 1, now: float = 0.0, update: bool = True
     ) -> None:
-        """The cluster says who leads which partition of a topic; -1 for nobody."""
+        """Set the leaders of a topic's partitions; -1 for none."""
         self.metadata.add_topic(name, now)
         self.metadata.build_request(now, allow_auto_create=True)
         partitions = [
@@ -106,7 +106,7 @@ class Harness:
         return drain(self.accumulator, self.accumulator.queue(node_id), now, size_max, raw_max, unfinished)
 
     def acknowledge(self, batch: Batch, now: float = 0.0) -> None:
-        """The whole way of a delivered batch after its answer."""
+        """Complete a batch as delivered."""
         assert land(self.accumulator, batch, now)
         complete(self.accumulator, batch, now)
         release(self.accumulator, batch)

@@ -1,6 +1,6 @@
-"""What clients hear of rights that they have not, as scenarios that a fake cluster and a real one go through alike.
+"""The errors of clients without authorization, as scenarios that run against fake and real clusters.
 
-Each has a user, topics, a group and a transactional id of its own, about whom nothing is allowed at first.
+Each scenario has its own user, topics, group and transactional id, without any ACLs at first.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ from aioprod.types import RecordMetadata, TopicPartition
 __all__ = ["GUARDED", "SCENARIOS", "Bench", "Scenario", "causes_of", "denied"]
 
 GUARDED: Final = Security(protocol="SASL_PLAINTEXT", mechanisms=["OAUTHBEARER"], acls=[], super_users=["User:super"])
-"""Where whoever comes has a name of his own, and no rights."""
+"""Each client logs in with its own name, and has no rights."""
 
 PATIENCE_S: Final = 60.0
-"""After this long a test that waits for something has failed; none depends on how long anything takes."""
+"""The timeout of waits: no result depends on how long anything takes."""
 
 T = TypeVar("T")
 Scenario = Callable[["Bench"], Awaitable[None]]
 SCENARIOS: Final[list[Scenario]] = []
 
 
-def scenario(told: Scenario) -> Scenario:
-    """One of those that both clusters go through."""
-    SCENARIOS.append(told)
-    return told
+def scenario(check: Scenario) -> Scenario:
+    """Add a scenario."""
+    SCENARIOS.append(check)
+    return check
 
 
 def _name() -> str:
@@ -56,7 +56,7 @@ def _name() -> str:
 
 @dataclass
 class Bench:
-    """A cluster that is `GUARDED`, and a user. Topic `ok` may be written, of `secret` nothing is allowed."""
+    """A `GUARDED` cluster, and a user that may write to topic `ok`, and nothing else; `secret` is another topic."""
 
     servers: str
     create_topic: Callable[[str], Awaitable[object]]
@@ -67,12 +67,12 @@ class Bench:
     group: str = field(default_factory=_name)
     transactional_id: str = field(default_factory=_name)
 
-    async def check(self, told: Scenario) -> None:
-        """Go through a scenario."""
+    async def check(self, scenario: Scenario) -> None:
+        """Run a scenario."""
         await self.create_topic(self.ok)
         await self.create_topic(self.secret)
         await self.allow("WRITE", "topic", self.ok)
-        await told(self)
+        await scenario(self)
 
     async def allow(self, operation: Operation, resource_type: ResourceType, name: str) -> None:
         """Give the user a right."""
@@ -83,18 +83,18 @@ class Bench:
         return {"bootstrap_servers": self.servers, **GUARDED.client_options(self.user), **more}
 
     def producer(self, **more: Any) -> Producer:
-        """A producer of the user, whose records of one moment go in one request."""
+        """A producer of the user that sends records of one loop iteration in one request."""
         return Producer(**self.options(linger_ms=20, **more))
 
     async def stores(self, topic: str, values: list[bytes]) -> None:
-        """Exactly these values are in a topic, in any order, once the transactions that have ended are settled."""
+        """Exactly these values are in a topic, in any order, once ended transactions are complete."""
         async with asyncio.timeout(PATIENCE_S):
             while len(found := await self._values(topic)) < len(values):
                 await asyncio.sleep(0.01)
         assert sorted(found) == sorted(values)
 
     async def _values(self, topic: str) -> list[bytes]:
-        """What somebody sees who may read everything."""
+        """The values in a topic, read by a super user."""
         options = GUARDED.client_options("super")
         reading = read(topic, bootstrap_servers=self.servers, isolation="read_committed", **options)
         return [record.value async for record in reading]
@@ -108,9 +108,9 @@ def denied(
     *more: Operation,
     place: str | None = None,
 ) -> AuthorizationError:
-    """The error names a right that is missing, and the command that gives it.
+    """Check that the error has the missing right, and the command that grants it.
 
-    `more` is what will be wanted next; `place` is how the command names the resource, or several of them.
+    `more` are operations that will be needed next; `place` is the resource in the command.
     """
     assert isinstance(error, AuthorizationError)
     assert (error.resource_type, error.resource, error.operation) == (resource_type, resource, operation)
@@ -120,48 +120,48 @@ def denied(
     assert error.hint is not None
     assert f"{' and '.join((operation, *more))} on " in error.hint
     assert f"kafka-acls.sh --add --allow-principal User:NAME {operations} {place}`" in error.hint
-    # Brokers tell a page of their internals with some of these.
+    # Some of the brokers' own messages are a page of internals.
     assert "RequestContext" not in str(error)
     assert len(error.message) < 300
     return error
 
 
-async def refusal(awaitable: Awaitable[T], kind: type[AioprodError] = AuthorizationError) -> AioprodError:
-    """The error that this ends with."""
+async def error_of(awaitable: Awaitable[T], kind: type[AioprodError] = AuthorizationError) -> AioprodError:
+    """The exception of an awaitable, which has to be of this class."""
     with pytest.raises(kind) as caught:
         await awaitable
     assert type(caught.value) is kind
     return caught.value
 
 
-async def heard(producer: Producer, topic: str, value: bytes) -> AioprodError | None:
-    """What a callback of `send_nowait` is told."""
-    told: asyncio.Future[AioprodError | None] = asyncio.get_running_loop().create_future()
+async def callback_error(producer: Producer, topic: str, value: bytes) -> AioprodError | None:
+    """The error that the callback of `send_nowait` gets."""
+    outcome: asyncio.Future[AioprodError | None] = asyncio.get_running_loop().create_future()
 
     def on_delivery(_: RecordMetadata | None, error: AioprodError | None) -> None:
-        told.set_result(error)
+        outcome.set_result(error)
 
     producer.send_nowait(topic, value, on_delivery=on_delivery)
-    return await told
+    return await outcome
 
 
-# -- writing ---------------------------------------------------------------------------------------------------------
+# --- writing
 
 
 @scenario
 async def a_topic_that_may_not_be_written(bench: Bench) -> None:
-    """Each call names what is missing; records of the other topic that leave with them are stored."""
+    """Each call fails with the missing right; records of the other topic in the same request are stored."""
     await bench.allow("DESCRIBE", "topic", bench.secret)
     async with bench.producer() as producer:
         futures = [producer.submit(topic, b"1") for topic in (bench.ok, bench.secret, bench.ok)]
         outcomes = await asyncio.gather(*futures, return_exceptions=True)
         errors = [error for error in outcomes if isinstance(error, BaseException)]
         assert len(errors) == 1
-        errors.append(await refusal(producer.send(bench.secret, b"2"), RejectedError))
-        told = await asyncio.gather(*(heard(producer, topic, b"3") for topic in (bench.secret, bench.ok)))
-        assert told[0] is not None
-        assert told[1] is None
-        errors.append(told[0])
+        errors.append(await error_of(producer.send(bench.secret, b"2"), RejectedError))
+        outcome = await asyncio.gather(*(callback_error(producer, topic, b"3") for topic in (bench.secret, bench.ok)))
+        assert outcome[0] is not None
+        assert outcome[1] is None
+        errors.append(outcome[0])
         results = await asyncio.gather(*(producer.send_many(topic, [b"4", b"4"]) for topic in (bench.secret, bench.ok)))
         assert [len(result.failures) for result in results] == [2, 0]
         errors += [error for _, error in results[0].failures]
@@ -183,7 +183,7 @@ async def a_topic_that_may_not_be_written(bench: Bench) -> None:
 
 @scenario
 async def a_topic_that_is_hidden(bench: Bench) -> None:
-    """It may not be described, and so nobody can tell whether it exists; the same is said of one that does not."""
+    """Without DESCRIBE a client can't know whether it exists: the error is the same for a missing topic."""
     missing = _name()
     async with bench.producer() as producer:
         for topic in (bench.secret, missing):
@@ -193,10 +193,13 @@ async def a_topic_that_is_hidden(bench: Bench) -> None:
                 producer.partitions_for(topic),
             ]
             for call in calls:
-                error = await refusal(call)
+                error = await error_of(call)
                 assert error.message.startswith(f"Topic {topic!r} does not exist, or this client may not describe it")
                 denied(error, "DESCRIBE", "topic", topic, "WRITE")
-            accepted = [await refusal(producer.submit(topic, b"3"), NotSentError), await heard(producer, topic, b"4")]
+            accepted = [
+                await error_of(producer.submit(topic, b"3"), NotSentError),
+                await callback_error(producer, topic, b"4"),
+            ]
             for lost in accepted:
                 assert type(lost) is NotSentError
                 denied(lost.__cause__, "DESCRIBE", "topic", topic, "WRITE")
@@ -208,8 +211,8 @@ async def a_topic_that_is_hidden(bench: Bench) -> None:
         for topic in (bench.secret, missing):
             await bench.allow("WRITE", "topic", topic)
         await producer.send(bench.secret, b"allowed")
-        # It may be described, and does not exist: to create it, as brokers do, takes another right.
-        error = await refusal(producer.send(missing, b"1"))
+        # It may be described, but does not exist: auto-creation needs another right.
+        error = await error_of(producer.send(missing, b"1"))
         assert "allow CREATE on it" in str(error.hint)
         await bench.allow("CREATE", "topic", missing)
         await producer.send(missing, b"created")
@@ -220,9 +223,9 @@ async def a_topic_that_is_hidden(bench: Bench) -> None:
 
 @scenario
 async def idempotent_writes(bench: Bench) -> None:
-    """They take WRITE on any topic (KIP-679), which others than this user may well have."""
+    """They need WRITE on at least one topic (KIP-679), which this user does not have."""
     bench.user = _name()
-    error = await refusal(bench.producer().start())
+    error = await error_of(bench.producer().start())
     denied(error, "IDEMPOTENT_WRITE", "cluster", "kafka-cluster")
     assert "WRITE on any topic" in str(error.hint)
     assert "enable.idempotence=false" in str(error.hint)
@@ -233,17 +236,17 @@ async def idempotent_writes(bench: Bench) -> None:
         pass
 
 
-# -- transactions ----------------------------------------------------------------------------------------------------
+# --- transactions
 
 
 @scenario
 async def a_transactional_id(bench: Bench) -> None:
-    """Its coordinator is told to whom may describe it, a producer id given to whom may write."""
+    """FindCoordinator needs DESCRIBE, InitProducerId WRITE."""
     options = {"transactional_id": bench.transactional_id}
-    error = await refusal(bench.producer(**options).start())
+    error = await error_of(bench.producer(**options).start())
     denied(error, "DESCRIBE", "transactional_id", bench.transactional_id, "WRITE")
     await bench.allow("DESCRIBE", "transactional_id", bench.transactional_id)
-    error = await refusal(bench.producer(**options).start())
+    error = await error_of(bench.producer(**options).start())
     denied(error, "WRITE", "transactional_id", bench.transactional_id)
     await bench.allow("WRITE", "transactional_id", bench.transactional_id)
     async with bench.producer(**options) as producer, producer.transaction():
@@ -253,7 +256,7 @@ async def a_transactional_id(bench: Bench) -> None:
 
 @scenario
 async def a_transactional_id_that_is_taken_away(bench: Bench) -> None:
-    """As in Java that ends the producer: whatever it asks for is refused from then on."""
+    """As in Java the producer fails: every later call raises."""
     await bench.allow("WRITE", "transactional_id", bench.transactional_id)
     async with bench.producer(transactional_id=bench.transactional_id) as producer:
         await producer.begin_transaction()
@@ -261,10 +264,10 @@ async def a_transactional_id_that_is_taken_away(bench: Bench) -> None:
         await bench.add_acls(
             Acl(f"User:{bench.user}", "WRITE", "transactional_id", bench.transactional_id, permission="deny")
         )
-        error = await refusal(producer.send(bench.ok, b"lost"), RejectedError)
+        error = await error_of(producer.send(bench.ok, b"lost"), RejectedError)
         denied(error.__cause__, "WRITE", "transactional_id", bench.transactional_id)
         for call in (producer.commit_transaction, producer.abort_transaction, producer.begin_transaction):
-            denied(await refusal(call()), "WRITE", "transactional_id", bench.transactional_id)
+            denied(await error_of(call()), "WRITE", "transactional_id", bench.transactional_id)
     await bench.stores(bench.ok, [])
 
 
@@ -275,7 +278,7 @@ def causes_of(error: BaseException | None) -> list[BaseException]:
 
 @scenario
 async def topics_in_a_transaction(bench: Bench) -> None:
-    """As in Java the transaction can only be aborted then, and the producer goes on with the next one."""
+    """As in Java the transaction can only be aborted then, and the producer continues with the next one."""
     await bench.allow("WRITE", "transactional_id", bench.transactional_id)
     async with bench.producer(transactional_id=bench.transactional_id) as producer:
         for rights in (("DESCRIBE", "WRITE"), ("WRITE",)):
@@ -285,7 +288,7 @@ async def topics_in_a_transaction(bench: Bench) -> None:
             with pytest.raises(DeliveryError) as caught:
                 await lost
             denied(causes_of(caught.value)[-1], rights[0], "topic", bench.secret, *rights[1:])
-            aborted = await refusal(producer.commit_transaction(), TransactionAbortedError)
+            aborted = await error_of(producer.commit_transaction(), TransactionAbortedError)
             denied(causes_of(aborted)[-1], rights[0], "topic", bench.secret, *rights[1:])
             await producer.abort_transaction()
             await bench.allow(rights[0], "topic", bench.secret)
@@ -298,7 +301,7 @@ async def topics_in_a_transaction(bench: Bench) -> None:
 
 @scenario
 async def offsets_in_a_transaction(bench: Bench) -> None:
-    """They take READ on the group and on each topic; without that the transaction can only be aborted."""
+    """They need READ on the group and on each topic; without that the transaction can only be aborted."""
     await bench.allow("WRITE", "transactional_id", bench.transactional_id)
     offsets = {TopicPartition(bench.secret, 0): 7}
     steps: list[tuple[Operation, ResourceType, str, tuple[Operation, ...]]] = [
@@ -310,9 +313,9 @@ async def offsets_in_a_transaction(bench: Bench) -> None:
         for operation, resource_type, name, more in steps:
             await producer.begin_transaction()
             await producer.send(bench.ok, b"lost")
-            error = await refusal(producer.send_offsets_to_transaction(offsets, bench.group))
+            error = await error_of(producer.send_offsets_to_transaction(offsets, bench.group))
             denied(error, operation, resource_type, name, *more)
-            aborted = await refusal(producer.commit_transaction(), TransactionAbortedError)
+            aborted = await error_of(producer.commit_transaction(), TransactionAbortedError)
             denied(causes_of(aborted)[-1], operation, resource_type, name, *more)
             await producer.abort_transaction()
             await bench.allow(operation, resource_type, name)
@@ -324,57 +327,57 @@ async def offsets_in_a_transaction(bench: Bench) -> None:
 
 @scenario
 async def a_transaction_session(bench: Bench) -> None:
-    """Its own rights are those of a producer with transactions; its workers write by themselves."""
+    """It needs the rights of a transactional producer, except those of its workers, which write."""
     await bench.allow("DESCRIBE", "transactional_id", bench.transactional_id)
-    place = TopicPartition(bench.secret, 0)
+    tp = TopicPartition(bench.secret, 0)
     async with TransactionSession(**bench.options(), transactional_id=bench.transactional_id) as session:
-        denied(await refusal(session.begin()), "WRITE", "transactional_id", bench.transactional_id)
+        denied(await error_of(session.begin()), "WRITE", "transactional_id", bench.transactional_id)
         await bench.allow("WRITE", "transactional_id", bench.transactional_id)
         handle = await session.begin()
         async with handle.producer(**bench.options()) as producer:
             await producer.send(bench.ok, b"lost")
-        denied(await refusal(session.send_offsets({place: 7}, bench.group)), "DESCRIBE", "group", bench.group, "READ")
+        denied(await error_of(session.send_offsets({tp: 7}, bench.group)), "DESCRIBE", "group", bench.group, "READ")
         await session.abort()
-        denied(await refusal(session.committed_offsets(bench.group, [place])), "DESCRIBE", "group", bench.group, "READ")
+        denied(await error_of(session.committed_offsets(bench.group, [tp])), "DESCRIBE", "group", bench.group, "READ")
         await bench.allow("DESCRIBE", "group", bench.group)
-        denied(await refusal(session.committed_offsets(bench.group, [place])), "DESCRIBE", "topic", bench.secret)
+        denied(await error_of(session.committed_offsets(bench.group, [tp])), "DESCRIBE", "topic", bench.secret)
         await bench.allow("READ", "topic", bench.secret)
         await session.begin()
-        aborted = await refusal(session.send_offsets({place: 7}, bench.group), TransactionAbortedError)
+        aborted = await error_of(session.send_offsets({tp: 7}, bench.group), TransactionAbortedError)
         denied(aborted.__cause__, "READ", "group", bench.group)
         await session.abort()
         await bench.allow("READ", "group", bench.group)
         handle = await session.begin()
         async with handle.producer(**bench.options()) as producer:
             await producer.send(bench.ok, b"kept")
-        await session.send_offsets({place: 7}, bench.group)
+        await session.send_offsets({tp: 7}, bench.group)
         await session.commit()
-        committed = (await session.committed_offsets(bench.group, [place]))[place]
+        committed = (await session.committed_offsets(bench.group, [tp]))[tp]
         assert committed is not None
         assert committed.offset == 7
     await bench.stores(bench.ok, [b"kept"])
 
 
-# -- reading ---------------------------------------------------------------------------------------------------------
+# --- reading
 
 
 @scenario
 async def reading(bench: Bench) -> None:
-    """A topic has to be described before it is read."""
+    """A reader needs DESCRIBE first, then READ."""
     async with bench.producer() as producer:
         await producer.send(bench.ok, b"1")
 
     async def values(topic: str) -> list[bytes | None]:
         return [record.value async for record in read(topic, **bench.options())]
 
-    denied(await refusal(values(bench.secret)), "DESCRIBE", "topic", bench.secret, "READ")
-    denied(await refusal(values(bench.ok)), "READ", "topic", bench.ok)
+    denied(await error_of(values(bench.secret)), "DESCRIBE", "topic", bench.secret, "READ")
+    denied(await error_of(values(bench.ok)), "READ", "topic", bench.ok)
     await bench.allow("READ", "topic", bench.ok)
     assert await values(bench.ok) == [b"1"]
 
 
 async def membership(bench: Bench, protocol: str) -> None:
-    """The group is found, joined, its topics described and read, and offsets committed."""
+    """The rights that a member needs: to find the group, to join, to describe and read topics, to commit."""
     group = bench.group
 
     def member(topic: str) -> Member:
@@ -386,47 +389,47 @@ async def membership(bench: Bench, protocol: str) -> None:
             return (await anext(joined)).value
 
     await bench.allow("DESCRIBE", "topic", bench.secret)
-    denied(await refusal(first_of(bench.secret)), "DESCRIBE", "group", group, "READ")
+    denied(await error_of(first_of(bench.secret)), "DESCRIBE", "group", group, "READ")
     await bench.allow("DESCRIBE", "group", group)
-    denied(await refusal(first_of(bench.secret)), "READ", "group", group)
+    denied(await error_of(first_of(bench.secret)), "READ", "group", group)
     await bench.allow("READ", "group", group)
-    denied(await refusal(first_of(bench.ok)), "DESCRIBE", "topic", bench.ok, "READ")
+    denied(await error_of(first_of(bench.ok)), "DESCRIBE", "topic", bench.ok, "READ")
     await bench.allow("DESCRIBE", "topic", bench.ok)
     async with member(bench.ok) as joined:
-        denied(await refusal(anext(joined)), "READ", "topic", bench.ok)
+        denied(await error_of(anext(joined)), "READ", "topic", bench.ok)
         await bench.allow("READ", "topic", bench.ok)
         assert (await anext(joined)).value == b"1"
         await joined.commit()
-        denied(await refusal(joined.commit({TopicPartition(bench.secret, 0): 1})), "READ", "topic", bench.secret)
+        denied(await error_of(joined.commit({TopicPartition(bench.secret, 0): 1})), "READ", "topic", bench.secret)
 
 
 @scenario
 async def members_of_groups(bench: Bench) -> None:
-    """By both protocols, each with a user and a group of its own."""
+    """By both protocols, each with its own user and group."""
     async with bench.producer() as producer:
         await producer.send(bench.ok, b"1")
     for protocol in ("classic", "consumer"):
         await membership(replace(bench, user=_name(), group=_name()), protocol)
 
 
-# -- looking after topics --------------------------------------------------------------------------------------------
+# --- administration
 
 
 @scenario
 async def topics_and_their_admin(bench: Bench) -> None:
-    """Whether a topic exists that may not be described is told by no call."""
+    """No call discloses whether a topic exists that may not be described."""
     new = _name()
     async with Admin(**bench.options()) as admin:
-        error = await refusal(admin.create_topic(new))
+        error = await error_of(admin.create_topic(new))
         denied(error, "CREATE", "topic", new)
         assert "or CREATE on the cluster" in str(error.hint)
         for name in (bench.secret, new):
-            denied(await refusal(admin.delete_topic(name)), "DELETE", "topic", name)
-            denied(await refusal(admin.partitions(name)), "DESCRIBE", "topic", name, "READ")
-            denied(await refusal(admin.offsets(name, "latest")), "DESCRIBE", "topic", name, "READ")
+            denied(await error_of(admin.delete_topic(name)), "DELETE", "topic", name)
+            denied(await error_of(admin.partitions(name)), "DESCRIBE", "topic", name, "READ")
+            denied(await error_of(admin.offsets(name, "latest")), "DESCRIBE", "topic", name, "READ")
         assert await admin.topics() == [bench.ok]
         await bench.allow("CREATE", "topic", new)
-        error = await refusal(admin.create_topic(new))
+        error = await error_of(admin.create_topic(new))
         assert error.message.startswith(f"Topic {new!r} was created, but this client may not describe it")
         denied(error, "DESCRIBE", "topic", new)
         await bench.allow("DELETE", "topic", new)

@@ -1,4 +1,4 @@
-"""Arrow data for tests: of types that differ only in how they lie in memory, and from objects that nobody knows."""
+"""Arrow data for tests: types that differ only in their layout, and objects that only export the C interface."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def capsule(structure: Any, name: bytes) -> object:
 
 
 class _Exporter:
-    """Exports capsules as they are, and keeps whom they belong to."""
+    """Exports capsules as they are, and keeps their owner alive."""
 
     def __init__(self, owner: HandMade, exported: Any) -> None:
         self._owner = owner

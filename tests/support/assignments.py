@@ -1,4 +1,4 @@
-"""Assignments as short text, the next round of a group, and what has to hold of any."""
+"""Assignments as short text, the next rebalance of a group, and checks of any assignment."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from aioprod.group.assignors import Subscription, compare
 from aioprod.types import TopicPartition
 
-__all__ = ["Owned", "check_balanced", "check_divided", "next_round", "parsed", "readers", "short", "swaps"]
+__all__ = ["Owned", "check_assigned", "check_balanced", "next_round", "parsed", "readers", "short", "swaps"]
 
 Owned = Mapping[str, Collection[TopicPartition]]
 
@@ -34,15 +34,15 @@ def readers(*members: str, topics: Sequence[str]) -> dict[str, Subscription]:
 def next_round(
     topics: Mapping[str, Iterable[str]], owned: Owned, generation: int = -1, newer: Mapping[str, int] | None = None
 ) -> dict[str, Subscription]:
-    """Members that read these topics and say that they own what they were given; `newer` has other generations."""
+    """Subscriptions to these topics with the owned partitions of the last assignment; `newer` has other generations."""
     return {
         member: Subscription(sorted(read), tuple(owned.get(member, ())), (newer or {}).get(member, generation))
         for member, read in topics.items()
     }
 
 
-def check_divided(members: Mapping[str, Subscription], partitions: Mapping[str, int], assignment: Owned) -> None:
-    """Each partition that somebody reads has one member, which reads it."""
+def check_assigned(members: Mapping[str, Subscription], partitions: Mapping[str, int], assignment: Owned) -> None:
+    """Each partition of a subscribed topic is assigned to one member, which subscribes to the topic."""
     assert assignment.keys() == members.keys()
     given = [tp for owned in assignment.values() for tp in owned]
     read = {topic for subscription in members.values() for topic in subscription.topics}
@@ -54,8 +54,8 @@ def check_divided(members: Mapping[str, Subscription], partitions: Mapping[str, 
 
 
 def check_balanced(members: Mapping[str, Subscription], partitions: Mapping[str, int], assignment: Owned) -> None:
-    """It is divided, and no partition's member has two more than another member that reads the partition."""
-    check_divided(members, partitions, assignment)
+    """It is valid, and no member has two more partitions than another one that could have one of them."""
+    check_assigned(members, partitions, assignment)
     for member, subscription in members.items():
         for other, owned in assignment.items():
             if len(owned) > len(assignment[member]) + 1:
@@ -65,7 +65,7 @@ def check_balanced(members: Mapping[str, Subscription], partitions: Mapping[str,
 
 
 def swaps(before: Owned, after: Owned) -> list[str]:
-    """Topics of which two members have exchanged partitions: each gave one to the other that nobody else claimed."""
+    """Topics of which two members have exchanged partitions that only they had owned."""
     claims = Counter(tp for owned in before.values() for tp in owned)
     undisputed = {member: [tp for tp in owned if claims[tp] == 1] for member, owned in before.items()}
     moves = {(move.partition.topic, move.source, move.target) for move in compare(undisputed, after).moved}

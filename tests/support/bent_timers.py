@@ -47,6 +47,6 @@ class BentUvloop(uvloop.Loop):
         return super().call_later(bent(delay), callback, *args, context=context)
 
 
-# Both are looked up by these names wherever a loop is made.
+# Loops are created by these names.
 setattr(type(asyncio.get_event_loop_policy()), "_loop_factory", BentLoop)  # noqa: B010  # typeshed does not know it
 setattr(uvloop, "Loop", BentUvloop)  # noqa: B010

@@ -1,4 +1,4 @@
-"""A client to test with: events recorded, time that can be moved, a bug anywhere fails the test."""
+"""A `Client` for tests: recorded events, a clock that the test advances, and exceptions that fail the test."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FAST = Backoff(0.001, 0.01)
 
 
 class Clock:
-    """The loop's time, which a test may move on."""
+    """The loop's time plus an offset that the test advances."""
 
     def __init__(self) -> None:
         self.offset_s = 0.0
@@ -26,19 +26,19 @@ class Clock:
         return asyncio.get_running_loop().time() + self.offset_s
 
     def advance(self, seconds: float) -> None:
-        """Let time pass at once; whoever sleeps has to be woken."""
+        """Advance the time; timers that are due have to be woken."""
         self.offset_s += seconds
 
 
 class StillClock(Clock):
-    """Time that only a test moves on: however slow the machine is, no timer of the client fires by itself."""
+    """Time that only the test advances: on no machine a timer of the client fires by itself."""
 
     def __call__(self) -> float:
         return self.offset_s
 
 
 class Listener(ClientListener):
-    """Writes down what happens: (event, node id or None)."""
+    """Records events: (event, node id or None)."""
 
     def __init__(self) -> None:
         self.events: list[tuple[str, int | None]] = []

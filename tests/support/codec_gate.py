@@ -1,4 +1,4 @@
-"""A codec that a test holds back: who compresses waits until the test lets go."""
+"""`CodecGate`: compression that waits until the test opens it."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ PATIENCE_S = 20.0
 class CodecGate:
     """Takes the place of `compress` in the builder while it is entered.
 
-    `calls` counts what was begun, `threads` names who did it, `active_max` is the most that ran at once. While it is
-    `shut` everybody waits; `error` is raised once by the next who gets through.
+    `calls` counts calls, `threads` names their threads, `active_max` is the highest number at a time. While it is
+    `shut` all calls wait; `error` is raised once by the next call that gets through.
     """
 
     def __init__(self) -> None:
@@ -49,11 +49,11 @@ class CodecGate:
                 self.active -= 1
 
     def open(self) -> None:
-        """Let everybody through."""
+        """Let all calls through."""
         self._open.set()
 
     def shut(self) -> None:
-        """Hold everybody back from now on."""
+        """Make calls wait from now on."""
         self._open.clear()
 
 

@@ -1,4 +1,4 @@
-"""One connection to test with, and somebody who writes down what it tells."""
+"""One `BrokerConnection` for tests, and a recorder of its events."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SETTINGS = ClientSettings(bootstrap=())
 
 
 class Owner(ConnectionOwner):
-    """Writes down what a connection tells."""
+    """Records the events of a connection."""
 
     def __init__(self) -> None:
         self.events: list[str] = []

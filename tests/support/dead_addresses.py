@@ -1,4 +1,4 @@
-"""Addresses that refuse connections, for as long as the tests run."""
+"""Addresses where connections are refused, as long as the tests run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["dead_address"]
 
 
 def dead_address() -> tuple[str, int]:
-    """Host and port at which nobody listens.
+    """Host and port without a listener.
 
     The port stays bound until the process ends. One that was merely free a moment ago may be given to a server, or to
     the very connection that knocks there, which then is connected to itself.

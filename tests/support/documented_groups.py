@@ -1,4 +1,4 @@
-"""The worked examples of the documents that this library began with, and what they say that assignors answer."""
+"""The worked examples of assignments in the design documents, with the expected results."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ EXAMPLES = (
         readers("c0", "c2", topics=list(FOUR)),
         {"c0": "t0p0 t1p0 t2p0 t3p0", "c2": "t0p1 t1p1 t2p1 t3p1"},
     ),
-    # Both keep all they had, in the document and with Java. Which of c1's three goes to whom was another choice before
+    # Both keep all they had, in the document and with Java. Which of c1's three go where was decided otherwise before
     # Kafka 2.6: now what is left is dealt in order to c0 up to its share, and to c2.
     Example(
         "sticky after c1 left",

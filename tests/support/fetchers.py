@@ -20,7 +20,7 @@ _OWN = ("isolation", "auto_offset_reset", "key_deserializer", "value_deserialize
 
 @asynccontextmanager
 async def running_fetcher(brokers: FakeCluster, **options: Any) -> AsyncIterator[Fetcher]:
-    """A fetcher with a session of its own, both closed at the end of the block."""
+    """A fetcher with its own session, both closed at the end of the block."""
     own = {name: options.pop(name) for name in _OWN if name in options}
     options = {"bootstrap_servers": brokers.bootstrap, "fetch_max_wait_ms": 20, **FAST, **options}
     config = ReaderConfig.from_options(**options)
@@ -34,10 +34,10 @@ async def running_fetcher(brokers: FakeCluster, **options: Any) -> AsyncIterator
         await session.close()
 
 
-async def given(asked: Awaitable[ConsumedRecord | None]) -> ConsumedRecord:
+async def given(call: Awaitable[ConsumedRecord | None]) -> ConsumedRecord:
     """The record that a call of `next` gives."""
     async with asyncio.timeout(20):
-        record = await asked
+        record = await call
     assert record is not None
     return record
 
@@ -54,7 +54,7 @@ async def take_all(fetcher: Fetcher, found: list[ConsumedRecord]) -> None:
 
 
 async def until(is_true: Callable[[], object]) -> None:
-    """Wait for something that nobody tells."""
+    """Poll until the condition holds."""
     async with asyncio.timeout(20):
         while not is_true():
             await asyncio.sleep(0.001)

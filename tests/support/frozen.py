@@ -42,8 +42,8 @@ class Processes:
     def stopped(self, source: random.Random) -> Iterator[None]:
         """Stop the root, and every other time about half of its descendants, for the length of the block.
 
-        The root is stopped first and goes on last. So a process that was stopped here was not stopped by a test, too,
-        and to let it go on undoes nothing that a test did.
+        The root is stopped first and resumed last. So a process that is stopped here was not stopped by a test, too,
+        and resuming it undoes nothing that a test did.
         """
         os.kill(self.root, signal.SIGSTOP)
         others = [one for one in self.descendants() if source.random() < 0.5] if source.random() < 0.5 else []
@@ -62,7 +62,7 @@ class Processes:
         stopped: set[int] = set()
         for status in Path("/proc").glob("[0-9]*/stat"):
             with suppress(OSError):
-                # The name, in parentheses, may hold anything.
+                # The name, in parentheses, may have any characters.
                 state, parent = status.read_text().rpartition(")")[2].split()[:2]
                 parents[int(status.parent.name)] = int(parent)
                 if state == STOPPED:

@@ -48,7 +48,9 @@ WORDS: Final[Mapping[str, str]] = {
 }
 """A word, or several, and what to write instead."""
 
-ALLOWED: Final = re.compile(r"connection ?refused|econnrefused|\"refuse\"|(?:\.|def )standing\b", re.IGNORECASE)
+ALLOWED: Final = re.compile(
+    r"connection ?refused|econnrefused|black[ _]hole|\"refuse\"|(?:\.|def )standing\b", re.IGNORECASE
+)
 """Phrases of the field that hold one of the words."""
 
 _FIND: Final = [(re.compile(rf"(?<![\w-])(?:{word})(?![\w-])", re.IGNORECASE), use) for word, use in WORDS.items()]

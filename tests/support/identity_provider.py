@@ -1,4 +1,4 @@
-"""An identity provider on loopback: a token endpoint that knows one client, and can be told to fail."""
+"""An identity provider on loopback: a token endpoint with one client, and failures on demand."""
 
 from __future__ import annotations
 
@@ -18,7 +18,16 @@ from urllib.parse import parse_qs, unquote_plus
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
-__all__ = ["AUDIENCE", "CLIENT", "ISSUER", "SECRET", "Answer", "Asked", "IdentityProvider", "identity_provider"]
+__all__ = [
+    "AUDIENCE",
+    "CLIENT",
+    "ISSUER",
+    "SECRET",
+    "Answer",
+    "IdentityProvider",
+    "ReceivedRequest",
+    "identity_provider",
+]
 
 CLIENT: Final = "orders-service"
 SECRET: Final = "orders secret+/=:%"
@@ -29,7 +38,7 @@ _KEY_ID: Final = "one"
 
 @dataclass(frozen=True)
 class Answer:
-    """What the endpoint answers. `hangs`: nothing, while it runs; `drops`: it closes the connection instead."""
+    """A response. `hangs`: none, as long as the provider runs; `drops`: it closes the connection instead."""
 
     status: int = 200
     body: bytes = b"{}"
@@ -43,8 +52,8 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A request as it came."""
+class ReceivedRequest:
+    """A request as it arrived."""
 
     method: str
     path: str
@@ -58,13 +67,13 @@ def signing_key() -> rsa.RSAPrivateKey:
 
 
 class IdentityProvider:
-    """Gives tokens to the client that comes with SECRET, or with an assertion signed by `client_key`.
+    """Issues tokens to a client with SECRET, or with an assertion signed by `client_key`.
 
-    `answers` are given before that, one for each request. `wall` is the time in tokens.
+    `answers` are sent first, one for each request. `wall` is the time in tokens.
     """
 
     def __init__(self, *, lifetime_s: float = 3600.0, wall: Callable[[], float] = time.time) -> None:
-        self.asked: list[Asked] = []
+        self.requests: list[ReceivedRequest] = []
         self.answers: list[Answer] = []
         self.closing = threading.Event()
         self.url = ""
@@ -99,22 +108,22 @@ class IdentityProvider:
         content = ".".join(_encoded(json.dumps(part).encode()) for part in fields)
         return f"{content}.{_encoded(signing_key().sign(content.encode(), padding.PKCS1v15(), hashes.SHA256()))}"
 
-    def answer(self, asked: Asked) -> Answer:
-        """What it says to a request."""
-        self.asked.append(asked)
+    def answer(self, request: ReceivedRequest) -> Answer:
+        """The response to a request."""
+        self.requests.append(request)
         if self.answers:
             return self.answers.pop(0)
-        subject = self._subject(asked)
+        subject = self._subject(request)
         if subject is None:
             return Answer.of({"error": "invalid_client", "error_description": "Client authentication failed"}, 401)
         return Answer.of({"access_token": self.token(subject), "token_type": "Bearer", "expires_in": 60})
 
-    def _subject(self, asked: Asked) -> str | None:
-        form = asked.form
+    def _subject(self, request: ReceivedRequest) -> str | None:
+        form = request.form
         assertion = form.get("client_assertion") or form.get("assertion")
         if assertion is not None:
             return self._asserted(assertion)
-        given = base64.b64decode(asked.headers.get("authorization", "Basic ").removeprefix("Basic ")).decode()
+        given = base64.b64decode(request.headers.get("authorization", "Basic ").removeprefix("Basic ")).decode()
         for known in (given, unquote_plus(given)):
             if known == f"{CLIENT}:{SECRET}" and form.get("grant_type") == "client_credentials":
                 return CLIENT
@@ -135,7 +144,7 @@ def identity_provider(
 ) -> Iterator[IdentityProvider]:
     """A provider that runs in threads; `context` makes its endpoint an https one, at localhost.
 
-    A client that sends nothing for `patience_s` is given up: its thread is waited for at the end.
+    A connection without data for `patience_s` is closed, as its thread is joined at the end.
     """
     provider = IdentityProvider(**options)
 
@@ -153,10 +162,10 @@ def identity_provider(
             body = self.rfile.read(int(self.headers.get("Content-Length", "0"))).decode()
             form = {name: values[0] for name, values in parse_qs(body, strict_parsing=bool(body)).items()}
             headers = {name.lower(): value for name, value in self.headers.items()}
-            answer = provider.answer(Asked(self.command, self.path, headers, form))
+            answer = provider.answer(ReceivedRequest(self.command, self.path, headers, form))
             if answer.hangs:
                 provider.closing.wait(60)
-            # A connection that is kept would keep its thread.
+            # A kept connection would keep its thread.
             self.close_connection = True
             if answer.hangs or answer.drops:
                 return

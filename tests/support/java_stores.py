@@ -33,7 +33,7 @@ def counted(content: bytes, width: int) -> bytes:
 
 
 def jks(certificates: Sequence[bytes], password: str = PASSWORD, *, version: int = 2, keys: int = 0) -> bytes:
-    """A store that trusts these certificates (DER), with so many private keys, which nobody can use, before them."""
+    """A trust store of these certificates (DER), with so many unusable private keys before them."""
     kind = b"" if version == 1 else counted(b"X.509", 2)
     date = (1_700_000_000_000).to_bytes(8, "big")
     entries = []

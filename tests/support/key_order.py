@@ -1,4 +1,4 @@
-"""Numbered records of some keys, sent by many tasks at once; and whether a log has those of each key in send order."""
+"""Numbered records of some keys, sent by many tasks at once, and a check that each key's are stored in send order."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PAUSES_S = (0, 0, 0.01, 0.1, 1)
 
 
 class Read(Protocol):
-    """What any reader tells of a record."""
+    """The fields of a record that any reader has."""
 
     @property
     def partition(self) -> int: ...
@@ -30,7 +30,7 @@ class Read(Protocol):
 
 
 class KeyedSenders:
-    """For each key some tasks that send its records, in every way in which one record can be sent.
+    """For each key some tasks that send its records, by every call that sends one record.
 
     A record's number is taken in the very turn of the loop in which it is sent: numbers are the order of the calls,
     whichever tasks they come from. `sent` counts the records by key, `errors` has the failures.
@@ -71,27 +71,27 @@ class KeyedSenders:
             self.sent[key] += 1
             value = b"%d" % number
             if style == "send":
-                await self._hear(self._producer.send(self._topic, value, key=key))
+                await self._await(self._producer.send(self._topic, value, key=key))
             elif style == "submit":
-                await self._hear(self._producer.submit(self._topic, value, key=key))
+                await self._await(self._producer.submit(self._topic, value, key=key))
             else:
-                self._producer.send_nowait(self._topic, value, key=key, on_delivery=self._heard)
+                self._producer.send_nowait(self._topic, value, key=key, on_delivery=self._completed)
             await asyncio.sleep(self._source.choice(PAUSES_S))
 
-    async def _hear(self, sending: Awaitable[RecordMetadata]) -> None:
+    async def _await(self, sending: Awaitable[RecordMetadata]) -> None:
         try:
-            self._heard(await sending, None)
+            self._completed(await sending, None)
         except AioprodError as error:
-            self._heard(None, error)
+            self._completed(None, error)
 
-    def _heard(self, metadata: RecordMetadata | None, error: AioprodError | None) -> None:
+    def _completed(self, metadata: RecordMetadata | None, error: AioprodError | None) -> None:
         self._delivered += error is None
         if error is not None:
             self.errors.append(error)
 
 
 def disorder(read: Iterable[Read], sent: Counter[bytes]) -> list[str]:
-    """What is wrong with a log, read in the order of each partition: keys in two of them, numbers out of place."""
+    """The problems of a log: keys in two partitions, and records out of order."""
     numbers: defaultdict[bytes | None, list[int]] = defaultdict(list)
     places: defaultdict[bytes | None, set[int]] = defaultdict(set)
     for record in read:

@@ -1,4 +1,4 @@
-"""One broker, fake or real, that is asked in raw requests of chosen versions: what is there to learn of its answers."""
+"""`Lab`: raw requests in chosen versions to one broker, fake or real, for scenarios about producers and groups."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from aioprod.messages.describe_transactions import TransactionState
 from aioprod.messages.offset_commit import OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from aioprod.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from aioprod.messages.txn_offset_commit import TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic
-from tests.support.lab_logs import NOBODY, PATIENCE_S, LogLab, Stored, Topic, batch
+from tests.support.lab_logs import NO_PRODUCER, PATIENCE_S, LogLab, Stored, Topic, batch
 
-__all__ = ["NOBODY", "PATIENCE_S", "Answer", "Lab", "Stored", "Topic", "batch", "connected_lab", "open_lab"]
+__all__ = ["NO_PRODUCER", "PATIENCE_S", "Answer", "Lab", "Stored", "Topic", "batch", "connected_lab", "open_lab"]
 
 
 class Answer(NamedTuple):
-    """What the coordinator said, and who the producer is."""
+    """The coordinator's error, and the producer's id and epoch."""
 
     error: ErrorCode | int
     producer_id: int
@@ -42,12 +42,12 @@ class Answer(NamedTuple):
 
 
 class Lab(LogLab):
-    """A connection to the only broker, with producers and groups."""
+    """A connection to the only broker of a cluster, with requests about producers and groups."""
 
-    # -- producers ---------------------------------------------------------------------------------------------------
+    # --- producers
 
     async def init(
-        self, transactional_id: str | None = None, producer: tuple[int, int] = NOBODY, *, timeout_ms: int = 60_000
+        self, transactional_id: str | None = None, producer: tuple[int, int] = NO_PRODUCER, *, timeout_ms: int = 60_000
     ) -> Answer:
         """InitProducerId, once."""
         producer_id, epoch = producer
@@ -57,18 +57,18 @@ class Lab(LogLab):
             producer_id=producer_id,
             producer_epoch=epoch,
         )
-        answer = await self.ask(request, 5 if self.level == 2 else 4)
+        answer = await self.request(request, 5 if self.level == 2 else 4)
         return Answer(ErrorCode.of(answer.error_code), answer.producer_id, answer.producer_epoch)
 
     async def init_at_last(self, transactional_id: str, **options: Any) -> Answer:
-        """InitProducerId as often as it takes until nothing is being completed any more."""
+        """InitProducerId, retried until the previous transaction is complete."""
         async with asyncio.timeout(PATIENCE_S):
             while (answer := await self.init(transactional_id, **options)).error == ErrorCode.CONCURRENT_TRANSACTIONS:
                 await asyncio.sleep(0.01)
         return answer
 
     async def new_producer(self, **options: Any) -> tuple[str, tuple[int, int]]:
-        """A transactional id that is new, and its producer."""
+        """A new transactional id, and its producer."""
         transactional_id = self.new_name("transactional-id")
         answer = await self.init(transactional_id, **options)
         assert answer.error == 0
@@ -77,7 +77,7 @@ class Lab(LogLab):
     async def describe_transaction(self, transactional_id: str) -> TransactionState:
         """DescribeTransactions."""
         return (
-            await self.ask(DescribeTransactionsRequest(transactional_ids=(transactional_id,)), 0)
+            await self.request(DescribeTransactionsRequest(transactional_ids=(transactional_id,)), 0)
         ).transaction_states[0]
 
     async def add(self, transactional_id: str, producer: tuple[int, int], *names: str) -> Sequence[ErrorCode | int]:
@@ -89,7 +89,7 @@ class Lab(LogLab):
             v3_and_below_producer_epoch=producer[1],
             v3_and_below_topics=tuple(topics),
         )
-        rows = (await self.ask(request, 3)).results_by_topic_v3_and_below
+        rows = (await self.request(request, 3)).results_by_topic_v3_and_below
         found = {row.name: row.results_by_partition[0].partition_error_code for row in rows}
         return [ErrorCode.of(found[name]) for name in names]
 
@@ -103,7 +103,7 @@ class Lab(LogLab):
         *,
         added: bool = False,
     ) -> Stored:
-        """Write a batch in a transaction, which its partition is added to first unless it was before."""
+        """Write a batch in a transaction; its partition is added first unless it was before."""
         if self.level == 1 and not added:
             (error,) = await self.add(transactional_id, producer, topic.name)
             if error != ErrorCode.NONE:
@@ -117,17 +117,17 @@ class Lab(LogLab):
         request = EndTxnRequest(
             transactional_id=transactional_id, producer_id=producer_id, producer_epoch=epoch, committed=commits
         )
-        answer = await self.ask(request, version or (5 if self.level == 2 else 4))
+        answer = await self.request(request, version or (5 if self.level == 2 else 4))
         return Answer(ErrorCode.of(answer.error_code), answer.producer_id, answer.producer_epoch)
 
-    # -- groups ------------------------------------------------------------------------------------------------------
+    # --- groups
 
     async def add_offsets(self, transactional_id: str, producer: tuple[int, int], group: str) -> ErrorCode | int:
         """AddOffsetsToTxn."""
         request = AddOffsetsToTxnRequest(
             transactional_id=transactional_id, producer_id=producer[0], producer_epoch=producer[1], group_id=group
         )
-        return ErrorCode.of((await self.ask(request, 3)).error_code)
+        return ErrorCode.of((await self.request(request, 3)).error_code)
 
     async def commit_in(
         self,
@@ -153,7 +153,7 @@ class Lab(LogLab):
             member_id=member,
             topics=(TxnOffsetCommitRequestTopic(name=topic.name, partitions=(row,)),),
         )
-        answer = await self.ask(request, version or (5 if self.level == 2 else 4))
+        answer = await self.request(request, version or (5 if self.level == 2 else 4))
         return ErrorCode.of(answer.topics[0].partitions[0].error_code)
 
     async def commit(
@@ -167,7 +167,7 @@ class Lab(LogLab):
             member_id=member,
             topics=(OffsetCommitRequestTopic(name=topic.name, partitions=(row,)),),
         )
-        return ErrorCode.of((await self.ask(request, 8)).topics[0].partitions[0].error_code)
+        return ErrorCode.of((await self.request(request, 8)).topics[0].partitions[0].error_code)
 
     async def committed(self, group: str, topic: Topic, *, stable: bool = False) -> tuple[ErrorCode | int, int]:
         """OffsetFetch: error and offset."""
@@ -175,13 +175,13 @@ class Lab(LogLab):
         request = OffsetFetchRequest(
             groups=(OffsetFetchRequestGroup(group_id=group, topics=(wanted,)),), require_stable=stable
         )
-        (answer,) = (await self.ask(request, 8)).groups
+        (answer,) = (await self.request(request, 8)).groups
         assert answer.error_code == 0, answer
         row = answer.topics[0].partitions[0]
         return ErrorCode.of(row.error_code), row.committed_offset
 
     async def committed_at_last(self, group: str, topic: Topic) -> int:
-        """What a group has committed once no transaction has anything to say about it."""
+        """The committed offset of a group once no open transaction has one for it."""
         async with asyncio.timeout(PATIENCE_S):
             while (found := await self.committed(group, topic, stable=True))[0] == ErrorCode.UNSTABLE_OFFSET_COMMIT:
                 await asyncio.sleep(0.01)
@@ -189,12 +189,12 @@ class Lab(LogLab):
         return found[1]
 
     async def make_ready(self) -> None:
-        """Wait until there are coordinators: a real broker makes their topics when it is asked for the first."""
+        """Wait until there are coordinators: a real broker creates their topics at the first FindCoordinator."""
         transactional_id, group = self.new_name("first"), self.new_name("group")
         async with asyncio.timeout(PATIENCE_S):
             for key_type, key in ((1, transactional_id), (0, group)):
                 request = FindCoordinatorRequest(key_type=key_type, coordinator_keys=(key,))
-                while (await self.ask(request, 4)).coordinators[0].error_code:
+                while (await self.request(request, 4)).coordinators[0].error_code:
                     await asyncio.sleep(0.1)
             while (await self.init(transactional_id)).error:
                 await asyncio.sleep(0.1)
@@ -205,7 +205,7 @@ class Lab(LogLab):
 
 @asynccontextmanager
 async def connected_lab(address: tuple[str, int], level: int = 2) -> AsyncIterator[Lab]:
-    """A lab at one broker of several, that asks nothing of its own."""
+    """A lab at one broker of several, which makes no requests by itself."""
     reader, writer = await asyncio.open_connection(*address)
     try:
         yield Lab(reader, writer, level)

@@ -1,4 +1,4 @@
-"""Members of one group, each with a connection of its own to a broker, fake or real, in raw requests."""
+"""Members of one group at a broker, fake or real, by raw requests; each has its own connection."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Held: TypeAlias = tuple[Topic, Sequence[int]]
 
 
 class RawMember:
-    """A member of the classic protocol: `id` and `generation` are what it was told last."""
+    """A member of the classic protocol: `id` and `generation` are from the last response."""
 
     def __init__(self, lab: Lab, group: str, instance_id: str | None) -> None:
         self.lab = lab
@@ -65,13 +65,13 @@ class RawMember:
             protocol_type=protocol_type,
             protocols=tuple(rows),
         )
-        answer = await self.lab.ask(request, version)
+        answer = await self.lab.request(request, version)
         if answer.error_code in (ErrorCode.NONE, ErrorCode.MEMBER_ID_REQUIRED):
             self.id, self.generation, self.protocol = answer.member_id, answer.generation_id, answer.protocol_name
         return answer
 
     async def enter(self, protocols: Mapping[str, bytes] = RANGE, **options: Any) -> JoinGroupResponse:
-        """JoinGroup, the first time with the id that it is told."""
+        """JoinGroup twice: the first response has the member id."""
         if not self.id and self.instance_id is None:
             assert (await self.join(protocols, **options)).error_code == ErrorCode.MEMBER_ID_REQUIRED
         return await self.join(protocols, **options)
@@ -90,7 +90,7 @@ class RawMember:
             protocol_name=protocol or self.protocol,
             assignments=tuple(rows),
         )
-        return await self.lab.ask(request, version)
+        return await self.lab.request(request, version)
 
     async def heartbeat(self) -> ErrorCode | int:
         """Heartbeat."""
@@ -100,7 +100,7 @@ class RawMember:
             member_id=self.id,
             group_instance_id=self.instance_id,
         )
-        return ErrorCode.of((await self.lab.ask(request, 4)).error_code)
+        return ErrorCode.of((await self.lab.request(request, 4)).error_code)
 
     async def leave(self, version: int = 5, *, by_instance: bool = False) -> LeaveGroupResponse:
         """LeaveGroup."""
@@ -110,11 +110,11 @@ class RawMember:
             member_id=member_id if version < 3 else "",
             members=(MemberIdentity(member_id=member_id, group_instance_id=self.instance_id),) if version >= 3 else (),
         )
-        return await self.lab.ask(request, version)
+        return await self.lab.request(request, version)
 
 
 class RawConsumer:
-    """A member of KIP-848: `id`, `epoch` and `given` are what it was told last."""
+    """A member of KIP-848: `id`, `epoch` and the assignment are from the last response."""
 
     def __init__(self, lab: Lab, group: str, instance_id: str | None = None) -> None:
         self.lab = lab
@@ -122,12 +122,12 @@ class RawConsumer:
         self.instance_id = instance_id
         self.id = lab.new_name("member")
         self.epoch = 0
-        self.given: list[int] = []
+        self.assigned: list[int] = []
 
     async def beat(
         self, epoch: int | None = None, held: Held | None = None, *, version: int = 1, **fields: Any
     ) -> ConsumerGroupHeartbeatResponse:
-        """ConsumerGroupHeartbeat, once, with the epoch that it has if not with another one."""
+        """ConsumerGroupHeartbeat, by default with its current epoch."""
         request = ConsumerGroupHeartbeatRequest(
             group_id=self.group,
             member_id=self.id,
@@ -136,23 +136,23 @@ class RawConsumer:
             topic_partitions=None if held is None else _places(*held),
             **fields,
         )
-        answer = await self.lab.ask(request, version)
+        answer = await self.lab.request(request, version)
         if answer.error_code == ErrorCode.NONE:
             self.id, self.epoch = answer.member_id or self.id, answer.member_epoch
         if answer.assignment is not None:
-            self.given = sorted(p for row in answer.assignment.topic_partitions for p in row.partitions)
+            self.assigned = sorted(p for row in answer.assignment.topic_partitions for p in row.partitions)
         return answer
 
     async def join(self, *topics: Topic, **fields: Any) -> ConsumerGroupHeartbeatResponse:
-        """The first heartbeat, or the first of another life."""
+        """The first heartbeat, or the first after a restart."""
         names = tuple(topic.name for topic in topics)
         options = {"rebalance_timeout_ms": 60_000, "subscribed_topic_names": names, **fields}
         return await self.beat(0, (topics[0], ()), **options)
 
     async def given_at_last(self, *partitions: int) -> None:
-        """Wait until it shall hold these."""
+        """Wait until it is assigned these."""
         async with asyncio.timeout(PATIENCE_S):
-            while self.given != list(partitions):
+            while self.assigned != list(partitions):
                 assert (await self.beat()).error_code == ErrorCode.NONE
                 await asyncio.sleep(0.01)
 
@@ -162,7 +162,7 @@ def _places(topic: Topic, partitions: Sequence[int]) -> tuple[TopicPartitions, .
 
 
 class RawGroup:
-    """A group that nobody else uses, and members of it."""
+    """A new group and its members."""
 
     def __init__(self, lab: Lab, connections: AsyncExitStack) -> None:
         self.id = lab.new_name("group")
@@ -179,11 +179,11 @@ class RawGroup:
         return RawConsumer(await self.connect(self._address[:2]), self.id, instance_id)
 
     async def connect(self, address: tuple[str, int]) -> Lab:
-        """A connection for as long as the group is open."""
+        """A connection that is closed with the group."""
         return await self._connections.enter_async_context(connected_lab(address, self._level))
 
     async def admit(self, newcomer: RawMember, *members: RawMember, **options: Any) -> None:
-        """Let one more join; all are to sync then."""
+        """Let one more join; afterwards all have to sync."""
         joining = asyncio.create_task(newcomer.enter(**options))
         for member in members:
             await self.rebalancing(member)
@@ -191,20 +191,20 @@ class RawGroup:
         assert {answer.error_code for answer in joined} == {ErrorCode.NONE}
 
     async def rebalancing(self, member: RawMember) -> None:
-        """Wait until a member is told to join anew."""
+        """Wait until a member has to rejoin."""
         async with asyncio.timeout(PATIENCE_S):
             while (error := await member.heartbeat()) != ErrorCode.REBALANCE_IN_PROGRESS:
                 assert error == ErrorCode.NONE
                 await asyncio.sleep(0.01)
 
-    async def settle(self, *members: RawMember, **options: Any) -> None:
-        """Let these join one after the other, and give each its own id as assignment; the first one leads."""
+    async def stabilize(self, *members: RawMember, **options: Any) -> None:
+        """Let these join one after the other, and assign each its own id; the first one is the leader."""
         for index, newcomer in enumerate(members):
             await self.admit(newcomer, *members[:index], **options)
-        await self.divide(*members)
+        await self.assign(*members)
 
-    async def divide(self, *members: RawMember) -> None:
-        """Give each its own id as assignment; the first one leads."""
+    async def assign(self, *members: RawMember) -> None:
+        """Assign each its own id; the first one is the leader."""
         leader, *others = members
         given = {one.id: one.id.encode() for one in members}
         answers = await asyncio.gather(leader.sync(given), *(one.sync() for one in others))

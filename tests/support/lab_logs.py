@@ -1,4 +1,4 @@
-"""Topics and logs of one broker, fake or real, that is asked in raw requests of chosen versions."""
+"""`LogLab`: raw requests in chosen versions to one broker, fake or real, about topics and logs."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ from aioprod.wire.schema import ZERO_UUID, Request, Response
 ResponseT = TypeVar("ResponseT", bound=Response)
 
 PATIENCE_S: Final = 30.0
-"""After this long a broker will not come to where it is awaited."""
+"""The timeout of waits for a broker's state."""
 
-NOBODY: Final = (-1, -1)
+NO_PRODUCER: Final = (-1, -1)
 ALL_AT_ONCE: Final = 10_000_000
 
 
 class Stored(NamedTuple):
-    """What became of a batch."""
+    """The outcome of a batch."""
 
     error: ErrorCode | int
     offset: int
@@ -54,7 +54,7 @@ class Topic(NamedTuple):
 
 
 class Log(NamedTuple):
-    """What a reader gets of a partition: its end and its stable end, aborted transactions, and the data in offsets."""
+    """A fetched partition: high watermark, last stable offset, aborted transactions, and the values by offset."""
 
     end: int
     stable_end: int
@@ -63,7 +63,7 @@ class Log(NamedTuple):
 
 
 def batch(
-    producer: tuple[int, int] = NOBODY, sequence: int = -1, count: int = 1, *, transactional: bool = False
+    producer: tuple[int, int] = NO_PRODUCER, sequence: int = -1, count: int = 1, *, transactional: bool = False
 ) -> bytes:
     """A batch of `count` records, whose values are their sequence numbers."""
     builder = RecordBatchBuilder(bytearray(PREFIX + 100 + 40 * count))
@@ -76,7 +76,7 @@ def batch(
 
 @dataclass
 class LogLab:
-    """A connection to a broker. `level` is the version of the transaction protocol that the test is about."""
+    """A connection to a broker. `level` is the transaction version of the test."""
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
@@ -85,11 +85,11 @@ class LogLab:
     _names: int = 0
 
     def new_name(self, what: str) -> str:
-        """A name that nobody else uses."""
+        """A new name."""
         self._names += 1
         return f"{what}-{self._names}-{self._unique.hex[:12]}"
 
-    async def ask(self, request: Request[ResponseT], version: int) -> ResponseT:
+    async def request(self, request: Request[ResponseT], version: int) -> ResponseT:
         """Send a request in a version and return the answer."""
         self.writer.write(encode_request(request, version, 7, "lab"))
         size = int.from_bytes(await self.reader.readexactly(4), "big")
@@ -101,18 +101,18 @@ class LogLab:
     def produce_version(self) -> int:
         return 12 if self.level == 2 else 11
 
-    # -- topics ------------------------------------------------------------------------------------------------------
+    # --- topics
 
     async def topic(self, name: str = "", **config: str) -> Topic:
         """A new topic of one partition, which has a leader."""
         wanted = name or self.new_name("topic")
         async with asyncio.timeout(PATIENCE_S):
-            # A topic that was just deleted is there for a moment more.
+            # A deleted topic exists for a moment more.
             while (created := await self.create(wanted, config)).error_code == ErrorCode.TOPIC_ALREADY_EXISTS:
                 await asyncio.sleep(0.01)
             assert created.error_code == 0, created
             topic = Topic(wanted, created.topic_id)
-            # Metadata names a leader before that knows of its office.
+            # Metadata has a leader before that broker knows that it leads.
             while (await self._fetch(topic, isolation_level=0)).error_code:
                 await asyncio.sleep(0.01)
         return topic
@@ -129,19 +129,19 @@ class LogLab:
             assignments=(),
             configs=tuple(settings),
         )
-        return (await self.ask(CreateTopicsRequest(topics=(row,), timeout_ms=30_000), 7)).topics[0]
+        return (await self.request(CreateTopicsRequest(topics=(row,), timeout_ms=30_000), 7)).topics[0]
 
     async def describe(
         self, name: str | None, topic_id: uuid.UUID = ZERO_UUID, *, may_create: bool = False
     ) -> MetadataResponseTopic:
-        """What Metadata says of a topic."""
+        """The topic's row of Metadata."""
         row = MetadataRequestTopic(name=name, topic_id=topic_id)
-        return (await self.ask(MetadataRequest(topics=(row,), allow_auto_topic_creation=may_create), 12)).topics[0]
+        return (await self.request(MetadataRequest(topics=(row,), allow_auto_topic_creation=may_create), 12)).topics[0]
 
     async def delete(self, topic: Topic) -> None:
-        """Delete a topic, and wait until nobody knows it."""
+        """Delete a topic, and wait until Metadata does not have it."""
         wanted = DeleteTopicState(name=topic.name)
-        await self.ask(DeleteTopicsRequest(topics=(wanted,), timeout_ms=30_000), 6)
+        await self.request(DeleteTopicsRequest(topics=(wanted,), timeout_ms=30_000), 6)
         async with asyncio.timeout(PATIENCE_S):
             while not (await self.describe(topic.name)).error_code:
                 await asyncio.sleep(0.01)
@@ -161,14 +161,14 @@ class LogLab:
         acks: int = -1,
         partition: int = 0,
     ) -> PartitionProduceResponse:
-        """All that a Produce of one batch is answered."""
+        """The response to a Produce of one batch."""
         part = PartitionProduceData(index=partition, records=data)
         sent = TopicProduceData(name=topic.name, topic_id=topic.id, partition_data=(part,))
         request = ProduceRequest(transactional_id=transactional_id, acks=acks, timeout_ms=30_000, topic_data=(sent,))
-        return (await self.ask(request, version or self.produce_version)).responses[0].partition_responses[0]
+        return (await self.request(request, version or self.produce_version)).responses[0].partition_responses[0]
 
     async def read(self, topic: Topic, *, committed: bool = True) -> Log:
-        """All of a topic."""
+        """Fetch a topic from the start."""
         part = await self._fetch(topic, isolation_level=int(committed))
         assert part.error_code == 0
         batches = [one for one in parse_batches(part.records or b"") if not one.is_control]
@@ -180,17 +180,17 @@ class LogLab:
         row = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=ALL_AT_ONCE)
         wanted = FetchTopic(topic=topic.name, partitions=(row,))
         request = FetchRequest(max_wait_ms=0, min_bytes=0, isolation_level=isolation_level, topics=(wanted,))
-        return (await self.ask(request, 12)).responses[0].partitions[0]
+        return (await self.request(request, 12)).responses[0].partitions[0]
 
     async def offset_at(self, topic: Topic, timestamp: int, *, leader_epoch: int = -1) -> tuple[ErrorCode | int, int]:
         """ListOffsets: error and offset."""
         row = ListOffsetsPartition(partition_index=0, current_leader_epoch=leader_epoch, timestamp=timestamp)
         request = ListOffsetsRequest(topics=(ListOffsetsTopic(name=topic.name, partitions=(row,)),))
-        answer = (await self.ask(request, 7)).topics[0].partitions[0]
+        answer = (await self.request(request, 7)).topics[0].partitions[0]
         return ErrorCode.of(answer.error_code), answer.offset
 
-    async def settled(self, topic: Topic) -> Log:
-        """All of a topic once no transaction is open in it."""
+    async def completed_log(self, topic: Topic) -> Log:
+        """Fetch a topic from the start, once no transaction is open in it."""
         async with asyncio.timeout(PATIENCE_S):
             while (log := await self.read(topic)).stable_end < log.end:
                 await asyncio.sleep(0.01)

@@ -1,4 +1,4 @@
-"""One link to test with, and what it tells."""
+"""One `BrokerLink` for tests, and a recorder of its events."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ALL = MetadataRequest(topics=None)
 
 
 class Events(LinkEvents):
-    """Writes down what links tell, and lets a test wait for it."""
+    """Records the events of links, and lets a test wait for them."""
 
     def __init__(self) -> None:
         self.events: list[str] = []
@@ -68,7 +68,7 @@ class Events(LinkEvents):
 
 
 class Bench:
-    """A link, what it tells, and the time."""
+    """A link, its events, and its clock."""
 
     def __init__(self, node: Node, **options: Any) -> None:
         loop = asyncio.get_running_loop()

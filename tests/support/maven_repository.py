@@ -1,4 +1,4 @@
-"""A Maven repository on loopback that misbehaves as it is told; it also serves as the proxy before one."""
+"""A Maven repository on loopback with failures on demand; it can also be the proxy before one."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from urllib.parse import urlsplit
 
 
 class MavenRepository:
-    """Files by their path, each with its checksum beside it, and what was asked for."""
+    """Files by path, each with a checksum file, and the requested paths."""
 
     def __init__(self) -> None:
         self.files: dict[str, bytes] = {}
         self.cut: Counter[str] = Counter()
-        """How often the connection ends in the middle of a file."""
-        self.refused: Counter[str] = Counter()
-        """How often a file is not given out, with status 503."""
-        self.asked: list[str] = []
+        """By path, how often the connection closes in the middle of the file."""
+        self.unavailable: Counter[str] = Counter()
+        """By path, how often the answer is 503."""
+        self.requested: list[str] = []
         self.authorizations: set[tuple[str | None, str | None]] = set()
-        """Of users, and of users of the proxy."""
+        """The Authorization and Proxy-Authorization headers of requests."""
         self.address = ""
 
     def add(
@@ -77,22 +77,22 @@ class MavenRepository:
                 repository._answer(self)
 
             def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # the base class calls it so
-                """Nothing is logged, also not that a kept connection was given up."""
+                """Log nothing, also no timeout of a kept connection."""
 
         return Handler
 
     def _answer(self, request: BaseHTTPRequestHandler) -> None:
-        self.asked.append(request.path)
+        self.requested.append(request.path)
         self.authorizations.add((request.headers["Authorization"], request.headers["Proxy-Authorization"]))
         path = urlsplit(request.path).path.removeprefix("/m2/")
         content, status = self.files.get(path, b"no such file"), 200 if path in self.files else 404
-        if refused := self.refused[path] > 0:
-            self.refused[path] -= 1
+        if is_unavailable := self.unavailable[path] > 0:
+            self.unavailable[path] -= 1
             content, status = b"come back later", 503
         request.send_response(status)
         request.send_header("Content-Length", str(len(content)))
         request.end_headers()
-        if not refused and self.cut[path] > 0:
+        if not is_unavailable and self.cut[path] > 0:
             self.cut[path] -= 1
             content = content[: len(content) // 2]
             request.close_connection = True

@@ -1,4 +1,4 @@
-"""Metadata answers in few words, and a `Metadata` with a backoff that a test can count."""
+"""Short calls for Metadata responses, and a `Metadata` with a predictable backoff."""
 
 from __future__ import annotations
 
@@ -80,6 +80,6 @@ def names(request: MetadataRequest) -> list[str | None]:
 
 
 def exchange(metadata: Metadata, now: float, *topics: MetadataResponseTopic, version: int = 12) -> MetadataUpdate:
-    """Ask at `now`, and get this answer at once."""
+    """Send a request at `now`, and apply this response at once."""
     metadata.build_request(now, True)
     return metadata.handle_response(response(*topics), now, version=version)

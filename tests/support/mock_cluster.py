@@ -1,4 +1,4 @@
-"""librdkafka's mock cluster, in a process of its own: brokers that neither we nor Kafka's authors wrote."""
+"""librdkafka's mock cluster in its own process: an independent implementation of brokers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Producers to test with: quick retries, a clock that can be moved, nothing left behind; and who listens to them."""
+"""Producers for tests: short backoffs, a clock that the test advances, a check for leaks; and recorders of outcomes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from aioprod.testing import FakeCluster
 from aioprod.testing.simulation import SimulatedLoop, start
 
 PATIENCE_S = 20.0
-"""After this long a test that waits for something has failed; none depends on how long anything takes."""
+"""The timeout of waits: no result depends on how long anything takes."""
 
 QUICK: dict[str, Any] = {
     "retry_backoff_ms": 1,
@@ -28,7 +28,7 @@ QUICK: dict[str, Any] = {
 
 
 class ShiftedClock(Clock):
-    """Monotonic time that a test moves on; who sleeps has to be woken, see `pass_time`."""
+    """A monotonic clock that the test advances; the scheduler has to be woken then, see `pass_time`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -56,7 +56,7 @@ async def begin(producer: Producer) -> None:
 async def running(
     brokers: FakeCluster, *, clock: ShiftedClock | None = None, close_s: float | None = 5.0, **options: Any
 ) -> AsyncIterator[Producer]:
-    """A started producer; it is closed within `close_s` seconds at the end, and may leave no task and nothing held."""
+    """A started producer, closed within `close_s` seconds at the end; it may leave no task and no memory in use."""
     before = asyncio.all_tasks()
     producer = new_producer(brokers.bootstrap, clock=clock, **options)
     await begin(producer)
@@ -74,20 +74,20 @@ def left_over(before: set[asyncio.Task[Any]]) -> list[asyncio.Task[Any]]:
 
 
 def pass_time(producer: Producer, clock: ShiftedClock, seconds: float) -> None:
-    """Let time pass at once for a producer."""
+    """Advance a producer's clock."""
     clock.offset_s += seconds
     producer._engine._scheduler.wake()
 
 
 async def until(condition: Callable[[], object]) -> None:
-    """Let everything else run until the condition holds."""
+    """Yield to the loop until the condition holds."""
     async with asyncio.timeout(PATIENCE_S):
         while not condition():
             await asyncio.sleep(0.001)
 
 
 async def turns(count: int = 20) -> None:
-    """Let everything run that can run at once."""
+    """Run `count` iterations of the loop."""
     for _ in range(count):
         await asyncio.sleep(0)
 
@@ -110,7 +110,7 @@ def values_in(records: Any) -> list[bytes | None]:
 
 
 class ErrorLog:
-    """An `on_error` that keeps what it hears."""
+    """An `on_error` callback that records its calls."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[AioprodError, ProducerRecord]] = []
@@ -128,7 +128,7 @@ class ErrorLog:
 
 
 class Outcomes:
-    """A delivery callback that keeps what it hears."""
+    """A delivery callback that records its calls."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[RecordMetadata | None, AioprodError | None]] = []
@@ -146,7 +146,7 @@ class Outcomes:
 
 
 class Spy:
-    """An interceptor that keeps what it sees."""
+    """An interceptor that records its calls."""
 
     def __init__(self) -> None:
         self.sent: list[ProducerRecord] = []

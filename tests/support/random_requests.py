@@ -1,6 +1,6 @@
-"""Random requests of producers that do what they should and what they should not, and all that a broker answers.
+"""Random requests of correct and incorrect producers, and a broker's answers to them.
 
-What is asked depends on the seed and on the answers so far: brokers that answer alike are asked alike.
+The requests depend on the seed and on the answers so far: brokers that answer alike get the same requests.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import asyncio
 from random import Random
 
 from aioprod.errors import ErrorCode
-from tests.support.lab import NOBODY, PATIENCE_S, Lab, Topic, batch
+from tests.support.lab import NO_PRODUCER, PATIENCE_S, Lab, Topic, batch
 
 __all__ = ["play"]
 
@@ -17,10 +17,10 @@ Producer = tuple[int, int]
 
 
 class Play:
-    """One run: what is known of transactional ids, topics and groups, and what was answered to each step."""
+    """One run: its transactional ids, topics and groups, and the answer to each step."""
 
     def __init__(self, lab: Lab, seed: int, topics: list[Topic]) -> None:
-        self.told: list[str] = []
+        self.answers: list[str] = []
         self._lab = lab
         self._random = Random(seed)
         self._topics = topics
@@ -36,24 +36,24 @@ class Play:
         )
 
     async def found_the_group(self) -> None:
-        """Brokers before 4.0 say nothing of the running transactions of a group that has committed nothing yet."""
+        """Create the group by a commit: brokers before 4.0 ignore the pending offsets of one without committed ones."""
         await self._lab.commit(self._group, self._topics[0], 0)
 
     async def step(self) -> None:
         """One more request, and its answer."""
         work = self._random.choice(self._steps)
-        self.told.append(f"{work.__name__} {await work()}")
+        self.answers.append(f"{work.__name__} {await work()}")
 
-    # -- what is asked -----------------------------------------------------------------------------------------------
+    # --- requests
 
     def _someone(self) -> tuple[str, Producer]:
-        """A transactional id with a producer that it has or had, most likely the last."""
+        """A transactional id and one of its producers, most likely the last."""
         name = self._random.choice(self._names)
-        known = self._known[name] or [NOBODY]
+        known = self._known[name] or [NO_PRODUCER]
         return name, known[-1] if self._random.random() < 0.8 else self._random.choice(known)
 
     def _version(self, last: int, first: int) -> int:
-        """One of the versions that matter, as far as the broker has them."""
+        """One of these versions, as far as the broker supports it."""
         return self._random.randint(first, last if self._lab.level == 2 else last - 1)
 
     def _plain(self, producer: Producer) -> Producer:
@@ -61,20 +61,20 @@ class Play:
         return self._ids.setdefault(producer_id, len(self._ids)), epoch
 
     def _met(self, name: str, producer: Producer) -> Producer:
-        if producer != NOBODY and producer not in self._known[name]:
+        if producer != NO_PRODUCER and producer not in self._known[name]:
             self._known[name].append(producer)
         return self._plain(producer)
 
     async def init(self) -> object:
         name, _ = self._someone()
         answer = await self._lab.init(name)
-        await self._settled(name)
+        await self._wait_until_complete(name)
         return self._names.index(name), answer.error, self._met(name, answer.producer)
 
     async def raise_epoch(self) -> object:
         name, producer = self._someone()
         answer = await self._lab.init(name, producer)
-        await self._settled(name)
+        await self._wait_until_complete(name)
         return self._names.index(name), self._plain(producer), answer.error, self._met(name, answer.producer)
 
     async def add(self) -> object:
@@ -99,7 +99,7 @@ class Play:
         name, producer = self._someone()
         commits, version = self._random.random() < 0.5, self._version(5, 4)
         answer = await self._lab.end(name, producer, commits=commits, version=version)
-        await self._settled(name)
+        await self._wait_until_complete(name)
         return self._plain(producer), commits, version, answer.error, self._met(name, answer.producer)
 
     async def add_offsets(self) -> object:
@@ -112,7 +112,7 @@ class Play:
         error = await self._lab.commit_in(name, producer, self._group, self._topics[0], offset, version=version)
         return self._plain(producer), offset, version, error
 
-    # -- what is seen ------------------------------------------------------------------------------------------------
+    # --- results
 
     async def committed(self) -> object:
         return [await self._lab.committed(self._group, self._topics[0], stable=stable) for stable in (False, True)]
@@ -123,17 +123,17 @@ class Play:
         aborted = [(self._plain((producer_id, 0))[0], offset) for producer_id, offset in log.aborted]
         return self._topics.index(topic), log.end, log.stable_end, sorted(aborted), sorted(log.values)
 
-    async def _settled(self, name: str) -> None:
-        """Until nothing is being completed, the answers depend on who is faster."""
+    async def _wait_until_complete(self, name: str) -> None:
+        """Wait until the transaction is complete; before, the answers depend on timing."""
         async with asyncio.timeout(PATIENCE_S):
             while (await self._lab.describe_transaction(name)).transaction_state.startswith("Prepare"):
                 await asyncio.sleep(0.002)
 
 
 async def play(lab: Lab, seed: int, steps: int) -> list[str]:
-    """What a broker answers to the requests of a seed."""
+    """A broker's answers to the requests of a seed."""
     run = Play(lab, seed, [await lab.topic() for _ in range(2)])
     await run.found_the_group()
     for _ in range(steps):
         await run.step()
-    return run.told
+    return run.answers

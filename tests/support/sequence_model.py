@@ -1,6 +1,6 @@
-"""A producer's core against one partition of a broker that checks sequence numbers as Kafka's brokers do.
+"""A model of the producer's core and one partition of a broker that checks sequence numbers as Kafka's brokers do.
 
-No sockets and no loop: the test says which request the broker handles, what it answers, and which answers are lost.
+No sockets and no loop: the test decides which request the broker handles, its answer, and which answers are lost.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ from tests.support.accumulators import Harness
 VERSION = 12
 REMEMBERED = 5
 RETRIES = 1000
-"""So many that nothing is given up for it."""
+"""So many that no batch fails by it."""
 RETRIED = 0.87
-"""The share of random answers after which nothing has failed for good."""
+"""The share of random answers that are retriable."""
 
 
 @dataclass
 class ProducerState:
-    """What a broker knows of one producer id: its epoch, its last sequence, its last batches."""
+    """A broker's state of one producer id: its epoch, its last sequence number, its last batches."""
 
     epoch: int
     last_sequence: int
     batches: deque[tuple[int, int, int]] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
 
 
-class Untold:
-    """Who has nothing to say about what a batch waits for."""
+class SilentExplainer:
+    """An explainer without explanations."""
 
     def why_expired(self, batch: Batch, now: float) -> str:
         return "It waited."
@@ -61,7 +61,7 @@ class ModelLog:
         self.producers: dict[int, ProducerState] = {}
 
     def append(self, stored: bytes) -> tuple[ErrorCode, int]:
-        """Take a batch if it is the next one of its producer; error and base offset."""
+        """Append a batch if it is the next one of its producer; error and base offset."""
         (batch,) = parse_batches(stored)
         values = [int(record.value or b"") for record in batch.records()]
         first, last = batch.base_sequence, (batch.base_sequence + len(values) - 1) & 0x7FFFFFFF
@@ -86,14 +86,14 @@ class ModelLog:
         return ErrorCode.NONE, offset
 
     def restart(self) -> None:
-        """The broker starts anew: of each producer it restores its last batch."""
+        """Restart the broker: it restores only the last batch of each producer."""
         for state in self.producers.values():
             while len(state.batches) > 1:
                 state.batches.popleft()
 
 
-class Told:
-    """Keeps the outcomes, in the place of a `Completions`."""
+class RecordedCompletions:
+    """Records the outcomes, in place of `Completions`."""
 
     def __init__(self, harness: Harness) -> None:
         self._harness = harness
@@ -102,7 +102,7 @@ class Told:
 
     @property
     def is_unsure(self) -> bool:
-        """Whether something was given up that may be stored: no promise is made if a broker then forgets as well."""
+        """Whether a failed record may be stored: nothing is guaranteed if the broker then loses its state as well."""
         return UnknownOutcomeError in self.failed.values()
 
     def succeed(self, batch: Batch, base_offset: int, append_time: int) -> None:
@@ -133,14 +133,14 @@ class Model:
         self.harness = Harness(batch_size=150, linger_s=0.0, in_flight_max=in_flight_max, sequences=self.sequences)
         self.harness.lead({0: 1})
         self.accumulator = self.harness.accumulator
-        self.told = Told(self.harness)
+        self.completions = RecordedCompletions(self.harness)
         config = ProducerConfig.from_options(bootstrap_servers="localhost:9092", retries=retries)
         self.outcomes = Outcomes(
             sender_settings(config),
             accumulator=self.accumulator,
-            delivery=self.told,  # type: ignore[arg-type]
+            delivery=self.completions,  # type: ignore[arg-type]
             meters=Meters(),
-            explainer=Untold(),  # type: ignore[arg-type]
+            explainer=SilentExplainer(),  # type: ignore[arg-type]
             backoff=lambda step: 0.0,
             wake=lambda: None,
         )
@@ -173,7 +173,7 @@ class Model:
         self.accumulator.finish(self.accumulator.topics["t"].partitions[0], self.now)
 
     def drain(self) -> bool:
-        """Put what may leave on the wire; whether there was anything."""
+        """Send what may be sent; whether there was anything."""
         batches = drain(self.accumulator, self.accumulator.queue(1), self.now, 10_000, 10_000, True)
         for batch in batches:
             if not batch.sealed:
@@ -215,7 +215,7 @@ class Model:
         self.outcomes.answered(batches, encode(response, VERSION), VERSION, self.now)
 
     def cut(self, handled: int) -> None:
-        """The connection breaks; the broker has handled the first requests on it, and nobody hears of it."""
+        """Break the connection after the broker has handled its first requests; their answers are lost."""
         wire, self.wire = self.wire, deque()
         for _, stored in list(wire)[:handled]:
             self.log.append(stored)
@@ -223,20 +223,20 @@ class Model:
             self.outcomes.lost(batches, BrokerConnectionError("cut", address="b:1"), self.now)
 
     def restart(self) -> None:
-        """The broker starts anew, with what it restores of a producer."""
+        """Restart the broker, which loses part of the producers' states."""
         self.log.restart()
         self._forgotten = {value for batch in self.accumulator.incomplete for value in values_of(batch)}
 
     @property
     def is_forgotten(self) -> bool:
-        """Whether something is on its way that was there when a broker restarted: no promise is made if it is given up
-        as well, and what comes after it was stored already."""
-        return not self._forgotten <= self.told.delivered.keys() | self.told.failed.keys()
+        """Whether a record from before a restart is in flight: nothing is guaranteed if it fails as well and
+        records after it are stored already."""
+        return not self._forgotten <= self.completions.delivered.keys() | self.completions.failed.keys()
 
     # --- the end
 
     def finish(self) -> None:
-        """Let everything through; nothing may be left."""
+        """Answer everything; nothing may be left."""
         for _ in range(10 * self.sent + 100):
             if self.sequences.is_exhausted:
                 set_producer_id(self.accumulator, self.sequences.producer_id + 1, 0, self.now)
@@ -250,18 +250,18 @@ class Model:
         self.check()
 
     def check(self) -> None:
-        """Each record has one outcome, and the log agrees with it: once, in order, at the offset that was told."""
-        assert len(self.told.delivered) + len(self.told.failed) == self.sent
+        """Each record has one outcome, and the log agrees with it: once, in order, at the reported offset."""
+        assert len(self.completions.delivered) + len(self.completions.failed) == self.sent
         assert self.log.values == sorted(set(self.log.values))
-        for value, offset in self.told.delivered.items():
+        for value, offset in self.completions.delivered.items():
             assert self.log.values[offset] == value
-        for value, family in self.told.failed.items():
+        for value, family in self.completions.failed.items():
             if family.__name__ != "UnknownOutcomeError":
                 assert value not in self.log.values
 
 
 def random_run(random: Random, steps: int, **options: int) -> Model:
-    """Some steps of a model in which everything happens that may happen."""
+    """Random steps of a model: sends, answers, lost answers, restarts, expiry."""
     model = Model(**options)
     errors = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.REQUEST_TIMED_OUT)
     final = (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CORRUPT_MESSAGE, ErrorCode.POLICY_VIOLATION)
@@ -276,7 +276,7 @@ def random_run(random: Random, steps: int, **options: int) -> Model:
             model.drain()
         elif choice < 0.64:
             model.cut(random.randrange(len(model.wire) + 1))
-            if random.random() < 0.3 and not model.told.is_unsure and options.get("retries", RETRIES) == RETRIES:
+            if random.random() < 0.3 and not model.completions.is_unsure and options.get("retries", RETRIES) == RETRIES:
                 model.restart()
         elif choice < 0.67:
             seconds = random.choice((30.0, 60.0, 121.0))

@@ -42,22 +42,22 @@ def new_reader(brokers: FakeCluster, **options: Any) -> Reader:
 
 
 def keep_loop_time(*sessions: Session, random: Random | None = None) -> None:
-    """Let sessions that are not started go by the running loop's time, and with `random` wait at random by that."""
+    """Give sessions that are not started the running loop's clock, and `random` for their backoffs."""
     for session in sessions:
         session.clock = asyncio.get_running_loop().time
         session._random = random or session._random
 
 
 def offsets_of(records: list[ConsumedRecord], partition: int = 0) -> list[int]:
-    """Those of one partition."""
+    """The records of one partition."""
     return [record.offset for record in records if record.partition == partition]
 
 
 async def collect(records: AsyncIterator[ConsumedRecord]) -> list[ConsumedRecord]:
-    """All that an iterator gives."""
+    """All records of an iterator."""
     return [record async for record in records]
 
 
 def tasks_beside(before: set[asyncio.Task[Any]]) -> list[asyncio.Task[Any]]:
-    """Those that run now, ran not then, and are no broker's."""
+    """The tasks that were not running before, without those of brokers."""
     return [task for task in asyncio.all_tasks() - before if "FakeBroker" not in repr(task)]

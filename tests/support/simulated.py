@@ -14,7 +14,7 @@ P = ParamSpec("P")
 
 
 def in_simulated_time(scene: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
-    """Make a test of a scene. Time passes in it only while everybody waits, so no pause of this process counts."""
+    """Make a test of a coroutine function. Time passes only while all tasks wait: pauses of the process don't count."""
 
     @functools.wraps(scene)
     def play(*arguments: P.args, **options: P.kwargs) -> None:

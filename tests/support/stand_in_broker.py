@@ -1,4 +1,4 @@
-"""The broker that `stand_in_java` runs: it answers what aioprod.testing.rpc asks."""
+"""The broker that `stand_in_java` runs: it answers the requests of aioprod.testing.kafka.rpc."""
 
 from __future__ import annotations
 

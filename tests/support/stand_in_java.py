@@ -1,7 +1,7 @@
 """A program that stands in for `java` where tests of aioprod.testing need no real broker.
 
 It does just enough of each main class that aioprod.testing runs: the compilers write a class file,
-StorageTool a meta.properties, and kafka.Kafka answers the requests of aioprod.testing.rpc. The broker setting
+StorageTool a meta.properties, and kafka.Kafka answers the requests of aioprod.testing.kafka.rpc. The broker setting
 `stand.in` makes it misbehave: die, die_in_format, silent, alone, bind_error, bind_error_once, no_leader, ignore_term.
 """
 
@@ -22,7 +22,7 @@ def install(folder: Path, *, with_javac: bool = False) -> Path:
         program = folder / "bin" / name
         root = Path(__file__).parents[2]
         script = f"#!/bin/sh\nPYTHONPATH='{root}' exec '{sys.executable}' '{__file__}' \"$@\"\n"
-        if name == "java":  # asked for its version at each start: no need to wake Python for that
+        if name == "java":  # every start checks its version, which needs no Python
             script = script.replace("\n", f"\n[ \"$1\" = -version ] && echo '{VERSION_OUTPUT}' >&2 && exit\n", 1)
         program.write_text(script)
         program.chmod(0o755)

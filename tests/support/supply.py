@@ -1,7 +1,7 @@
-"""What aioprod is installed with: its licences, and advisories about it.
+"""The dependencies that aioprod is installed with: their licences, and advisories about them.
 
 `python -m tests.support.supply PIP_AUDIT` fails for a licence that is not among ALLOWED. An advisory, and a package
-about which nothing could be asked, are warnings: a new one must not stop work on something else.
+that could not be checked, are warnings: a new one must not stop work on something else.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ from typing import Any, Final
 
 from packaging.requirements import Requirement
 
-__all__ = ["ALLOWED", "Audit", "installed", "licence", "parse_audit", "refused"]
+__all__ = ["ALLOWED", "Audit", "installed", "is_forbidden", "licence", "parse_audit"]
 
 EXTRAS: Final = frozenset({"", "dev", "gssapi"})
 ALLOWED: Final = re.compile(
     r"(0?BSD|MIT|Apache|ISC|PSF|Python Software Foundation|Zlib|CC0|Unlicense|DFSG approved"
     r"|MPL|Mozilla Public License 2|GNU Lesser General Public License|LGPL)"
 )
-"""How the name of a licence begins that neither binds those who import aioprod nor keeps them from shipping it.
+"""The beginnings of the names of licences that neither bind users of aioprod nor keep them from shipping it.
 
-LGPL is crc32c's, a package of its own that users can replace."""
+LGPL is crc32c's, a separate package that users can replace."""
 
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """What pip-audit said: advisories as (package, version, id, versions with the mend), and packages it knows not."""
+    """pip-audit's report: advisories as (package, version, id, fixed versions), and packages unknown to it."""
 
     advisories: tuple[tuple[str, str, str, str], ...]
     unknown: tuple[str, ...]
 
 
 def installed(name: str, extras: Iterable[str] = EXTRAS) -> dict[str, PackageMetadata]:
-    """The metadata of a package, and of all that it needs with these extras, as far as it is installed, by name."""
+    """The metadata of a package and of its installed dependencies with these extras, by name."""
     found: dict[str, PackageMetadata] = {}
     visited: set[tuple[str, str]] = set()
     waiting = [(name, extra) for extra in extras]
@@ -75,7 +75,7 @@ def licence(metadata: PackageMetadata) -> str:
     return ", ".join(names or metadata.get_all("License", [])[:1]).partition("\n")[0]
 
 
-def refused(licences: str) -> bool:
+def is_forbidden(licences: str) -> bool:
     """Whether one of these licences is not among those allowed."""
     names = re.split(r" AND | OR |, ", licences)
     return not all(ALLOWED.match(name.strip("() ")) for name in names)
@@ -93,13 +93,13 @@ def parse_audit(report: dict[str, Any]) -> Audit:
 
 
 def main() -> int:
-    """Print what was found; the exit code."""
+    """Print the licences and advisories; return the exit status."""
     packages = installed("aioprod")
     wrong = 0
     for name, metadata in packages.items():
         found = licence(metadata)
-        wrong += refused(found)
-        print(f"{name} {metadata['Version']}: {found}{' - NOT ALLOWED' if refused(found) else ''}")
+        wrong += is_forbidden(found)
+        print(f"{name} {metadata['Version']}: {found}{' - NOT ALLOWED' if is_forbidden(found) else ''}")
     command = [sys.argv[1], "--path", sysconfig.get_path("purelib"), "--format", "json", "--progress-spinner", "off"]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     if not ran.stdout:
@@ -109,7 +109,7 @@ def main() -> int:
     for name, version, advisory, mended in audit.advisories:
         print(f"WARNING: {name} {version} has the advisory {advisory}; mended in {mended or 'no version yet'}.")
     if audit.unknown:
-        print(f"WARNING: nothing could be asked about {len(audit.unknown)} packages: {', '.join(audit.unknown)}.")
+        print(f"WARNING: {len(audit.unknown)} packages could not be checked: {', '.join(audit.unknown)}.")
     print(f"{len(packages)} licences, {wrong} not allowed; {len(audit.advisories)} advisories.")
     return bool(wrong)
 

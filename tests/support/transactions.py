@@ -1,4 +1,4 @@
-"""What tests of transactions share."""
+"""Helpers for tests of transactions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.support.producers import running, until
 __all__ = ["seen", "state_of", "transacting", "transactional", "values", "work"]
 
 MARKER_DELAY_S = 0.001
-"""As with real brokers the transaction before is not quite over when the next one begins."""
+"""As with real brokers, the previous transaction may not be complete when the next one begins."""
 
 
 @contextlib.asynccontextmanager
@@ -58,7 +58,7 @@ def state_of(producer: Producer) -> TransactionState:
 
 
 def seen(cluster: FakeCluster, *but: type) -> list[str]:
-    """The names of the transactional requests that arrived, in order; one that was asked again counts once."""
+    """The names of the transactional requests that arrived, in order; retries count once."""
     kinds = (
         InitProducerIdRequest,
         AddPartitionsToTxnRequest,

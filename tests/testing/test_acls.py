@@ -1,4 +1,4 @@
-"""ACLs of test clusters: what they allow, what they may say, and how brokers are told."""
+"""ACLs of test clusters: their evaluation, invalid ones, and the requests that create them."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from aioprod.testing.kafka.acl_requests import (
 ALICE, BOB = "User:alice", "User:bob"
 
 
-def may(acls: list[Acl], operation: Operation, topic: str | None, who: str = ALICE) -> bool:
-    return allows(acls, who, operation, "topic", topic)
+def may(acls: list[Acl], operation: Operation, topic: str | None, principal: str = ALICE) -> bool:
+    return allows(acls, principal, operation, "topic", topic)
 
 
-def test_what_nobody_allows_is_denied() -> None:
+def test_without_permission_an_operation_is_denied() -> None:
     assert not may([], "WRITE", "t")
     acls = [Acl(ALICE, "WRITE", "topic", "t")]
     assert may(acls, "WRITE", "t")
@@ -35,7 +35,7 @@ def test_what_nobody_allows_is_denied() -> None:
 
 
 @pytest.mark.parametrize("operation", ["READ", "WRITE", "DELETE", "ALTER"])
-def test_who_may_do_something_with_it_may_describe_it(operation: Operation) -> None:
+def test_permissions_imply_describe(operation: Operation) -> None:
     assert may([Acl(ALICE, operation, "topic", "t")], "DESCRIBE", "t")
     # The reverse is not so, and what is denied implies nothing.
     assert not may([Acl(ALICE, "DESCRIBE", "topic", "t")], operation, "t")
@@ -43,7 +43,7 @@ def test_who_may_do_something_with_it_may_describe_it(operation: Operation) -> N
     assert may(denied, "DESCRIBE", "t")
 
 
-def test_configs_are_described_by_who_may_alter_them() -> None:
+def test_alter_configs_implies_describe_configs() -> None:
     assert may([Acl(ALICE, "ALTER_CONFIGS", "topic", "t")], "DESCRIBE_CONFIGS", "t")
     assert not may([Acl(ALICE, "ALTER", "topic", "t")], "DESCRIBE_CONFIGS", "t")
 
@@ -56,7 +56,7 @@ def test_patterns() -> None:
     assert may([Acl("User:*", "ALL", "topic", "*")], "CREATE", "whatever", BOB)
 
 
-def test_to_deny_wins() -> None:
+def test_a_denial_overrides_permissions() -> None:
     for name, pattern in (("t", "literal"), ("*", "literal"), ("", "prefixed")):
         acls = [Acl(ALICE, "ALL", "topic", "t"), Acl("User:*", "WRITE", "topic", name, pattern, "deny")]  # type: ignore[arg-type]
         assert not may(acls, "WRITE", "t")
@@ -93,7 +93,7 @@ def test_any_of_a_type() -> None:
         ({"resource_type": "cluster"}, "'t': it must be kafka-cluster"),
     ],
 )
-def test_what_brokers_would_not_take(changes: dict[str, Any], said: str) -> None:
+def test_acls_that_brokers_would_reject_raise(changes: dict[str, Any], said: str) -> None:
     given: dict[str, Any] = {"principal": ALICE, "operation": "WRITE", "resource_type": "topic", "name": "t"}
     with pytest.raises(ConfigError, match=said):
         Acl(**given | changes)
@@ -117,7 +117,7 @@ def test_settings_of_a_broker() -> None:
     assert settings["allow.everyone.if.no.acl.found"] == "false"
 
 
-def test_what_was_created_is_found_again() -> None:
+def test_created_acls_are_described() -> None:
     acl = Acl(ALICE, "IDEMPOTENT_WRITE", "cluster", "kafka-cluster", permission="deny")
     row = creation_of(acl)
     known = AclDescription(principal=ALICE, host="*", operation=12, permission_type=2)

@@ -24,7 +24,7 @@ class Engine:
 
     def __init__(self) -> None:
         self.answers = True
-        self.refusals: list[str] = []
+        self.pause_errors: list[str] = []
         self.images = {"apache/kafka:4.4.0"}
         self.containers: dict[str, Container] = {}
         self.calls: list[str] = []
@@ -55,8 +55,8 @@ class Container:
 
         def call(**_: object) -> None:
             self.engine.calls.append(name)
-            if name == "pause" and self.engine.refusals:
-                raise RuntimeError(self.engine.refusals.pop())
+            if name == "pause" and self.engine.pause_errors:
+                raise RuntimeError(self.engine.pause_errors.pop())
             self.status = statuses[name]
             if name == "remove":
                 del self.engine.containers[self.id]
@@ -114,7 +114,7 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> Engine:
     class DockerClient:
         def __init__(self, timeout: float) -> None:
             if not engine.answers:
-                raise ConnectionRefusedError("nobody at /var/run/docker.sock")
+                raise ConnectionRefusedError("no listener at /var/run/docker.sock")
             self.client = SimpleNamespace(images=self, close=lambda: None)
 
         def get(self, image: str) -> None:
@@ -141,7 +141,7 @@ def test_the_image_is_apaches_or_the_users(monkeypatch: pytest.MonkeyPatch) -> N
     assert image_name("4.4.0") == "mine/kafka:4.4.0-jre"
 
 
-def test_auto_takes_docker_when_it_has_the_image(
+def test_auto_uses_docker_when_it_has_the_image(
     engine: Engine, local_kafka: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AIOPROD_KAFKA", "auto")
@@ -151,7 +151,7 @@ def test_auto_takes_docker_when_it_has_the_image(
     assert chosen() == "local"
 
 
-def test_the_argument_beats_the_environment_which_beats_the_machine(
+def test_the_argument_overrides_the_environment_which_overrides_detection(
     engine: Engine, local_kafka: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert chosen() == "local"
@@ -165,23 +165,23 @@ def test_what_is_wrong_with_docker(engine: Engine, monkeypatch: pytest.MonkeyPat
     assert docker_problem("apache/kafka:4.4.0") is None
     assert docker_problem("other") == "the Docker engine has no image other (not found)"
     engine.answers = False
-    assert docker_problem("other") == "no Docker engine answers (nobody at /var/run/docker.sock)"
+    assert docker_problem("other") == "no Docker engine answers (no listener at /var/run/docker.sock)"
     monkeypatch.setitem(sys.modules, "testcontainers.core.docker_client", None)
     assert docker_problem("other") == "the Python package testcontainers is not installed"
 
 
-def test_docker_must_answer_when_it_is_asked_for(engine: Engine) -> None:
+def test_docker_must_answer_when_it_is_requested(engine: Engine) -> None:
     assert docker_problem(None) is None
     engine.answers = False
-    with pytest.raises(KafkaUnavailableError, match="Brokers in Docker are asked for, but no Docker engine answers"):
+    with pytest.raises(KafkaUnavailableError, match="The backend is docker, but no Docker engine answers"):
         choose_backend("docker", "4.4.0", None)
 
 
-def test_a_machine_with_nothing_names_both_reasons(
+def test_the_error_without_docker_and_java_has_both_reasons(
     engine: Engine, java_home: Path, repository: MavenRepository
 ) -> None:
     engine.answers = False
-    with pytest.raises(KafkaUnavailableError, match=r"No Docker: no Docker engine.* No local Kafka: the jars of kafka"):
+    with pytest.raises(KafkaUnavailableError, match=r"No Docker: no Docker engine.* No local Kafka: The jars of kafka"):
         choose_backend("auto", "0.0", None)
 
 
@@ -195,7 +195,7 @@ def test_addresses_of_a_given_cluster(value: str, addresses: tuple[str, ...], mo
 
 
 @pytest.mark.parametrize("value", ["podman", "", "host:port", "host"])
-def test_a_value_that_means_nothing(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_value(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIOPROD_KAFKA", value)
     with pytest.raises(ConfigError, match="it must be auto, docker, local or host:port"):
         choose_backend("auto", "4.4.0", None)
@@ -224,13 +224,13 @@ def test_freezing_a_container_is_tried_again(engine: Engine) -> None:
     backend = DockerBackend("apache/kafka:4.4.0")
     node = backend.node(1, PLAN)
     node.start()
-    engine.refusals = ["unable to freeze: unknown"] * 2
+    engine.pause_errors = ["unable to freeze: unknown"] * 2
     node.pause()
     assert engine.calls.count("pause") == 3
-    for refusal, calls in (("unable to freeze: unknown", 5), ("no such container", 1)):
+    for error, calls in (("unable to freeze: unknown", 5), ("no such container", 1)):
         engine.calls.clear()
-        engine.refusals = [refusal] * 9
-        with pytest.raises(RuntimeError, match=refusal):
+        engine.pause_errors = [error] * 9
+        with pytest.raises(RuntimeError, match=error):
             node.pause()
         assert engine.calls.count("pause") == calls
     node.remove()
@@ -256,7 +256,7 @@ def test_a_container_is_killed_frozen_stopped_and_started_again(engine: Engine) 
     backend.close()
 
 
-def test_a_container_that_somebody_removed(engine: Engine) -> None:
+def test_a_container_that_was_removed_from_outside(engine: Engine) -> None:
     backend = DockerBackend("apache/kafka:4.4.0")
     node = backend.node(1, PLAN)
     node.start()
@@ -266,14 +266,14 @@ def test_a_container_that_somebody_removed(engine: Engine) -> None:
     backend.close()
 
 
-def test_an_image_that_is_not_there(engine: Engine) -> None:
+def test_a_missing_image(engine: Engine) -> None:
     backend = DockerBackend("other")
     with pytest.raises(KafkaUnavailableError, match="Docker could not run other: no such image"):
         backend.node(1, PLAN).start()
     backend.close()
 
 
-def test_what_is_left_of_a_local_cluster_goes_with_its_backend(local_kafka: Path) -> None:
+def test_closing_a_local_backend_removes_its_folder(local_kafka: Path) -> None:
     backend = LocalBackend("4.4.0", None)
     assert len(list(local_kafka.iterdir())) == 1
     assert backend.node(1, PLAN).log() == ""

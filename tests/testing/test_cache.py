@@ -14,7 +14,7 @@ from aioprod.testing.kafka.cache import cache_folder, log_progress, once, run_to
 
 
 def silent(line: str) -> None:
-    """Hear nothing."""
+    """Ignore progress."""
 
 
 def test_the_folder_is_the_users_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -41,7 +41,7 @@ def test_a_folder_is_built_once(tmp_path: Path) -> None:
     assert (tmp_path / "cache" / "thing" / "file").read_text() == "whole"
 
 
-def test_a_failed_build_leaves_nothing_and_the_next_starts_anew(tmp_path: Path) -> None:
+def test_a_failed_build_leaves_nothing_and_the_next_one_starts_again(tmp_path: Path) -> None:
     target = tmp_path / "thing"
 
     def fail(folder: Path) -> None:
@@ -59,26 +59,26 @@ def test_a_failed_build_leaves_nothing_and_the_next_starts_anew(tmp_path: Path) 
     assert [entry.name for entry in target.iterdir()] == ["file"]
 
 
-def test_others_wait_for_the_one_that_builds(tmp_path: Path) -> None:
+def test_other_processes_wait_for_the_build(tmp_path: Path) -> None:
     target = tmp_path / "thing"
-    building, go_on = threading.Event(), threading.Event()
-    heard: list[str] = []
+    building, resume = threading.Event(), threading.Event()
+    lines: list[str] = []
 
     def build(folder: Path) -> None:
         building.set()
-        assert go_on.wait(10)
+        assert resume.wait(10)
         (folder / "file").touch()
 
-    def hear(line: str) -> None:
-        heard.append(line)
-        go_on.set()
+    def report(line: str) -> None:
+        lines.append(line)
+        resume.set()
 
     first = threading.Thread(target=once, args=(target, build, silent))
     first.start()
     assert building.wait(10)
-    once(target, build, hear)
+    once(target, build, report)
     first.join()
-    assert heard == ["waiting for another process that prepares thing"]
+    assert lines == ["waiting for another process that prepares thing"]
 
 
 def test_a_tools_last_lines_are_returned() -> None:
@@ -90,7 +90,7 @@ def test_a_tools_last_lines_are_returned() -> None:
 
 
 def test_a_failing_tool_is_named_with_its_last_lines() -> None:
-    with pytest.raises(ToolError, match=r"ended with status 3, having said:\nout of ink"):
+    with pytest.raises(ToolError, match=r"ended with status 3\. Its last lines:\nout of ink"):
         run_tool([sys.executable, "-c", "print('out of ink'); raise SystemExit(3)"])
 
 
@@ -99,7 +99,7 @@ def test_a_missing_tool_is_named() -> None:
         run_tool(["/no/such/tool"])
 
 
-def test_without_a_listener_progress_goes_to_the_log(caplog: pytest.LogCaptureFixture) -> None:
+def test_by_default_progress_goes_to_the_log(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level("INFO", logger="aioprod.testing"):
         log_progress("fetching")
     assert caplog.messages == ["fetching"]

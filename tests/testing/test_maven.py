@@ -21,7 +21,7 @@ POM = JAR.replace(".jar", ".pom")
 
 @pytest.fixture(autouse=True)
 def no_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(maven, "WAIT_S", 0.0)
+    monkeypatch.setattr(maven, "_WAIT_S", 0.0)
 
 
 def fetched(folder: Path, *, transitive: bool = True) -> set[str]:
@@ -30,7 +30,7 @@ def fetched(folder: Path, *, transitive: bool = True) -> set[str]:
     return {path.name for path in folder.iterdir()}
 
 
-def test_what_a_jar_needs_comes_with_it_in_the_version_that_maven_chooses(
+def test_dependencies_are_fetched_in_the_versions_that_maven_chooses(
     repository: MavenRepository, tmp_path: Path
 ) -> None:
     """The nearest to the root, then the first; managed versions, parents, properties, scopes, optional ones."""
@@ -54,53 +54,53 @@ def test_what_a_jar_needs_comes_with_it_in_the_version_that_maven_chooses(
     assert (tmp_path / "near-1.0.jar").read_bytes() == b"jar of a:near:1.0"
 
 
-def test_only_what_is_wanted_comes_where_nothing_else_is(repository: MavenRepository, tmp_path: Path) -> None:
+def test_without_dependencies_only_the_jars_are_fetched(repository: MavenRepository, tmp_path: Path) -> None:
     repository.add(":".join(KAFKA), "a:other:1")
     assert fetched(tmp_path, transitive=False) == {"kafka_2.13-4.4.0.jar"}
 
 
 @pytest.mark.parametrize("path", [POM, JAR, f"{JAR}.sha1"])
-def test_a_connection_that_drops_and_a_busy_server_are_asked_again(
+def test_dropped_connections_and_busy_servers_are_retried(
     path: str, repository: MavenRepository, tmp_path: Path
 ) -> None:
     repository.add(":".join(KAFKA))
     repository.cut[path] = 2
-    repository.refused[path] = 2
+    repository.unavailable[path] = 2
     assert fetched(tmp_path) == {"kafka_2.13-4.4.0.jar"}
     assert (tmp_path / "kafka_2.13-4.4.0.jar").read_bytes() == b"jar of org.apache.kafka:kafka_2.13:4.4.0"
-    assert [asked.removeprefix("/m2/") for asked in repository.asked].count(path) == 5
+    assert [path_requested.removeprefix("/m2/") for path_requested in repository.requested].count(path) == 5
 
 
 @pytest.mark.parametrize(
     ("fault", "reason"),
-    [("cut", "IncompleteRead"), ("refused", "the server answers 503 Service Unavailable.")],
+    [("cut", "IncompleteRead"), ("unavailable", "the server answers 503 Service Unavailable.")],
 )
 @pytest.mark.parametrize("path", [POM, "a/b/1/b-1.pom", "a/b/1/b-1.jar"])
-def test_one_that_does_not_come_is_named(
+def test_the_error_names_a_file_that_can_not_be_fetched(
     fault: str, reason: str, path: str, repository: MavenRepository, tmp_path: Path
 ) -> None:
-    """Also where it is the POM of another: a jar whose needs nobody knows is not one that needs nothing."""
+    """Also for the POM of a dependency: unknown dependencies are not none."""
     repository.add(":".join(KAFKA), "a:b:1")
     repository.add("a:b:1")
     getattr(repository, fault)[path] = 1000
-    with pytest.raises(KafkaUnavailableError, match=rf"the jars of kafka_2.13 4.4.0 could not be .*{path}.*{reason}"):
+    with pytest.raises(KafkaUnavailableError, match=rf"The jars of kafka_2.13 4.4.0 could not be .*{path}.*{reason}"):
         fetched(tmp_path)
 
 
 @pytest.mark.parametrize("path", ["a/b/1/b-1.pom", "a/b/1/b-1.jar", "a/b/1/b-1.jar.sha1"])
-def test_one_that_is_not_there_is_named(path: str, repository: MavenRepository, tmp_path: Path) -> None:
+def test_the_error_names_a_missing_file(path: str, repository: MavenRepository, tmp_path: Path) -> None:
     repository.add(":".join(KAFKA), "a:b:1")
     repository.add("a:b:1")
     del repository.files[path]
-    with pytest.raises(KafkaUnavailableError, match=rf"{path}: the server answers 404 Not Found\. Hint: let this"):
+    with pytest.raises(KafkaUnavailableError, match=rf"{path}: the server answers 404 Not Found\. Hint: Let this"):
         fetched(tmp_path)
 
 
 @pytest.mark.parametrize("path", [POM, JAR])
-def test_one_with_another_checksum_is_refused(path: str, repository: MavenRepository, tmp_path: Path) -> None:
+def test_a_wrong_checksum_raises(path: str, repository: MavenRepository, tmp_path: Path) -> None:
     repository.add(":".join(KAFKA))
     repository.files[path] += b" "
-    with pytest.raises(KafkaUnavailableError, match=rf"{path}: it has not the checksum that is beside it"):
+    with pytest.raises(KafkaUnavailableError, match=rf"{path}: its checksum is not the one in the \.sha1 file"):
         fetched(tmp_path)
 
 
@@ -110,7 +110,7 @@ def test_a_checksum_may_name_its_file(repository: MavenRepository, tmp_path: Pat
     assert fetched(tmp_path) == {"kafka_2.13-4.4.0.jar"}
 
 
-def test_nobody_answers(repository: MavenRepository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_server_answers(repository: MavenRepository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIOPROD_MAVEN_REPOSITORY", "http://127.0.0.1:1/m2")
     with pytest.raises(KafkaUnavailableError, match=rf"http://127\.0\.0\.1:1/m2/{POM}: .*refused"):
         fetched(tmp_path)
@@ -124,7 +124,7 @@ def test_nobody_answers(repository: MavenRepository, tmp_path: Path, monkeypatch
         ("http_proxy", "//["),
     ],
 )
-def test_an_address_that_is_none(
+def test_an_invalid_address(
     variable: str, address: str, repository: MavenRepository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("no_proxy", raising=False)
@@ -136,7 +136,7 @@ def test_an_address_that_is_none(
     assert caught.value.__suppress_context__
 
 
-def test_a_mirror_may_ask_for_user_and_password(
+def test_a_mirror_may_require_user_and_password(
     repository: MavenRepository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     repository.add(":".join(KAFKA))
@@ -158,7 +158,7 @@ def test_the_proxy_of_the_environment_is_used(
     monkeypatch.setenv("AIOPROD_MAVEN_REPOSITORY", "http://maven.invalid/m2")
     monkeypatch.setenv("http_proxy", f"{scheme}ann:pass@{proxy}")
     assert fetched(tmp_path) == {"kafka_2.13-4.4.0.jar"}
-    assert f"http://maven.invalid/m2/{JAR}" in repository.asked
+    assert f"http://maven.invalid/m2/{JAR}" in repository.requested
     assert repository.authorizations == {(None, f"Basic {base64.b64encode(b'ann:pass').decode()}")}
 
 
@@ -172,16 +172,16 @@ def test_a_host_that_needs_no_proxy(
 
 
 def test_without_a_mirror_it_is_the_public_repository(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    asked: list[str] = []
+    requested: list[str] = []
     monkeypatch.delenv("AIOPROD_MAVEN_REPOSITORY", raising=False)
 
     def fetch(repository: maven.Repository, path: str) -> bytes:
-        asked.append(f"{repository.address}/{path}")
+        requested.append(f"{repository.address}/{path}")
         return b""
 
     monkeypatch.setattr(maven.Repository, "fetch", fetch)
     fetched(tmp_path, transitive=False)
-    assert asked == [f"{MAVEN_CENTRAL_URL}/{JAR}"]
+    assert requested == [f"{MAVEN_CENTRAL_URL}/{JAR}"]
 
 
 def test_without_jgo_its_extra_is_named(monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:

@@ -89,7 +89,7 @@ def test_without_kafka_tests_are_skipped_with_the_reason(
     result.stdout.fnmatch_lines(["*no Kafka on this machine: neither Docker nor Java*"])
 
 
-def test_a_backend_that_was_asked_for_must_be_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_requested_backend_that_is_missing_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIOPROD_KAFKA", "docker")
     monkeypatch.setattr("aioprod.testing.kafka.cluster.choose_backend", no_kafka)
     with pytest.raises(KafkaUnavailableError), running_cluster(1):

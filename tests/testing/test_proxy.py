@@ -80,7 +80,7 @@ async def test_forwards_both_ways_and_counts_connections() -> None:
         await until(lambda: proxy.connections == 0)
 
 
-async def test_the_end_of_a_stream_is_forwarded_and_the_other_direction_goes_on() -> None:
+async def test_the_end_of_a_stream_is_forwarded_and_the_other_direction_stays_open() -> None:
     async with echo_server() as target, TcpProxy(target) as proxy, connected(proxy) as (reader, writer):
         writer.write(b"last words")
         writer.write_eof()
@@ -110,7 +110,7 @@ async def test_a_delay_of_one_direction() -> None:
         assert proxy.to_target.delay_s == 0
 
 
-async def test_dropped_bytes_arrive_when_the_hole_closes() -> None:
+async def test_dropped_bytes_arrive_when_drop_ends() -> None:
     async with echo_server() as target, TcpProxy(target) as proxy, connected(proxy) as (reader, writer):
         proxy.drop = True
         assert proxy.drop
@@ -226,7 +226,7 @@ async def test_a_client_that_resets_is_passed_on() -> None:
         assert proxy.connections == 0
 
 
-async def test_close_refuses_and_start_listens_at_the_same_port() -> None:
+async def test_after_close_connections_are_refused_and_start_uses_the_same_port() -> None:
     async with echo_server() as target:
         proxy = await TcpProxy(target).start()
         port = proxy.port
@@ -242,7 +242,7 @@ async def test_close_refuses_and_start_listens_at_the_same_port() -> None:
             assert await echoed(connection, b"2") == b"2"
 
 
-async def test_closing_what_never_started_is_harmless() -> None:
+async def test_closing_without_a_start_has_no_effect() -> None:
     proxy = TcpProxy("127.0.0.1:9")
     proxy.cut()
     await proxy.close()
@@ -282,14 +282,14 @@ async def test_closing_while_the_target_is_being_connected() -> None:
         ("to_target.delay_s", None),
     ],
 )
-def test_faults_that_can_not_be_are_refused(name: str, value: object) -> None:
+def test_invalid_faults_raise(name: str, value: object) -> None:
     proxy = TcpProxy("127.0.0.1:1")
     where, _, fault = name.rpartition(".")
-    with pytest.raises(ConfigError, match=rf"^{fault}={value!r} is no fault of a proxy\. Hint: Give"):
+    with pytest.raises(ConfigError, match=rf"^{fault}={value!r} is not a valid fault of a proxy\. Hint: Give"):
         setattr(getattr(proxy, where) if where else proxy, fault, value)
 
 
-def test_a_fault_that_there_is_not_can_not_be_set() -> None:
+def test_an_unknown_fault_can_not_be_set() -> None:
     wrong: Any = TcpProxy("127.0.0.1:1")
     with pytest.raises(AttributeError):
         wrong.dely_s = 1
@@ -298,6 +298,6 @@ def test_a_fault_that_there_is_not_can_not_be_set() -> None:
 
 
 @pytest.mark.parametrize("target", ["localhost", "a:1,b:2", ":1", "a:b", 9092])
-def test_a_target_that_is_no_address_is_refused(target: Any) -> None:
-    with pytest.raises(ConfigError, match=r"^A proxy can't forward to .*, which is no address\."):
+def test_a_target_that_is_not_an_address_raises(target: Any) -> None:
+    with pytest.raises(ConfigError, match=r"^A proxy can't forward to .*, which is not an address\."):
         TcpProxy(target)

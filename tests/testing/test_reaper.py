@@ -36,7 +36,7 @@ def test_the_last_line_counts(tmp_path: Path) -> None:
     assert (tmp_path / "mark").exists()
 
 
-def test_processes_that_are_gone_do_no_harm() -> None:
+def test_processes_that_have_ended_are_ignored() -> None:
     process = sleeper()
     process.kill()
     process.wait()
@@ -56,7 +56,7 @@ def test_closing_acts_at_once(tmp_path: Path) -> None:
     assert not folder.exists()
 
 
-def test_what_a_killed_process_started_ends_too(tmp_path: Path) -> None:
+def test_the_brokers_of_a_killed_process_end_too(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     folder.mkdir()
     program = (

@@ -1,4 +1,4 @@
-"""`Security` of test clusters: what brokers are told, and that clients with its options come in to fake ones."""
+"""`Security` of test clusters: broker settings, and clients with its options at fake clusters."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ def test_settings_of_a_broker() -> None:
     assert not any(".ssl." in name for name in Security(protocol="SASL_PLAINTEXT").broker_properties())
 
 
-def test_users_are_made_when_a_broker_is_formatted() -> None:
+def test_users_are_created_when_a_broker_is_formatted() -> None:
     wanted = Security(mechanisms=["PLAIN", "SCRAM-SHA-512"], users={"a": "b"})
     assert wanted.format_options() == ["--add-scram", "SCRAM-SHA-512=[name=a,password=b]"]
     assert Security(protocol="SSL").format_options() == []
 
 
-def test_options_that_there_are_not() -> None:
+def test_unknown_users_and_mechanisms_raise() -> None:
     with pytest.raises(ConfigError, match="no user 'carol', but alice, bob"):
         Security().client_options("carol")
-    with pytest.raises(ConfigError, match="does not take GSSAPI"):
+    with pytest.raises(ConfigError, match="does not support GSSAPI"):
         Security().client_options(mechanism="GSSAPI")
 
 
 @pytest.mark.parametrize("protocol", ["SSL", "SASL_PLAINTEXT", "SASL_SSL"])
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-async def test_clients_come_in_with_its_options(protocol: Any, mechanism: str) -> None:
+async def test_clients_authenticate_with_its_options(protocol: Any, mechanism: str) -> None:
     wanted = Security(protocol=protocol, client_certificates=protocol == "SSL")
     async with FakeCluster(security=wanted) as brokers:
         brokers.create_topic("orders")
@@ -64,7 +64,7 @@ async def test_sessions_of_a_fake_broker_end_and_are_renewed() -> None:
         assert [record.value for record in brokers.records("orders")] == [b"%d" % number for number in range(sent)]
 
 
-async def test_strangers_stay_outside() -> None:
+async def test_unknown_clients_are_rejected() -> None:
     wanted = Security()
     async with FakeCluster(security=wanted) as brokers:
         for changes, error in (
@@ -78,7 +78,7 @@ async def test_strangers_stay_outside() -> None:
             assert "secret" not in str(caught.value)
 
 
-async def test_a_cluster_that_is_there_already_has_no_security_of_ours() -> None:
+async def test_an_external_cluster_has_no_security() -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("AIOPROD_KAFKA", "127.0.0.1:1")
         with pytest.raises(KafkaUnavailableError, match="was not started with `security`"):

@@ -13,7 +13,7 @@ def test_ports_are_distinct_and_below_those_of_outgoing_connections() -> None:
     assert all(18_000 <= port < 32_000 for port in ports)
 
 
-def test_ports_in_use_are_passed_over() -> None:
+def test_ports_in_use_are_skipped() -> None:
     with socket.create_server((HOST, 0)) as used:
         taken = used.getsockname()[1]
         free = [port for node in free_ports(1) for port in node]
@@ -43,7 +43,7 @@ def test_one_broker_is_its_own_controller() -> None:
     assert properties["transaction.state.log.min.isr"] == "1"
 
 
-def test_three_brokers_replicate_three_times_and_the_caller_has_the_last_word() -> None:
+def test_three_brokers_replicate_three_times_and_the_caller_may_override() -> None:
     ports = {1: Ports(1, 2, 3), 2: Ports(4, 5, 6), 3: Ports(7, 8, 9)}
     properties = broker_properties(
         2, ports, advertised_port=4, data="/data", properties={"default.replication.factor": "2", "broker.rack": "a"}

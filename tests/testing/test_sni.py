@@ -1,4 +1,4 @@
-"""A proxy that forwards TLS connections by the name that the client asks for."""
+"""A proxy that forwards TLS connections by the host name in the hello."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def hello_for(name: str | None) -> bytes:
 
 @asynccontextmanager
 async def greeting(said: str, security: Security | None = None) -> AsyncIterator[str]:
-    """A server that says who it is, over TLS or in the clear; its address."""
+    """The address of a server that sends its name, over TLS or in plaintext."""
 
     async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(100)
@@ -76,7 +76,7 @@ async def test_each_name_gets_to_its_own_broker() -> None:
         assert await answer(proxy.port, None) == b"other"
 
 
-async def test_who_asks_for_no_name_or_another_gets_to_the_target() -> None:
+async def test_connections_without_a_known_name_go_to_the_target() -> None:
     authority = Authority()
     identity = authority.issue("all", ["b3.test", "127.0.0.1"])
     async with (
@@ -88,7 +88,7 @@ async def test_who_asks_for_no_name_or_another_gets_to_the_target() -> None:
         assert await answer(proxy.port, "127.0.0.1", authority.certificate) == b"target"
 
 
-async def test_a_client_that_ends_before_it_has_asked() -> None:
+async def test_a_client_that_disconnects_before_its_hello() -> None:
     async with greeting("target") as target, TcpProxy(target, by_name={"b1.test": target}) as proxy:
         with socket.create_connection(("127.0.0.1", proxy.port)) as client:
             client.setblocking(False)

@@ -1,4 +1,8 @@
-"""One broker of a fake cluster: it listens, and answers the requests of each connection one after the other."""
+"""One broker of a fake cluster: its listener, its connections, and where faults take effect.
+
+Each connection is one task that reads a request, lets the handler answer it (`handlers/`) and writes the response,
+before it reads the next request. `_serve` does the steps in the order that `Fault` describes.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +23,12 @@ from aioprod.messages import (
 )
 from aioprod.messages.api_versions import ApiVersion, FinalizedFeatureKey, SupportedFeatureKey
 from aioprod.messages.registry import decode_request
+from aioprod.testing.fake.authentication import Authenticator
 from aioprod.testing.fake.faults import Fault, Seen
+from aioprod.testing.fake.handlers import HANDLERS
+from aioprod.testing.fake.handlers.call import Call
 from aioprod.testing.fake.handlers.produce import has_failed
-from aioprod.testing.fake.login import Gate
-from aioprod.testing.fake.requests import HANDLERS
 from aioprod.testing.fake.state.quota import Quota
-from aioprod.testing.fake.state.shared import Call
 from aioprod.testing.listening import close_server, listen
 from aioprod.wire.frame import FRAME_SIZE_MAX, RequestHeader, encode_response
 from aioprod.wire.schema import AnyRequest, Response
@@ -34,16 +38,15 @@ if TYPE_CHECKING:
 
 __all__ = ["FakeBroker"]
 
-HOST: Final = "127.0.0.1"
-FEATURE: Final = "transaction.version"
+_HOST: Final = "127.0.0.1"
+_FEATURE: Final = "transaction.version"
 
 
 class FakeBroker:
     """One broker of a `FakeCluster`.
 
-    `versions` is what it speaks, for a test to change; `quota` what may be produced here, by default without limit.
-    With `lists_itself=False` it does not list ApiVersions when it refuses a version of that request, as brokers before
-    2.4.
+    Tests may change `versions`, the version range that it supports of each request, and `quota`, by default none.
+    With `lists_itself=False` it leaves ApiVersions out of its UNSUPPORTED_VERSION answer, as brokers before 2.4 do.
     """
 
     def __init__(self, cluster: FakeCluster, node_id: int) -> None:
@@ -67,7 +70,7 @@ class FakeBroker:
     @property
     def address(self) -> tuple[str, int]:
         """Host and port."""
-        return HOST, self.port
+        return _HOST, self.port
 
     @property
     def connections(self) -> int:
@@ -75,14 +78,14 @@ class FakeBroker:
         return sum(not writer.transport.is_closing() for writer in self._connections.values())
 
     async def start(self) -> None:
-        """Listen, on the same port as before if it ran before, and be in the metadata."""
+        """Listen, on the same port as the last time, and add the broker to the metadata."""
         context = self._cluster.tls_context()
-        self._server = await listen(self._accept, HOST, self.port, context=context)
+        self._server = await listen(self._accept, _HOST, self.port, context=context)
         self.port = self._server.sockets[0].getsockname()[1]
-        self._cluster.state.joined(self.node_id, self.address)
+        self._cluster.state.broker_started(self.node_id, self.address)
 
     async def kill(self, *, stay_in_metadata: bool = False) -> None:
-        """Cut all connections and refuse new ones."""
+        """Stop listening and abort all connections."""
         if self._server is not None:
             server, self._server = self._server, None
             await close_server(server)
@@ -93,7 +96,7 @@ class FakeBroker:
             self._cluster.state.nodes.pop(self.node_id, None)
 
     async def cut(self) -> None:
-        """Cut all connections, and take new ones."""
+        """Abort all connections, and continue to accept new ones."""
         connections = dict(self._connections)
         for task, writer in connections.items():
             writer.transport.abort()
@@ -104,16 +107,16 @@ class FakeBroker:
                 await writer.wait_closed()
 
     def freeze(self) -> None:
-        """Do nothing more, as a stopped process: connections are made and nobody answers; what arrives is kept."""
+        """Handle no requests, as a stopped process: connections are accepted, and what arrives is kept."""
         self._thawed.clear()
         self._cluster.state.frozen.add(self.node_id)
 
     def thaw(self) -> None:
-        """Go on after `freeze`, with what arrived meanwhile, also of those who have left."""
+        """Resume after `freeze`: handle what arrived meanwhile, also from clients that have disconnected."""
         self._thawed.set()
         self._cluster.state.frozen.discard(self.node_id)
 
-    # -- one connection ----------------------------------------------------------------------------------------------
+    # --- one connection
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -121,12 +124,12 @@ class FakeBroker:
         self._connections[task] = writer
         loop = asyncio.get_running_loop()
         certificate = writer.get_extra_info("peercert")
-        gate = Gate(self._cluster.security, loop.time, time.time, certificate)
+        authenticator = Authenticator(self._cluster.security, loop.time, time.time, certificate)
         try:
-            while await self._serve(reader, writer, gate):
+            while await self._serve(reader, writer, authenticator):
                 pass
         except (asyncio.CancelledError, asyncio.IncompleteReadError, ConnectionError):
-            # The client left, or a test ended this: asyncio would report a task that ends with either.
+            # The client disconnected or the broker was killed; asyncio would log these exceptions of the task.
             pass
         except Exception as error:
             self._cluster.errors.append(error)
@@ -134,11 +137,13 @@ class FakeBroker:
             del self._connections[task]
             writer.transport.abort()
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, gate: Gate) -> bool:
+    async def _serve(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, authenticator: Authenticator
+    ) -> bool:
         """Handle one request; False ends the connection."""
         size = int.from_bytes(await reader.readexactly(4), "big")
         if size > FRAME_SIZE_MAX:
-            # As a TLS handshake reads.
+            # A TLS ClientHello at a plaintext listener reads as such a size.
             return False
         payload = await reader.readexactly(size)
         await self._thawed.wait()
@@ -147,7 +152,7 @@ class FakeBroker:
         except UnsupportedVersionError:
             return False
         self._cluster.seen.append(Seen(self.node_id, header, message))
-        if not gate.lets_pass(message):
+        if not authenticator.may_send(message):
             return False
         fault = self._cluster.fault_for(self.node_id, message)
         if fault.half_open:
@@ -155,7 +160,7 @@ class FakeBroker:
             return False
         if not await self._passes(fault, writer):
             return False
-        answer, version = await self._answer(header, message, fault, gate)
+        answer, version = await self._answer(header, message, fault, authenticator)
         await self._thawed.wait()
         if fault.drop is not None or answer is None:
             return False
@@ -167,19 +172,19 @@ class FakeBroker:
             if has_failed(answer):
                 return False
         else:
-            told_ms = max(fault.throttle_ms, throttle_ms)
-            answer = replace(answer, throttle_time_ms=told_ms) if told_ms else answer
+            sent_ms = max(fault.throttle_ms, throttle_ms)
+            answer = replace(answer, throttle_time_ms=sent_ms) if sent_ms else answer
             writer.write(_frame(fault, answer, version, header.correlation_id))
             await writer.drain()
         if throttle_ms:
-            # Clients are to keep still; a broker does not rely on that.
+            # Since KIP-219 the client has to wait; the broker mutes the connection all the same.
             await asyncio.sleep(throttle_ms / 1000)
         return fault.cut_after_bytes is None and not (
             isinstance(message, SaslAuthenticateRequest) and answer.error_code
         )
 
     async def _passes(self, fault: Fault, writer: asyncio.StreamWriter) -> bool:
-        """Wait as long as the fault wants; whether the request is carried out then."""
+        """Apply the faults that come before the handler; False if the request is not to be handled."""
         if fault.drop == "lurking":
             writer.transport.abort()
         if fault.delay_s:
@@ -194,8 +199,10 @@ class FakeBroker:
             return 0
         return round(self.quota.charge(size, self._cluster.state.timers.now()) * 1000)
 
-    async def _answer(self, header: RequestHeader, message: AnyRequest, fault: Fault, gate: Gate) -> tuple[Any, int]:
-        """The answer and its version; None for a version that this broker does not speak."""
+    async def _answer(
+        self, header: RequestHeader, message: AnyRequest, fault: Fault, authenticator: Authenticator
+    ) -> tuple[Any, int]:
+        """The response and its version; None for a request version that this broker does not support."""
         first, last = self.versions.get(type(message), (0, -1))
         is_spoken = first <= header.version <= last
         if isinstance(message, ApiVersionsRequest):
@@ -204,12 +211,18 @@ class FakeBroker:
         if not is_spoken:
             return None, 0
         if isinstance(message, SaslHandshakeRequest):
-            return gate.handshake(message), header.version
+            return authenticator.handshake(message), header.version
         if isinstance(message, SaslAuthenticateRequest):
-            return gate.authenticate(message), header.version
+            return authenticator.authenticate(message), header.version
         security = self._cluster.security
         call = Call(
-            self._cluster.state, self.node_id, header.version, fault, header.client_id or "", gate.principal, security
+            self._cluster.state,
+            self.node_id,
+            header.version,
+            fault,
+            header.client_id or "",
+            authenticator.principal,
+            security,
         )
         answer = HANDLERS[type(message)](call, message)
         return await answer if isawaitable(answer) else answer, header.version
@@ -221,18 +234,18 @@ class FakeBroker:
             if self.lists_itself or kind is not ApiVersionsRequest
         ]
         level, epoch = self._cluster.state.transactions.version, self._cluster.state.features_epoch
-        finalized = FinalizedFeatureKey(name=FEATURE, max_version_level=level, min_version_level=level)
+        finalized = FinalizedFeatureKey(name=_FEATURE, max_version_level=level, min_version_level=level)
         return ApiVersionsResponse(
             error_code=error,
             api_keys=tuple(rows),
-            supported_features=(SupportedFeatureKey(name=FEATURE, min_version=0, max_version=2),) if level else (),
+            supported_features=(SupportedFeatureKey(name=_FEATURE, min_version=0, max_version=2),) if level else (),
             finalized_features_epoch=epoch,
             finalized_features=(finalized,) if level else (),
         )
 
 
 def _frame(fault: Fault, answer: Response, version: int, correlation_id: int) -> bytes:
-    """The bytes that go out."""
+    """The bytes of the response, with the faults that change them."""
     if fault.edit is not None:
         answer = fault.edit(answer)
     frame = encode_response(answer, version, correlation_id) if fault.reply is None else fault.reply

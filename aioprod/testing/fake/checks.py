@@ -1,4 +1,4 @@
-"""What the calls of a fake cluster refuse: arguments with which a test would pass for the wrong reason."""
+"""Validation of the arguments of a fake cluster's calls: an invalid one would let a test pass for the wrong reason."""
 
 from __future__ import annotations
 
@@ -22,74 +22,74 @@ __all__ = [
     "check_name",
     "check_node",
     "check_partition",
-    "check_place",
     "check_served",
+    "check_topic_partition",
     "known_topic",
 ]
 
-DROPS: Final = ("before", "after", "lurking")
-EFFECTS: Final = (
+_DROPS: Final = ("before", "after", "lurking")
+_EFFECTS: Final = (
     "error", "delay_s", "hold", "drop", "half_open", "silent", "reply", "cut_after_bytes", "edit", "throttle_ms"
 )  # fmt: skip
-WITHOUT_ERRORS: Final = (SaslHandshakeRequest, SaslAuthenticateRequest)
-"""What these are answered, the log-in says."""
+_WITHOUT_ERRORS: Final = (SaslHandshakeRequest, SaslAuthenticateRequest)
+"""The result of the authentication is the answer to these, and no fault's error."""
 
 
 def check_fault(fault: Fault) -> None:
-    """Raise ConfigError for a fault that can't hit, or that does nothing where it hits."""
+    """Raise ConfigError for a fault that can't hit a request, or that has no effect on it."""
     check_kind(fault.kind)
-    said = f"fault({fault.kind.__name__}, ...)"
-    _check_selection(fault, said)
-    _check_numbers(fault, said)
+    call = f"fault({fault.kind.__name__}, ...)"
+    _check_selection(fault, call)
+    _check_numbers(fault, call)
     if type(fault.error) is not ErrorCode:
-        raise ConfigError(f"{said} has error={fault.error!r}: give an ErrorCode.", hint=_error_hint(fault.error))
-    if fault.drop is not None and fault.drop not in DROPS:
-        raise ConfigError(f"{said} has drop={fault.drop!r}: it must be one of {', '.join(DROPS)}.")
+        raise ConfigError(f"{call} has error={fault.error!r}: give an ErrorCode.", hint=_error_hint(fault.error))
+    if fault.drop is not None and fault.drop not in _DROPS:
+        raise ConfigError(f"{call} has drop={fault.drop!r}: it must be one of {', '.join(_DROPS)}.")
     if fault.reply is not None and not isinstance(fault.reply, bytes):
-        raise ConfigError(f"{said} has reply={fault.reply!r}: give the bytes of a whole frame.")
+        raise ConfigError(f"{call} has reply={fault.reply!r}: give the bytes of a whole frame.")
     if fault.edit is not None and not callable(fault.edit):
-        raise ConfigError(f"{said} has edit={fault.edit!r}: give a function of the answer that returns another one.")
+        raise ConfigError(f"{call} has edit={fault.edit!r}: give a function of the answer that returns another one.")
     for name in ("apply", "hold", "half_open", "silent"):
         if not isinstance(getattr(fault, name), bool):
-            raise ConfigError(f"{said} has {name}={getattr(fault, name)!r}: it must be True or False.")
-    _check_effect(fault, said)
+            raise ConfigError(f"{call} has {name}={getattr(fault, name)!r}: it must be True or False.")
+    _check_effect(fault, call)
 
 
-def _check_selection(fault: Fault, said: str) -> None:
+def _check_selection(fault: Fault, call: str) -> None:
     if fault.times is not None and (type(fault.times) is not int or fault.times < 1):
         raise ConfigError(
-            f"{said} has times={fault.times!r}, with which it hits nothing: give a number of requests from 1 on.",
+            f"{call} has times={fault.times!r}, with which it hits nothing: give a number of requests from 1 on.",
             hint="times=None hits all requests, until end() of the fault is called.",
         )
     if fault.when is not None and not callable(fault.when):
-        raise ConfigError(f"{said} has when={fault.when!r}: give a function that says yes or no to a request.")
+        raise ConfigError(f"{call} has when={fault.when!r}: give a function that returns True or False for a request.")
     if fault.partition is not None:
-        check_place(fault.partition, f"{said} has partition={fault.partition!r}")
+        check_topic_partition(fault.partition, f"{call} has partition={fault.partition!r}")
 
 
-def _check_numbers(fault: Fault, said: str) -> None:
+def _check_numbers(fault: Fault, call: str) -> None:
     for name, value in (("delay_s", fault.delay_s), ("throttle_ms", fault.throttle_ms)):
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
-            raise ConfigError(f"{said} has {name}={value!r}: give a time of at least 0.")
+            raise ConfigError(f"{call} has {name}={value!r}: give a time of at least 0.")
     size = fault.cut_after_bytes
     if size is not None and (type(size) is not int or size < 0):
-        raise ConfigError(f"{said} has cut_after_bytes={size!r}: give a number of bytes from 0 on.")
+        raise ConfigError(f"{call} has cut_after_bytes={size!r}: give a number of bytes from 0 on.")
 
 
-def _check_effect(fault: Fault, said: str) -> None:
+def _check_effect(fault: Fault, call: str) -> None:
     has_error = fault.error != ErrorCode.NONE
-    if has_error and fault.kind in WITHOUT_ERRORS:
+    if has_error and fault.kind in _WITHOUT_ERRORS:
         raise ConfigError(
-            f"{said} has an error, which has no effect: whether a log-in succeeds, its credentials say.",
+            f"{call} has an error, which has no effect: the credentials decide whether a log-in succeeds.",
             hint="Change the answer with edit=, or the users of the cluster's security.",
         )
     for name in ("partition", "apply"):
         if getattr(fault, name) and not has_error:
-            raise ConfigError(f"{said} has {name}={getattr(fault, name)!r} without an error, so it has no effect.")
-    # No bytes in place of the answer, or none of it, is something.
+            raise ConfigError(f"{call} has {name}={getattr(fault, name)!r} without an error, so it has no effect.")
+    # reply=b"" and cut_after_bytes=0 have an effect too.
     is_cut = fault.reply is not None or fault.cut_after_bytes is not None
-    if not is_cut and not any(getattr(fault, name) for name in EFFECTS):
-        raise ConfigError(f"{said} does nothing.", hint=f"Say what goes wrong, by one of {', '.join(EFFECTS)}.")
+    if not is_cut and not any(getattr(fault, name) for name in _EFFECTS):
+        raise ConfigError(f"{call} does nothing.", hint=f"Set at least one of {', '.join(_EFFECTS)}.")
 
 
 def _error_hint(given: object) -> str | None:
@@ -98,7 +98,7 @@ def _error_hint(given: object) -> str | None:
 
 
 def check_kind(kind: object) -> None:
-    """Raise ConfigError for what is no class of requests."""
+    """Raise ConfigError for anything but a class of requests."""
     if isinstance(kind, type) and issubclass(kind, Request):
         return
     name = kind if isinstance(kind, str) else type(kind).__name__
@@ -108,7 +108,7 @@ def check_kind(kind: object) -> None:
 
 
 def check_served(kind: type[AnyRequest], served: Collection[type[AnyRequest]]) -> None:
-    """Raise ConfigError for requests that no fake broker answers."""
+    """Raise ConfigError for requests that fake brokers don't support."""
     check_kind(kind)
     if kind not in served:
         names = ", ".join(sorted(one.__name__ for one in served))
@@ -116,27 +116,27 @@ def check_served(kind: type[AnyRequest], served: Collection[type[AnyRequest]]) -
 
 
 def check_node(node_id: object, nodes: Iterable[int]) -> None:
-    """Raise UsageError for a broker that there is not."""
+    """Raise UsageError for an unknown node id."""
     known = sorted(nodes)
     if type(node_id) is not int or node_id not in known:
         raise UsageError(f"There is no broker {node_id!r}: this cluster's are {known}.")
 
 
 def check_count(name: str, count: object) -> None:
-    """Raise ConfigError for what is no number from 1 on."""
+    """Raise ConfigError for anything but an integer of at least 1."""
     if type(count) is not int or count < 1:
         raise ConfigError(f"{name} is {count!r}: give a number from 1 on.")
 
 
 def check_name(topic: object) -> None:
-    """Raise InvalidTopicError for what can't be the name of a topic."""
-    complaint = topic_name_error(topic) if isinstance(topic, str) else f"A topic's name must be a str, not {topic!r}."
-    if complaint is not None:
-        raise InvalidTopicError(complaint)
+    """Raise InvalidTopicError for an invalid topic name."""
+    problem = topic_name_error(topic) if isinstance(topic, str) else f"A topic's name must be a str, not {topic!r}."
+    if problem is not None:
+        raise InvalidTopicError(problem)
 
 
 def known_topic(name: Any, topics: Mapping[str, FakeTopic]) -> FakeTopic:
-    """The topic of this name; raises UnknownTopicError."""
+    """The topic of this name; raises UnknownTopicError if there is none."""
     if isinstance(name, str) and name in topics:
         return topics[name]
     known = f"it has {', '.join(sorted(topics))}" if topics else "it has none"
@@ -150,7 +150,7 @@ def check_partition(topic: FakeTopic, partition: object) -> None:
         raise UsageError(f"There is no partition {partition!r} of topic {topic.name!r}: it has 0 to {count - 1}.")
 
 
-def check_place(place: object, said: str) -> None:
-    """Raise ConfigError for what is no TopicPartition."""
-    if not isinstance(place, TopicPartition) or type(place.partition) is not int or not isinstance(place.topic, str):
-        raise ConfigError(f"{said}: give a TopicPartition(topic, index).")
+def check_topic_partition(tp: object, prefix: str) -> None:
+    """Raise ConfigError for anything but a TopicPartition; `prefix` begins its text."""
+    if not isinstance(tp, TopicPartition) or type(tp.partition) is not int or not isinstance(tp.topic, str):
+        raise ConfigError(f"{prefix}: give a TopicPartition(topic, index).")

@@ -1,4 +1,4 @@
-"""`FakeCluster`: Kafka brokers inside a test."""
+"""`FakeCluster`: fake Kafka brokers and the calls by which a test controls them."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from aioprod.testing.errors import UnusedFaultError, UnusedFaultWarning
 from aioprod.testing.fake import checks
 from aioprod.testing.fake.broker import FakeBroker
 from aioprod.testing.fake.faults import NO_FAULT, Fault, Seen
-from aioprod.testing.fake.state.group_offsets import FakeGroup
+from aioprod.testing.fake.state.cluster_state import FakeState
+from aioprod.testing.fake.state.groups import FakeGroup
 from aioprod.testing.fake.state.log import Isolation
-from aioprod.testing.fake.state.shared import FakeState
 from aioprod.testing.fake.state.timers import Timers
 from aioprod.testing.fake.state.topics import FakeTopic, Topics
 from aioprod.types import TopicPartition
@@ -39,19 +39,19 @@ class FakeCluster(Live):
             ...                                             # a client that connects to cluster.bootstrap
             assert [record.value for record in topic.records()] == [b"a", b"b"]
 
-    Nothing but the loop tells the time here, and all that is random comes from `seed`. A broker handles the requests of
-    one connection one after the other, as Kafka does: one that is held or delayed holds back those behind it.
+    The event loop is the only clock, and all random choices come from `seed`. A broker handles the requests of one
+    connection in order, as Kafka does: a held or delayed request blocks those behind it.
 
-    `transaction_version` is the finalized feature: 2, 1, or 0 for brokers that don't have it. `state` holds topics and
-    settings, `seen` every request in the order of arrival, `errors` what no broker does: there must be none at the end.
-    `security` is what clients have to come with, as for a `KafkaCluster`; it may be changed, for new connections, and
-    its ACLs for the next requests.
+    `transaction_version` is the finalized feature: 2, 1, or 0 for brokers without it. `state` has topics and settings,
+    `seen` every request in the order of arrival, `errors` the exceptions raised inside the brokers: leaving the
+    `async with` block fails if there are any. `security` says how clients have to authenticate, as for a
+    `KafkaCluster`; a change applies to new connections, and a change of its ACLs to the next requests.
 
-    A topic that a client asks for and that does not exist is created, with one partition, as brokers do by default:
-    `auto_create_topics_enable=False` turns that off. A fault that has hit nothing when the cluster ends is told by an
-    UnusedFaultWarning, or, if `strict`, by an UnusedFaultError.
+    Metadata requests create missing topics with one partition, as brokers do by default;
+    `auto_create_topics_enable=False` turns that off. Faults that have hit nothing when the cluster ends cause an
+    UnusedFaultWarning, or an UnusedFaultError if `strict`.
 
-    Calls raise ConfigError, InvalidTopicError, UnknownTopicError and UsageError for arguments that make no sense.
+    Calls raise ConfigError, InvalidTopicError, UnknownTopicError and UsageError for invalid arguments.
     """
 
     def __init__(
@@ -92,16 +92,16 @@ class FakeCluster(Live):
         self.state.timers.close()
         assert not self.errors, self.errors
         if kind is None and self.unused_faults:
-            self._tell_unused()
+            self._report_unused()
 
-    def _tell_unused(self) -> None:
-        said = f"Nothing came that these were ordered for: {', '.join(map(repr, self.unused_faults))}."
+    def _report_unused(self) -> None:
+        text = f"No request was hit by {', '.join(map(repr, self.unused_faults))}."
         if self._strict:
-            raise UnusedFaultError(said, hint="Call end() of a fault that need not hit.")
-        warnings.warn(f"{said} Call end() of a fault that need not hit.", UnusedFaultWarning, stacklevel=2)
+            raise UnusedFaultError(text, hint="Call end() of a fault that need not hit.")
+        warnings.warn(f"{text} Call end() of a fault that need not hit.", UnusedFaultWarning, stacklevel=2)
 
     def tls_context(self) -> ssl.SSLContext | None:
-        """What a broker's server speaks TLS with, None if it does not."""
+        """The TLS context of the brokers' listeners, None for plaintext."""
         return None if self.security is None else self.security.server_context()
 
     def __getitem__(self, node_id: int) -> FakeBroker:
@@ -118,13 +118,13 @@ class FakeCluster(Live):
 
     @property
     def bootstrap(self) -> str:
-        """The same as `bootstrap.servers` wants it."""
+        """The addresses as a value of `bootstrap.servers`."""
         return ",".join(f"{host}:{port}" for host, port in self.addresses)
 
-    # -- brokers -----------------------------------------------------------------------------------------------------
+    # --- brokers
 
     async def kill(self, node_id: int) -> None:
-        """End a broker, as a crash does. Others take over what it led; its data is not lost."""
+        """Stop a broker as a crash does. Other brokers become leaders of its partitions, whose data is kept."""
         await self[node_id].kill()
         for name, topic in self.topics.items():
             for index, partition in enumerate(topic.partitions):
@@ -132,19 +132,19 @@ class FakeCluster(Live):
                     self.move_leader(name, index)
 
     async def restart(self, node_id: int) -> None:
-        """Start a broker again, at its port; it speaks what its `versions` say now. One that runs is killed first."""
+        """Start a broker again, at the same port and with its current `versions`; a running broker is killed first."""
         await self.kill(node_id)
         await self.brokers[node_id].start()
 
     def freeze(self, node_id: int) -> None:
-        """Stop a broker as SIGSTOP does: connections open, nobody answers, and what arrives is kept."""
+        """Stop a broker as SIGSTOP does: connections stay open, no request is answered, and what arrives is kept."""
         self[node_id].freeze()
 
     def thaw(self, node_id: int) -> None:
-        """Let it go on, with what has arrived meanwhile."""
+        """Resume a frozen broker, which then handles the requests that arrived meanwhile."""
         self[node_id].thaw()
 
-    # -- topics ------------------------------------------------------------------------------------------------------
+    # --- topics
 
     @property
     def topics(self) -> Topics:
@@ -152,10 +152,10 @@ class FakeCluster(Live):
         return self.state.topics
 
     def create_topic(self, name: str, partitions: int = 1, **config: object) -> FakeTopic:
-        """Create a topic whose leaders are the brokers in turn.
+        """Create a topic; the brokers lead its partitions in turn.
 
-        `config` are its settings with _ for the dots: `max_message_bytes` and `min_insync_replicas` have an effect.
-        Raises BrokerError (TOPIC_ALREADY_EXISTS) when there is one of that name, and UsageError when no broker is up.
+        `config` has its settings, with _ for the dots: `max_message_bytes` and `min_insync_replicas` have an effect.
+        Raises BrokerError (TOPIC_ALREADY_EXISTS) when the topic exists, and UsageError when no broker is up.
         """
         checks.check_name(name)
         checks.check_count("partitions", partitions)
@@ -163,7 +163,7 @@ class FakeCluster(Live):
             raise BrokerError(
                 f"Topic {name!r} exists already.",
                 code=ErrorCode.TOPIC_ALREADY_EXISTS,
-                hint="recreate_topic() makes it anew, without its records.",
+                hint="recreate_topic() deletes it and creates it again, without its records.",
             )
         if not self.state.nodes:
             raise UsageError(
@@ -179,7 +179,7 @@ class FakeCluster(Live):
         del self.topics[name]
 
     def recreate_topic(self, name: str, partitions: int | None = None) -> FakeTopic:
-        """Delete a topic and create it again: empty, with another id, and as many partitions if not said otherwise."""
+        """Delete a topic and create it again: empty, with another id, by default with the same number of partitions."""
         old = checks.known_topic(name, self.topics)
         if partitions is not None:
             checks.check_count("partitions", partitions)
@@ -187,7 +187,7 @@ class FakeCluster(Live):
         return self.state.create_topic(name, partitions or len(old.partitions), old.config)
 
     def move_leader(self, topic: str, partition: int, to: int | None = None) -> int:
-        """Make another broker the leader, by default the next one that is up; returns which."""
+        """Make another broker the leader, by default the next one that is up; return its node id."""
         self._check_partition(topic, partition)
         if to is not None:
             self._check_node(to)
@@ -203,7 +203,7 @@ class FakeCluster(Live):
     def records(
         self, topic: str, partition: int | None = None, isolation: Isolation = "read_committed"
     ) -> list[ParsedRecord]:
-        """The records that a reader sees, of one partition or of all."""
+        """The records that a consumer sees, of one partition or of all."""
         if isolation not in ("read_committed", "read_uncommitted"):
             raise ConfigError(f"isolation is {isolation!r}: it must be one of read_committed, read_uncommitted.")
         found = self._check_partition(topic, partition)
@@ -216,43 +216,45 @@ class FakeCluster(Live):
         return found
 
     def expire_producer_state(self, topic: str, partition: int | None = None) -> None:
-        """Let leaders forget the producers that have no transaction open: they take any sequence number then."""
+        """Remove the state of producers without an open transaction: leaders then accept any sequence number."""
         for index, one in enumerate(self._check_partition(topic, partition).partitions):
             if partition in (None, index):
                 one.producers.expire()
 
-    # -- rights ------------------------------------------------------------------------------------------------------
+    # --- ACLs
 
     def add_acls(self, *acls: Acl) -> None:
-        """Add ACLs to a cluster that was made with some, from the next request on."""
+        """Add ACLs, from the next request on. Raises UsageError for a cluster that was created without ACLs."""
         if self.security is None or self.security.acls is None:
-            raise UsageError("This cluster was made without ACLs.", hint="Give it security=Security(acls=[]).")
+            raise UsageError(
+                "This cluster was created without ACLs.", hint="Create it with security=Security(acls=[])."
+            )
         self.security = replace(self.security, acls=(*self.security.acls, *acls))
 
-    # -- transactions and groups -------------------------------------------------------------------------------------
+    # --- transactions and groups
 
     def move_coordinator(self, key: str, to: int) -> None:
-        """Have another broker coordinate a transactional id or a group."""
+        """Make another broker the coordinator of a transactional id or a group."""
         self._check_node(to)
         self.state.coordinators[key] = to
-        self.state.groups.move()
+        self.state.groups.update_coordinators()
 
     def finalize(self, transaction_version: int) -> None:
-        """Change the finalized feature; clients hear of it on their next connection."""
+        """Change the finalized `transaction.version`; clients learn of it on their next connection."""
         if transaction_version not in (0, 1, 2):
             raise ConfigError(f"transaction_version is {transaction_version!r}: it must be 0, 1 or 2.")
         self.state.finalize(transaction_version)
 
     def committed_offset(self, group: str, tp: TopicPartition) -> int | None:
-        """The next offset that a group reads, None if it has committed none."""
-        checks.check_place(tp, f"committed_offset({group!r}, ...) has {tp!r}")
+        """The offset that a group has committed for a partition, None if it has committed none."""
+        checks.check_topic_partition(tp, f"committed_offset({group!r}, ...) has {tp!r}")
         known = self.state.groups.get(group, FakeGroup()).offsets.get(tp)
         return None if known is None else known.offset
 
-    # -- what goes wrong ---------------------------------------------------------------------------------------------
+    # --- faults
 
     def fault(self, kind: type[AnyRequest], **what: Any) -> Fault:
-        """Order a `Fault`, with its fields for `what`; earlier ones come first."""
+        """Add a `Fault` with these fields; a request gets the first fault that matches it."""
         checks.check_served(kind, {served for broker in self.brokers.values() for served in broker.versions})
         fault = Fault(kind, **what)
         if fault.node is not None:
@@ -266,20 +268,20 @@ class FakeCluster(Live):
 
     @property
     def unused_faults(self) -> list[Fault]:
-        """The faults that have hit nothing so far: a test may have passed without them."""
+        """The faults that have not hit any request yet: the test may pass without them."""
         return [fault for fault in self._faults if fault.is_unused]
 
     def end_faults(self) -> None:
-        """End all faults: nothing more goes wrong."""
+        """End all faults."""
         for fault in self._faults:
             fault.end()
 
     def fault_for(self, node_id: int, message: AnyRequest) -> Fault:
-        """The fault that this request gets; one without any fault if none is left."""
-        return next((fault for fault in self._faults if fault.takes(node_id, message)), NO_FAULT)
+        """The first fault that hits this request, which counts; `NO_FAULT` if there is none."""
+        return next((fault for fault in self._faults if fault.try_hit(node_id, message)), NO_FAULT)
 
     def seen_of(self, kind: type[AnyRequest], node: int | None = None) -> list[Any]:
-        """The requests of a kind that arrived, at one node or at all."""
+        """The requests of one class that arrived, at one node or at all."""
         checks.check_kind(kind)
         if node is not None:
             self._check_node(node)

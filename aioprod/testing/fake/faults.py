@@ -1,4 +1,8 @@
-"""What a test orders to go wrong, and what it may look at afterwards."""
+"""`Fault`, which makes requests fail, and `Seen`, a request that arrived.
+
+To add a kind of fault: a field of `Fault` whose default has no effect, a check in `checks.py` for values without
+effect, and the place in `broker.py` where it acts.
+"""
 
 from __future__ import annotations
 
@@ -18,17 +22,17 @@ __all__ = ["NO_FAULT", "Fault", "NoFault", "Seen"]
 
 @dataclass(repr=False)
 class Fault:
-    """What happens to the next `times` requests of a kind (None: to all) on one node (None: on any), of those that
-    `when` is true of.
+    """What happens to the next `times` requests of class `kind` (None: to all of them) on `node` (None: on any) for
+    which `when` returns true.
 
-    In this order: `half_open` leaves the request and all that follow on its connection alone; `drop="lurking"` cuts
-    the connection, and what follows happens without it; `delay_s` passes; a hold waits for `release`; `drop="before"`
-    cuts the connection. Then the request is carried out, where `error` is answered for `partition` (None: for all; a
-    topic's metadata has partition -1) and the request takes effect only if `apply`.
+    In this order: `half_open` ignores the request and all later ones on its connection; `drop="lurking"` aborts the
+    connection but still handles the request; `delay_s` waits; `hold` waits for `release()`; `drop="before"` aborts the
+    connection. Then the handler runs: it answers `error` for `partition` (None: for all; the partition of a topic's
+    metadata is -1), and the request takes effect only if `apply`.
 
-    Of the answer: `drop="after"` cuts in its place; `silent` sends nothing, ever again on this connection;
-    `throttle_ms` goes into it; `edit` changes it; `reply` sends other bytes in its place; `cut_after_bytes` sends so
-    much of it and cuts. Raises ConfigError for arguments with which it would do nothing.
+    With the response: `drop="after"` aborts the connection instead of sending it; `silent` sends no response on this
+    connection from now on; `throttle_ms` is its throttle time; `edit` returns another one; `reply` is the frame to send
+    instead; `cut_after_bytes` sends only so many bytes and aborts. Raises ConfigError for a fault without effect.
     """
 
     kind: type[AnyRequest]
@@ -57,31 +61,31 @@ class Fault:
         check_fault(self)
 
     def __repr__(self) -> str:
-        """Only what was said: `fault(ProduceRequest, drop='after')`."""
-        said = [f"{row.name}={getattr(self, row.name)!r}" for row in fields(self)[1:] if self._says(row)]
-        return f"fault({', '.join([self.kind.__name__, *said])})"
+        """Only the fields that were set: `fault(ProduceRequest, drop='after')`."""
+        given = [f"{row.name}={getattr(self, row.name)!r}" for row in fields(self)[1:] if self._is_set(row)]
+        return f"fault({', '.join([self.kind.__name__, *given])})"
 
-    def _says(self, row: Field[Any]) -> bool:
+    def _is_set(self, row: Field[Any]) -> bool:
         return row.init and getattr(self, row.name) != row.default
 
     @property
     def is_unused(self) -> bool:
-        """Whether no request was hit, or none with the partition that was to fail, though it was not ended."""
+        """Whether it was not ended and has not hit a request, or none with its partition."""
         if self._is_ended or self.times == 0:
             return False
         return self.hits == 0 or (self.partition is not None and not self._was_answered)
 
     def end(self) -> None:
-        """Hit nothing more. A fault that was ended may be one that never hit."""
+        """Hit no more requests. An ended fault does not count as unused."""
         self.times = self.hits
         self._is_ended = True
 
     def release(self) -> None:
-        """Let held requests go on."""
+        """Resume the held requests."""
         self.released.set()
 
-    def takes(self, node_id: int, request: AnyRequest) -> bool:
-        """Whether this request is one of those meant; it counts then."""
+    def try_hit(self, node_id: int, request: AnyRequest) -> bool:
+        """Whether the fault hits this request; if so, count the hit."""
         if not isinstance(request, self.kind) or self.node not in (None, node_id) or self.hits == self.times:
             return False
         if self.when is not None and not self.when(request):
@@ -91,7 +95,7 @@ class Fault:
         return True
 
     def error_for(self, tp: TopicPartition) -> ErrorCode:
-        """The error to answer for a partition; NONE leaves it to the broker."""
+        """The error to answer for a partition; NONE if the fault has none for it."""
         if self.partition not in (None, tp):
             return ErrorCode.NONE
         self._was_answered = True
@@ -99,7 +103,7 @@ class Fault:
 
 
 class NoFault(Fault):
-    """What a request gets for which nothing was ordered."""
+    """The fault of requests without one: no effect."""
 
     def __post_init__(self) -> None:
         pass
@@ -110,7 +114,7 @@ NO_FAULT: Final = NoFault(Request)
 
 @dataclass
 class Seen:
-    """A request that arrived."""
+    """A request that arrived at a broker, with its header."""
 
     node: int
     header: RequestHeader

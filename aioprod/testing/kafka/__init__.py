@@ -1,1 +1,1 @@
-"""Real brokers for tests: where their programs come from, how they start and end."""
+"""Real brokers for tests: `KafkaCluster`, the backends that run its brokers, and how Kafka and Java are fetched."""

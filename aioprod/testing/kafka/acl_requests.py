@@ -1,4 +1,4 @@
-"""The requests by which a test cluster gets its ACLs and sees that its brokers know them.
+"""The requests by which a test cluster creates its ACLs and checks that its brokers have them.
 
 CreateAcls (key 30) and DescribeAcls (key 29). Versions: 1 patterns (KIP-290); 2 flexible; 3 users as resources.
 """
@@ -45,7 +45,7 @@ _OPERATIONS: Final = {
 
 
 class AclCreationResult(Struct):
-    """What became of one ACL."""
+    """The outcome for one ACL."""
 
     error_code: int = wire(INT16)
     error_message: str | None = wire(STRING, nullable="0+")
@@ -64,7 +64,7 @@ class CreateAclsResponse(Response):
 
 
 class AclCreation(Struct):
-    """An ACL by Kafka's numbers; `host` is where the client comes from, "*" for anywhere."""
+    """An ACL by Kafka's numbers; `host` is the client's address, "*" for any."""
 
     resource_type: int = wire(INT8)
     resource_name: str = wire(STRING)
@@ -76,7 +76,7 @@ class AclCreation(Struct):
 
 
 class CreateAclsRequest(Request[CreateAclsResponse]):
-    """ACLs to be added."""
+    """ACLs to create."""
 
     API_KEY = 30
     NAME = "CreateAcls"
@@ -88,7 +88,7 @@ class CreateAclsRequest(Request[CreateAclsResponse]):
 
 
 class AclDescription(Struct):
-    """Who may do what, or may not."""
+    """A principal, an operation, and whether it is allowed or denied."""
 
     principal: str = wire(STRING)
     host: str = wire(STRING)
@@ -106,7 +106,7 @@ class DescribeAclsResource(Struct):
 
 
 class DescribeAclsResponse(Response):
-    """The ACLs that fit."""
+    """The ACLs that match the filter."""
 
     API_KEY = 29
     NAME = "DescribeAcls"
@@ -120,7 +120,7 @@ class DescribeAclsResponse(Response):
 
 
 class DescribeAclsRequest(Request[DescribeAclsResponse]):
-    """Which ACLs are asked for: all, if nothing is said."""
+    """A filter for ACLs; by default it matches all."""
 
     API_KEY = 29
     NAME = "DescribeAcls"
@@ -138,7 +138,7 @@ class DescribeAclsRequest(Request[DescribeAclsResponse]):
 
 
 def creation_of(acl: Acl) -> AclCreation:
-    """An ACL as CreateAcls has it."""
+    """The row of CreateAcls for an ACL."""
     return AclCreation(
         resource_type=_TYPES[acl.resource_type],
         resource_name=acl.name,
@@ -151,7 +151,7 @@ def creation_of(acl: Acl) -> AclCreation:
 
 
 def described(answer: DescribeAclsResponse) -> Iterator[AclCreation]:
-    """The ACLs that a broker knows, as CreateAcls has them."""
+    """The ACLs of a broker's response, as rows of CreateAcls."""
     for resource in answer.resources:
         for acl in resource.acls:
             yield AclCreation(

@@ -1,4 +1,4 @@
-"""Which Kafka a cluster is made of: containers, processes, or one that is already there."""
+"""What runs the brokers of a `KafkaCluster`: containers, local processes, or a cluster that runs already."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Node(Protocol):
 
 
 class Backend(Protocol):
-    """Makes the nodes of one cluster, and sees to it that nothing is left of them, however this process ends."""
+    """Creates the nodes of one cluster, and removes all of them however this process ends."""
 
     @property
     def name(self) -> str: ...
@@ -49,9 +49,9 @@ class Backend(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What the nodes of one cluster share: ports, the ports that clients are told, the caller's own settings.
+    """What the nodes of one cluster share: ports, advertised ports, and the caller's broker settings.
 
-    `format_options` are for the tool that makes a node's data folder, `jvm_options` for Java.
+    `format_options` are for the tool that formats a node's data folder, `jvm_options` for Java.
     """
 
     ports: Mapping[int, Ports]
@@ -63,7 +63,7 @@ class Plan:
 
     @property
     def java_options(self) -> list[str]:
-        """What keeps a test's brokers small, and lets them say why they do not start."""
+        """Options for small JVMs that log why they do not start."""
         return [
             "-Xmx512m" if len(self.ports) == 1 else "-Xmx384m",
             "-XX:+UseSerialGC",
@@ -110,7 +110,7 @@ class LocalBackend:
         return node
 
     def close(self) -> None:
-        """Remove what is left."""
+        """Remove the brokers and their folder."""
         self._reaper.close()
 
     def _watch(self) -> None:
@@ -143,35 +143,35 @@ class DockerBackend:
         return node
 
     def close(self) -> None:
-        """Remove what is left."""
+        """Remove the containers."""
         self._reaper.close()
 
     def _watch(self) -> None:
         self._reaper.watch(commands=[node.removal for node in self._nodes if node.removal is not None])
 
 
-def choose_backend(wanted: BackendName, version: str, progress: Progress | None) -> Backend | tuple[str, ...]:
-    """The backend that `wanted`, else `$AIOPROD_KAFKA`, else this machine asks for; or a given cluster's addresses.
+def choose_backend(backend: BackendName, version: str, progress: Progress | None) -> Backend | tuple[str, ...]:
+    """The backend of this name, or the addresses of a running cluster; for "auto" `$AIOPROD_KAFKA` is the name.
 
-    Blocks, as jars may have to be fetched. `auto` takes Docker when an engine answers and has the image, else local
-    processes. Raises ConfigError for a value that is none of these, KafkaUnavailableError when nothing can be had.
+    Blocks, as jars may have to be fetched. `auto` is Docker when an engine answers and has the image, else local
+    processes. Raises ConfigError for an unknown name, KafkaUnavailableError when the backend can't be used.
     """
-    asked = wanted if wanted != "auto" else os.environ.get("AIOPROD_KAFKA", "auto").strip()
+    name = backend if backend != "auto" else os.environ.get("AIOPROD_KAFKA", "auto").strip()
     image = image_name(version)
-    if asked == "docker":
+    if name == "docker":
         if problem := docker_problem(None):
-            raise KafkaUnavailableError(f"Brokers in Docker are asked for, but {problem}.")
+            raise KafkaUnavailableError(f"The backend is docker, but {problem}.")
         return DockerBackend(image)
-    if asked == "local":
+    if name == "local":
         return LocalBackend(version, progress)
-    if asked == "auto":
+    if name == "auto":
         if (problem := docker_problem(image)) is None:
             return DockerBackend(image)
         try:
             return LocalBackend(version, progress)
         except KafkaUnavailableError as error:
             raise KafkaUnavailableError(f"No Docker: {problem}. No local Kafka: {error.message}") from error
-    addresses = tuple(address.strip() for address in asked.split(",") if address.strip())
+    addresses = tuple(address.strip() for address in name.split(",") if address.strip())
     if not addresses or not all(re.fullmatch(r"\S+:\d+", address) for address in addresses):
-        raise ConfigError(f"AIOPROD_KAFKA is {asked!r}; it must be auto, docker, local or host:port[,host:port].")
+        raise ConfigError(f"AIOPROD_KAFKA is {name!r}; it must be auto, docker, local or host:port[,host:port].")
     return addresses

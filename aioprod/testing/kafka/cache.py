@@ -1,4 +1,4 @@
-"""What is fetched or built once per user and kept: the folder, its locks, and the programs that fill it."""
+"""The cache of what is fetched or built once per user: its folder, its locks, and running the programs that fill it."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from aioprod.testing.errors import ToolError
 __all__ = ["Progress", "cache_folder", "log_progress", "once", "run_tool"]
 
 Progress = Callable[[str], None]
-"""Hears one short line of text per step of something that takes long."""
+"""Called with one short line of text per step of something that takes long."""
 
 _LINES_KEPT = 30
 
 
 def log_progress(line: str) -> None:
-    """The `Progress` of callers who gave none: the log."""
+    """The default `Progress`: the log."""
     logging.getLogger("aioprod.testing").info(line)
 
 
 def cache_folder() -> Path:
-    """Where jars and runtimes are kept: `$AIOPROD_CACHE`, else `aioprod` in `$XDG_CACHE_HOME` or `~/.cache`."""
+    """The folder of jars and runtimes: `$AIOPROD_CACHE`, else `aioprod` in `$XDG_CACHE_HOME` or `~/.cache`."""
     if own := os.environ.get("AIOPROD_CACHE"):
         return Path(own).absolute()
     base = os.environ.get("XDG_CACHE_HOME")
@@ -37,9 +37,9 @@ def cache_folder() -> Path:
 def once(target: Path, build: Callable[[Path], None], progress: Progress) -> Path:
     """Return the folder `target`, filled by `build(folder)` if it is not there yet.
 
-    `build` gets an empty folder beside `target` that is renamed when it is complete, so what is there is whole; what an
-    interrupted `build` left is thrown away. Of several processes one builds and the others wait. Errors of `build`
-    come out unchanged.
+    `build` gets an empty folder beside `target` that is renamed when it is complete, so `target` is never partial; what
+    an interrupted `build` left is removed. Of several processes one builds and the others wait. Errors of `build`
+    propagate.
     """
     if target.is_dir():
         return target
@@ -90,5 +90,5 @@ def run_tool(command: Sequence[str | Path], *, environment: Mapping[str, str] | 
         raise ToolError(f"{command[0]} could not be run: {error}.") from error
     text = "\n".join(line.rstrip() for line in ended.stdout.splitlines()[-_LINES_KEPT:])
     if ended.returncode != 0:
-        raise ToolError(f"{Path(command[0]).name} ended with status {ended.returncode}, having said:\n{text}")
+        raise ToolError(f"{Path(command[0]).name} ended with status {ended.returncode}. Its last lines:\n{text}")
     return text

@@ -1,4 +1,8 @@
-"""`KafkaCluster`: real brokers for a test, that can be killed, frozen and restarted."""
+"""`KafkaCluster`: real brokers that a test can kill, freeze and restart.
+
+`choose_backend` decides what runs the brokers. `start()` chooses free ports, starts a `Node` per broker and waits until
+each of them serves and sees all the others; its own requests go to the brokers' internal listeners (`rpc.py`).
+"""
 
 from __future__ import annotations
 
@@ -10,9 +14,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from aioprod.errors import AioprodError, ConfigError, UsageError
-from aioprod.testing import rpc
 from aioprod.testing.acls import Acl
 from aioprod.testing.errors import KafkaStartError, KafkaUnavailableError
+from aioprod.testing.kafka import rpc
 from aioprod.testing.kafka.backends import Backend, BackendName, Node, Plan, choose_backend
 from aioprod.testing.kafka.cache import Progress
 from aioprod.testing.kafka.jars import DEFAULT_VERSION
@@ -28,7 +32,7 @@ __all__ = ["KafkaCluster"]
 
 ResponseT = TypeVar("ResponseT", bound=Response)
 
-START_TIMEOUT_S: Final = 90.0
+_START_TIMEOUT_S: Final = 90.0
 _START_TRIES: Final = 3
 _POLL_S: Final = 0.1
 
@@ -40,12 +44,12 @@ class KafkaCluster:
             await cluster.create_topic("orders", partitions=6)
             await cluster.kill(2)
 
-    It belongs to no event loop: each call may come from another one (but for `proxied` clusters, whose proxies live in
-    the loop of `start()`). When this process ends without `close()`, even by SIGKILL, the brokers end too.
+    It is not bound to an event loop: each call may come from another one, except for `proxied` clusters, whose proxies
+    run in the loop of `start()`. When this process ends without `close()`, even by SIGKILL, the brokers end too.
 
     `bootstrap_servers` is `host:port[,host:port]`, `version` Kafka's (`"unknown"` for an external cluster), `backend`
-    docker, local or external; `proxies` has the `TcpProxy` in front of each broker, if there are any; `security` says
-    what clients have to come with, None for nothing.
+    docker, local or external; `proxies` has the `TcpProxy` in front of each broker of a proxied cluster; `security`
+    says how clients have to authenticate, None for plaintext without log-in.
     """
 
     def __init__(
@@ -83,15 +87,15 @@ class KafkaCluster:
     ) -> KafkaCluster:
         """Start `brokers` brokers of `version` and wait until each serves and knows all the others.
 
-        `backend` "auto" leaves the choice to the environment variable AIOPROD_KAFKA (auto, docker, local, or the
-        host:port[,…] of a cluster that is there already), and that to what this machine has. `proxied`: a `TcpProxy`
-        before each broker, at the address that clients are told. `security` is what clients have to come with: TLS, a
-        log-in; its `client_options` are the settings for that. Its ACLs are in force when this returns. `progress`
-        hears what is being fetched.
-        `properties` are broker settings, `min_insync_replicas=2` or `**{"min.insync.replicas": 2}`.
+        With `backend="auto"` the environment variable AIOPROD_KAFKA decides (auto, docker, local, or the host:port[,…]
+        of a running cluster); its default auto chooses Docker if it has the image, else local processes. `proxied`:
+        a `TcpProxy` in front of each broker, at the advertised address. `security` requires TLS or a log-in of clients;
+        its `client_options` are the settings for that, and its ACLs are in force when this returns. `progress` is
+        called with a line for each thing that is fetched. `properties` are broker settings, `min_insync_replicas=2` or
+        `**{"min.insync.replicas": 2}`.
 
-        Raises KafkaUnavailableError when this machine has no Kafka to offer, KafkaStartError (with the end of the
-        broker's log) when a broker does not come up, ConfigError for arguments that make no sense.
+        Raises KafkaUnavailableError when this machine cannot run Kafka, KafkaStartError (with the end of the broker's
+        log) when a broker does not start, ConfigError for invalid arguments.
         """
         if type(brokers) is not int or brokers < 1:
             raise ConfigError(f"A cluster needs at least one broker, not {brokers!r}.")
@@ -108,7 +112,7 @@ class KafkaCluster:
             try:
                 return await cls._start(chosen, brokers, version, proxied, security, java_names(properties))
             except KafkaStartError as error:
-                # Between our choice of the ports and the broker's use of them somebody else may take one.
+                # Another process may bind a port between our choice of it and the broker's start.
                 if tries == _START_TRIES or "BindException" not in error.message:
                     raise
 
@@ -170,7 +174,7 @@ class KafkaCluster:
         if len(seen) < brokers or proxied:
             raise KafkaUnavailableError(
                 f"The cluster at {addresses[0]} (AIOPROD_KAFKA) has {len(seen)} brokers and no proxies; "
-                f"{brokers} {'proxied ' if proxied else ''}brokers are asked for."
+                f"{brokers} {'proxied ' if proxied else ''}brokers were requested."
             )
         cluster = cls(
             bootstrap_servers=",".join(addresses), version="unknown", backend="external", broker_ids=tuple(sorted(seen))
@@ -187,7 +191,7 @@ class KafkaCluster:
         await self.close()
 
     async def close(self) -> None:
-        """End the brokers and remove their data; an external cluster is left alone."""
+        """Stop the brokers and remove their data; an external cluster keeps running."""
         for proxy in self.proxies.values():
             await proxy.close()
         await _in_threads(*(node.remove for node in self._nodes.values()))
@@ -205,8 +209,8 @@ class KafkaCluster:
     ) -> None:
         """Create a topic and wait until every serving broker knows the leaders of its partitions.
 
-        `replication_factor` None is the cluster's default, 3 or the number of brokers. `config` has the topic's
-        settings. Raises BrokerError when the cluster refuses.
+        `replication_factor` None is the cluster's default: 3, or the number of brokers if smaller. `config` has the
+        topic's settings. Raises BrokerError when the cluster rejects the request.
         """
         await rpc.create_topic(
             self._address(),
@@ -215,7 +219,7 @@ class KafkaCluster:
             replication_factor=-1 if replication_factor is None else replication_factor,
             config=java_names(config or {}),
         )
-        deadline = time.monotonic() + START_TIMEOUT_S
+        deadline = time.monotonic() + _START_TIMEOUT_S
         for broker_id in sorted(self._serving):
             while not await rpc.topic_ready(self._addresses[broker_id], name, partitions):
                 if time.monotonic() > deadline:
@@ -223,18 +227,18 @@ class KafkaCluster:
                 await asyncio.sleep(_POLL_S)
 
     async def delete_topic(self, name: str) -> None:
-        """Delete a topic. Raises BrokerError when the cluster refuses."""
+        """Delete a topic. Raises BrokerError when the cluster rejects the request."""
         await rpc.delete_topic(self._address(), name)
 
     async def add_acls(self, *acls: Acl) -> None:
-        """Add ACLs to a cluster that was started with some, and wait until all that serve act on them.
+        """Add ACLs to a cluster that was started with some, and wait until all serving nodes enforce them.
 
-        Raises BrokerError when the cluster refuses.
+        Raises BrokerError when the cluster rejects the request.
         """
         await rpc.create_acls(self._address(), acls)
-        deadline = time.monotonic() + START_TIMEOUT_S
-        # A node is a broker and a controller, each with an authorizer of its own. Of an external cluster's controllers
-        # nothing is known.
+        deadline = time.monotonic() + _START_TIMEOUT_S
+        # A node is a broker and a controller, each with its own authorizer. The controllers of an external cluster
+        # are unknown.
         for addresses in (self._addresses, self._controllers):
             for broker_id in sorted(self._serving & addresses.keys()):
                 while not await rpc.acls_known(addresses[broker_id], acls):
@@ -243,13 +247,13 @@ class KafkaCluster:
                     await asyncio.sleep(_POLL_S)
 
     async def kill(self, broker_id: int) -> None:
-        """End a broker at once, as a crash does (SIGKILL)."""
+        """Kill a broker (SIGKILL), as a crash does."""
         node = self._node(broker_id, "killed")
         self._serving.discard(broker_id)
         await _in_threads(node.kill)
 
     async def stop_broker(self, broker_id: int) -> None:
-        """Let a broker hand over its partitions and shut down."""
+        """Shut a broker down; it moves its leaderships to other brokers first."""
         node = self._node(broker_id, "stopped")
         self._serving.discard(broker_id)
         await _in_threads(node.stop)
@@ -265,19 +269,19 @@ class KafkaCluster:
         await self._wait_until_serving()
 
     async def pause(self, broker_id: int) -> None:
-        """Freeze a broker: its connections stay open, and nobody answers."""
+        """Freeze a broker: its connections stay open, and no request is answered."""
         node = self._node(broker_id, "paused")
         self._serving.discard(broker_id)
         await _in_threads(node.pause)
 
     async def resume(self, broker_id: int) -> None:
-        """Let a frozen broker go on, and wait until it serves."""
+        """Resume a frozen broker, and wait until it serves."""
         await _in_threads(self._node(broker_id, "resumed").resume)
         self._serving.add(broker_id)
         await self._wait_until_serving()
 
     async def call(self, request: Request[ResponseT]) -> ResponseT:
-        """Ask a broker that serves, past the proxies, in the newest version that both know.
+        """Send a request to a serving broker, bypassing the proxies, in the newest version that both support.
 
         Raises OSError (TimeoutError after 10 s), ProtocolError or UnsupportedVersionError.
         """
@@ -285,20 +289,21 @@ class KafkaCluster:
 
     def folder(self, broker_id: int) -> Path:
         """The folder of a broker of the local backend; its logs are in `data` there."""
-        node = self._node(broker_id, "asked for its folder")
+        node = self._node(broker_id, "looked into")
         if not isinstance(node, LocalNode):
             raise UsageError(f"Broker {broker_id} has no folder on this machine: it runs in a container.")
         return node.folder
 
     async def log(self, broker_id: int) -> str:
         """The end of a broker's log."""
-        return await asyncio.to_thread(self._node(broker_id, "asked for its log").log)
+        return await asyncio.to_thread(self._node(broker_id, "read").log)
 
-    def _node(self, broker_id: int, done: str) -> Node:
+    def _node(self, broker_id: int, action: str) -> Node:
+        """The broker's node; `action` is what can't be done without one, for the error."""
         if self.backend == "external":
-            raise UsageError(f"Broker {broker_id} can't be {done}: {self.bootstrap_servers} was not started here.")
+            raise UsageError(f"Broker {broker_id} can't be {action}: {self.bootstrap_servers} was not started here.")
         if broker_id not in self._nodes:
-            raise UsageError(f"Broker {broker_id} can't be {done}: this cluster's are {sorted(self._nodes)}.")
+            raise UsageError(f"Broker {broker_id} can't be {action}: this cluster's are {sorted(self._nodes)}.")
         return self._nodes[broker_id]
 
     def _address(self) -> rpc.Address:
@@ -307,10 +312,10 @@ class KafkaCluster:
         return self._addresses[min(self._serving)]
 
     async def _wait_until_serving(self) -> None:
-        """Wait until all brokers that should serve do, and each of them knows them all."""
-        deadline = time.monotonic() + START_TIMEOUT_S
+        """Wait until all started brokers serve, and each of them knows all of them."""
+        deadline = time.monotonic() + _START_TIMEOUT_S
         for broker_id in sorted(self._serving):
-            last: object = "it does not know all brokers"
+            problem: object = "it does not know all brokers"
             while True:
                 if not await asyncio.to_thread(self._nodes[broker_id].alive):
                     raise await self._start_error(broker_id, "has ended")
@@ -318,19 +323,21 @@ class KafkaCluster:
                     if self._serving <= await rpc.brokers_seen(self._addresses[broker_id]):
                         break
                 except (OSError, AioprodError) as error:
-                    last = repr(error)
+                    problem = repr(error)
                 if time.monotonic() > deadline:
-                    raise await self._start_error(broker_id, f"did not serve within {START_TIMEOUT_S:.0f} s ({last})")
+                    raise await self._start_error(
+                        broker_id, f"did not serve within {_START_TIMEOUT_S:.0f} s ({problem})"
+                    )
                 await asyncio.sleep(_POLL_S)
 
-    async def _start_error(self, broker_id: int, what: str) -> KafkaStartError:
-        return KafkaStartError(f"Broker {broker_id} {what}; the end of its log:\n{await self.log(broker_id)}")
+    async def _start_error(self, broker_id: int, failure: str) -> KafkaStartError:
+        return KafkaStartError(f"Broker {broker_id} {failure}; the end of its log:\n{await self.log(broker_id)}")
 
 
 async def _in_threads(*calls: Callable[[], None]) -> None:
-    """Run blocking calls side by side, and raise the first error when all have ended.
+    """Run blocking calls concurrently in threads, and raise the first error when all have ended.
 
-    A cancellation waits for them too: else a cluster could be closed while one of its brokers is still being started.
+    A cancellation waits for them too: otherwise a cluster could be closed while one of its brokers is still starting.
     """
     running = asyncio.gather(*(asyncio.to_thread(call) for call in calls), return_exceptions=True)
     try:

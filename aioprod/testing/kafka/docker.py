@@ -1,7 +1,7 @@
-"""The `docker` backend: each broker a container, by way of Testcontainers.
+"""`DockerNode`: a broker of the `docker` backend, a container that Testcontainers starts.
 
-Containers use the host's network, so that brokers and clients reach one another at the same loopback ports as with the
-`local` backend, whatever the number of brokers. On Linux that needs nothing; Docker Desktop has a setting for it.
+Containers use the host's network, so that brokers and clients connect at the same loopback ports as with the `local`
+backend, whatever the number of brokers. Linux supports that without settings; Docker Desktop has one for it.
 The image needs `sh`, `java` and Kafka's jars in `/opt/kafka/libs`.
 """
 
@@ -39,14 +39,14 @@ _REMOVE: Final = "import sys, docker; docker.from_env().containers.get(sys.argv[
 
 
 def image_name(version: str) -> str:
-    """The image to run: `$AIOPROD_KAFKA_IMAGE`, in which `{version}` is filled in, else Apache's own."""
+    """The image to run: `$AIOPROD_KAFKA_IMAGE`, where `{version}` is replaced, else Apache's own."""
     return os.environ.get("AIOPROD_KAFKA_IMAGE", "apache/kafka:{version}").replace("{version}", version)
 
 
 def docker_problem(image: str | None) -> str | None:
-    """Why `image` cannot be run at once, or None: no Testcontainers, no engine that answers, the image not there.
+    """Why `image` cannot be run: no Testcontainers, no reachable engine, or a missing image; None if it can.
 
-    Without an `image` only the engine is asked for.
+    `image` None checks only for Testcontainers and an engine.
     """
     client = _engine()
     if isinstance(client, str):
@@ -62,16 +62,16 @@ def docker_problem(image: str | None) -> str | None:
 
 
 def _engine() -> Any:
-    """The client of the engine, or a text that says why there is none."""
+    """The engine's client, or the reason why there is none."""
     try:
         from testcontainers.core.docker_client import DockerClient
     except ImportError:
         return "the Python package testcontainers is not installed"
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)  # the client forgets its socket when nobody answers
+        warnings.simplefilter("ignore", ResourceWarning)  # the client leaks its socket when the engine does not answer
         try:
             return DockerClient(timeout=_ENGINE_TIMEOUT_S).client
-        except Exception as error:  # it has many ways to say that there is no engine; each means the same here
+        except Exception as error:  # of many kinds; each means that there is no engine
             problem = f"no Docker engine answers ({error})"
         gc.collect()
         return problem
@@ -79,7 +79,10 @@ def _engine() -> Any:
 
 @dataclass(slots=True)
 class DockerNode:
-    """One broker in a container of its own; all methods block. `changed` is called when a container came or went."""
+    """One broker in its own container; all methods block.
+
+    `changed` is called when a container was created or removed.
+    """
 
     node_id: int
     image: str
@@ -107,7 +110,7 @@ class DockerNode:
         from testcontainers.core.config import testcontainers_config
         from testcontainers.core.container import DockerContainer
 
-        # Its own janitor is an image that has to be pulled; ours is `reaper`.
+        # Testcontainers' own reaper is an image that would have to be pulled; ours is `reaper.py`.
         testcontainers_config.ryuk_disabled = True
         container = (
             DockerContainer(self.image)
@@ -125,25 +128,25 @@ class DockerNode:
             raise KafkaUnavailableError(f"Docker could not run {self.image}: {error}") from error
 
     def alive(self) -> bool:
-        """Whether the container is there and has not ended, be it paused."""
+        """Whether the container exists and has not exited, paused or not."""
         return self._status() in ("created", "running", "paused", "restarting")
 
     def kill(self) -> None:
-        """End it at once, as a crash does."""
+        """Kill the container (SIGKILL), as a crash does."""
         if self.alive():
             self.resume()
             self._container.kill()
             self._container.wait(timeout=_STOP_TIMEOUT_S)
 
     def stop(self) -> None:
-        """Let the broker shut down in order; one that takes longer than 30 s is killed."""
+        """Shut the broker down (SIGTERM); after 30 s it is killed."""
         if self.alive():
             self._container.stop(timeout=_STOP_TIMEOUT_S)
 
     def pause(self) -> None:
-        """Freeze the container; its connections stay open and nobody answers.
+        """Freeze the container; its connections stay open.
 
-        On a busy machine the engine may give up before all threads stand still: then it is asked again.
+        On a busy machine the engine may time out before all threads are frozen: then this tries again.
         """
         for tries_left in reversed(range(_PAUSE_TRIES)):
             try:
@@ -155,19 +158,19 @@ class DockerNode:
                 return
 
     def resume(self) -> None:
-        """Let a frozen container go on."""
+        """Resume a frozen container."""
         if self._status() == "paused":
             self._container.unpause()
 
     def remove(self) -> None:
-        """End the container and remove it with its data."""
+        """Kill the container and remove it with its data."""
         if self._container is not None:
             self._container.remove(force=True, v=True)
             self._container = None
             self.changed()
 
     def log(self) -> str:
-        """The end of what the broker has said."""
+        """The end of the broker's log."""
         if self._container is None:
             return ""
         text: bytes = self._container.logs(tail=_LOG_LINES)

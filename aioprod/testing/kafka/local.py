@@ -1,4 +1,4 @@
-"""The `local` backend: each broker a JVM process of this machine."""
+"""`LocalNode`: a broker of the `local` backend, a JVM process of this machine."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from aioprod.testing.kafka.settings import properties_text
 
 __all__ = ["LocalNode"]
 
-STOP_TIMEOUT_S: Final = 30.0
-KILL_TIMEOUT_S: Final = 30.0
+_STOP_TIMEOUT_S: Final = 30.0
+_KILL_TIMEOUT_S: Final = 30.0
 _LOG_TAIL_BYTES: Final = 6000
 _QUIET: Final = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
 
 
 @dataclass(slots=True)
 class LocalNode:
-    """One broker as a process of its own in `folder`; all methods block.
+    """One broker as a process with its files in `folder`; all methods block.
 
-    `java` is the command that starts a JVM, `libs` the folder of Kafka's jars; `changed` is called when a process came
-    or went.
+    `java` is the command that starts a JVM, `libs` the folder of Kafka's jars; `changed` is called when a process was
+    started or has ended.
     """
 
     node_id: int
@@ -43,7 +43,7 @@ class LocalNode:
 
     @property
     def pid(self) -> int | None:
-        """The id of the process that runs now, or None."""
+        """The id of the running process, or None."""
         return self._process.pid if self._process is not None and self._process.poll() is None else None
 
     def start(self) -> None:
@@ -54,7 +54,7 @@ class LocalNode:
             settings.write_text(properties_text(self.properties))
             self._format(settings)
         with self._log.open("ab") as log:
-            # A session of its own: Ctrl-C in the terminal is for the tests, which then close the cluster in order.
+            # In its own session, it gets no SIGINT from the terminal: the tests do, and then close the cluster.
             self._process = subprocess.Popen(
                 [*self._java_on_jars(), "kafka.Kafka", str(settings)],
                 stdin=subprocess.DEVNULL,
@@ -66,37 +66,37 @@ class LocalNode:
         self.changed()
 
     def alive(self) -> bool:
-        """Whether the process is there, be it stopped."""
+        """Whether the process exists, frozen or not."""
         return self.pid is not None
 
     def kill(self) -> None:
-        """End it at once, as a crash does."""
-        self._end(signal.SIGKILL, KILL_TIMEOUT_S)
+        """Kill the process (SIGKILL), as a crash does."""
+        self._end(signal.SIGKILL, _KILL_TIMEOUT_S)
 
     def stop(self) -> None:
-        """Let the broker shut down in order; one that takes longer than 30 s is killed."""
+        """Shut the broker down (SIGTERM); after 30 s it is killed."""
         try:
-            self._end(signal.SIGTERM, STOP_TIMEOUT_S)
+            self._end(signal.SIGTERM, _STOP_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             self.kill()
 
     def pause(self) -> None:
-        """Freeze the process; its connections stay open and nobody answers."""
+        """Freeze the process (SIGSTOP); its connections stay open."""
         self._signal(signal.SIGSTOP)
         if self.pid is not None:
-            # The signal stops one thread; the others go on until the kernel gets to them.
+            # The signal stops one thread first; wait until the whole process is stopped.
             os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def resume(self) -> None:
-        """Let a frozen process go on."""
+        """Resume a frozen process (SIGCONT)."""
         self._signal(signal.SIGCONT)
 
     def remove(self) -> None:
-        """End the process; the folder is the cluster's."""
+        """Kill the process; the backend removes the folder."""
         self.kill()
 
     def log(self) -> str:
-        """The end of what the broker has said."""
+        """The end of the broker's log."""
         with suppress(FileNotFoundError), self._log.open("rb") as file:
             size = file.seek(0, 2)
             file.seek(max(0, size - _LOG_TAIL_BYTES))

@@ -1,8 +1,8 @@
-"""Cleans up when the process that started brokers is gone, however it ended: nothing of a killed test run is left.
+"""`Reaper`: removes the brokers of a test process, however that process ends.
 
-`Reaper` starts this very file as a program of its own and tells it, as JSON lines on its standard input, what is to be
-cleaned: each line replaces the one before it. When the pipe ends, because the parent closed it or died, it acts on
-the last line. It imports nothing of aioprod, so that it starts fast.
+It runs this very file as a program and writes to its standard input, as JSON lines, what to clean up: each line
+replaces the one before. At the end of the input, when the parent has closed the pipe or died, the program does what the
+last line says. It imports nothing of aioprod, so that it starts fast.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Reaper:
     """A watchdog process; it lives until `close()` or until this process ends."""
 
     def __init__(self) -> None:
-        # A session of its own: Ctrl-C in the terminal is for the tests, which then close the cluster in order.
+        # In its own session, it gets no SIGINT from the terminal: the tests do, and then close the cluster.
         self._process = subprocess.Popen(
             [sys.executable, "-I", "-S", __file__],
             stdin=subprocess.PIPE,
@@ -35,21 +35,21 @@ class Reaper:
     def watch(
         self, *, pids: Iterable[int] = (), commands: Iterable[Sequence[str]] = (), folders: Iterable[str] = ()
     ) -> None:
-        """From now on: kill `pids`, then run `commands`, then remove `folders`."""
+        """Set what to do at the end: kill `pids`, then run `commands`, then remove `folders`."""
         line = {"pids": [*pids], "commands": [*commands], "folders": [*folders]}
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(line) + "\n")
         self._process.stdin.flush()
 
     def close(self) -> None:
-        """End the watchdog, which does at once what it was last told."""
+        """End the watchdog, which cleans up first."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         self._process.wait()
 
 
 def clean_up(lines: Iterable[str]) -> None:
-    """Read `lines` to their end, then do what the last of them asks for."""
+    """Read `lines` to their end, then do what the last of them says."""
     last: dict[str, Any] = {"pids": [], "commands": [], "folders": []}
     for line in lines:
         last = json.loads(line)

@@ -1,4 +1,4 @@
-"""What a test broker is told: ports of its own, and settings that make small clusters start and fail over fast."""
+"""The ports and settings of a test's brokers: small clusters that start and fail over fast."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ __all__ = ["HOST", "PORTS", "Ports", "broker_properties", "free_ports", "java_na
 HOST: Final = "127.0.0.1"
 
 # Below the ports that systems give to outgoing connections: a broker that restarts must find its port free, and a
-# client that knocks at a dead broker's port must not be given that very port, which would connect it to itself.
+# client that connects to a dead broker's port must not get that very port as its own, which would connect it to itself.
 PORTS: Final = range(18_000, 32_000)
 
 
 class Ports(NamedTuple):
-    """The listeners of one node: for clients, for the other brokers (and our own calls), for the controllers."""
+    """The listeners of one node: for clients, for other brokers (and our own requests), for controllers."""
 
     client: int
     internal: int
@@ -26,7 +26,7 @@ class Ports(NamedTuple):
 
 
 def free_ports(nodes: int, ports: Iterable[int] | None = None) -> list[Ports]:
-    """Choose three ports per node that are free now, the first of `ports` (by default a wide range in random order)."""
+    """Choose three free ports per node, the first free ones of `ports` (by default a wide range in random order)."""
     candidates = iter(random.sample(PORTS, len(PORTS)) if ports is None else ports)
     free: list[int] = []
     with ExitStack() as held:
@@ -54,7 +54,7 @@ def broker_properties(
 ) -> dict[str, str]:
     """The settings of node `node_id`, broker and controller in one, of the cluster with these `ports`.
 
-    Clients are told to come to `advertised_port`; `data` is the folder of the logs; `properties` have the last word.
+    Clients get `advertised_port`; `data` is the folder of the logs; `properties` override the other settings.
     """
     own = ports[node_id]
     replicas = min(3, len(ports))

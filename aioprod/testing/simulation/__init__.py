@@ -1,4 +1,4 @@
-"""A simulated event loop and network: everything that a seed brings about happens again with the same seed."""
+"""A simulated event loop and network: runs with the same seed are the same."""
 
 from aioprod.testing.simulation.loop import SimulatedLoop, StalledError
 from aioprod.testing.simulation.network import Conditions, Network, Wire

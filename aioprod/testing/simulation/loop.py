@@ -1,4 +1,4 @@
-"""An event loop whose time is made up: it jumps to the next timer as soon as nothing else is left to do."""
+"""`SimulatedLoop`: an event loop with simulated time, which jumps to the next timer when nothing is ready."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ from aioprod.testing.simulation.trace import Trace
 
 __all__ = ["SimulatedLoop", "StalledError"]
 
-START_S: Final = 1_000.0
-"""Where the made-up time begins. Not at 0.0, which stands for "never" in places."""
-TURNS_MAX: Final = 2_000_000
-"""Turns of the loop after which something goes round in circles."""
-SPAN_MAX_S: Final = 24 * 3600.0
-"""Made-up seconds after which something waits that will never come."""
+_START_S: Final = 1_000.0
+"""The start of the simulated time. Not 0.0, which stands for "never" in places."""
+_ITERATIONS_MAX: Final = 2_000_000
+"""More iterations of the loop than this mean that the program is in an endless loop."""
+_SPAN_MAX_S: Final = 24 * 3600.0
+"""More simulated seconds than this mean that the program waits for something that never happens."""
 
 ResultT = TypeVar("ResultT")
 
 
 class StalledError(AssertionError):
-    """Nothing is left that could happen, or it happens for ever, and what was run has not ended."""
+    """The coroutine has not ended: no timer is left (a deadlock), or it exceeds the limits of iterations or time."""
 
 
 class SimulatedLoop(asyncio.BaseEventLoop):
     """An event loop without I/O and without a clock: the same `seed` gives the same run, byte for byte.
 
-    Servers and connections of this loop are in memory, see `network`; blocking calls (`run_in_executor`) run in the
-    loop after a random while. `trace` notes what happened and keeps a hash of it. Use it as a context manager, which
-    closes it. As sets of strings have another order in each process, replay a seed with the same PYTHONHASHSEED.
+    Servers and connections are in memory, see `network`; blocking calls (`run_in_executor`) run in the loop after a
+    random delay. `trace` logs what happened and keeps a hash of it. Use it as a context manager, which closes it. The
+    order of sets of strings differs between processes: replay a seed with the same PYTHONHASHSEED.
     """
 
     def __init__(self, seed: int = 0) -> None:
         super().__init__()
-        self.random = Random(seed)  # a simulation, no secret
+        self.random = Random(seed)  # not for secrets
         self.trace = Trace(self.time)
         self.network = Network(self, self.random, self.trace)
-        self.turns = 0
-        self._now, self._end_s = START_S, START_S + SPAN_MAX_S
+        self.iterations = 0
+        self._now, self._end_s = _START_S, _START_S + _SPAN_MAX_S
         self._clock_resolution = 1e-9
         self._selector = self
 
@@ -49,7 +49,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.turns, self._end_s = 0, self._now + SPAN_MAX_S
+        self.iterations, self._end_s = 0, self._now + _SPAN_MAX_S
         tasks = asyncio.all_tasks(self)
         for task in tasks:
             task.cancel()
@@ -61,47 +61,49 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         """Run `work` to its end; raises StalledError when it never ends."""
         return self.run_until_complete(work)
 
-    # -- time --------------------------------------------------------------------------------------------------------
+    # --- time
 
     def time(self) -> float:
-        """Made-up monotonic seconds."""
+        """The simulated monotonic time in seconds."""
         return self._now
 
     def spend(self, seconds: float) -> None:
-        """Let time pass as if something had kept the loop busy for so long."""
+        """Advance the time, as if a callback had blocked the loop for so long."""
         self._now += seconds
 
     @property
     def timers(self) -> list[asyncio.TimerHandle]:
-        """What is going to happen later."""
+        """The scheduled timers."""
         scheduled: list[asyncio.TimerHandle] = self._scheduled  # type: ignore[attr-defined]
         return [timer for timer in scheduled if not timer.cancelled()]
 
-    # -- what asyncio's loop asks of its selector --------------------------------------------------------------------
+    # --- the selector's part of asyncio's loop
 
     def select(self, timeout: float | None) -> list[Any]:
-        """Nothing is ready for `timeout` seconds, so they pass at once."""
-        self.turns += 1
+        """Advance the time by `timeout` seconds, as nothing is ready before; raises StalledError without a timer."""
+        self.iterations += 1
         if timeout is None:
-            raise StalledError("Nothing is left that could happen, and what was run has not ended.")
+            raise StalledError("A deadlock: no timer is left, and the coroutine has not ended.")
         if timeout > 0.0:
             self._now += timeout
-        if self.turns > TURNS_MAX or self._now > self._end_s:
-            raise StalledError(f"No end after {self.turns} turns of the loop and {self._now - START_S:.0f} s.")
+        if self.iterations > _ITERATIONS_MAX or self._now > self._end_s:
+            raise StalledError(
+                f"No end after {self.iterations} loop iterations and {self._now - _START_S:.0f} simulated seconds."
+            )
         return []
 
     def _process_events(self, event_list: list[Any]) -> None:
-        """There are none."""
+        """There are no I/O events."""
 
     def _write_to_self(self) -> None:
-        """Nobody else is there who would have to wake the loop."""
+        """Do nothing: there are no other threads that have to wake the loop."""
 
-    # -- I/O ---------------------------------------------------------------------------------------------------------
+    # --- I/O
 
     def run_in_executor(  # type: ignore[override]
         self, executor: Any, func: Callable[..., Any], *args: Any
     ) -> asyncio.Future[Any]:
-        """Call `func` in the loop, in a while; `executor` is not used."""
+        """Call `func` in the loop after a random delay of up to 10 ms; `executor` is not used."""
         future = self.create_future()
 
         def work() -> None:
@@ -116,11 +118,11 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         return future
 
     async def getaddrinfo(self, host: Any, port: Any, **options: Any) -> list[Any]:
-        """Each name stands for itself."""
+        """Resolve each name to itself."""
         return [(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (host, port))]
 
     async def getnameinfo(self, sockaddr: Any, flags: int = 0) -> tuple[str, str]:
-        """Each name stands for itself."""
+        """Resolve each name to itself."""
         return str(sockaddr[0]), str(sockaddr[1])
 
     async def sock_connect(self, sock: socket.socket, address: Any) -> None:
@@ -150,5 +152,5 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     async def create_server(  # type: ignore[override]
         self, protocol_factory: Callable[[], asyncio.Protocol], host: str = "", port: int = 0, **options: Any
     ) -> SimulatedServer:
-        """Listen at an address in memory; port 0 stands for one that is free."""
+        """Listen at an address in memory; port 0 stands for a free one."""
         return self.network.listen(protocol_factory, host, port)

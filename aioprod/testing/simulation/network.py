@@ -1,4 +1,4 @@
-"""A network in memory: latency, bytes that come in pieces, full buffers, silence, resets; all drawn from one seed."""
+"""A network in memory: latency, segments, full buffers, silence, resets; all random choices come from one seed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from aioprod.testing.simulation.trace import Trace
 from aioprod.testing.simulation.transport import SimulatedTransport
@@ -17,23 +17,23 @@ if TYPE_CHECKING:
 
 __all__ = ["Conditions", "Network", "SimulatedServer", "SimulatedTransport", "Wire"]
 
-FIRST_PORT = 20_000
+_FIRST_PORT: Final = 20_000
 
 Address = tuple[str, int]
 
 
 @dataclass
 class Conditions:
-    """What new connections are like.
+    """The properties of new connections.
 
-    Each piece of bytes takes between `latency_min_s` and `latency_max_s`; a piece is at most `piece_max` bytes;
-    `room` bytes of one direction are on their way at most, what is more waits in the transport of the sender.
+    Each segment takes between `latency_min_s` and `latency_max_s` and has at most `segment_max` bytes. At most `window`
+    bytes of one direction are in flight; the rest waits in the sender's transport.
     """
 
     latency_min_s: float = 0.0001
     latency_max_s: float = 0.001
-    piece_max: int = 65_536
-    room: int = 262_144
+    segment_max: int = 65_536
+    window: int = 262_144
 
 
 class Wire:
@@ -51,27 +51,27 @@ class Wire:
         return not (self.client.lost and self.server.lost)
 
     def stall(self) -> None:
-        """From now on nothing arrives on either side, and nobody is told: a half-open connection."""
+        """From now on nothing arrives on either side, without an error: a half-open connection."""
         self.client.stall()
         self.server.stall()
 
     def resume(self) -> None:
-        """What was held back arrives."""
+        """Deliver what was held back."""
         self.client.resume()
         self.server.resume()
 
     def reset(self, *, late: bool = False) -> None:
-        """Both sides lose the connection; `late`: what is on its way to the server arrives there before."""
+        """Both sides lose the connection; with `late` the server does so after it has read what is in flight to it."""
         error = ConnectionResetError(104, "Connection reset by peer")
         self.client.drop_arrivals()
-        self.client.break_off(error)
+        self.client.lose(error)
         if not late:
             self.server.drop_arrivals()
-            self.server.break_off(error)
+            self.server.lose(error)
 
 
 class SimulatedServer(asyncio.AbstractServer):
-    """Takes the connections to one address."""
+    """Accepts the connections to one address."""
 
     def __init__(self, network: Network, factory: Callable[[], asyncio.Protocol], address: Address) -> None:
         self.factory = factory
@@ -80,30 +80,30 @@ class SimulatedServer(asyncio.AbstractServer):
 
     @property
     def sockets(self) -> tuple[_Listening, ...]:
-        """One with the address, as those of asyncio's servers."""
+        """One socket, which knows only its address, as for asyncio's servers."""
         return (_Listening(self.address),)
 
     def is_serving(self) -> bool:
-        """Whether connections are taken."""
+        """Whether connections are accepted."""
         return self._network.servers.get(self.address) is self
 
     def close(self) -> None:
-        """Take no more connections."""
+        """Stop accepting connections."""
         if self.is_serving():
             del self._network.servers[self.address]
 
     async def wait_closed(self) -> None:
-        """There is nothing to wait for."""
+        """Return at once."""
 
     async def start_serving(self) -> None:
-        """It does from the beginning."""
+        """Do nothing: it has been serving since `listen`."""
 
     async def serve_forever(self) -> None:
-        """Until it is cancelled."""
+        """Wait until cancelled."""
         await self._network.loop.create_future()
 
     def get_loop(self) -> asyncio.AbstractEventLoop:
-        """The simulated one."""
+        """The simulated loop."""
         return self._network.loop
 
 
@@ -118,8 +118,8 @@ class _Listening:
 class Network:
     """All servers and connections of one loop.
 
-    `conditions` are those of connections that are made from now on. Nobody answers at the `silent` addresses:
-    connecting there takes for ever, as with a host that is gone.
+    `conditions` apply to new connections. At the addresses in `silent` connecting never ends, as with a host that is
+    down.
     """
 
     def __init__(self, loop: SimulatedLoop, random: Random, trace: Trace) -> None:
@@ -132,10 +132,10 @@ class Network:
         self.wires: list[Wire] = []
         self._connected: dict[socket.socket, SimulatedTransport] = {}
         self._count = 0
-        self._next_port = FIRST_PORT
+        self._next_port = _FIRST_PORT
 
     def listen(self, factory: Callable[[], asyncio.Protocol], host: str, port: int) -> SimulatedServer:
-        """Take connections to an address."""
+        """Accept connections to an address; port 0 stands for a free one."""
         if port == 0:
             self._next_port += 1
             port = self._next_port
@@ -146,19 +146,19 @@ class Network:
         return server
 
     async def connect(self, sock: socket.socket, address: Any) -> None:
-        """Make a connection that `sock` stands for; raises ConnectionRefusedError where nobody listens."""
+        """Make a connection that `sock` stands for; raises ConnectionRefusedError where no server listens."""
         target: Address = (address[0], address[1])
         while True:
             await asyncio.sleep(2 * self.latency_s())
             if target not in self.silent:
                 break
-            # As the retries of a SYN packet: whoever is back by then answers.
+            # As TCP retries a SYN: the connection succeeds if the host is back by then.
             await asyncio.sleep(1.0)
         server = self.servers.get(target)
         if server is None:
             self.trace("refused", target[1])
             raise ConnectionRefusedError(111, "Connection refused")
-        self._drop_unused()
+        self._abort_unattached()
         self._count += 1
         self.trace("connected", self._count, target[1])
         here = ("127.0.0.1", 60_000 + self._count)
@@ -167,12 +167,12 @@ class Network:
         self.wires = [wire for wire in self.wires if wire.is_open]
         self.wires.append(Wire(self._count, client, accepted))
         self._connected[sock] = client
-        accepted.begin(server.factory())
+        accepted.attach(server.factory())
 
     async def attach(self, sock: socket.socket, protocol: asyncio.Protocol) -> SimulatedTransport:
-        """The transport of a connection that was made before, with the protocol on it."""
+        """The transport of a connection from `connect`, with the protocol attached."""
         transport = self._connected.pop(sock)
-        transport.begin(protocol)
+        transport.attach(protocol)
         made = self.loop.create_future()
         self.loop.call_soon(_finish, made)
         try:
@@ -187,7 +187,7 @@ class Network:
         return [wire for wire in self.wires if wire.is_open and wire.server.address == address]
 
     def latency_s(self) -> float:
-        """How long the next piece takes."""
+        """The latency of the next segment in seconds."""
         return self.random.uniform(self.conditions.latency_min_s, self.conditions.latency_max_s)
 
     def close(self) -> None:
@@ -196,8 +196,8 @@ class Network:
             wire.client.abort()
             wire.server.abort()
 
-    def _drop_unused(self) -> None:
-        """Sockets that were closed before they got a protocol end their connection."""
+    def _abort_unattached(self) -> None:
+        """Abort the connections whose sockets were closed before they got a protocol."""
         for sock, transport in list(self._connected.items()):
             if sock.fileno() < 0:
                 del self._connected[sock]

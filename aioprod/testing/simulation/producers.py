@@ -1,10 +1,10 @@
-"""What makes a producer repeatable: its clock, its chance and its threads come from the simulated loop."""
+"""`start` makes a producer deterministic: its clock, random numbers and threads come from the simulated loop."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from random import Random
-from typing import Any
+from typing import Any, Final
 
 from aioprod.producer import Producer
 from aioprod.producer.clock import Clock
@@ -12,11 +12,14 @@ from aioprod.testing.simulation.loop import SimulatedLoop
 
 __all__ = ["SimulatedClock", "start"]
 
-EPOCH_MS = 1_700_000_000_000
+_EPOCH_MS: Final = 1_700_000_000_000
 
 
 class SimulatedClock(Clock):
-    """The time of a simulated loop. Now and then a reading takes `pause_s`, as if the machine were busy elsewhere."""
+    """The clock of a simulated loop.
+
+    With probability `pauses` a reading takes up to `pause_s` seconds, as on a busy machine.
+    """
 
     def __init__(self, loop: SimulatedLoop, pauses: float = 0.0, pause_s: float = 0.02) -> None:
         super().__init__()
@@ -31,11 +34,11 @@ class SimulatedClock(Clock):
         return round(loop.time() * 1e9)
 
     def timestamp_ms(self, now_ns: int) -> int:
-        return EPOCH_MS + now_ns // 1_000_000
+        return _EPOCH_MS + now_ns // 1_000_000
 
 
 class SimulatedThreads:
-    """Stands for a pool of threads: works in the loop, after a random while."""
+    """Replaces a pool of threads: runs the work in the loop, after a random delay."""
 
     def __init__(self, loop: SimulatedLoop) -> None:
         self._loop = loop
@@ -44,14 +47,14 @@ class SimulatedThreads:
         self._loop.call_later(self._loop.random.random() * 0.02, work, *args)
 
     def shutdown(self, *, wait: bool, cancel_futures: bool) -> None:
-        """What was begun ends all the same."""
+        """Do nothing: submitted work still runs."""
 
 
 async def start(producer: Producer, loop: SimulatedLoop, *, pauses: float = 0.0, inline_size: int = 0) -> None:
-    """Start a producer that gets all it needs from `loop`.
+    """Start a producer with the clock, random numbers and threads of `loop`.
 
-    `pauses` is how likely it is that a reading of the clock takes up to 20 ms. Batches of more than
-    `inline_size` bytes are compressed by what stands for a thread.
+    `pauses` is the probability that a reading of the clock takes up to 20 ms. Batches of more than `inline_size` bytes
+    are compressed in a simulated thread.
     """
     engine = producer._engine
     engine.clock = SimulatedClock(loop, pauses)

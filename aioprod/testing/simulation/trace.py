@@ -1,4 +1,4 @@
-"""What happened in a simulation: a hash of all of it, and the words if somebody wants to read them."""
+"""`Trace`: the event log of a simulation and its hash."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["Trace"]
 
 
 class Trace:
-    """Takes notes. `show` is called with each line, if it is set."""
+    """Logs events. `show`, if set, is called with each line."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self.show: Callable[[str], object] | None = None
@@ -18,7 +18,7 @@ class Trace:
         self._hash = hashlib.sha256()
 
     def __call__(self, *what: object) -> None:
-        """Note what happened just now."""
+        """Log an event at the current time."""
         line = f"{self._clock():.9f} {' '.join(map(str, what))}"
         self.count += 1
         self._hash.update(line.encode())
@@ -26,11 +26,11 @@ class Trace:
             self.show(line)
 
     def comment(self, *what: object) -> None:
-        """Something to read that is not part of the hash."""
+        """Show a line that is not part of the hash."""
         if self.show is not None:
             self.show(f"{self._clock():.9f}   # {' '.join(map(str, what))}")
 
     @property
     def digest(self) -> str:
-        """The hash of everything so far: equal for equal runs."""
+        """The hash of all events so far: equal runs have equal hashes."""
         return self._hash.hexdigest()

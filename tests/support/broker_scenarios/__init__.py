@@ -1,6 +1,6 @@
-"""What brokers answer, told as scenarios that a fake cluster and a real one go through alike.
+"""What brokers answer, as scenarios that run against fake and real brokers.
 
-Where the two differ the fake one is wrong.
+Where the two differ, the fake is wrong. A scenario is a function with `@scenario` that gets a `Lab`, a raw connection.
 """
 
 from __future__ import annotations

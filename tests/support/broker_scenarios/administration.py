@@ -1,4 +1,4 @@
-"""Topics that grow, and groups as their coordinator lists them."""
+"""CreatePartitions and ListGroups."""
 
 from __future__ import annotations
 
@@ -14,37 +14,37 @@ NONE = ErrorCode.NONE
 
 
 async def grown(lab: Lab, name: str, count: int, *, validate_only: bool = False) -> tuple[int, str | None]:
-    """What is answered to who wants so many partitions in all."""
+    """CreatePartitions to so many partitions in all: error and message."""
     wanted = CreatePartitionsTopic(name=name, count=count, assignments=None)
     request = CreatePartitionsRequest(topics=(wanted,), timeout_ms=10_000, validate_only=validate_only)
-    (row,) = (await lab.ask(request, 3)).results
+    (row,) = (await lab.request(request, 3)).results
     assert row.name == name
     return row.error_code, row.error_message
 
 
 async def listed(lab: Lab, group: str, **filters: tuple[str, ...]) -> ListedGroup | None:
-    """How the broker lists a group."""
-    answer = await lab.ask(ListGroupsRequest(**filters), LIST_VERSION)
+    """The row of a group in ListGroups, None if it is not listed."""
+    answer = await lab.request(ListGroupsRequest(**filters), LIST_VERSION)
     assert answer.error_code == NONE
     return next((row for row in answer.groups if row.group_id == group), None)
 
 
 @scenario
 async def a_topic_grows(lab: Lab) -> None:
-    """By as much as is wanted, never less than it has, and not when it is only asked whether it could."""
+    """To the requested count, never to a smaller one, and not with `validate_only`."""
     topic = await lab.topic()
     assert await grown(lab, topic.name, 3, validate_only=True) == (NONE, None)
     assert await grown(lab, topic.name, 3) == (NONE, None)
     assert await grown(lab, topic.name, 3) == (ErrorCode.INVALID_PARTITIONS, "Topic already has 3 partition(s).")
-    code, said = await grown(lab, topic.name, 2)
+    code, message = await grown(lab, topic.name, 2)
     assert code == ErrorCode.INVALID_PARTITIONS
-    assert said == f"The topic {topic.name} currently has 3 partition(s); 2 would not be an increase."
+    assert message == f"The topic {topic.name} currently has 3 partition(s); 2 would not be an increase."
     assert await grown(lab, lab.new_name("missing"), 2) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None)
 
 
 @scenario
 async def groups_are_listed(lab: Lab) -> None:
-    """A group that has only offsets; and by its state and type."""
+    """A group that has only offsets; filters by state and type."""
     topic, group = await lab.topic(), lab.new_name("group")
     assert await listed(lab, group) is None
     assert await lab.commit(group, topic, 5) == NONE

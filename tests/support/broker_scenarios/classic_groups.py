@@ -1,4 +1,4 @@
-"""How members of the classic protocol come to a generation, and leave it."""
+"""The classic protocol: JoinGroup, SyncGroup, Heartbeat, LeaveGroup."""
 
 from __future__ import annotations
 
@@ -19,19 +19,23 @@ ILLEGAL, FENCED, CLASH = (
 
 @scenario
 async def one_member(lab: Lab) -> None:
-    """It is told its id first, leads, and gets what it brings."""
+    """It gets its id first, becomes the leader, and gets the assignment that it sends."""
     async with open_group(lab) as group:
         member = await group.member()
-        told = await member.join()
-        assert (told.error_code, told.generation_id, told.protocol_name) == (ErrorCode.MEMBER_ID_REQUIRED, -1, None)
-        assert told.member_id.startswith("lab-")
+        first_answer = await member.join()
+        assert (first_answer.error_code, first_answer.generation_id, first_answer.protocol_name) == (
+            ErrorCode.MEMBER_ID_REQUIRED,
+            -1,
+            None,
+        )
+        assert first_answer.member_id.startswith("lab-")
         joined = await member.join()
         assert (joined.error_code, joined.generation_id, joined.protocol_name) == (NONE, 1, "range")
         assert (joined.protocol_type, joined.skip_assignment) == ("consumer", False)
         assert joined.leader == joined.member_id == member.id
         assert [(one.member_id, one.metadata) for one in joined.members] == [(member.id, b"r")]
         assert await member.heartbeat() == NONE
-        synced = await member.sync({member.id: b"mine", "nobody": b"x"})
+        synced = await member.sync({member.id: b"mine", "unknown": b"x"})
         assert (synced.error_code, synced.assignment, synced.protocol_name) == (NONE, b"mine", "range")
         assert (await member.sync()).assignment == b"mine"
         left = await member.leave()
@@ -41,12 +45,12 @@ async def one_member(lab: Lab) -> None:
 
 @scenario
 async def old_versions_of_joining(lab: Lab) -> None:
-    """Before version 4 nobody is told an id first; before 7 no protocol is an empty one."""
+    """Before version 4 a member joins without an id; before 7 a missing protocol name is empty."""
     async with open_group(lab) as group:
         member = await group.member()
-        member.id = "nobody"
-        refused = await member.join(version=6)
-        assert (refused.error_code, refused.protocol_name, refused.member_id) == (UNKNOWN, "", "nobody")
+        member.id = "unknown"
+        failed = await member.join(version=6)
+        assert (failed.error_code, failed.protocol_name, failed.member_id) == (UNKNOWN, "", "unknown")
         member.id = ""
         joined = await member.join(version=2)
         assert (joined.error_code, joined.generation_id) == (NONE, 1)
@@ -57,10 +61,10 @@ async def old_versions_of_joining(lab: Lab) -> None:
 
 @scenario
 async def two_members(lab: Lab) -> None:
-    """The first is told to join anew; followers see no members; assignments go round."""
+    """The first has to rejoin; the follower sees no members; both get their assignments."""
     async with open_group(lab) as group:
         first, second = await group.member(), await group.member()
-        await group.settle(first)
+        await group.stabilize(first)
         assert (await second.join()).error_code == ErrorCode.MEMBER_ID_REQUIRED
         assert await first.heartbeat() == NONE
         joining = asyncio.create_task(second.join())
@@ -71,7 +75,7 @@ async def two_members(lab: Lab) -> None:
         assert (mine.leader, other.leader) == (first.id, first.id)
         assert {one.member_id for one in mine.members} == {first.id, second.id}
         assert other.members == ()
-        await group.divide(first, second)
+        await group.assign(first, second)
         assert await first.heartbeat() == await second.heartbeat() == NONE
         first.generation = 1
         assert await first.heartbeat() == ILLEGAL
@@ -80,10 +84,10 @@ async def two_members(lab: Lab) -> None:
 
 @scenario
 async def a_follower_that_joins_again(lab: Lab) -> None:
-    """It gets what there is if it says what it said before; what is new, and the leader, make a new generation."""
+    """With the same subscription it gets the current generation; a new one, or the leader, starts a rebalance."""
     async with open_group(lab) as group:
         first, second = await group.member(), await group.member()
-        await group.settle(first, second)
+        await group.stabilize(first, second)
         again = await second.join()
         assert (again.error_code, again.generation_id) == (NONE, 2)
         assert await first.heartbeat() == NONE
@@ -94,7 +98,7 @@ async def a_follower_that_joins_again(lab: Lab) -> None:
         assert {one.metadata for one in mine.members} == {b"r", b"other"}
         again = await second.join({"range": b"other"})
         assert again.generation_id == 3
-        await group.divide(first, second)
+        await group.assign(first, second)
         joining = asyncio.create_task(first.join())
         await group.rebalancing(second)
         joined, _ = await asyncio.gather(joining, second.join({"range": b"other"}))
@@ -103,10 +107,10 @@ async def a_follower_that_joins_again(lab: Lab) -> None:
 
 @scenario
 async def a_rebalance_while_others_wait_for_the_leader(lab: Lab) -> None:
-    """Who waits in SyncGroup is told to join anew."""
+    """A member that waits in SyncGroup has to rejoin."""
     async with open_group(lab) as group:
         first, second, third = await group.member(), await group.member(), await group.member()
-        await group.settle(first)
+        await group.stabilize(first)
         await group.admit(second, first)
         syncing = asyncio.create_task(second.sync())
         joining = asyncio.create_task(third.enter())
@@ -114,12 +118,12 @@ async def a_rebalance_while_others_wait_for_the_leader(lab: Lab) -> None:
         await group.rebalancing(first)
         joined = await asyncio.gather(first.join(), second.join(), joining)
         assert [one.generation_id for one in joined] == [3, 3, 3]
-        await group.divide(first, second, third)
+        await group.assign(first, second, third)
 
 
 @scenario
 async def votes(lab: Lab) -> None:
-    """The protocol that all know, and of several the one that most of them prefer."""
+    """The protocol that all support, and of several the one that most members prefer."""
     async with open_group(lab) as group:
         first, second, third = await group.member(), await group.member(), await group.member()
         assert (await first.enter({"b": b"1", "a": b"2"})).protocol_name == "b"
@@ -141,16 +145,16 @@ async def votes(lab: Lab) -> None:
 
 @scenario
 async def leaving(lab: Lab) -> None:
-    """The others are told to join anew, and the next one leads."""
+    """The others have to rejoin, and the next one is the leader."""
     async with open_group(lab) as group:
         first, second = await group.member(), await group.member()
-        await group.settle(first, second)
+        await group.stabilize(first, second)
         assert (await first.leave()).members[0].error_code == NONE
         assert (await first.leave()).members[0].error_code == UNKNOWN
         await group.rebalancing(second)
         joined = await second.join()
         assert (joined.generation_id, joined.leader) == (3, second.id)
-        await group.divide(second)
+        await group.assign(second)
         assert (await second.leave()).members[0].error_code == NONE
         third = await group.member()
         assert (await third.enter()).generation_id == 5
@@ -158,10 +162,10 @@ async def leaving(lab: Lab) -> None:
 
 @scenario
 async def leaving_while_others_join(lab: Lab) -> None:
-    """Nobody waits for who has gone."""
+    """A rebalance does not wait for a member that has left."""
     async with open_group(lab) as group:
         first, second = await group.member(), await group.member()
-        await group.settle(first)
+        await group.stabilize(first)
         joining = asyncio.create_task(second.enter())
         await group.rebalancing(first)
         await first.leave()
@@ -171,10 +175,10 @@ async def leaving_while_others_join(lab: Lab) -> None:
 
 @scenario
 async def sessions_that_end(lab: Lab) -> None:
-    """Who says nothing for so long is out, also one that never came back for its id."""
+    """A member without heartbeats is removed, also one that has its id and did not join with it."""
     async with open_group(lab) as group:
         first, second, third = await group.member(), await group.member(), await group.member()
-        await group.settle(first, second, session_ms=2_000)
+        await group.stabilize(first, second, session_ms=2_000)
         assert (await third.join(session_ms=100)).error_code == ErrorCode.MEMBER_ID_REQUIRED
         await group.rebalancing(first)
         joined = await first.join(session_ms=60_000)
@@ -187,21 +191,21 @@ async def sessions_that_end(lab: Lab) -> None:
 
 @scenario
 async def members_that_do_not_join_again(lab: Lab) -> None:
-    """They are out when the rebalance takes too long."""
+    """They are removed after the rebalance timeout."""
     async with open_group(lab) as group:
         first, second = await group.member(), await group.member()
-        await group.settle(first, rebalance_ms=1_500)
+        await group.stabilize(first, rebalance_ms=1_500)
         joined = await second.enter(rebalance_ms=1_500)
         assert (joined.error_code, joined.generation_id, joined.leader) == (NONE, 2, second.id)
         assert await first.heartbeat() == UNKNOWN
 
 
 @scenario
-async def a_leader_that_does_not_divide(lab: Lab) -> None:
-    """It is out when the rebalance takes too long, and the others begin anew."""
+async def a_leader_that_does_not_assign(lab: Lab) -> None:
+    """It is removed after the rebalance timeout, and the others rebalance."""
     async with open_group(lab) as group:
         first, second = await group.member(), await group.member()
-        await group.settle(first, rebalance_ms=1_500)
+        await group.stabilize(first, rebalance_ms=1_500)
         await group.admit(second, first, rebalance_ms=1_500)
         assert (await second.sync()).error_code == REBALANCE
         assert await first.heartbeat() == UNKNOWN
@@ -211,7 +215,7 @@ async def a_leader_that_does_not_divide(lab: Lab) -> None:
 
 @scenario
 async def limits_of_sessions(lab: Lab) -> None:
-    """Brokers have bounds for a session's timeout, and a group has a name."""
+    """The bounds of session timeouts, and empty or unknown groups."""
     async with open_group(lab) as group:
         member = await group.member()
         assert (await member.join(session_ms=1)).error_code == ErrorCode.INVALID_SESSION_TIMEOUT
@@ -228,10 +232,10 @@ async def limits_of_sessions(lab: Lab) -> None:
 
 @scenario
 async def static_member_that_comes_back(lab: Lab) -> None:
-    """It gets what it had, under a new id and without a rebalance (KIP-345)."""
+    """It gets its assignment back, under a new id and without a rebalance (KIP-345)."""
     async with open_group(lab) as group:
         leader, before = await group.member("a"), await group.member("b")
-        await group.settle(leader, before)
+        await group.stabilize(leader, before)
         after = await group.member("b")
         joined = await after.join()
         assert (joined.error_code, joined.generation_id, joined.leader) == (NONE, 2, leader.id)
@@ -248,10 +252,10 @@ async def static_member_that_comes_back(lab: Lab) -> None:
 
 @scenario
 async def static_leader_that_comes_back(lab: Lab) -> None:
-    """It leads on, and is told not to divide anew (KIP-814); older versions name another leader."""
+    """It stays the leader and skips the assignment (KIP-814); older versions name another leader."""
     async with open_group(lab) as group:
         leader, other = await group.member("a"), await group.member("b")
-        await group.settle(leader, other)
+        await group.stabilize(leader, other)
         after = await group.member("a")
         joined = await after.join()
         assert (joined.generation_id, joined.leader, joined.skip_assignment) == (2, after.id, True)
@@ -267,48 +271,48 @@ async def static_leader_that_comes_back(lab: Lab) -> None:
 
 @scenario
 async def static_member_that_joins_twice(lab: Lab) -> None:
-    """The one that waits is fenced by the one that comes after it."""
+    """The second one fences the first, which waits."""
     async with open_group(lab) as group:
         leader, first, second = await group.member(), await group.member("a"), await group.member("a")
-        await group.settle(leader)
+        await group.stabilize(leader)
         joining = asyncio.create_task(first.join())
         await group.rebalancing(leader)
         again = asyncio.create_task(second.join())
         assert (await joining).error_code == FENCED
         joined, other = await asyncio.gather(leader.join(), again)
         assert (joined.generation_id, other.generation_id) == (2, 2)
-        await group.divide(leader, second)
+        await group.assign(leader, second)
 
 
 @scenario
 async def static_member_that_leaves(lab: Lab) -> None:
-    """By its instance id somebody else may let it go."""
+    """Another client may remove it by its instance id."""
     async with open_group(lab) as group:
         first, second = await group.member("a"), await group.member("b")
-        await group.settle(first, second)
+        await group.stabilize(first, second)
         assert (await second.leave(by_instance=True)).members[0].error_code == NONE
         await group.rebalancing(first)
         assert (await first.join()).generation_id == 3
-        stranger = await group.member("c")
-        assert (await stranger.leave(by_instance=True)).members[0].error_code == UNKNOWN
+        unknown = await group.member("c")
+        assert (await unknown.leave(by_instance=True)).members[0].error_code == UNKNOWN
 
 
 @scenario
 async def static_members_that_do_not_join_again(lab: Lab) -> None:
-    """They stay in the group until their session ends."""
+    """They stay in the group until their sessions expire."""
     async with open_group(lab) as group:
         first, static = await group.member(), await group.member("a")
-        await group.settle(first, static, rebalance_ms=1_500)
+        await group.stabilize(first, static, rebalance_ms=1_500)
         joined = await first.join(rebalance_ms=1_500)
         assert {one.member_id for one in joined.members} == {first.id, static.id}
 
 
 @scenario
-async def static_members_of_whom_none_joins_again(lab: Lab) -> None:
-    """They are waited for until their sessions end."""
+async def static_members_none_of_which_rejoins(lab: Lab) -> None:
+    """The rebalance waits until their sessions expire."""
     async with open_group(lab) as group:
         first, second = await group.member("a"), await group.member("b")
-        await group.settle(first, second, rebalance_ms=1_000)
+        await group.stabilize(first, second, rebalance_ms=1_000)
         await second.leave(by_instance=True)
         await group.rebalancing(first)
         await asyncio.sleep(1.5)
@@ -318,10 +322,10 @@ async def static_members_of_whom_none_joins_again(lab: Lab) -> None:
 
 @scenario
 async def leaving_before_joining(lab: Lab) -> None:
-    """Who was told its id and changed its mind holds nobody up."""
+    """A member that has its id and leaves without joining does not delay the others."""
     async with open_group(lab) as group:
         first, second, third = await group.member(), await group.member(), await group.member()
-        await group.settle(first)
+        await group.stabilize(first)
         assert (await third.join()).error_code == ErrorCode.MEMBER_ID_REQUIRED
         joining = asyncio.create_task(second.enter())
         await group.rebalancing(first)
@@ -334,13 +338,13 @@ async def leaving_before_joining(lab: Lab) -> None:
 
 @scenario
 async def commits_of_members(lab: Lab) -> None:
-    """Only who is in the generation commits, and not while the leader divides."""
+    """Only members of the generation commit, and not while the leader's assignment is awaited."""
     topic = await lab.topic()
     async with open_group(lab) as group:
         first, second = await group.member(), await group.member()
-        await group.settle(first)
+        await group.stabilize(first)
         assert await lab.commit(group.id, topic, 1) == UNKNOWN
-        assert await lab.commit(group.id, topic, 1, generation=1, member="nobody") == UNKNOWN
+        assert await lab.commit(group.id, topic, 1, generation=1, member="unknown") == UNKNOWN
         assert await lab.commit(group.id, topic, 1, generation=0, member=first.id) == ILLEGAL
         assert await lab.commit(group.id, topic, 1, generation=1, member=first.id) == NONE
         joining = asyncio.create_task(second.enter())
@@ -349,7 +353,7 @@ async def commits_of_members(lab: Lab) -> None:
         await asyncio.gather(first.join(), joining)
         assert await lab.commit(group.id, topic, 3, generation=1, member=first.id) == ILLEGAL
         assert await lab.commit(group.id, topic, 3, generation=2, member=first.id) == REBALANCE
-        await group.divide(first, second)
+        await group.assign(first, second)
         assert await lab.commit(group.id, topic, 3, generation=2, member=first.id) == NONE
         assert await lab.committed(group.id, topic) == (NONE, 3)
         name, producer = await lab.new_producer()

@@ -1,4 +1,4 @@
-"""How members come to what the broker gives them (KIP-848)."""
+"""The protocol of KIP-848: ConsumerGroupHeartbeat."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ async def four_partitions(lab: Lab) -> Topic:
 
 @scenario_of_version_2
 async def consumer_on_its_own(lab: Lab) -> None:
-    """It is given all, and told of it once; who says all is told again."""
+    """It is assigned all partitions, and gets the assignment once; a full request gets it again."""
     topic = await four_partitions(lab)
     async with open_group(lab) as group:
         member = await group.consumer()
@@ -36,7 +36,7 @@ async def consumer_on_its_own(lab: Lab) -> None:
         assert (await member.beat(held=(topic, (0, 1, 2, 3)))).assignment is None
         again = await member.beat(held=(topic, (0,)), rebalance_timeout_ms=60_000, subscribed_topic_names=(topic.name,))
         assert again.assignment is not None
-        assert member.given == [0, 1, 2, 3]
+        assert member.assigned == [0, 1, 2, 3]
         epoch = member.epoch
         assert (await member.beat(-1)).member_epoch == -1
         assert (await member.beat(epoch)).error_code == UNKNOWN
@@ -45,7 +45,7 @@ async def consumer_on_its_own(lab: Lab) -> None:
 
 @scenario_of_version_2
 async def consumer_without_a_name(lab: Lab) -> None:
-    """Before version 1 the broker makes up the member's id."""
+    """Before version 1 the broker generates the member's id."""
     topic = await four_partitions(lab)
     async with open_group(lab) as group:
         member = await group.consumer()
@@ -58,32 +58,32 @@ async def consumer_without_a_name(lab: Lab) -> None:
 
 @scenario_of_version_2
 async def partitions_that_go_to_another_consumer(lab: Lab) -> None:
-    """Only when the one that has them says that it has given them up."""
+    """Only when the owner has confirmed that it has revoked them."""
     topic = await four_partitions(lab)
     async with open_group(lab) as group:
         first, second = await group.consumer(), await group.consumer()
         await first.join(topic)
         await first.given_at_last(0, 1, 2, 3)
         await second.join(topic)
-        assert (second.given, second.epoch) == ([], first.epoch + 1)
+        assert (second.assigned, second.epoch) == ([], first.epoch + 1)
         assert (await second.beat()).assignment is None
         before = first.epoch
         assert (await first.beat(held=(topic, (0, 1, 2, 3)))).error_code == NONE
-        assert (len(first.given), first.epoch) == (2, before)
+        assert (len(first.assigned), first.epoch) == (2, before)
         assert (await first.beat()).assignment is None
         assert (await second.beat()).assignment is None
-        assert (await first.beat(held=(topic, first.given))).error_code == NONE
+        assert (await first.beat(held=(topic, first.assigned))).error_code == NONE
         assert first.epoch == second.epoch
         assert (await second.beat()).assignment is not None
-        assert sorted(first.given + second.given) == [0, 1, 2, 3]
+        assert sorted(first.assigned + second.assigned) == [0, 1, 2, 3]
         await second.beat(-1)
         assert (await first.beat()).assignment is not None
-        assert first.given == [0, 1, 2, 3]
+        assert first.assigned == [0, 1, 2, 3]
 
 
 @scenario_of_version_2
-async def consumer_that_does_not_give_up(lab: Lab) -> None:
-    """It is out when that takes too long, and others get what it had."""
+async def consumer_that_does_not_revoke(lab: Lab) -> None:
+    """It is removed after the rebalance timeout, and others get its partitions."""
     topic = await four_partitions(lab)
     async with open_group(lab) as group:
         first, second = await group.consumer(), await group.consumer()
@@ -97,7 +97,7 @@ async def consumer_that_does_not_give_up(lab: Lab) -> None:
 
 @scenario_of_version_2
 async def epochs_of_consumers(lab: Lab) -> None:
-    """Its own is right, the one before if it holds no more than it should, and 0 joins at any time."""
+    """Its own is valid, the one before if it owns no more than its assignment, and 0 joins at any time."""
     topic = await four_partitions(lab)
     async with open_group(lab) as group:
         first, second = await group.consumer(), await group.consumer()
@@ -106,22 +106,22 @@ async def epochs_of_consumers(lab: Lab) -> None:
         before = first.epoch
         await second.join(topic)
         await first.beat()
-        await first.beat(held=(topic, first.given))
+        await first.beat(held=(topic, first.assigned))
         now = first.epoch
         assert now == before + 1
         assert (await first.beat(now + 1)).error_code == FENCED
         assert (await first.beat(before)).error_code == FENCED
         assert (await first.beat(before, (topic, (0, 1, 2, 3)))).error_code == FENCED
-        late = await first.beat(before, (topic, first.given[:1]))
+        late = await first.beat(before, (topic, first.assigned[:1]))
         assert (late.error_code, late.member_epoch) == (NONE, now)
-        given = first.given
+        given = first.assigned
         again = await first.join(topic)
-        assert (again.error_code, again.member_epoch, first.given) == (NONE, now, given)
+        assert (again.error_code, again.member_epoch, first.assigned) == (NONE, now, given)
 
 
 @scenario_of_version_2
 async def heartbeats_that_make_no_sense(lab: Lab) -> None:
-    """What has to be said, and what can't be."""
+    """Required fields, and invalid values."""
     topic = await four_partitions(lab)
     async with open_group(lab) as group:
         member = await group.consumer()
@@ -144,7 +144,7 @@ async def heartbeats_that_make_no_sense(lab: Lab) -> None:
 
 @scenario_of_version_2
 async def static_consumer_that_comes_back(lab: Lab) -> None:
-    """Its name is free once it has said that it goes for now, and its partitions wait for it."""
+    """Its instance id is free once it has left temporarily, and its partitions stay assigned to it."""
     topic = await four_partitions(lab)
     async with open_group(lab) as group:
         before, other = await group.consumer("a"), await group.consumer("b")
@@ -152,9 +152,9 @@ async def static_consumer_that_comes_back(lab: Lab) -> None:
         await before.given_at_last(0, 1, 2, 3)
         await other.join(topic)
         await before.beat()
-        await before.beat(held=(topic, before.given))
+        await before.beat(held=(topic, before.assigned))
         await other.beat()
-        assert len(other.given) == 2
+        assert len(other.assigned) == 2
         after = await group.consumer("a")
         assert (await after.join(topic)).error_code == ErrorCode.UNRELEASED_INSTANCE_ID
         assert (await after.beat(before.epoch)).error_code == ErrorCode.FENCED_INSTANCE_ID
@@ -165,16 +165,16 @@ async def static_consumer_that_comes_back(lab: Lab) -> None:
         assert (await before.beat(epoch)).error_code == FENCED
         assert (await other.beat()).assignment is None
         assert (await after.join(topic)).error_code == NONE
-        assert (after.given, after.epoch) == (before.given, epoch)
+        assert (after.assigned, after.epoch) == (before.assigned, epoch)
         assert (await before.beat(epoch)).error_code == ErrorCode.FENCED_INSTANCE_ID
         assert (await after.beat(-1)).member_epoch == -1
         await other.beat()
-        assert other.given == [0, 1, 2, 3]
+        assert other.assigned == [0, 1, 2, 3]
 
 
 @scenario_of_version_2
 async def subscriptions_that_change(lab: Lab) -> None:
-    """What was left out is to be given up; `range` gives runs of partitions."""
+    """Partitions of topics that are left out are revoked; `range` assigns consecutive partitions."""
     one, two = await four_partitions(lab), await four_partitions(lab)
     async with open_group(lab) as group:
         first, second = await group.consumer(), await group.consumer()
@@ -183,12 +183,12 @@ async def subscriptions_that_change(lab: Lab) -> None:
         await first.given_at_last(0, 1, 2, 3)
         await second.join(one)
         await first.beat()
-        assert first.given == [0, 1]
+        assert first.assigned == [0, 1]
         await first.beat(held=(one, (0, 1)))
         await second.beat()
-        assert second.given == [2, 3]
+        assert second.assigned == [2, 3]
         await second.beat(held=(one, (2, 3)), subscribed_topic_names=(two.name,))
-        assert second.given == []
+        assert second.assigned == []
         await second.beat(held=(one, ()))
         await second.given_at_last(0, 1, 2, 3)
         await first.given_at_last(0, 1, 2, 3)
@@ -203,7 +203,7 @@ async def commit(lab: Lab, member: RawConsumer, topic: Topic, epoch: int, versio
         member_id=member.id,
         topics=(OffsetCommitRequestTopic(name=topic.name, partitions=(row,)),),
     )
-    return ErrorCode.of((await lab.ask(request, version)).topics[0].partitions[0].error_code)
+    return ErrorCode.of((await lab.request(request, version)).topics[0].partitions[0].error_code)
 
 
 async def fetched(lab: Lab, member: RawConsumer, topic: Topic, epoch: int) -> tuple[ErrorCode | int, int]:
@@ -214,14 +214,14 @@ async def fetched(lab: Lab, member: RawConsumer, topic: Topic, epoch: int) -> tu
         member_epoch=epoch,
         topics=(OffsetFetchRequestTopics(name=topic.name, partition_indexes=(0,)),),
     )
-    (answer,) = (await lab.ask(OffsetFetchRequest(groups=(wanted,)), 9)).groups
+    (answer,) = (await lab.request(OffsetFetchRequest(groups=(wanted,)), 9)).groups
     offset = answer.topics[0].partitions[0].committed_offset if answer.topics else -1
     return ErrorCode.of(answer.error_code), offset
 
 
 @scenario_of_version_2
 async def commits_of_consumers(lab: Lab) -> None:
-    """Only members commit and ask, with the epoch that they have."""
+    """Only members commit and fetch offsets, with their current epoch."""
     topic = await lab.topic()
     async with open_group(lab) as group:
         member, stranger = await group.consumer(), await group.consumer()
@@ -248,18 +248,18 @@ async def commits_of_consumers(lab: Lab) -> None:
 
 @scenario_of_version_2
 async def groups_of_the_other_protocol(lab: Lab) -> None:
-    """A group is of one kind while it has members, and of any when it has none."""
+    """A group has one protocol while it has members; an empty one takes either."""
     topic = await four_partitions(lab)
     async with open_group(lab) as group:
         classic, member = await group.member(), await group.consumer()
-        await group.settle(classic)
+        await group.stabilize(classic)
         assert (await member.join(topic)).error_code == NO_GROUP
         assert (await member.beat(5)).error_code == NO_GROUP
         await classic.leave()
         assert (await member.join(topic)).error_code == NONE
         assert await classic.heartbeat() == UNKNOWN
         classic.id = ""
-        refused = await classic.join(protocol_type="connect")
-        assert refused.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+        failed = await classic.join(protocol_type="connect")
+        assert failed.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
         await member.beat(-1)
-        await group.settle(classic)
+        await group.stabilize(classic)

@@ -1,4 +1,4 @@
-"""Who owns a transactional id: fencing, epochs, time-outs."""
+"""The producer of a transactional id: fencing, epochs, timeouts."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ async def each_start_raises_the_epoch(lab: Lab) -> None:
 
 @scenario
 async def start_over_an_open_transaction(lab: Lab) -> None:
-    """The old transaction is aborted first, which takes an epoch of its own."""
+    """The open transaction is aborted first, under its own epoch."""
     topic, (name, (producer_id, epoch)) = await lab.topic(), await lab.new_producer()
     assert (await lab.write(name, (producer_id, epoch), topic, 0)).error == NONE
     assert (await lab.init(name)).error == ErrorCode.CONCURRENT_TRANSACTIONS
     assert await lab.init_at_last(name) == (NONE, producer_id, epoch + 2)
-    log = await lab.settled(topic)
+    log = await lab.completed_log(topic)
     assert (log.end, log.aborted) == (2, [(producer_id, 0)])
 
 
 @scenario
 async def zombie(lab: Lab) -> None:
-    """What a producer is told after another one took its transactional id."""
+    """The errors of a producer that was fenced by another one with its transactional id."""
     written, untouched, (name, old) = await lab.topic(), await lab.topic(), await lab.new_producer()
     group = lab.new_name("group")
     assert (await lab.write(name, old, written, 0)).error == NONE
@@ -52,7 +52,7 @@ async def zombie(lab: Lab) -> None:
 
 @scenario
 async def owner_raises_its_epoch(lab: Lab) -> None:
-    """A producer that names itself goes on (KIP-360), and may ask again when the answer was lost."""
+    """A producer that sends its id and epoch gets the next epoch (KIP-360), and may retry after a lost response."""
     name, (producer_id, epoch) = await lab.new_producer()
     raised = await lab.init(name, (producer_id, epoch))
     assert raised == (NONE, producer_id, epoch + 1)
@@ -65,8 +65,8 @@ async def owner_raises_its_epoch(lab: Lab) -> None:
 
 
 @scenario
-async def somebody_else(lab: Lab) -> None:
-    """A producer id that is not the transactional id's, and a transactional id that there is not."""
+async def another_producer(lab: Lab) -> None:
+    """Another producer id than the transactional id's, and an unknown transactional id."""
     topic, (name, (producer_id, epoch)) = await lab.topic(), await lab.new_producer()
     stranger, mapping = (producer_id + 1000, epoch), ErrorCode.INVALID_PRODUCER_ID_MAPPING
     assert await lab.add(name, stranger, topic.name) == [mapping]
@@ -80,7 +80,7 @@ async def somebody_else(lab: Lab) -> None:
 
 @scenario
 async def time_out(lab: Lab) -> None:
-    """A transaction that takes too long is aborted, and its producer hears of that by the next request."""
+    """A transaction that times out is aborted, and its producer gets an error at its next request."""
     topic, (name, producer) = await lab.topic(), await lab.new_producer(timeout_ms=1_000)
     group = lab.new_name("group")
     assert (await lab.write(name, producer, topic, 0)).error == NONE
@@ -108,5 +108,5 @@ async def time_outs_that_are_too_long(lab: Lab) -> None:
 
 @scenario
 async def empty_transactional_id(lab: Lab) -> None:
-    """No name is no transactional id."""
+    """An empty transactional id is invalid."""
     assert (await lab.init("")).error == ErrorCode.INVALID_REQUEST

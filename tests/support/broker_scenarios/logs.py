@@ -1,4 +1,4 @@
-"""Batches that are refused for what they are, and topics that are made anew."""
+"""Invalid batches, offsets by time, and topics that are created, deleted and re-created."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def damaged(lab: Lab) -> None:
 
 @scenario
 async def malformed(lab: Lab) -> None:
-    """What is not exactly one whole batch of version 2."""
+    """Anything but exactly one whole batch of version 2."""
     topic, producer = await lab.topic(), (await lab.init()).producer
     too_many, old_format = bytearray(batch(count=2)), bytearray(batch())
     too_many[RECORD_COUNT + 3], old_format[MAGIC] = 1, 1
@@ -48,7 +48,7 @@ def with_checksum(data: bytearray) -> bytes:
 
 @scenario
 async def acknowledgements(lab: Lab) -> None:
-    """There are three ways to ask for them."""
+    """The three values of `acks`, and invalid ones."""
     topic = await lab.topic()
     assert (await lab.produce(topic, batch(), acks=2)).error_code == ErrorCode.INVALID_REQUIRED_ACKS
     assert [(await lab.produce(topic, batch(), acks=acks)).base_offset for acks in (1, -1)] == [0, 1]
@@ -57,7 +57,7 @@ async def acknowledgements(lab: Lab) -> None:
 
 @scenario
 async def time_of_a_duplicate(lab: Lab) -> None:
-    """A batch that was stored before is answered as if the topic had the broker's timestamps."""
+    """A duplicate is answered as if the topic had LogAppendTime."""
     topic, producer = await lab.topic(), (await lab.init()).producer
     data = batch(producer, 0)
     (sent,) = parse_batches(data)
@@ -68,7 +68,7 @@ async def time_of_a_duplicate(lab: Lab) -> None:
 
 @scenario
 async def leader_epochs(lab: Lab) -> None:
-    """A reader that knows of a newer leader than the broker does is not answered."""
+    """Requests with a newer leader epoch than the broker's fail."""
     topic = await lab.topic()
     await lab.send(topic, batch(count=3))
     assert await lab.offset_at(topic, LATEST, leader_epoch=0) == (ErrorCode.NONE, 3)
@@ -77,13 +77,13 @@ async def leader_epochs(lab: Lab) -> None:
 
 @scenario
 async def offsets_by_time(lab: Lab) -> None:
-    """The start, the end, and what lies between."""
+    """The start, the end, and the offset of a timestamp."""
     topic = await lab.topic()
     await lab.send(topic, batch(count=3))
     (log,) = parse_batches(batch())
     later = log.max_timestamp + 3_600_000
-    asked = (EARLIEST, LATEST, 0, later)
-    assert [(await lab.offset_at(topic, timestamp))[1] for timestamp in asked] == [0, 3, 0, -1]
+    timestamps = (EARLIEST, LATEST, 0, later)
+    assert [(await lab.offset_at(topic, timestamp))[1] for timestamp in timestamps] == [0, 3, 0, -1]
     assert (await lab.offset_at(Topic(lab.new_name("missing"), topic.id), LATEST))[0] == (
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     )
@@ -91,7 +91,7 @@ async def offsets_by_time(lab: Lab) -> None:
 
 @scenario
 async def created_by_metadata(lab: Lab) -> None:
-    """A topic that is made because somebody asked is there at the second look."""
+    """A topic that Metadata creates is in the second response."""
     name = lab.new_name("auto")
     assert (await lab.describe(name, may_create=True)).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     async with asyncio.timeout(PATIENCE_S):
@@ -102,20 +102,20 @@ async def created_by_metadata(lab: Lab) -> None:
 
 @scenario
 async def topics_that_are_not_created(lab: Lab) -> None:
-    """Names, numbers and settings that there can't be."""
+    """Invalid names, numbers and settings."""
     topic = await lab.topic()
-    refusals = [
+    rejected = [
         (await lab.create(topic.name), ErrorCode.TOPIC_ALREADY_EXISTS),
         (await lab.create("a b"), ErrorCode.INVALID_TOPIC_EXCEPTION),
         (await lab.create(lab.new_name("none"), partitions=0), ErrorCode.INVALID_PARTITIONS),
         (await lab.create(lab.new_name("many"), replicas=5), ErrorCode.INVALID_REPLICATION_FACTOR),
     ]
-    assert [created.error_code for created, _ in refusals] == [expected for _, expected in refusals]
+    assert [created.error_code for created, _ in rejected] == [expected for _, expected in rejected]
 
 
 @scenario
 async def too_large(lab: Lab) -> None:
-    """The topic's `max.message.bytes`, without a word about its producer's sequence."""
+    """The topic's `max.message.bytes`; the batch's sequence does not matter."""
     topic, producer = await lab.topic(max_message_bytes="500"), (await lab.init()).producer
     assert await lab.send(topic, batch(producer, 0, 100)) == (ErrorCode.MESSAGE_TOO_LARGE, -1)
     assert await lab.send(topic, batch(producer, 0, 2)) == (NONE, 0)
@@ -123,7 +123,7 @@ async def too_large(lab: Lab) -> None:
 
 @scenario
 async def unknown(lab: Lab) -> None:
-    """A topic that there is not, by name."""
+    """An unknown topic, by name."""
     topic = await lab.topic()
     missing = Topic(lab.new_name("missing"), topic.id)
     assert await lab.send(missing, batch()) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)
@@ -131,8 +131,8 @@ async def unknown(lab: Lab) -> None:
 
 
 @scenario
-async def made_anew(lab: Lab) -> None:
-    """A topic of the same name is empty, and knows no producers."""
+async def recreated(lab: Lab) -> None:
+    """A re-created topic is empty, and knows no producers."""
     old, producer = await lab.topic(), (await lab.init()).producer
     assert await lab.send(old, batch(producer, 0, 3)) == (NONE, 0)
     await lab.delete(old)
@@ -143,8 +143,8 @@ async def made_anew(lab: Lab) -> None:
 
 
 @scenario_of_version_2
-async def made_anew_by_id(lab: Lab) -> None:
-    """Who names the old topic's id does not write into the new one (Produce 13)."""
+async def recreated_by_id(lab: Lab) -> None:
+    """A write to the old topic's id does not get into the new one (Produce 13)."""
     old = await lab.topic()
     assert await lab.send(old, batch(), version=13) == (NONE, 0)
     await lab.delete(old)

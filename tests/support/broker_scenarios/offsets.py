@@ -1,4 +1,4 @@
-"""The offsets of groups, in transactions and outside."""
+"""Committed offsets of groups, with and without transactions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ async def plain_commit(lab: Lab) -> None:
 
 @scenario
 async def limits(lab: Lab) -> None:
-    """Topics that there are not, and texts that are too long."""
+    """Unknown topics, and metadata that is too long."""
     topic, group = await lab.topic(), lab.new_name("group")
     missing = Topic(lab.new_name("missing"), topic.id)
     assert await lab.commit(group, missing, 1) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -34,24 +34,24 @@ async def limits(lab: Lab) -> None:
 
 
 @scenario
-async def strangers(lab: Lab) -> None:
-    """Who names a generation or a member must be one; nobody's generation makes no group."""
+async def requests_without_membership(lab: Lab) -> None:
+    """A request with a generation or member must be a member's; one with a generation creates no group."""
     topic, group = await lab.topic(), lab.new_name("group")
     assert await lab.commit(group, topic, 1, generation=5, member="me") == ErrorCode.ILLEGAL_GENERATION
     name, producer = await lab.new_producer()
     await lab.add_offsets(name, producer, group)
-    refused = await lab.commit_in(name, producer, group, topic, 1, generation=5, member="me")
-    # The second is what brokers before 4.0 say.
-    assert refused in (ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID)
+    error = await lab.commit_in(name, producer, group, topic, 1, generation=5, member="me")
+    # The second is the error of brokers before 4.0.
+    assert error in (ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID)
     assert await lab.commit(group, topic, 1) == NONE
     assert await lab.commit(group, topic, 2, generation=5, member="me") == ErrorCode.UNKNOWN_MEMBER_ID
-    refused = await lab.commit_in(name, producer, group, topic, 1, generation=5, member="me")
-    assert refused == ErrorCode.UNKNOWN_MEMBER_ID
+    error = await lab.commit_in(name, producer, group, topic, 1, generation=5, member="me")
+    assert error == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 @scenario
 async def commit_with_a_transaction(lab: Lab) -> None:
-    """The offset counts with the commit; until then who asks for stable offsets has to wait."""
+    """The offset is visible after the commit; until then requests for stable offsets fail."""
     topic, group, (name, producer) = await lab.topic(), lab.new_name("group"), await lab.new_producer()
     assert await lab.commit(group, topic, 1) == NONE
     if lab.level == 1:
@@ -77,17 +77,17 @@ async def abort_with_a_transaction(lab: Lab) -> None:
 
 @scenario
 async def commit_that_was_not_added(lab: Lab) -> None:
-    """Before version 5 the group must have been announced; the error depends on what a client may know."""
+    """Before version 5 the group must have been added; the error depends on the version."""
     topic, group, (name, producer) = await lab.topic(), lab.new_name("group"), await lab.new_producer()
-    refused = await lab.commit_in(name, producer, group, topic, 7, version=4)
-    assert refused == ErrorCode.TRANSACTION_ABORTABLE
+    error = await lab.commit_in(name, producer, group, topic, 7, version=4)
+    assert error == ErrorCode.TRANSACTION_ABORTABLE
     assert await lab.commit_in(name, producer, group, topic, 7, version=3) == ErrorCode.INVALID_TXN_STATE
     assert await lab.committed(group, topic, stable=True) == (NONE, -1)
 
 
 @scenario
 async def topics_without_offsets(lab: Lab) -> None:
-    """What was never committed is -1, whether or not there is such a group or topic."""
+    """The offset is -1, whether or not the group or topic exists."""
     topic, group = await lab.topic(), lab.new_name("group")
     missing = Topic(lab.new_name("missing"), topic.id)
     assert await lab.committed(group, topic) == await lab.committed(group, missing) == (NONE, -1)
@@ -97,7 +97,7 @@ async def topics_without_offsets(lab: Lab) -> None:
 
 @scenario
 async def producers_that_are_not_in_the_transaction(lab: Lab) -> None:
-    """A transactional id that there is not, and a producer id that is not its own."""
+    """An unknown transactional id, and another producer id than its own."""
     topic, group, (name, producer) = await lab.topic(), lab.new_name("group"), await lab.new_producer()
     mapping = ErrorCode.INVALID_PRODUCER_ID_MAPPING
     assert await lab.commit_in(lab.new_name("missing"), producer, group, topic, 1) == mapping

@@ -1,4 +1,4 @@
-"""A scenario, and how one is marked as such."""
+"""`Scenario`, and the decorators that make one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Scenario", "scenario", "scenario_of_version_2"]
 
 @dataclass(frozen=True)
 class Scenario:
-    """What a broker is asked and has to answer. `level`: the only version of the protocol that it is about, or None."""
+    """Requests and the expected answers. `level`: the only transaction version that it is for, None for both."""
 
     name: str
     check: Callable[[Lab], Awaitable[None]]
@@ -23,10 +23,10 @@ class Scenario:
 
 
 def scenario(check: Callable[[Lab], Awaitable[None]]) -> Scenario:
-    """One for both versions of the transaction protocol."""
+    """A scenario for both versions of the transaction protocol."""
     return Scenario(check.__name__, check)
 
 
 def scenario_of_version_2(check: Callable[[Lab], Awaitable[None]]) -> Scenario:
-    """One that brokers can't go through that have version 1 only."""
+    """A scenario for brokers with transaction version 2."""
     return Scenario(check.__name__, check, level=2)

@@ -1,4 +1,4 @@
-"""Which batches of an idempotent producer a leader takes."""
+"""Which batches of an idempotent producer a leader appends."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NONE, OUT_OF_ORDER = ErrorCode.NONE, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 @scenario
 async def in_order(lab: Lab) -> None:
-    """Batches that follow each other."""
+    """Consecutive batches."""
     topic, producer = await lab.topic(), (await lab.init()).producer
     assert await lab.send(topic, batch(producer, 0, 3)) == (NONE, 0)
     assert await lab.send(topic, batch(producer, 3, 2)) == (NONE, 3)
@@ -21,7 +21,7 @@ async def in_order(lab: Lab) -> None:
 
 @scenario
 async def duplicates(lab: Lab) -> None:
-    """The last five batches are known by their sequences; what is older is out of order."""
+    """Duplicates of the last five batches are recognized; older ones are out of order."""
     topic, producer = await lab.topic(), (await lab.init()).producer
     for sequence in range(0, 14, 2):
         assert await lab.send(topic, batch(producer, sequence, 2)) == (NONE, sequence)
@@ -34,7 +34,7 @@ async def duplicates(lab: Lab) -> None:
 
 @scenario
 async def overlaps(lab: Lab) -> None:
-    """A batch that was stored with other limits is not the same."""
+    """A batch with other bounds than the stored one is not a duplicate."""
     topic, producer = await lab.topic(), (await lab.init()).producer
     assert await lab.send(topic, batch(producer, 0, 4)) == (NONE, 0)
     for sequence, count in ((0, 2), (2, 2), (0, 8), (3, 4)):
@@ -44,7 +44,7 @@ async def overlaps(lab: Lab) -> None:
 
 @scenario
 async def gaps(lab: Lab) -> None:
-    """What is not the next one is refused, and the next one still taken."""
+    """A batch with a gap before it is rejected, and the next one still appended."""
     topic, producer = await lab.topic(), (await lab.init()).producer
     assert await lab.send(topic, batch(producer, 0)) == (NONE, 0)
     assert await lab.send(topic, batch(producer, 2)) == (OUT_OF_ORDER, -1)
@@ -54,7 +54,7 @@ async def gaps(lab: Lab) -> None:
 
 @scenario
 async def unknown_producer(lab: Lab) -> None:
-    """Of a producer that it does not know a leader takes any sequence number."""
+    """A leader accepts any sequence number of an unknown producer."""
     topic, producer = await lab.topic(), (await lab.init()).producer
     assert await lab.send(topic, batch(producer, 10)) == (NONE, 0)
     assert await lab.send(topic, batch(producer, 12)) == (OUT_OF_ORDER, -1)
@@ -77,7 +77,7 @@ async def wrap(lab: Lab) -> None:
 
 @scenario
 async def epochs_of_one_id(lab: Lab) -> None:
-    """A newer epoch starts at 0 and ends the older one, whose batches are not even duplicates any more."""
+    """A newer epoch starts at 0 and fences the older one, whose batches are no duplicates any more."""
     topic = await lab.topic()
     producer_id, epoch = (await lab.init()).producer
     assert await lab.send(topic, batch((producer_id, epoch), 0)) == (NONE, 0)
@@ -91,7 +91,7 @@ async def epochs_of_one_id(lab: Lab) -> None:
 
 @scenario
 async def partitions_know_nothing_of_each_other(lab: Lab) -> None:
-    """Each partition counts by itself."""
+    """Each partition has its own sequence numbers."""
     first, second, producer = await lab.topic(), await lab.topic(), (await lab.init()).producer
     assert await lab.send(first, batch(producer, 0)) == (NONE, 0)
     assert await lab.send(second, batch(producer, 0)) == (NONE, 0)
@@ -100,6 +100,6 @@ async def partitions_know_nothing_of_each_other(lab: Lab) -> None:
 
 @scenario
 async def without_producer_id(lab: Lab) -> None:
-    """Plain batches are taken as they come."""
+    """Plain batches are always appended."""
     topic = await lab.topic()
     assert [await lab.send(topic, batch()) for _ in range(3)] == [Stored(NONE, offset) for offset in range(3)]

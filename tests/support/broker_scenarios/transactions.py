@@ -1,4 +1,4 @@
-"""How transactions begin, what belongs to them, and how they end."""
+"""Transactions: their begin, their partitions, their end."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ INVALID_TXN_STATE, ABORTABLE = ErrorCode.INVALID_TXN_STATE, ErrorCode.TRANSACTIO
 
 @scenario
 async def commit(lab: Lab) -> None:
-    """What was written is seen once the transaction was committed; the marker takes an offset."""
+    """Records are visible once the transaction is committed; the marker has an offset."""
     topic, (name, producer) = await lab.topic(), await lab.new_producer()
     assert await lab.write(name, producer, topic, 0, 2) == (NONE, 0)
     assert await lab.write(name, producer, topic, 2, added=True) == (NONE, 2)
@@ -20,25 +20,25 @@ async def commit(lab: Lab) -> None:
     assert (open_log.end, open_log.stable_end, open_log.values) == (3, 0, {})
     assert len((await lab.read(topic, committed=False)).values) == 3
     assert (await lab.end(name, producer, commits=True)).error == NONE
-    log = await lab.settled(topic)
+    log = await lab.completed_log(topic)
     assert (log.end, log.aborted, log.values) == (4, [], {0: b"0", 1: b"1", 2: b"2"})
 
 
 @scenario
 async def abort(lab: Lab) -> None:
-    """What was written stays in the log, and readers are told to pass over it."""
+    """Records stay in the log, and consumers get the aborted transaction to skip them."""
     topic, (name, producer) = await lab.topic(), await lab.new_producer()
     assert await lab.send(topic, batch()) == (NONE, 0)
     assert await lab.write(name, producer, topic, 0, 2) == (NONE, 1)
     assert (await lab.end(name, producer, commits=False)).error == NONE
-    log = await lab.settled(topic)
+    log = await lab.completed_log(topic)
     assert (log.end, log.aborted, list(log.values)) == (4, [(producer[0], 1)], [0, 1, 2])
     assert (await lab.read(topic, committed=False)).aborted == []
 
 
 @scenario
 async def several_in_a_row(lab: Lab) -> None:
-    """One after the other, with the epoch that the end of each gives; sequences begin anew with a new epoch."""
+    """One after the other, each with the epoch from the end of the one before; a new epoch begins at sequence 0."""
     topic, (name, producer) = await lab.topic(), await lab.new_producer()
     sequence = 0
     for turn in range(4):
@@ -51,8 +51,8 @@ async def several_in_a_row(lab: Lab) -> None:
             producer = answer.producer
         else:
             sequence += 1
-        await lab.settled(topic)
-        # The marker is there, and the coordinator may still have to take note of it.
+        await lab.completed_log(topic)
+        # The marker is written, but the coordinator may not have completed the transaction yet.
         while lab.level == 1 and (await lab.add(name, producer, topic.name)) == [ErrorCode.CONCURRENT_TRANSACTIONS]:
             pass
         while lab.level == 2 and (await lab.end(name, producer, commits=True)).error != INVALID_TXN_STATE:
@@ -63,7 +63,7 @@ async def several_in_a_row(lab: Lab) -> None:
 
 @scenario
 async def interleaved(lab: Lab) -> None:
-    """Two transactions in one partition: readers see nothing behind the first that is open."""
+    """Two transactions in one partition: consumers see nothing after the start of the first open one."""
     topic = await lab.topic()
     (one, first), (other, second) = await lab.new_producer(), await lab.new_producer()
     assert await lab.write(one, first, topic, 0) == (NONE, 0)
@@ -73,13 +73,13 @@ async def interleaved(lab: Lab) -> None:
         pass
     assert (log.stable_end, log.values) == (0, {})
     assert (await lab.end(one, first, commits=False)).error == NONE
-    log = await lab.settled(topic)
+    log = await lab.completed_log(topic)
     assert (log.end, log.aborted, list(log.values)) == (4, [(first[0], 0)], [0, 1])
 
 
 @scenario
 async def end_of_nothing(lab: Lab) -> None:
-    """There is nothing to commit after the start, and since version 2 an abort of nothing is an abort."""
+    """An empty transaction can't be committed; since version 2 it can be aborted."""
     name, producer = await lab.new_producer()
     assert (await lab.end(name, producer, commits=True)).error == INVALID_TXN_STATE
     aborted = await lab.end(name, producer, commits=False)
@@ -91,7 +91,7 @@ async def end_of_nothing(lab: Lab) -> None:
 
 @scenario
 async def marker_without_data(lab: Lab) -> None:
-    """A partition that was added and not written to gets a marker all the same."""
+    """A partition that was added but not written to gets a marker, too."""
     topic, (name, producer) = await lab.topic(), await lab.new_producer()
     assert await lab.add(name, producer, topic.name) == [NONE]
     assert (await lab.end(name, producer, commits=False)).error == NONE
@@ -102,7 +102,7 @@ async def marker_without_data(lab: Lab) -> None:
 
 @scenario
 async def repeated_end(lab: Lab) -> None:
-    """An EndTxn whose answer was lost may be sent again, and its opposite may not."""
+    """An EndTxn may be retried after a lost response, but not with the opposite outcome."""
     topic, (name, producer) = await lab.topic(), await lab.new_producer()
     assert (await lab.write(name, producer, topic, 0)).error == NONE
     answer = await lab.end(name, producer, commits=True)
@@ -115,7 +115,7 @@ async def repeated_end(lab: Lab) -> None:
 
 @scenario
 async def write_that_was_not_added(lab: Lab) -> None:
-    """Before version 12 a write must have been announced; the error depends on what a client may know."""
+    """Before version 12 the partition must have been added; the error depends on the version."""
     topic, (name, producer) = await lab.topic(), await lab.new_producer()
     data = batch(producer, 0, transactional=True)
     assert await lab.send(topic, data, transactional_id=name, version=11) == (ABORTABLE, -1)
@@ -128,11 +128,11 @@ async def write_that_was_not_added(lab: Lab) -> None:
 
 @scenario
 async def late_write(lab: Lab) -> None:
-    """A write with the epoch of the transaction that has ended."""
+    """A write with the epoch of an ended transaction."""
     topic, (name, producer) = await lab.topic(), await lab.new_producer()
     assert (await lab.write(name, producer, topic, 0)).error == NONE
     assert (await lab.end(name, producer, commits=True)).error == NONE
-    await lab.settled(topic)
+    await lab.completed_log(topic)
     while (await lab.end(name, producer, commits=True)).error != NONE:
         pass
     late = batch(producer, 1, transactional=True)
@@ -142,7 +142,7 @@ async def late_write(lab: Lab) -> None:
 
 @scenario
 async def first_sequence_of_a_transaction(lab: Lab) -> None:
-    """Not 0: version 2 refuses it where the partition knows nothing, and both where it knows the producer."""
+    """Not 0: version 2 rejects it for an unknown producer, and both versions for a known one."""
     topic, (name, producer) = await lab.topic(), await lab.new_producer()
     stored = await lab.write(name, producer, topic, 10)
     assert stored == ((NONE, 0) if lab.level == 1 else (OUT_OF_ORDER, -1))
@@ -153,7 +153,7 @@ async def first_sequence_of_a_transaction(lab: Lab) -> None:
 
 @scenario
 async def plain_batch_in_a_transaction(lab: Lab) -> None:
-    """While its transaction is open a producer writes nothing beside it."""
+    """While its transaction is open a producer can't write plain batches."""
     topic, (name, producer) = await lab.topic(), await lab.new_producer()
     assert (await lab.write(name, producer, topic, 0)).error == NONE
     assert await lab.send(topic, batch(producer, 1)) == (INVALID_TXN_STATE, -1)
@@ -179,20 +179,20 @@ async def unknown_topics(lab: Lab) -> None:
 
 @scenario
 async def topic_deleted_meanwhile(lab: Lab) -> None:
-    """A topic that is gone does not hold up the end."""
+    """A deleted topic does not delay the end."""
     topic, other = await lab.topic(), await lab.topic()
     name, producer = await lab.new_producer()
     assert (await lab.write(name, producer, topic, 0)).error == NONE
     assert (await lab.write(name, producer, other, 0)).error == NONE
     await lab.delete(topic)
     assert (await lab.end(name, producer, commits=True)).error == NONE
-    assert list((await lab.settled(other)).values) == [0]
+    assert list((await lab.completed_log(other)).values) == [0]
     assert (await lab.init_at_last(name)).error == NONE
 
 
 @scenario
 async def described(lab: Lab) -> None:
-    """How it stands with a transactional id, in Kafka's words."""
+    """The state of a transactional id, by Kafka's names."""
     topic, (name, producer) = await lab.topic(), await lab.new_producer()
     before = await lab.describe_transaction(name)
     assert (before.error_code, before.transaction_state, before.topics) == (0, "Empty", ())
@@ -201,7 +201,7 @@ async def described(lab: Lab) -> None:
     during = await lab.describe_transaction(name)
     assert (during.transaction_state, [one.topic for one in during.topics]) == ("Ongoing", [topic.name])
     ended = await lab.end(name, producer, commits=True)
-    await lab.settled(topic)
+    await lab.completed_log(topic)
     while (after := await lab.describe_transaction(name)).transaction_state == "PrepareCommit":
         pass
     assert (after.transaction_state, after.topics) == ("CompleteCommit", ())
@@ -212,7 +212,7 @@ async def described(lab: Lab) -> None:
 
 @scenario
 async def ends_while_markers_are_written(lab: Lab) -> None:
-    """Neither the opposite end nor that of the next transaction is refused for good before the last one is complete."""
+    """Until a transaction is complete, errors for its opposite end and for the next transaction's end are retriable."""
     topic = await lab.topic()
     for _ in range(5):
         name, producer = await lab.new_producer()

@@ -1,4 +1,4 @@
-"""What clients hear is tried on both event loops."""
+"""Tests with clients run on both event loops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rights in a fake cluster: what clients hear of those that they have not, and by which requests it is asked."""
+"""ACLs of a fake cluster: the errors of clients without authorization, and which requests are checked."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from tests.support.acl_scenarios import GUARDED, SCENARIOS, Bench, Scenario, cau
 
 
 def writable(topic: str) -> Acl:
-    """Anybody may write to it."""
+    """A topic that every client may write to."""
     return Acl("User:*", "WRITE", "topic", topic)
 
 
-@pytest.mark.parametrize("told", SCENARIOS, ids=lambda told: told.__name__)
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
 @pytest.mark.parametrize("brokers", [1, 3])
-async def test_what_is_not_allowed(told: Scenario, brokers: int) -> None:
+async def test_errors_without_authorization(scenario: Scenario, brokers: int) -> None:
     async with FakeCluster(brokers, security=GUARDED) as cluster:
 
         async def create_topic(name: str) -> None:
@@ -28,11 +28,11 @@ async def test_what_is_not_allowed(told: Scenario, brokers: int) -> None:
         async def add_acls(*acls: Acl) -> None:
             cluster.add_acls(*acls)
 
-        await Bench(cluster.bootstrap, create_topic, add_acls).check(told)
+        await Bench(cluster.bootstrap, create_topic, add_acls).check(scenario)
 
 
-async def test_clients_are_known_by_their_log_in_or_their_certificate() -> None:
-    """Nothing is refused for want of an ACL but what nobody may do."""
+async def test_principals_come_from_the_log_in_or_the_certificate() -> None:
+    """By ACLs for this principal and no other."""
     for wanted, principal in (
         (Security(protocol="PLAINTEXT", acls=[]), "User:ANONYMOUS"),
         (Security(protocol="SSL", acls=[]), "User:ANONYMOUS"),
@@ -71,7 +71,7 @@ async def test_a_denied_topic_is_in_one_request_with_others() -> None:
 
 
 async def test_topics_are_described_one_by_one() -> None:
-    """One that is hidden keeps nobody waiting for another, and brokers create only what they may."""
+    """A hidden topic does not delay others, and topics are auto-created only with authorization."""
     wanted = Security(protocol="PLAINTEXT", acls=[writable("seen"), writable("new"), writable("newer")])
     async with FakeCluster(security=wanted) as cluster:
         cluster.create_topic("seen")
@@ -112,8 +112,8 @@ async def test_transactions_of_version_1() -> None:
             assert "add partitions to the transaction" in error.message
             await producer.abort_transaction()
             await producer.begin_transaction()
-            with pytest.raises(AuthorizationError) as refused:
+            with pytest.raises(AuthorizationError) as caught:
                 await producer.send_offsets_to_transaction({TopicPartition("a", 0): 1}, "g")
-            denied(refused.value, "READ", "group", "g")
+            denied(caught.value, "READ", "group", "g")
             await producer.abort_transaction()
         assert not any(cluster.records(topic) for topic in "abc")

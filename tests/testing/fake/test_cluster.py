@@ -41,7 +41,7 @@ async def test_the_same_seed_gives_the_same_ids() -> None:
     assert len({*ids[0], *ids[2]}) == 4
 
 
-async def test_others_take_over_from_a_dead_broker() -> None:
+async def test_other_brokers_become_leaders_when_one_dies() -> None:
     async with FakeCluster(3) as cluster:
         topic = topic_of(cluster)
         async with connected_lab(cluster[1].address) as lab:
@@ -52,15 +52,15 @@ async def test_others_take_over_from_a_dead_broker() -> None:
         with pytest.raises(ConnectionRefusedError):
             await asyncio.open_connection(*cluster[1].address)
         async with connected_lab(cluster[2].address) as lab:
-            assert [row.node_id for row in (await lab.ask(MetadataRequest(topics=()), 12)).brokers] == [2, 3]
+            assert [row.node_id for row in (await lab.request(MetadataRequest(topics=()), 12)).brokers] == [2, 3]
             assert await lab.send(topic, batch()) == (ErrorCode.NONE, 1)
             address = cluster[1].address
             await cluster.restart(1)
             assert cluster[1].address == address
-            assert {row.node_id for row in (await lab.ask(MetadataRequest(topics=()), 12)).brokers} == {1, 2, 3}
+            assert {row.node_id for row in (await lab.request(MetadataRequest(topics=()), 12)).brokers} == {1, 2, 3}
 
 
-async def test_the_last_broker_keeps_what_it_leads() -> None:
+async def test_the_last_broker_stays_the_leader() -> None:
     async with FakeCluster() as cluster:
         topic = topic_of(cluster)
         await cluster.kill(1)
@@ -74,7 +74,7 @@ async def test_a_broker_comes_back_with_other_versions() -> None:
         cluster[1].versions[ProduceRequest] = (3, 9)
         await cluster.restart(1)
         async with connected_lab(cluster[1].address) as lab:
-            spoken = {row.api_key: row.max_version for row in (await lab.ask(ApiVersionsRequest(), 3)).api_keys}
+            spoken = {row.api_key: row.max_version for row in (await lab.request(ApiVersionsRequest(), 3)).api_keys}
             assert spoken[ProduceRequest.API_KEY] == 9
             with pytest.raises(asyncio.IncompleteReadError):
                 await lab.send(topic_of(cluster), batch(), version=10)
@@ -85,7 +85,7 @@ async def test_the_finalized_feature() -> None:
         seen = []
         for version in (1, 2, 0):
             cluster.finalize(version)
-            answer = await lab.ask(ApiVersionsRequest(), 3)
+            answer = await lab.request(ApiVersionsRequest(), 3)
             levels = [(row.name, row.max_version_level) for row in answer.finalized_features]
             seen.append((answer.finalized_features_epoch, levels))
         assert seen == [(2, [("transaction.version", 1)]), (3, [("transaction.version", 2)]), (4, [])]
@@ -123,7 +123,7 @@ async def test_a_thawed_broker_does_not_write_where_another_leads_now() -> None:
 async def produce_row(lab: Lab, topic: Topic, version: int) -> object:
     part = PartitionProduceData(index=0, records=batch())
     sent = TopicProduceData(name=topic.name, topic_id=topic.id, partition_data=(part,))
-    answer = await lab.ask(ProduceRequest(acks=-1, timeout_ms=1_000, topic_data=(sent,)), version)
+    answer = await lab.request(ProduceRequest(acks=-1, timeout_ms=1_000, topic_data=(sent,)), version)
     hint = answer.responses[0].partition_responses[0].current_leader
     return hint.leader_id, hint.leader_epoch, [(row.node_id, row.port) for row in answer.node_endpoints]
 
@@ -138,7 +138,7 @@ async def test_the_new_leader_is_named() -> None:
         assert await produce_row(lab, topic, 13) == (-1, -1, [])
 
 
-async def test_who_wants_no_answer_hears_of_an_error_by_the_end_of_the_connection() -> None:
+async def test_with_acks_0_an_error_closes_the_connection() -> None:
     async with FakeCluster() as cluster, connected_lab(cluster[1].address) as lab:
         topic = topic_of(cluster)
         waiting = asyncio.create_task(lab.produce(topic, batch(), acks=0))
@@ -160,7 +160,7 @@ async def test_too_few_brokers_for_the_topic() -> None:
         assert (await lab.send(topic, batch())).error == ErrorCode.NOT_ENOUGH_REPLICAS
 
 
-async def test_forgotten_producers_may_begin_anywhere() -> None:
+async def test_expired_producers_may_begin_with_any_sequence() -> None:
     async with FakeCluster() as cluster, connected_lab(cluster[1].address) as lab:
         made, producer = cluster.create_topic("t", 2), (await lab.init()).producer
         topic = Topic(made.name, made.id)
@@ -171,7 +171,7 @@ async def test_forgotten_producers_may_begin_anywhere() -> None:
         assert await lab.send(topic, batch(producer, 7)) == (ErrorCode.NONE, 1)
 
 
-async def test_a_producer_with_an_open_transaction_is_not_forgotten() -> None:
+async def test_a_producer_with_an_open_transaction_does_not_expire() -> None:
     async with FakeCluster() as cluster, connected_lab(cluster[1].address) as lab:
         topic, producer = topic_of(cluster), (await lab.init("tx")).producer
         await lab.write("tx", producer, topic, 0)
@@ -179,14 +179,14 @@ async def test_a_producer_with_an_open_transaction_is_not_forgotten() -> None:
         assert await lab.write("tx", producer, topic, 1) == (ErrorCode.NONE, 1)
 
 
-# -- reading ---------------------------------------------------------------------------------------------------------
+# --- reading
 
 
 async def fetched(lab: Lab, offset: int, *, max_wait_ms: int, bytes_max: int = 1_000_000) -> tuple[int, int]:
     """Error and number of bytes."""
     row = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=bytes_max)
     request = FetchRequest(max_wait_ms=max_wait_ms, min_bytes=1, topics=(FetchTopic(topic="t", partitions=(row,)),))
-    part = (await lab.ask(request, 12)).responses[0].partitions[0]
+    part = (await lab.request(request, 12)).responses[0].partitions[0]
     return part.error_code, len(part.records or b"")
 
 
@@ -201,7 +201,7 @@ async def test_a_fetch_waits_for_records() -> None:
             assert await waiting == (0, len(data))
 
 
-async def test_a_fetch_waits_no_longer_than_it_wants_to() -> None:
+async def test_a_fetch_waits_no_longer_than_max_wait_ms() -> None:
     async with FakeCluster() as cluster, connected_lab(cluster[1].address) as lab:
         topic_of(cluster)
         before = asyncio.get_running_loop().time()
@@ -209,7 +209,7 @@ async def test_a_fetch_waits_no_longer_than_it_wants_to() -> None:
         assert asyncio.get_running_loop().time() - before >= 0.02
 
 
-async def test_a_fetch_that_waits_hears_of_a_new_leader() -> None:
+async def test_a_waiting_fetch_is_answered_when_the_leader_changes() -> None:
     async with FakeCluster(2) as cluster, connected_lab(cluster[1].address) as lab:
         topic_of(cluster)
         waiting = asyncio.create_task(fetched(lab, 0, max_wait_ms=60_000))
@@ -218,7 +218,7 @@ async def test_a_fetch_that_waits_hears_of_a_new_leader() -> None:
         assert (await waiting)[0] == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-async def test_a_fetch_takes_whole_batches_and_at_least_one() -> None:
+async def test_a_fetch_returns_whole_batches_and_at_least_one() -> None:
     async with FakeCluster() as cluster, connected_lab(cluster[1].address) as lab:
         topic, data = topic_of(cluster), batch(count=5)
         for _ in range(3):
@@ -228,7 +228,7 @@ async def test_a_fetch_takes_whole_batches_and_at_least_one() -> None:
         assert await fetched(lab, 99, max_wait_ms=0) == (ErrorCode.OFFSET_OUT_OF_RANGE, 0)
 
 
-async def test_where_a_log_ends_depends_on_who_asks() -> None:
+async def test_the_end_of_a_log_depends_on_the_isolation_level() -> None:
     async with FakeCluster() as cluster, connected_lab(cluster[1].address) as lab:
         topic, producer = topic_of(cluster), (await lab.init("tx")).producer
         await lab.send(topic, batch(count=2))
@@ -238,7 +238,7 @@ async def test_where_a_log_ends_depends_on_who_asks() -> None:
             row = ListOffsetsPartition(partition_index=0, timestamp=-1)
             wanted = ListOffsetsTopic(name="t", partitions=(row,))
             request = ListOffsetsRequest(isolation_level=isolation_level, topics=(wanted,))
-            ends.append((await lab.ask(request, 7)).topics[0].partitions[0].offset)
+            ends.append((await lab.request(request, 7)).topics[0].partitions[0].offset)
         assert ends == [3, 2]
         assert len(cluster.records("t")) == 2
         assert len(cluster.records("t", partition=0, isolation="read_uncommitted")) == 3

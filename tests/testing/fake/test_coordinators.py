@@ -25,9 +25,9 @@ def topic_of(cluster: FakeCluster) -> Topic:
 async def found(lab: Lab, key: str, version: int) -> tuple[int, int]:
     """Error and node id."""
     if version < 4:
-        one = await lab.ask(FindCoordinatorRequest(key=key, key_type=1), version)
+        one = await lab.request(FindCoordinatorRequest(key=key, key_type=1), version)
         return one.error_code, one.node_id
-    many = await lab.ask(FindCoordinatorRequest(coordinator_keys=(key,), key_type=1), version)
+    many = await lab.request(FindCoordinatorRequest(coordinator_keys=(key,), key_type=1), version)
     return many.coordinators[0].error_code, many.coordinators[0].node_id
 
 
@@ -61,7 +61,7 @@ async def test_only_the_coordinator_answers() -> None:
         assert await lab.commit("g", topic, 1) == wrong
 
 
-async def test_a_leader_that_can_not_ask_the_coordinator() -> None:
+async def test_a_leader_that_can_not_reach_the_coordinator() -> None:
     async with FakeCluster(2) as cluster, connected_lab(cluster[1].address) as lab:
         topic = topic_of(cluster)
         cluster.move_coordinator("tx", 1)
@@ -69,14 +69,14 @@ async def test_a_leader_that_can_not_ask_the_coordinator() -> None:
         cluster.move_coordinator("tx", 2)
         cluster.freeze(2)
         assert (await lab.write("tx", producer, topic, 0)).error == ErrorCode.NOT_ENOUGH_REPLICAS
-        # What was refused first must come first.
+        # The batch that was rejected first has to be appended first.
         cluster.thaw(2)
         assert (await lab.write("tx", producer, topic, 1)).error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         assert [(await lab.write("tx", producer, topic, sequence)).error for sequence in (0, 1)] == [NONE, NONE]
 
 
 @pytest.mark.parametrize("version", [1, 2])
-async def test_what_was_committed_is_there_at_once(version: int) -> None:
+async def test_committed_records_are_visible_at_once(version: int) -> None:
     async with FakeCluster(3, transaction_version=version) as cluster:
         cluster.create_topic("t")
         async with Producer(cluster.bootstrap, transactional_id="tx") as producer:
@@ -88,7 +88,7 @@ async def test_what_was_committed_is_there_at_once(version: int) -> None:
                 assert cluster.committed_offset("g", TopicPartition("t", 0)) == number
 
 
-async def test_while_markers_are_written_everybody_has_to_wait() -> None:
+async def test_while_markers_are_written_requests_get_concurrent_transactions() -> None:
     async with FakeCluster() as cluster, connected_lab(cluster[1].address) as lab:
         cluster.state.transactions.marker_delay_s = 3600.0
         topic, producer = topic_of(cluster), (await lab.init("tx")).producer
@@ -149,7 +149,7 @@ async def test_epochs_run_out_at_the_end_of_a_transaction() -> None:
         ended = await lab.end("tx", (old, LAST_EPOCH), commits=True)
         assert (ended.error, ended.epoch) == (NONE, 0)
         assert ended.producer_id != old
-        await lab.settled(topic)
+        await lab.completed_log(topic)
         assert await lab.end("tx", (old, LAST_EPOCH), commits=True) == ended
         assert (await lab.write("tx", ended.producer, topic, 0)).error == NONE
 
@@ -166,7 +166,7 @@ async def test_offsets_of_members() -> None:
         assert late == ErrorCode.ILLEGAL_GENERATION
         assert await lab.commit_in("tx", producer, "g", topic, 3, generation=4, member="me") == NONE
         assert cluster.committed_offset("g", TopicPartition("t", 0)) == 2
-        assert cluster.committed_offset("nobody", TopicPartition("t", 0)) is None
+        assert cluster.committed_offset("unknown", TopicPartition("t", 0)) is None
 
 
 async def a_timer_that_fails() -> None:

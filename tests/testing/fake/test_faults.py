@@ -31,7 +31,7 @@ def topic_of(cluster: FakeCluster) -> Topic:
 
 
 async def never_answered(lab: Lab, topic: Topic) -> asyncio.Task[Stored]:
-    """A produce that was sent; it is still not answered after everybody had many turns."""
+    """A Produce request that is still not answered after many iterations of the loop."""
     waiting = asyncio.create_task(lab.send(topic, batch()))
     for _ in range(50):
         await asyncio.sleep(0)
@@ -61,7 +61,7 @@ async def test_a_request_lurks_after_its_connection_was_cut() -> None:
         await until(lambda: len(cluster.records("t")) == 1)
 
 
-async def test_what_lurks_in_a_broker_dies_with_it() -> None:
+async def test_a_lurking_request_ends_with_its_broker() -> None:
     async with FakeCluster() as cluster, connected_lab(cluster[1].address) as lab:
         topic = topic_of(cluster)
         fault = cluster.fault(ProduceRequest, drop="lurking", hold=True)
@@ -73,7 +73,7 @@ async def test_what_lurks_in_a_broker_dies_with_it() -> None:
             assert await other.send(topic, batch()) == (ErrorCode.NONE, 0)
 
 
-async def test_a_half_open_connection_takes_requests_and_nobody_is_there() -> None:
+async def test_a_half_open_connection_ignores_requests() -> None:
     async with FakeCluster() as cluster, connected_lab(cluster[1].address) as lab:
         topic = topic_of(cluster)
         cluster.fault(ProduceRequest, half_open=True)
@@ -84,7 +84,7 @@ async def test_a_half_open_connection_takes_requests_and_nobody_is_there() -> No
             assert (await other.send(topic, batch())).offset == 0
 
 
-async def test_a_silent_broker_has_stored_what_it_does_not_answer() -> None:
+async def test_a_silent_broker_has_stored_the_records() -> None:
     async with FakeCluster() as cluster, connected_lab(cluster[1].address) as lab:
         cluster.fault(ProduceRequest, silent=True)
         waiting = await never_answered(lab, topic_of(cluster))
@@ -123,16 +123,16 @@ async def test_an_error_for_one_partition_and_on_one_node() -> None:
     async with FakeCluster(2) as cluster, connected_lab(cluster[1].address) as lab:
         made = cluster.create_topic("t", 2)
         topic = Topic(made.name, made.id)
-        refused, none = ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.NONE
-        elsewhere = cluster.fault(ProduceRequest, error=refused, node=2)
-        other = cluster.fault(ProduceRequest, error=refused, partition=TopicPartition("t", 1))
-        cluster.fault(ProduceRequest, error=refused, partition=TopicPartition("t", 0), times=2)
-        assert [(await lab.send(topic, batch())).error for _ in range(4)] == [none, refused, refused, none]
+        denied, none = ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.NONE
+        elsewhere = cluster.fault(ProduceRequest, error=denied, node=2)
+        other = cluster.fault(ProduceRequest, error=denied, partition=TopicPartition("t", 1))
+        cluster.fault(ProduceRequest, error=denied, partition=TopicPartition("t", 0), times=2)
+        assert [(await lab.send(topic, batch())).error for _ in range(4)] == [none, denied, denied, none]
         assert cluster.unused_faults == [elsewhere, other]
         cluster.end_faults()
 
 
-async def test_an_error_that_lies() -> None:
+async def test_an_error_of_a_request_that_takes_effect() -> None:
     async with FakeCluster() as cluster, connected_lab(cluster[1].address) as lab:
         topic, producer = topic_of(cluster), (await lab.init()).producer
         cluster.fault(ProduceRequest, error=ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, apply=True)
@@ -151,7 +151,7 @@ async def test_errors_of_the_coordinator() -> None:
         assert (await lab.end("tx", producer, commits=True)).error == loading
         cluster.fault(EndTxnRequest, error=ErrorCode.REQUEST_TIMED_OUT, apply=True)
         assert (await lab.end("tx", producer, commits=True)).error == ErrorCode.REQUEST_TIMED_OUT
-        assert len((await lab.settled(topic)).values) == 1
+        assert len((await lab.completed_log(topic)).values) == 1
 
 
 async def test_errors_of_a_group() -> None:
@@ -167,10 +167,10 @@ async def test_errors_of_a_group() -> None:
 
 async def test_a_quota_makes_clients_wait() -> None:
     async with FakeCluster() as cluster, connected_lab(cluster[1].address) as lab:
-        topic, told_ms = topic_of(cluster), []
+        topic, throttle_ms = topic_of(cluster), []
 
         def listen(answer: ProduceResponse) -> ProduceResponse:
-            told_ms.append(answer.throttle_time_ms)
+            throttle_ms.append(answer.throttle_time_ms)
             return answer
 
         cluster.fault(ProduceRequest, times=None, edit=listen)
@@ -180,12 +180,12 @@ async def test_a_quota_makes_clients_wait() -> None:
         before = asyncio.get_running_loop().time()
         await lab.send(topic, data)
         await lab.init()
-        assert told_ms[0] == 0
-        assert told_ms[1] >= 100
-        assert asyncio.get_running_loop().time() - before >= told_ms[1] / 1000
+        assert throttle_ms[0] == 0
+        assert throttle_ms[1] >= 100
+        assert asyncio.get_running_loop().time() - before >= throttle_ms[1] / 1000
 
 
-def test_a_quota_is_paid_off_with_time() -> None:
+def test_a_quota_recovers_with_time() -> None:
     quota = Quota(bytes_per_s=1_000)
     assert quota.charge(1_000, now=10.0) == 0.0
     assert quota.charge(500, now=10.0) == 0.5
@@ -200,9 +200,9 @@ async def a_fault_of_the_tests_own() -> None:
     async with FakeCluster() as cluster, connected_lab(cluster[1].address) as lab:
         cluster.fault(ApiVersionsRequest, edit=broken)
         with pytest.raises(CUT):
-            await lab.ask(ApiVersionsRequest(), 0)
+            await lab.request(ApiVersionsRequest(), 0)
 
 
-async def test_what_no_broker_does_fails_the_test() -> None:
+async def test_an_exception_in_a_broker_fails_the_test() -> None:
     with pytest.raises(AssertionError, match="broken"):
         await a_fault_of_the_tests_own()

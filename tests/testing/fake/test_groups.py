@@ -21,11 +21,11 @@ from tests.support.simulated import in_simulated_time
 NONE, WRONG, UNKNOWN = ErrorCode.NONE, ErrorCode.NOT_COORDINATOR, ErrorCode.UNKNOWN_MEMBER_ID
 
 
-async def test_another_coordinator_knows_what_was_divided() -> None:
+async def test_another_coordinator_has_the_last_assignment() -> None:
     async with FakeCluster(2) as cluster, connected_lab(cluster[1].address) as lab, open_group(lab) as group:
         cluster.move_coordinator(group.id, 1)
         first, second, third = await group.member("a"), await group.member(), await group.member()
-        await group.settle(first, second)
+        await group.stabilize(first, second)
         joining = asyncio.create_task(third.enter())
         await group.rebalancing(first)
         cluster.move_coordinator(group.id, 2)
@@ -43,16 +43,16 @@ async def test_another_coordinator_knows_what_was_divided() -> None:
 
 
 @in_simulated_time
-async def test_a_killed_coordinator_has_another_one_take_over() -> None:
+async def test_another_broker_becomes_coordinator_when_one_is_killed() -> None:
     async with FakeCluster(2) as cluster, connected_lab(cluster[1].address) as lab, open_group(lab) as group:
         cluster.state.coordinators.clear()
         home = cluster.state.coordinator(group.id)
         assert home is not None
         member = await group.member()
         member.lab = await group.connect(cluster[home].address)
-        await group.settle(member, session_ms=200)
+        await group.stabilize(member, session_ms=200)
         await cluster.kill(home)
-        # Nobody hears of it meanwhile, so that it is not the session that ends.
+        # Longer than the session, which does not expire: the timers of a killed coordinator have no effect.
         await asyncio.sleep(0.3)
         member.lab = await group.connect(cluster[3 - home].address)
         assert await member.heartbeat() == NONE
@@ -95,15 +95,15 @@ async def test_a_group_that_is_full() -> None:
     async with FakeCluster() as cluster, connected_lab(cluster[1].address) as lab, open_group(lab) as group:
         cluster.state.groups.settings.size_max = 1
         first, second = await group.member(), await group.member()
-        await group.settle(first)
+        await group.stabilize(first)
         assert (await second.join()).error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
         assert (await first.join()).error_code == NONE
 
 
-async def test_an_answer_that_nobody_waits_for() -> None:
+async def test_a_response_for_a_closed_connection() -> None:
     async with FakeCluster() as cluster, connected_lab(cluster[1].address) as lab, open_group(lab) as group:
         first, second = await group.member(), await group.member()
-        await group.settle(first)
+        await group.stabilize(first)
         cluster.fault(JoinGroupRequest, drop="lurking", when=lambda request: request.member_id)
         joining = asyncio.create_task(second.enter())
         await group.rebalancing(first)
@@ -111,7 +111,7 @@ async def test_an_answer_that_nobody_waits_for() -> None:
         assert len((await first.join()).members) == 2
 
 
-# -- the brokers' own protocol (KIP-848) -----------------------------------------------------------------------------
+# --- the brokers' own protocol (KIP-848)
 
 
 async def topic_of(cluster: FakeCluster, partitions: int = 4) -> Topic:
@@ -132,7 +132,7 @@ async def test_sessions_of_consumers_end() -> None:
 
 
 @in_simulated_time
-async def test_another_coordinator_knows_all_consumers() -> None:
+async def test_another_coordinator_has_all_consumers() -> None:
     async with FakeCluster(2) as cluster, connected_lab(cluster[1].address) as lab, open_group(lab) as group:
         cluster.move_coordinator(group.id, 1)
         topic = await topic_of(cluster)
@@ -163,11 +163,11 @@ async def test_errors_on_demand_for_consumers() -> None:
         assert (await (await group.consumer()).join(topic)).error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
 
 
-async def test_topics_that_grow_are_divided_anew() -> None:
+async def test_added_partitions_are_assigned() -> None:
     async with FakeCluster() as cluster, connected_lab(cluster[1].address) as lab, open_group(lab) as group:
         topic, member = await topic_of(cluster, 1), await group.consumer()
         await member.join(topic)
-        assert member.given == [0]
+        assert member.assigned == [0]
         cluster.topics["t"].partitions.append(FakePartition(1))
         await member.beat()
-        assert member.given == [0, 1]
+        assert member.assigned == [0, 1]

@@ -19,8 +19,8 @@ async def test_scenario(scenario: Scenario, level: int) -> None:
 
 
 async def test_the_same_requests_get_the_same_answers() -> None:
-    told = []
+    answers = []
     for _ in range(2):
         async with FakeCluster(seed=5) as cluster, open_lab(cluster.bootstrap, 2) as lab:
-            told.append(await play(lab, seed=11, steps=150))
-    assert told[0] == told[1]
+            answers.append(await play(lab, seed=11, steps=150))
+    assert answers[0] == answers[1]

@@ -1,4 +1,4 @@
-"""What a fake cluster refuses, and tells of, so that no test passes for the wrong reason."""
+"""Invalid arguments and unused faults of a fake cluster, with which a test could pass for the wrong reason."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ from aioprod.testing import FakeCluster, UnusedFaultError, UnusedFaultWarning
 from aioprod.testing.fixtures import running_fake_cluster
 from tests.support.lab import Lab, Topic, batch, connected_lab
 
-REFUSED = ErrorCode.POLICY_VIOLATION
+ERROR = ErrorCode.POLICY_VIOLATION
 
 
 @pytest.fixture
 def cluster() -> Any:
-    """Not started: what is refused needs no broker."""
+    """Not started: invalid arguments need no broker."""
     return FakeCluster(2)
 
 
 @pytest.mark.parametrize(
-    ("what", "said"),
+    ("what", "message"),
     [
-        ({}, r"^fault\(ProduceRequest, \.\.\.\) does nothing\. Hint: Say what goes wrong, by one of error, delay_s"),
+        ({}, r"^fault\(ProduceRequest, \.\.\.\) does nothing\. Hint: Set at least one of error, delay_s"),
         ({"times": 2, "node": 1}, "does nothing"),
         ({"drop": "afterr"}, "has drop='afterr': it must be one of before, after, lurking"),
         ({"drop": "after", "times": 0}, "has times=0, with which it hits nothing"),
@@ -50,7 +50,7 @@ def cluster() -> Any:
         ({"drop": "after", "when": 5}, "has when=5: give a function"),
         ({"error": 3}, r"has error=3: give an ErrorCode\. Hint: Did you mean ErrorCode\.UNKNOWN_TOPIC_OR_PARTITION\?"),
         ({"error": "REQUEST_TIMED_OUT"}, "has error='REQUEST_TIMED_OUT': give an ErrorCode"),
-        ({"error": REFUSED, "partition": 0}, r"has partition=0: give a TopicPartition\(topic, index\)"),
+        ({"error": ERROR, "partition": 0}, r"has partition=0: give a TopicPartition\(topic, index\)"),
         ({"drop": "after", "partition": TopicPartition("t", 0)}, "without an error, so it has no effect"),
         ({"hold": True, "apply": True}, "has apply=True without an error, so it has no effect"),
         ({"hold": 1}, "has hold=1: it must be True or False"),
@@ -61,20 +61,20 @@ def cluster() -> Any:
         ({"edit": 5}, "has edit=5: give a function"),
     ],
 )
-def test_a_fault_that_can_do_nothing_is_refused(cluster: FakeCluster, what: dict[str, Any], said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
+def test_a_fault_without_effect_raises(cluster: FakeCluster, what: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         cluster.fault(ProduceRequest, **what)
     assert cluster.unused_faults == []
 
 
 @pytest.mark.parametrize("what", [{"cut_after_bytes": 0}, {"reply": b""}, {"throttle_ms": 1}, {"silent": True}])
-def test_what_does_something_is_taken(cluster: FakeCluster, what: dict[str, Any]) -> None:
+def test_faults_with_an_effect_are_valid(cluster: FakeCluster, what: dict[str, Any]) -> None:
     fault = cluster.fault(ProduceRequest, **what)
     assert cluster.unused_faults == [fault]
 
 
 @pytest.mark.parametrize(
-    ("kind", "said"),
+    ("kind", "message"),
     [
         ("ProduceRequest", r"is no class of requests\. Hint: .* from aioprod\.messages import ProduceRequest\."),
         (ProduceRequest(), r"is no class of requests\. Hint: .* from aioprod\.messages import ProduceRequest\."),
@@ -82,25 +82,25 @@ def test_what_does_something_is_taken(cluster: FakeCluster, what: dict[str, Any]
         (DeleteByName, "A fake broker does not serve DeleteByName"),
     ],
 )
-def test_requests_that_no_broker_gets_are_refused(cluster: FakeCluster, kind: Any, said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
+def test_faults_of_unsupported_requests_raise(cluster: FakeCluster, kind: Any, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         cluster.fault(kind, drop="after")
 
 
 def test_a_log_in_does_not_fail_by_an_error(cluster: FakeCluster) -> None:
-    with pytest.raises(ConfigError, match=r"whether a log-in succeeds, its credentials say\. Hint: .*edit="):
-        cluster.fault(SaslHandshakeRequest, error=REFUSED)
+    with pytest.raises(ConfigError, match=r"the credentials decide whether a log-in succeeds\. Hint: .*edit="):
+        cluster.fault(SaslHandshakeRequest, error=ERROR)
 
 
 async def test_topics_that_can_not_be_created_or_deleted() -> None:
     async with FakeCluster() as brokers, connected_lab(brokers[1].address) as lab:
-        brokers.fault(CreateTopicsRequest, error=REFUSED)
-        created = await lab.ask(CreateTopicsRequest(topics=(wanted("t"),), timeout_ms=1000), 5)
-        assert [row.error_code for row in created.topics] == [REFUSED]
+        brokers.fault(CreateTopicsRequest, error=ERROR)
+        created = await lab.request(CreateTopicsRequest(topics=(wanted("t"),), timeout_ms=1000), 5)
+        assert [row.error_code for row in created.topics] == [ERROR]
         brokers.create_topic("t")
-        brokers.fault(DeleteTopicsRequest, error=REFUSED, partition=TopicPartition("t", -1))
-        deleted = await lab.ask(DeleteTopicsRequest(topic_names=("t",), timeout_ms=1000), 5)
-        assert [row.error_code for row in deleted.responses] == [REFUSED]
+        brokers.fault(DeleteTopicsRequest, error=ERROR, partition=TopicPartition("t", -1))
+        deleted = await lab.request(DeleteTopicsRequest(topic_names=("t",), timeout_ms=1000), 5)
+        assert [row.error_code for row in deleted.responses] == [ERROR]
         assert list(brokers.topics) == ["t"]
 
 
@@ -111,7 +111,7 @@ def wanted(name: str) -> Any:
 UNKNOWN: list[tuple[Callable[[FakeCluster], object], type[AioprodError], str]] = [
     (lambda fake: fake.fault(ProduceRequest, drop="after", node=9), UsageError, r"no broker 9: .* are \[1, 2\]"),
     (
-        lambda fake: fake.fault(ProduceRequest, error=REFUSED, partition=TopicPartition("t", 77)),
+        lambda fake: fake.fault(ProduceRequest, error=ERROR, partition=TopicPartition("t", 77)),
         UsageError,
         "no partition 77 of topic 't': it has 0 to 1",
     ),
@@ -138,13 +138,13 @@ UNKNOWN: list[tuple[Callable[[FakeCluster], object], type[AioprodError], str]] =
 ]
 
 
-@pytest.mark.parametrize(("call", "kind", "said"), UNKNOWN)
-async def test_what_there_is_not_is_said_in_a_sentence(
-    call: Callable[[FakeCluster], object], kind: type[AioprodError], said: str
+@pytest.mark.parametrize(("call", "kind", "message"), UNKNOWN)
+async def test_the_errors_of_unknown_topics_brokers_and_partitions(
+    call: Callable[[FakeCluster], object], kind: type[AioprodError], message: str
 ) -> None:
     async with FakeCluster(2) as brokers:
         brokers.create_topic("t", partitions=2)
-        with pytest.raises(kind, match=said) as caught:
+        with pytest.raises(kind, match=message) as caught:
             call(brokers)
         if isinstance(caught.value, BrokerError):
             assert caught.value.code == ErrorCode.TOPIC_ALREADY_EXISTS
@@ -160,14 +160,14 @@ def test_a_cluster_has_brokers_and_topics_have_leaders() -> None:
         FakeCluster().create_topic("t")
 
 
-async def test_there_may_be_nobody_to_take_over() -> None:
+async def test_a_leader_can_not_move_without_another_broker() -> None:
     async with FakeCluster() as brokers:
         brokers.create_topic("t")
         with pytest.raises(UsageError, match="No other broker is up to lead partition 0 of topic 't'"):
             brokers.move_leader("t", 0)
 
 
-async def test_a_fault_that_never_hit_is_warned_of() -> None:
+async def test_an_unused_fault_causes_a_warning() -> None:
     brokers = FakeCluster()
     await brokers.__aenter__()
     unused = brokers.fault(ProduceRequest, drop="after", node=1)
@@ -176,15 +176,15 @@ async def test_a_fault_that_never_hit_is_warned_of() -> None:
         await brokers.__aexit__(None, None, None)
 
 
-async def test_a_strict_cluster_raises_for_it() -> None:
+async def test_an_unused_fault_raises_in_a_strict_cluster() -> None:
     with pytest.raises(UnusedFaultError, match=r"fault\(MetadataRequest, hold=True\)\. Hint: Call end\(\)"):
         async with FakeCluster(strict=True) as brokers:
             brokers.fault(MetadataRequest, hold=True)
 
 
-async def test_a_fault_whose_partition_was_never_asked_for_has_hit_nothing() -> None:
+async def test_a_fault_whose_partition_was_not_in_a_request_is_unused() -> None:
     async with FakeCluster() as brokers, connected_lab(brokers[1].address) as lab:
-        fault = brokers.fault(ProduceRequest, error=REFUSED, partition=TopicPartition("t", 1))
+        fault = brokers.fault(ProduceRequest, error=ERROR, partition=TopicPartition("t", 1))
         await one_record(brokers, lab)
         assert fault.hits == 1
         assert brokers.unused_faults == [fault]
@@ -196,25 +196,25 @@ async def one_record(brokers: FakeCluster, lab: Lab) -> None:
     await lab.send(Topic(made.name, made.id), batch())
 
 
-async def test_what_has_hit_or_was_ended_is_not_told() -> None:
+async def test_used_and_ended_faults_cause_no_warning() -> None:
     async with FakeCluster(strict=True) as brokers, connected_lab(brokers[1].address) as lab:
-        brokers.fault(ProduceRequest, error=REFUSED, times=3)
+        brokers.fault(ProduceRequest, error=ERROR, times=3)
         brokers.fault(MetadataRequest, drop="before").end()
         brokers.fault(ProduceRequest, silent=True, node=1)
         await one_record(brokers, lab)
         brokers.end_faults()
         assert brokers.unused_faults == []
-        await lab.ask(MetadataRequest(topics=()), 12)
+        await lab.request(MetadataRequest(topics=()), 12)
 
 
-async def test_a_test_that_fails_is_not_told_of_faults_as_well() -> None:
+async def test_a_failing_test_gets_no_warning_as_well() -> None:
     brokers = await FakeCluster(strict=True).__aenter__()
     fault = brokers.fault(ProduceRequest, drop="after")
     assert brokers.unused_faults == [fault]
     await brokers.__aexit__(ZeroDivisionError, ZeroDivisionError(), None)
 
 
-def test_a_cluster_in_a_thread_tells_of_it_too() -> None:
+def test_a_cluster_in_a_thread_warns_too() -> None:
     with pytest.warns(UnusedFaultWarning, match="drop='after'"), running_fake_cluster() as brokers:
         brokers.fault(ProduceRequest, drop="after")
 
@@ -227,7 +227,7 @@ async def test_topics_are_not_created_unless_they_may_be() -> None:
         assert list(brokers.topics) == []
 
 
-async def test_what_only_one_broker_serves_may_go_wrong_there() -> None:
+async def test_faults_of_a_request_that_only_one_broker_supports() -> None:
     async with FakeCluster(2) as brokers:
         del brokers[1].versions[ProduceRequest]
         assert brokers.fault(ProduceRequest, node=2, drop="after").hits == 0

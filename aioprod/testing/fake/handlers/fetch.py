@@ -12,58 +12,58 @@ from aioprod.messages.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsTopicResponse,
 )
+from aioprod.testing.fake.handlers.call import Call
 from aioprod.testing.fake.state.log import FakePartition, Isolation
-from aioprod.testing.fake.state.shared import Call
 from aioprod.testing.fake.state.topics import led_partition
 from aioprod.types import TopicPartition
 
 __all__ = ["fetch", "list_offsets"]
 
-BY_ID: Final = 13
+_BY_ID: Final = 13
 """Version of Fetch: topics have ids in place of names."""
 
-ISOLATION: Final[tuple[Isolation, Isolation]] = ("read_uncommitted", "read_committed")
-"""By the number that it has in requests."""
+_ISOLATION: Final[tuple[Isolation, Isolation]] = ("read_uncommitted", "read_committed")
+"""By its number in requests."""
 
 
 async def fetch(call: Call, request: FetchRequest) -> FetchResponse:
-    """The batches from the wanted offsets on, once there are any or the client has waited as long as it wants to."""
+    """Answer batches from the requested offsets on, as soon as there are any or `max_wait_ms` has passed."""
     timers = call.state.timers
     end = timers.now() + request.max_wait_ms / 1000
     answer = _fetch(call, request)
-    while request.min_bytes and timers.now() < end and not _says_anything(answer):
-        await call.state.news(end - timers.now())
+    while request.min_bytes and timers.now() < end and not _has_data_or_error(answer):
+        await call.state.wait_for_records(end - timers.now())
         answer = _fetch(call, request)
     return answer
 
 
 def _fetch(call: Call, request: FetchRequest) -> FetchResponse:
-    unknown = ErrorCode.UNKNOWN_TOPIC_ID if call.version >= BY_ID else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    unknown = ErrorCode.UNKNOWN_TOPIC_ID if call.version >= _BY_ID else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     topics = []
-    for asked in request.topics:
-        topic = call.state.topics.find(asked.topic, asked.topic_id, by_id=call.version >= BY_ID)
+    for wanted in request.topics:
+        topic = call.state.topics.find(wanted.topic, wanted.topic_id, by_id=call.version >= _BY_ID)
         rows = []
-        for row in asked.partitions:
+        for row in wanted.partitions:
             partition, error = led_partition(topic, row.partition, call.node_id, unknown, row.current_leader_epoch)
-            name = topic.name if topic else asked.topic
+            name = topic.name if topic else wanted.topic
             denied = call.denied("READ", "topic", name) if name else ErrorCode.NONE
             error = denied or call.fault.error_for(TopicPartition(name, row.partition)) or error
             if partition is None or error != ErrorCode.NONE:
-                rows.append(_refused(row, error))
+                rows.append(_error_row(row, error))
             else:
-                rows.append(_fetched(row, partition, ISOLATION[request.isolation_level]))
-        topics.append(FetchableTopicResponse(topic=asked.topic, topic_id=asked.topic_id, partitions=tuple(rows)))
+                rows.append(_read(row, partition, _ISOLATION[request.isolation_level]))
+        topics.append(FetchableTopicResponse(topic=wanted.topic, topic_id=wanted.topic_id, partitions=tuple(rows)))
     return FetchResponse(responses=tuple(topics))
 
 
-def _says_anything(answer: FetchResponse) -> bool:
+def _has_data_or_error(answer: FetchResponse) -> bool:
     return any(row.error_code or row.records for topic in answer.responses for row in topic.partitions)
 
 
-def _fetched(row: FetchPartition, partition: FakePartition, isolation: Isolation) -> PartitionData:
+def _read(row: FetchPartition, partition: FakePartition, isolation: Isolation) -> PartitionData:
     end = partition.end_offset(isolation)
     if not partition.first_offset <= row.fetch_offset <= partition.next_offset:
-        return _refused(row, ErrorCode.OFFSET_OUT_OF_RANGE)
+        return _error_row(row, ErrorCode.OFFSET_OUT_OF_RANGE)
     found = b""
     for batch, data in partition.log:
         if batch.next_offset <= row.fetch_offset or batch.base_offset >= end:
@@ -86,27 +86,27 @@ def _fetched(row: FetchPartition, partition: FakePartition, isolation: Isolation
     )
 
 
-def _refused(row: FetchPartition, error: ErrorCode) -> PartitionData:
+def _error_row(row: FetchPartition, error: ErrorCode) -> PartitionData:
     return PartitionData(
         partition_index=row.partition, error_code=error, high_watermark=-1, aborted_transactions=None, records=b""
     )
 
 
 def list_offsets(call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse:
-    """Where logs begin and end, and which offset a time has."""
-    isolation = ISOLATION[request.isolation_level]
+    """Answer the first or last offset of logs, or the offset of a timestamp."""
+    isolation = _ISOLATION[request.isolation_level]
     topics = []
-    for asked in request.topics:
-        rows = [_offset(call, asked.name, row, isolation) for row in asked.partitions]
-        topics.append(ListOffsetsTopicResponse(name=asked.name, partitions=tuple(rows)))
+    for wanted in request.topics:
+        rows = [_offset(call, wanted.name, row, isolation) for row in wanted.partitions]
+        topics.append(ListOffsetsTopicResponse(name=wanted.name, partitions=tuple(rows)))
     return ListOffsetsResponse(topics=tuple(topics))
 
 
 def _offset(call: Call, name: str, row: ListOffsetsPartition, isolation: Isolation) -> ListOffsetsPartitionResponse:
     topic, unknown = call.state.topics.get(name), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     partition, error = led_partition(topic, row.partition_index, call.node_id, unknown, row.current_leader_epoch)
-    wanted = call.fault.error_for(TopicPartition(name, row.partition_index))
-    error = call.denied("DESCRIBE", "topic", name) or wanted or error
+    injected = call.fault.error_for(TopicPartition(name, row.partition_index))
+    error = call.denied("DESCRIBE", "topic", name) or injected or error
     if partition is None or error != ErrorCode.NONE:
         return ListOffsetsPartitionResponse(partition_index=row.partition_index, error_code=error)
     timestamp, offset = partition.offset_at(row.timestamp, isolation)

@@ -1,4 +1,7 @@
-"""How a fake broker answers JoinGroup, SyncGroup, Heartbeat, LeaveGroup and ConsumerGroupHeartbeat."""
+"""How a fake broker answers JoinGroup, SyncGroup, Heartbeat, LeaveGroup, ConsumerGroupHeartbeat, ListGroups.
+
+The groups are in `state/`: `classic_group.py` and `kip848_group.py`.
+"""
 
 from __future__ import annotations
 
@@ -18,54 +21,67 @@ from aioprod.messages import (
     JoinGroupResponse,
     LeaveGroupRequest,
     LeaveGroupResponse,
+    ListGroupsRequest,
+    ListGroupsResponse,
     SyncGroupRequest,
     SyncGroupResponse,
 )
 from aioprod.messages.leave_group import MemberIdentity, MemberResponse
-from aioprod.testing.fake.state.classic_group import ClassicGroup
-from aioprod.testing.fake.state.classic_members import Reply, Terms, refusal_to_join
-from aioprod.testing.fake.state.kip848_group import JOINS, LEAVES_FOR_NOW, refusal
+from aioprod.messages.list_groups import ListedGroup
+from aioprod.testing.acls import CLUSTER
+from aioprod.testing.fake.handlers.call import Call
+from aioprod.testing.fake.state.classic_group import ClassicGroup, State
+from aioprod.testing.fake.state.classic_members import JoinTerms, Reply, join_error_response
+from aioprod.testing.fake.state.groups import FakeGroup
+from aioprod.testing.fake.state.kip848_group import JOIN_EPOCH, LEAVE_STATIC_EPOCH, error_response
 from aioprod.testing.fake.state.server_assignors import SERVER_ASSIGNORS
-from aioprod.testing.fake.state.shared import Call
 
-__all__ = ["consumer_group_heartbeat", "heartbeat", "join_group", "leave_group", "sync_group"]
+__all__ = ["consumer_group_heartbeat", "heartbeat", "join_group", "leave_group", "list_groups", "sync_group"]
 
 AnswerT = TypeVar("AnswerT")
 
-TELLS_ID: Final = 4
-"""Version of JoinGroup: a new member is told its id first (KIP-394)."""
+_REQUIRES_MEMBER_ID: Final = 4
+"""Version of JoinGroup: a new member first gets its id and has to join again with it (KIP-394)."""
 
-NULL_PROTOCOL: Final = 7
-"""Version of JoinGroup: no protocol is null, and no longer empty."""
+_NULL_PROTOCOL: Final = 7
+"""Version of JoinGroup: a missing protocol name is null; before, it is empty."""
 
-SKIPS: Final = 9
-"""Version of JoinGroup: a static leader that is back is told not to assign (KIP-814)."""
+_SKIPS_ASSIGNMENT: Final = 9
+"""Version of JoinGroup: the response has `skip_assignment` for a static leader that rejoins (KIP-814)."""
 
-NAMES_PROTOCOL: Final = 5
-"""Version of SyncGroup: it has to name the protocol and its type (KIP-559)."""
+_NAMES_PROTOCOL: Final = 5
+"""Version of SyncGroup: the request has to have the protocol and its type (KIP-559)."""
 
-OWN_ID: Final = 1
-"""Version of ConsumerGroupHeartbeat: members make up their own ids (KIP-1082)."""
+_OWN_ID: Final = 1
+"""Version of ConsumerGroupHeartbeat: members generate their own ids (KIP-1082)."""
 
-MANY_LEAVE: Final = 3
-"""Version of LeaveGroup: many members at once."""
+_MANY_LEAVE: Final = 3
+"""Version of LeaveGroup: several members in one request."""
+
+_STATES: Final = {
+    State.EMPTY: "Empty",
+    State.PREPARING_REBALANCE: "PreparingRebalance",
+    State.COMPLETING_REBALANCE: "CompletingRebalance",
+    State.STABLE: "Stable",
+}
+"""The name of each state of a classic group in responses."""
 
 
-async def _answer(ask: Callable[[Reply[AnswerT]], None]) -> AnswerT:
-    """The answer that a group gives sooner or later."""
+async def _answer(call: Callable[[Reply[AnswerT]], None]) -> AnswerT:
+    """Wait for the response that a group gives by calling back."""
     answered: asyncio.Future[AnswerT] = asyncio.get_running_loop().create_future()
 
     def reply(answer: AnswerT) -> None:
-        # Whoever waited for it may have been cut off.
+        # The connection that waits for it may have been aborted.
         if not answered.done():
             answered.set_result(answer)
 
-    ask(reply)
+    call(reply)
     return await answered
 
 
-def _refusal(call: Call, group_id: str) -> ErrorCode:
-    """Why this broker does nothing for a group, NONE if it does."""
+def _group_error(call: Call, group_id: str) -> ErrorCode:
+    """The error of a request about a group before the group is looked at, NONE if there is none."""
     if call.fault.error != ErrorCode.NONE and not call.fault.apply:
         return call.fault.error
     if denied := call.denied("READ", "group", group_id):
@@ -76,36 +92,40 @@ def _refusal(call: Call, group_id: str) -> ErrorCode:
 
 
 def _known(call: Call, group_id: str) -> ClassicGroup | None:
-    """The group if there is one, and of this protocol."""
+    """The group if it exists and uses the classic protocol."""
     return call.state.groups.classic(group_id) if group_id in call.state.groups else None
 
 
 async def join_group(call: Call, request: JoinGroupRequest) -> JoinGroupResponse:
-    """Become a member, which takes until all others have joined anew."""
-    error = _refusal(call, request.group_id)
+    """Add a member, or let it rejoin; the response comes when all members have membership."""
+    error = _group_error(call, request.group_id)
     shortest, longest = call.state.groups.settings.session_timeouts_ms
     if error == ErrorCode.NONE and not shortest <= request.session_timeout_ms <= longest:
         error = ErrorCode.INVALID_SESSION_TIMEOUT
     if error == ErrorCode.NONE and request.member_id and request.group_id not in call.state.groups:
         error = ErrorCode.UNKNOWN_MEMBER_ID
-    answer = refusal_to_join(error, request.member_id)
+    answer = join_error_response(error, request.member_id)
     if error == ErrorCode.NONE:
-        terms = Terms(call.client_id, requires_id=call.version >= TELLS_ID, may_skip=call.version >= SKIPS)
+        terms = JoinTerms(
+            call.client_id,
+            requires_member_id=call.version >= _REQUIRES_MEMBER_ID,
+            skips_assignment=call.version >= _SKIPS_ASSIGNMENT,
+        )
         group = call.state.groups.classic(request.group_id)
         if group is None:
-            answer = refusal_to_join(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id)
+            answer = join_error_response(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id)
         else:
             answer = await _answer(partial(group.join, request, terms))
-    if answer.protocol_name is None and call.version < NULL_PROTOCOL:
+    if answer.protocol_name is None and call.version < _NULL_PROTOCOL:
         answer = replace(answer, protocol_name="")
     return replace(answer, error_code=call.fault.error or answer.error_code)
 
 
 async def sync_group(call: Call, request: SyncGroupRequest) -> SyncGroupResponse:
-    """Learn one's assignment, once the leader has brought it."""
-    error = _refusal(call, request.group_id)
+    """Answer the member's assignment, once the leader has sent it."""
+    error = _group_error(call, request.group_id)
     names = request.protocol_type, request.protocol_name
-    if error == ErrorCode.NONE and call.version >= NAMES_PROTOCOL and not all(names):
+    if error == ErrorCode.NONE and call.version >= _NAMES_PROTOCOL and not all(names):
         error = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     group = None if error else _known(call, request.group_id)
     if group is None:
@@ -115,8 +135,8 @@ async def sync_group(call: Call, request: SyncGroupRequest) -> SyncGroupResponse
 
 
 def heartbeat(call: Call, request: HeartbeatRequest) -> HeartbeatResponse:
-    """A member is still there."""
-    error = _refusal(call, request.group_id)
+    """Restart a member's session."""
+    error = _group_error(call, request.group_id)
     group = None if error else _known(call, request.group_id)
     if error == ErrorCode.NONE:
         error = ErrorCode.UNKNOWN_MEMBER_ID
@@ -126,16 +146,16 @@ def heartbeat(call: Call, request: HeartbeatRequest) -> HeartbeatResponse:
 
 
 def leave_group(call: Call, request: LeaveGroupRequest) -> LeaveGroupResponse:
-    """Members leave."""
-    error = _refusal(call, request.group_id)
+    """Remove members."""
+    error = _group_error(call, request.group_id)
     if error != ErrorCode.NONE:
         return LeaveGroupResponse(error_code=error, members=())
     leaving = request.members
-    if call.version < MANY_LEAVE:
+    if call.version < _MANY_LEAVE:
         leaving = (MemberIdentity(member_id=request.member_id),)
     group = _known(call, request.group_id)
     errors = [ErrorCode.UNKNOWN_MEMBER_ID] * len(leaving) if group is None else group.leave(leaving)
-    if call.version < MANY_LEAVE:
+    if call.version < _MANY_LEAVE:
         return LeaveGroupResponse(error_code=call.fault.error or errors[0], members=())
     rows = [
         MemberResponse(member_id=one.member_id, group_instance_id=one.group_instance_id, error_code=error)
@@ -144,51 +164,89 @@ def leave_group(call: Call, request: LeaveGroupRequest) -> LeaveGroupResponse:
     return LeaveGroupResponse(error_code=call.fault.error, members=tuple(rows))
 
 
-# -- the brokers' own protocol (KIP-848) -----------------------------------------------------------------------------
+# --- ConsumerGroupHeartbeat (KIP-848)
 
 
 def consumer_group_heartbeat(call: Call, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
-    """A member joins, stays or leaves, and hears what it shall hold."""
+    """Let a member join, stay or leave, and answer its assignment."""
     wanted = call.fault.error
     error = _denied(call, request) or (ErrorCode.NONE if call.fault.apply else wanted)
     error = error or call.misdirected(request.group_id)
     if error != ErrorCode.NONE:
-        return refusal(error, error.name)
-    complaint = _complaint(call.version, request)
-    if complaint is not None:
-        return refusal(ErrorCode.INVALID_REQUEST, complaint)
+        return error_response(error, error.name)
+    invalid = _invalid(call.version, request)
+    if invalid is not None:
+        return error_response(ErrorCode.INVALID_REQUEST, invalid)
     if request.server_assignor not in (None, *SERVER_ASSIGNORS):
-        return refusal(ErrorCode.UNSUPPORTED_ASSIGNOR, f"ServerAssignor {request.server_assignor} is not supported.")
+        return error_response(
+            ErrorCode.UNSUPPORTED_ASSIGNOR, f"ServerAssignor {request.server_assignor} is not supported."
+        )
     groups = call.state.groups
-    may_be_new = request.member_epoch == JOINS or request.group_id in groups
+    may_be_new = request.member_epoch == JOIN_EPOCH or request.group_id in groups
     group = groups.consumer(request.group_id) if may_be_new else None
     if group is None:
-        return refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} is not a consumer group.")
+        return error_response(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} is not a consumer group.")
     if not request.member_id:
-        request = replace(request, member_id=groups.new_name())
+        request = replace(request, member_id=groups.new_member_id())
     answer = group.heartbeat(request)
-    return answer if wanted == ErrorCode.NONE else refusal(wanted, wanted.name)
+    return answer if wanted == ErrorCode.NONE else error_response(wanted, wanted.name)
 
 
 def _denied(call: Call, request: ConsumerGroupHeartbeatRequest) -> ErrorCode:
-    """Why the client may not be in the group, or not see what it wants to read."""
+    """The error if the client is not authorized for the group or for a topic that it subscribes to."""
     topics = request.subscribed_topic_names or ()
     hidden = (call.denied("DESCRIBE", "topic", topic) for topic in topics)
     return call.denied("READ", "group", request.group_id) or next(filter(None, hidden), ErrorCode.NONE)
 
 
-def _complaint(version: int, request: ConsumerGroupHeartbeatRequest) -> str | None:
-    """What makes no sense in a request."""
+def _invalid(version: int, request: ConsumerGroupHeartbeatRequest) -> str | None:
+    """The message about the first invalid field of a request, None if all are valid."""
     epoch = request.member_epoch
     joins_in_full = request.topic_partitions == () and request.rebalance_timeout_ms >= 0
-    complaints = (
+    checks = (
         (not request.group_id, "GroupId can't be empty."),
-        (not request.member_id and (version >= OWN_ID or epoch != JOINS), "MemberId can't be empty."),
+        (not request.member_id and (version >= _OWN_ID or epoch != JOIN_EPOCH), "MemberId can't be empty."),
         (request.instance_id == "", "InstanceId can't be empty."),
         (request.rack_id == "", "RackId can't be empty."),
-        (epoch < LEAVES_FOR_NOW, "MemberEpoch is invalid."),
-        (epoch == LEAVES_FOR_NOW and request.instance_id is None, "InstanceId can't be null."),
-        (epoch == JOINS and not joins_in_full, "RebalanceTimeoutMs and empty TopicPartitions are due when joining."),
-        (epoch == JOINS and request.subscribed_topic_names is None, "SubscribedTopicNames must be non-null."),
+        (epoch < LEAVE_STATIC_EPOCH, "MemberEpoch is invalid."),
+        (epoch == LEAVE_STATIC_EPOCH and request.instance_id is None, "InstanceId can't be null."),
+        (
+            epoch == JOIN_EPOCH and not joins_in_full,
+            "RebalanceTimeoutMs and empty TopicPartitions are due when joining.",
+        ),
+        (epoch == JOIN_EPOCH and request.subscribed_topic_names is None, "SubscribedTopicNames must be non-null."),
     )
-    return next((text for is_so, text in complaints if is_so), None)
+    return next((text for is_so, text in checks if is_so), None)
+
+
+# --- ListGroups
+
+
+def list_groups(call: Call, request: ListGroupsRequest) -> ListGroupsResponse:
+    """Answer the groups that this broker coordinates."""
+    if call.fault.error != ErrorCode.NONE:
+        return ListGroupsResponse(error_code=call.fault.error)
+    sees_all = call.denied("DESCRIBE", "cluster", CLUSTER) == ErrorCode.NONE
+    rows = [
+        _listed(name, group)
+        for name, group in sorted(call.state.groups.items())
+        if call.state.coordinator(name) == call.node_id
+        and (sees_all or call.denied("DESCRIBE", "group", name) == ErrorCode.NONE)
+    ]
+    states, types = request.states_filter, request.types_filter
+    return ListGroupsResponse(
+        groups=tuple(
+            row for row in rows if (not states or row.group_state in states) and (not types or row.group_type in types)
+        )
+    )
+
+
+def _listed(name: str, group: FakeGroup) -> ListedGroup:
+    membership = group.membership
+    if membership is None:
+        return ListedGroup(group_id=name, protocol_type="", group_state="Empty", group_type="classic")
+    if isinstance(membership, ClassicGroup):
+        state = _STATES[membership.state]
+        return ListedGroup(group_id=name, protocol_type="consumer", group_state=state, group_type="classic")
+    state = "Stable" if membership.members else "Empty"
+    return ListedGroup(group_id=name, protocol_type="consumer", group_state=state, group_type="consumer")

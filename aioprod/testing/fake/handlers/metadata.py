@@ -1,36 +1,22 @@
-"""How a fake broker answers Metadata, CreateTopics and DeleteTopics."""
+"""How a fake broker answers Metadata."""
 
 from __future__ import annotations
 
-import re
 import uuid
-from typing import Final
 
 from aioprod.errors import ErrorCode
-from aioprod.messages import (
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-    DeleteTopicsRequest,
-    DeleteTopicsResponse,
-    MetadataRequest,
-    MetadataResponse,
-)
-from aioprod.messages.create_topics import CreatableTopic, CreatableTopicResult
-from aioprod.messages.delete_topics import DeletableTopicResult, DeleteTopicState
+from aioprod.messages import MetadataRequest, MetadataResponse
 from aioprod.messages.metadata import MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic
-from aioprod.testing.acls import CLUSTER
+from aioprod.testing.fake.handlers.call import Call
+from aioprod.testing.fake.handlers.topics import NAME, may_not_create
 from aioprod.testing.fake.state.log import FakePartition
-from aioprod.testing.fake.state.shared import Call
 from aioprod.types import TopicPartition
-from aioprod.wire.schema import ZERO_UUID
 
-__all__ = ["create_topics", "delete_topics", "metadata"]
-
-NAME: Final = re.compile("[A-Za-z0-9._-]{1,249}")
+__all__ = ["metadata"]
 
 
 def metadata(call: Call, request: MetadataRequest) -> MetadataResponse:
-    """The brokers that are up, and what is known of topics."""
+    """Answer the brokers that are up and the requested topics; missing topics are created (`auto_create`)."""
     state = call.state
     if request.topics is None or (call.version == 0 and not request.topics):
         names = [name for name in sorted(state.topics) if not call.denied("DESCRIBE", "topic", name)]
@@ -59,9 +45,9 @@ def _topic(call: Call, name: str, may_create: bool) -> MetadataResponseTopic:
     if topic is None:
         if not (call.state.auto_create and may_create):
             return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name=name)
-        if denied := _may_not_create(call, name):
+        if denied := may_not_create(call, name):
             return MetadataResponseTopic(error_code=denied, name=name)
-        # As a real broker does: the answer that creates the topic does not know it yet.
+        # As a real broker does: the response to the request that creates the topic does not have it yet.
         call.state.create_topic(name, call.state.default_partitions)
         return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name=name)
     rows = [_partition(call, index, partition) for index, partition in enumerate(topic.partitions)]
@@ -77,10 +63,6 @@ def _topic_by_id(call: Call, topic_id: uuid.UUID) -> MetadataResponseTopic:
     return _topic(call, topic.name, may_create=False)
 
 
-def _may_not_create(call: Call, name: str) -> ErrorCode:
-    return call.denied("CREATE", "cluster", CLUSTER) and call.denied("CREATE", "topic", name)
-
-
 def _partition(call: Call, index: int, partition: FakePartition) -> MetadataResponsePartition:
     nodes = call.state.nodes
     leader = partition.leader if partition.leader in nodes else None
@@ -92,65 +74,3 @@ def _partition(call: Call, index: int, partition: FakePartition) -> MetadataResp
         replica_nodes=tuple(nodes),
         isr_nodes=tuple(nodes),
     )
-
-
-def create_topics(call: Call, request: CreateTopicsRequest) -> CreateTopicsResponse:
-    """Create topics, or only look whether that could be done."""
-    results = [_created(call, wanted, validate_only=request.validate_only) for wanted in request.topics]
-    return CreateTopicsResponse(topics=tuple(results))
-
-
-def _created(call: Call, wanted: CreatableTopic, *, validate_only: bool) -> CreatableTopicResult:
-    state = call.state
-    refusal = _refusal(call, wanted)
-    if refusal is not None:
-        error, text = refusal
-        return CreatableTopicResult(name=wanted.name, error_code=error, error_message=text, configs=())
-    count = wanted.num_partitions if wanted.num_partitions > 0 else state.default_partitions
-    config = {row.name: row.value for row in wanted.configs if row.value is not None}
-    topic_id = ZERO_UUID if validate_only else state.create_topic(wanted.name, count, config).id
-    return CreatableTopicResult(
-        name=wanted.name,
-        topic_id=topic_id,
-        error_message=None,
-        num_partitions=count,
-        replication_factor=len(state.nodes) if wanted.replication_factor == -1 else wanted.replication_factor,
-        configs=(),
-    )
-
-
-def _refusal(call: Call, wanted: CreatableTopic) -> tuple[ErrorCode, str] | None:
-    """Why a topic is not created, in the controller's words."""
-    if error := call.fault.error_for(TopicPartition(wanted.name, -1)):
-        return error, error.name
-    if denied := _may_not_create(call, wanted.name):
-        return denied, "Authorization failed."
-    if not NAME.fullmatch(wanted.name):
-        return ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: '{wanted.name}'"
-    if wanted.name in call.state.topics:
-        return ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{wanted.name}' already exists."
-    if wanted.num_partitions == 0 or wanted.num_partitions < -1:
-        text = "Number of partitions was set to an invalid non-positive value."
-        return ErrorCode.INVALID_PARTITIONS, text
-    if wanted.replication_factor > len(call.state.nodes):
-        text = f"Unable to replicate the partition {wanted.replication_factor} time(s)."
-        return ErrorCode.INVALID_REPLICATION_FACTOR, text
-    return None
-
-
-def delete_topics(call: Call, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
-    """Delete topics, by name or by id."""
-    wanted = request.topics or tuple(DeleteTopicState(name=name) for name in request.topic_names)
-    results = []
-    for one in wanted:
-        topic = call.state.topics.find(one.name or "", one.topic_id, by_id=one.name is None)
-        name = topic.name if topic else one.name or ""
-        if denied := call.fault.error_for(TopicPartition(name, -1)) or call.denied("DELETE", "topic", name):
-            results.append(DeletableTopicResult(name=one.name, topic_id=one.topic_id, error_code=denied))
-        elif topic is None:
-            unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if one.name is not None else ErrorCode.UNKNOWN_TOPIC_ID
-            results.append(DeletableTopicResult(name=one.name, topic_id=one.topic_id, error_code=unknown))
-        else:
-            del call.state.topics[topic.name]
-            results.append(DeletableTopicResult(name=topic.name, topic_id=topic.id))
-    return DeleteTopicsResponse(responses=tuple(results))

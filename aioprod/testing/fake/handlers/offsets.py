@@ -35,9 +35,9 @@ from aioprod.messages.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
-from aioprod.testing.fake.handlers.implicit_adds import Writer, join
-from aioprod.testing.fake.state.group_offsets import METADATA_MAX, Committed, Committer, FakeGroup
-from aioprod.testing.fake.state.shared import Call
+from aioprod.testing.fake.handlers.call import Call
+from aioprod.testing.fake.handlers.transactions import TransactionWriter, add_or_verify
+from aioprod.testing.fake.state.groups import METADATA_MAX, Committed, Committer, FakeGroup
 from aioprod.types import TopicPartition
 from aioprod.wire.schema import ZERO_UUID
 
@@ -45,49 +45,51 @@ __all__ = ["offset_commit", "offset_fetch", "txn_offset_commit"]
 
 RowT = TypeVar("RowT")
 
-COMMIT_BY_EPOCH: Final = 9
-"""Version of OffsetCommit: members of KIP-848 may use it."""
+_COMMIT_BY_EPOCH: Final = 9
+"""Version of OffsetCommit: members of KIP-848 groups may use it."""
 
-COMMIT_BY_ID: Final = 10
+_COMMIT_BY_ID: Final = 10
 """Version of OffsetCommit: topics have ids in place of names."""
 
-FETCH_GROUPS: Final = 8
-"""Version of OffsetFetch: many groups in one request."""
+_FETCH_GROUPS: Final = 8
+"""Version of OffsetFetch: several groups in one request."""
 
-FETCH_BY_ID: Final = 10
+_FETCH_BY_ID: Final = 10
 """Version of OffsetFetch: topics have ids in place of names."""
 
-JOINS: Final = 5
-"""Version of TxnOffsetCommit: offsets join their transaction by themselves."""
+_ADDS_IMPLICITLY: Final = 5
+"""Version of TxnOffsetCommit: the request adds the group to the transaction implicitly (KIP-890)."""
 
-ABORTABLE: Final = 4
-"""Version of TxnOffsetCommit: may be answered with TRANSACTION_ABORTABLE."""
+_ABORTABLE: Final = 4
+"""Version of TxnOffsetCommit: the response may have TRANSACTION_ABORTABLE."""
 
-NOTHING: Final = Committed(-1)
+_NOTHING: Final = Committed(-1)
 
 
-# -- commit ----------------------------------------------------------------------------------------------------------
+# --- OffsetCommit and TxnOffsetCommit
 
 
 def offset_commit(call: Call, request: OffsetCommitRequest) -> OffsetCommitResponse:
-    """Commit offsets outside of transactions."""
+    """Commit offsets of a group."""
     group_id = request.group_id
-    who = Committer(
+    committer = Committer(
         request.member_id,
         request.group_instance_id,
         request.generation_id_or_member_epoch,
         is_transactional=False,
-        is_old=call.version < COMMIT_BY_EPOCH,
+        is_before_kip848=call.version < _COMMIT_BY_EPOCH,
     )
     error = (
-        call.denied("READ", "group", group_id) or call.misdirected(group_id) or call.state.groups.refusal(group_id, who)
+        call.denied("READ", "group", group_id)
+        or call.misdirected(group_id)
+        or call.state.groups.commit_error(group_id, committer)
     )
     offsets = {} if error else call.state.groups[group_id].offsets
     topics = []
     for sent in request.topics:
-        topic = call.state.topics.find(sent.name, sent.topic_id, by_id=call.version >= COMMIT_BY_ID)
+        topic = call.state.topics.find(sent.name, sent.topic_id, by_id=call.version >= _COMMIT_BY_ID)
         unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        if topic is None and call.version >= COMMIT_BY_ID:
+        if topic is None and call.version >= _COMMIT_BY_ID:
             unknown = ErrorCode.UNKNOWN_TOPIC_ID
         name = topic.name if topic else sent.name
         rows = [
@@ -101,17 +103,17 @@ def offset_commit(call: Call, request: OffsetCommitRequest) -> OffsetCommitRespo
 
 
 def txn_offset_commit(call: Call, request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
-    """Commit offsets with a transaction."""
+    """Add offsets of a group to a transaction; they count when it commits."""
     group_id = request.group_id
-    who = Committer(
+    committer = Committer(
         request.member_id, request.group_instance_id, request.generation_id_or_member_epoch, is_transactional=True
     )
     error = (
         call.denied("WRITE", "transactional_id", request.transactional_id)
         or call.denied("READ", "group", group_id)
         or call.misdirected(group_id)
-        or _join(call, request)
-        or call.state.groups.refusal(group_id, who)
+        or _add_or_verify(call, request)
+        or call.state.groups.commit_error(group_id, committer)
     )
     offsets = {} if error else call.state.groups[group_id].pending.setdefault(request.producer_id, {})
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -127,12 +129,17 @@ def txn_offset_commit(call: Call, request: TxnOffsetCommitRequest) -> TxnOffsetC
     return TxnOffsetCommitResponse(topics=tuple(topics))
 
 
-def _join(call: Call, request: TxnOffsetCommitRequest) -> ErrorCode:
-    writer = Writer(request.transactional_id, request.producer_id, request.producer_epoch, joins=call.version >= JOINS)
-    error = join(call.state, writer, group=request.group_id)
-    if error == ErrorCode.TRANSACTION_ABORTABLE and call.version < ABORTABLE:
+def _add_or_verify(call: Call, request: TxnOffsetCommitRequest) -> ErrorCode:
+    writer = TransactionWriter(
+        request.transactional_id,
+        request.producer_id,
+        request.producer_epoch,
+        adds_implicitly=call.version >= _ADDS_IMPLICITLY,
+    )
+    error = add_or_verify(call.state, writer, group=request.group_id)
+    if error == ErrorCode.TRANSACTION_ABORTABLE and call.version < _ABORTABLE:
         return ErrorCode.INVALID_TXN_STATE
-    if error == ErrorCode.CONCURRENT_TRANSACTIONS and not writer.joins:
+    if error == ErrorCode.CONCURRENT_TRANSACTIONS and not writer.adds_implicitly:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     return error
 
@@ -145,7 +152,7 @@ def _commit(
     unknown: ErrorCode,
     offsets: dict[TopicPartition, Committed],
 ) -> ErrorCode:
-    """Put one offset into `offsets` unless `error` or anything else speaks against it; returns what."""
+    """Store one offset in `offsets` unless there is an error, which is returned; `error` is that of the whole group."""
     tp = TopicPartition(name, row.partition_index)
     if error in DENIAL_CODES.values():
         return error
@@ -155,17 +162,17 @@ def _commit(
         error = unknown
     elif error == ErrorCode.NONE and len(row.committed_metadata or "") > METADATA_MAX:
         error = ErrorCode.OFFSET_METADATA_TOO_LARGE
-    wanted = call.fault.error_for(tp)
-    if error == ErrorCode.NONE and (wanted == ErrorCode.NONE or call.fault.apply):
+    injected = call.fault.error_for(tp)
+    if error == ErrorCode.NONE and (injected == ErrorCode.NONE or call.fault.apply):
         offsets[tp] = Committed(row.committed_offset, row.committed_leader_epoch, row.committed_metadata)
-    return wanted or error
+    return injected or error
 
 
-# -- fetch -----------------------------------------------------------------------------------------------------------
+# --- OffsetFetch
 
 
-class Asked(NamedTuple):
-    """One topic that is asked for; `is_known` is False for an id that no topic has."""
+class TopicQuery(NamedTuple):
+    """One requested topic; `is_known` is False for an id that no topic has."""
 
     name: str
     topic_id: uuid.UUID
@@ -174,23 +181,23 @@ class Asked(NamedTuple):
 
 
 def offset_fetch(call: Call, request: OffsetFetchRequest) -> OffsetFetchResponse:
-    """What groups have committed."""
-    if call.version >= FETCH_GROUPS:
-        groups = [_group(call, asked, stable=request.require_stable) for asked in request.groups]
+    """Answer the offsets that groups have committed."""
+    if call.version >= _FETCH_GROUPS:
+        groups = [_group(call, wanted, stable=request.require_stable) for wanted in request.groups]
         return OffsetFetchResponse(groups=tuple(groups))
     error = _group_error(call, request.group_id)
     if error != ErrorCode.NONE:
         return OffsetFetchResponse(error_code=error)
     group = call.state.groups.get(request.group_id, FakeGroup())
-    asked = _all_of(call, group)
+    queries = _all_of(call, group)
     if request.topics is not None:
-        asked = [Asked(one.name, ZERO_UUID, one.partition_indexes) for one in request.topics]
+        queries = [TopicQuery(one.name, ZERO_UUID, one.partition_indexes) for one in request.topics]
     topics = [
         OffsetFetchResponseTopic(
             name=one.name,
             partitions=_rows(OffsetFetchResponsePartition, call, group, one, stable=request.require_stable),
         )
-        for one in asked
+        for one in queries
     ]
     return OffsetFetchResponse(topics=tuple(topics))
 
@@ -200,54 +207,58 @@ def _group(call: Call, request: OffsetFetchRequestGroup, *, stable: bool) -> Off
     if error != ErrorCode.NONE:
         return OffsetFetchResponseGroup(group_id=request.group_id, error_code=error)
     group = call.state.groups.get(request.group_id, FakeGroup())
-    error = group.refusal_to_fetch(request.member_id, request.member_epoch)
+    error = group.fetch_error(request.member_id, request.member_epoch)
     if error != ErrorCode.NONE:
         return OffsetFetchResponseGroup(group_id=request.group_id, error_code=error)
-    asked = _all_of(call, group) if request.topics is None else [_named(call, one) for one in request.topics]
+    queries = _all_of(call, group) if request.topics is None else [_named(call, one) for one in request.topics]
     topics = [
         OffsetFetchResponseTopics(
             name=one.name,
             topic_id=one.topic_id,
             partitions=_rows(OffsetFetchResponsePartitions, call, group, one, stable=stable),
         )
-        for one in asked
+        for one in queries
     ]
     return OffsetFetchResponseGroup(group_id=request.group_id, topics=tuple(topics))
 
 
 def _group_error(call: Call, group_id: str) -> ErrorCode:
-    """What speaks against looking into a group at all."""
-    wanted = call.fault.error if call.fault.partition is None else ErrorCode.NONE
-    return call.denied("DESCRIBE", "group", group_id) or wanted or call.misdirected(group_id)
+    """The error for a whole group, NONE if there is none."""
+    injected = call.fault.error if call.fault.partition is None else ErrorCode.NONE
+    return call.denied("DESCRIBE", "group", group_id) or injected or call.misdirected(group_id)
 
 
-def _named(call: Call, wanted: OffsetFetchRequestTopics) -> Asked:
-    if call.version < FETCH_BY_ID:
-        return Asked(wanted.name, ZERO_UUID, wanted.partition_indexes)
+def _named(call: Call, wanted: OffsetFetchRequestTopics) -> TopicQuery:
+    if call.version < _FETCH_BY_ID:
+        return TopicQuery(wanted.name, ZERO_UUID, wanted.partition_indexes)
     topic = call.state.topics.find("", wanted.topic_id, by_id=True)
-    return Asked(topic.name if topic else "", wanted.topic_id, wanted.partition_indexes, is_known=topic is not None)
+    return TopicQuery(
+        topic.name if topic else "", wanted.topic_id, wanted.partition_indexes, is_known=topic is not None
+    )
 
 
-def _all_of(call: Call, group: FakeGroup) -> list[Asked]:
-    """All that a group has offsets for."""
+def _all_of(call: Call, group: FakeGroup) -> list[TopicQuery]:
+    """All topics and partitions that a group has offsets for and that the client may see."""
     known: dict[str, list[int]] = {}
     for tp in sorted(group.offsets):
         known.setdefault(tp.topic, []).append(tp.partition)
     topics = call.state.topics
     return [
-        Asked(name, topics[name].id, indexes)
+        TopicQuery(name, topics[name].id, indexes)
         for name, indexes in known.items()
         if name in topics and not call.denied("DESCRIBE", "topic", name)
     ]
 
 
-def _rows(row: Callable[..., RowT], call: Call, group: FakeGroup, asked: Asked, *, stable: bool) -> tuple[RowT, ...]:
-    """The partitions of one topic."""
+def _rows(
+    row: Callable[..., RowT], call: Call, group: FakeGroup, query: TopicQuery, *, stable: bool
+) -> tuple[RowT, ...]:
+    """The response's rows for the partitions of one topic."""
     rows = []
-    for index in asked.indexes:
-        known, error = NOTHING, ErrorCode.UNKNOWN_TOPIC_ID
-        if asked.is_known:
-            known, error = _look_up(call, group, TopicPartition(asked.name, index), stable=stable)
+    for index in query.indexes:
+        known, error = _NOTHING, ErrorCode.UNKNOWN_TOPIC_ID
+        if query.is_known:
+            known, error = _committed(call, group, TopicPartition(query.name, index), stable=stable)
         rows.append(
             row(
                 partition_index=index,
@@ -260,10 +271,10 @@ def _rows(row: Callable[..., RowT], call: Call, group: FakeGroup, asked: Asked, 
     return tuple(rows)
 
 
-def _look_up(call: Call, group: FakeGroup, tp: TopicPartition, *, stable: bool) -> tuple[Committed, ErrorCode]:
-    wanted = call.denied("DESCRIBE", "topic", tp.topic) or call.fault.error_for(tp)
-    if wanted != ErrorCode.NONE:
-        return NOTHING, wanted
+def _committed(call: Call, group: FakeGroup, tp: TopicPartition, *, stable: bool) -> tuple[Committed, ErrorCode]:
+    error = call.denied("DESCRIBE", "topic", tp.topic) or call.fault.error_for(tp)
+    if error != ErrorCode.NONE:
+        return _NOTHING, error
     if stable and group.is_unstable(tp):
-        return NOTHING, ErrorCode.UNSTABLE_OFFSET_COMMIT
-    return group.offsets.get(tp, NOTHING), ErrorCode.NONE
+        return _NOTHING, ErrorCode.UNSTABLE_OFFSET_COMMIT
+    return group.offsets.get(tp, _NOTHING), ErrorCode.NONE

@@ -17,33 +17,33 @@ from aioprod.messages.produce import (
 )
 from aioprod.records.layout import ATTRIBUTES, CRC
 from aioprod.records.parser import ParsedBatch, parse_batches
-from aioprod.testing.fake.handlers.implicit_adds import Writer, join
+from aioprod.testing.fake.handlers.call import Call
+from aioprod.testing.fake.handlers.transactions import TransactionWriter, add_or_verify
 from aioprod.testing.fake.state.log import FakePartition
 from aioprod.testing.fake.state.producers import NO_PRODUCER_ID, ProducerState
-from aioprod.testing.fake.state.shared import Call
 from aioprod.testing.fake.state.topics import FakeTopic, led_partition
 from aioprod.types import TopicPartition
 from aioprod.wire.crc import crc32c
 
 __all__ = ["has_failed", "produce"]
 
-BY_ID: Final = 13
+_BY_ID: Final = 13
 """Version: topics have ids in place of names."""
 
-HINTS: Final = 10
-"""Version: the answer names the new leader (KIP-951)."""
+_HINTS: Final = 10
+"""Version: NOT_LEADER_OR_FOLLOWER comes with the new leader (KIP-951)."""
 
-ABORTABLE: Final = 11
-"""Version: may be answered with TRANSACTION_ABORTABLE (KIP-890)."""
+_ABORTABLE: Final = 11
+"""Version: the response may have TRANSACTION_ABORTABLE (KIP-890)."""
 
-JOINS: Final = 12
-"""Version: a write adds its partition to the transaction by itself (KIP-890)."""
+_ADDS_IMPLICITLY: Final = 12
+"""Version: a write adds its partition to the transaction implicitly (KIP-890)."""
 
-ACKS: Final = (-1, 0, 1)
+_ACKS: Final = (-1, 0, 1)
 
 
 class Stored(NamedTuple):
-    """What became of one batch."""
+    """The outcome for one batch: its error, or where it is stored."""
 
     error: ErrorCode
     base_offset: int = -1
@@ -53,7 +53,7 @@ class Stored(NamedTuple):
 def produce(call: Call, request: ProduceRequest) -> ProduceResponse:
     """Append the batches of a request."""
     topics = tuple(_topic(call, request, sent) for sent in request.topic_data)
-    call.state.tell_readers()
+    call.state.wake_fetches()
     hinted = {row.current_leader.leader_id for topic in topics for row in topic.partition_responses} - {-1}
     nodes = [(node_id, *call.state.nodes[node_id]) for node_id in sorted(hinted)]
     endpoints = [NodeEndpoint(node_id=node_id, host=host, port=port) for node_id, host, port in nodes]
@@ -61,16 +61,16 @@ def produce(call: Call, request: ProduceRequest) -> ProduceResponse:
 
 
 def has_failed(answer: ProduceResponse) -> bool:
-    """Whether there is an error in it: who wants no answer hears of that by the end of the connection."""
+    """Whether a response has an error. With acks=0 the broker closes the connection then, as it sends no response."""
     return any(row.error_code for topic in answer.responses for row in topic.partition_responses)
 
 
 def _topic(call: Call, request: ProduceRequest, sent: TopicProduceData) -> TopicProduceResponse:
-    topic = call.state.topics.find(sent.name, sent.topic_id, by_id=call.version >= BY_ID)
+    topic = call.state.topics.find(sent.name, sent.topic_id, by_id=call.version >= _BY_ID)
     rows = []
     for data in sent.partition_data:
         row = _partition(call, request, TopicPartition(topic.name if topic else sent.name, data.index), data)
-        if topic and row.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER and call.version >= HINTS:
+        if topic and row.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER and call.version >= _HINTS:
             row = replace(row, current_leader=_hint(call, topic, data.index))
         rows.append(row)
     return TopicProduceResponse(name=sent.name, topic_id=sent.topic_id, partition_responses=tuple(rows))
@@ -79,18 +79,18 @@ def _topic(call: Call, request: ProduceRequest, sent: TopicProduceData) -> Topic
 def _partition(
     call: Call, request: ProduceRequest, tp: TopicPartition, data: PartitionProduceData
 ) -> PartitionProduceResponse:
-    if request.acks not in ACKS:
+    if request.acks not in _ACKS:
         return PartitionProduceResponse(index=data.index, error_code=ErrorCode.INVALID_REQUIRED_ACKS, base_offset=-1)
-    unknown = ErrorCode.UNKNOWN_TOPIC_ID if call.version >= BY_ID else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    unknown = ErrorCode.UNKNOWN_TOPIC_ID if call.version >= _BY_ID else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     partition, error = led_partition(call.state.topics.get(tp.topic), data.index, call.node_id, unknown)
     if denied := _denied(call, request, tp.topic):
         return PartitionProduceResponse(index=data.index, error_code=denied, base_offset=-1)
-    wanted = call.fault.error_for(tp)
+    injected = call.fault.error_for(tp)
     stored = Stored(error)
-    if partition is not None and (wanted == ErrorCode.NONE or call.fault.apply):
+    if partition is not None and (injected == ErrorCode.NONE or call.fault.apply):
         stored = _append(call, request, tp, partition, bytes(data.records or b""))
-    if wanted != ErrorCode.NONE:
-        stored = Stored(wanted)
+    if injected != ErrorCode.NONE:
+        stored = Stored(injected)
     return PartitionProduceResponse(
         index=data.index,
         error_code=stored.error,
@@ -101,7 +101,7 @@ def _partition(
 
 
 def _denied(call: Call, request: ProduceRequest, topic: str) -> ErrorCode:
-    """Why the client may not write this. A topic without a name is one whose id nobody knows."""
+    """The error if the client is not authorized to write. A topic with an unknown id has no name."""
     transactional_id = request.transactional_id
     if transactional_id is not None and (denied := call.denied("WRITE", "transactional_id", transactional_id)):
         return denied
@@ -109,7 +109,7 @@ def _denied(call: Call, request: ProduceRequest, topic: str) -> ErrorCode:
 
 
 def _hint(call: Call, topic: FakeTopic, index: int) -> LeaderIdAndEpoch:
-    """Who leads now, if that is known."""
+    """The current leader, if it is up and another broker."""
     known = topic.partitions[index]
     if not call.state.leader_hints or known.leader not in call.state.nodes or known.leader == call.node_id:
         return LeaderIdAndEpoch()
@@ -117,52 +117,52 @@ def _hint(call: Call, topic: FakeTopic, index: int) -> LeaderIdAndEpoch:
 
 
 def _append(call: Call, request: ProduceRequest, tp: TopicPartition, partition: FakePartition, data: bytes) -> Stored:
-    """Store what one produce brought, unless it is stored already."""
+    """Append one partition's batch, unless it is a duplicate."""
     config = call.state.topics[tp.topic].config
     if len(data) > int(config.get("max.message.bytes", call.state.message_max_bytes)):
         return Stored(ErrorCode.MESSAGE_TOO_LARGE)
     if request.acks == -1 and len(call.state.nodes) < int(config.get("min.insync.replicas", 1)):
         return Stored(ErrorCode.NOT_ENOUGH_REPLICAS)
-    batch = _readable(data)
+    batch = _parse(data)
     if isinstance(batch, ErrorCode):
         return Stored(batch)
     if batch.producer_id == NO_PRODUCER_ID:
         return Stored(ErrorCode.NONE, partition.append(batch, data))
     known = partition.producers.of(batch.producer_id)
-    refusal = ErrorCode.NONE
+    error = ErrorCode.NONE
     if batch.is_transactional and not known.has_open(batch.producer_epoch):
-        refusal = _join(call, request, tp, known, batch)
-    stored_before = known.stored_before(batch)
-    if refusal == ErrorCode.NONE and stored_before is not None:
-        # Kafka tells the producer's own timestamp as if it were the time of the append.
-        return Stored(ErrorCode.NONE, stored_before, batch.max_timestamp)
-    refusal = refusal or known.refusal(batch)
-    return Stored(refusal) if refusal != ErrorCode.NONE else Stored(refusal, partition.append(batch, data))
+        error = _add_or_verify(call, request, tp, known, batch)
+    duplicate_offset = known.duplicate_offset(batch)
+    if error == ErrorCode.NONE and duplicate_offset is not None:
+        # Kafka answers the batch's own timestamp as the append time of a duplicate.
+        return Stored(ErrorCode.NONE, duplicate_offset, batch.max_timestamp)
+    error = error or known.append_error(batch)
+    return Stored(error) if error != ErrorCode.NONE else Stored(error, partition.append(batch, data))
 
 
-def _join(
+def _add_or_verify(
     call: Call, request: ProduceRequest, tp: TopicPartition, known: ProducerState, batch: ParsedBatch
 ) -> ErrorCode:
-    """Have the coordinator agree to the first write of a transaction to a partition."""
+    """Add the partition to the transaction, or verify that it was added, before the transaction's first write to it."""
     if request.transactional_id is None:
         return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     if batch.producer_epoch < known.epoch:
         return ErrorCode.INVALID_PRODUCER_EPOCH
-    joins = call.version >= JOINS
-    known.verify(batch, is_implicit=joins)
-    writer = Writer(request.transactional_id, batch.producer_id, batch.producer_epoch, joins)
-    error = join(call.state, writer, partition=tp)
-    if error == ErrorCode.TRANSACTION_ABORTABLE and call.version < ABORTABLE:
+    adds_implicitly = call.version >= _ADDS_IMPLICITLY
+    known.verify(batch, is_implicit=adds_implicitly)
+    writer = TransactionWriter(request.transactional_id, batch.producer_id, batch.producer_epoch, adds_implicitly)
+    error = add_or_verify(call.state, writer, partition=tp)
+    if error == ErrorCode.TRANSACTION_ABORTABLE and call.version < _ABORTABLE:
         return ErrorCode.INVALID_TXN_STATE
-    is_hidden = error == ErrorCode.CONCURRENT_TRANSACTIONS and not joins
+    is_hidden = error == ErrorCode.CONCURRENT_TRANSACTIONS and not adds_implicitly
     if error == ErrorCode.COORDINATOR_NOT_AVAILABLE or is_hidden:
-        # Older clients retry this one without asking for metadata.
+        # Clients of older versions retry this error without a metadata refresh.
         return ErrorCode.NOT_ENOUGH_REPLICAS
     return error
 
 
-def _readable(data: bytes) -> ParsedBatch | ErrorCode:
-    """The only batch in `data`, or the error for what is wrong with it."""
+def _parse(data: bytes) -> ParsedBatch | ErrorCode:
+    """Parse and validate the one batch in `data`; returns the error of an invalid one."""
     try:
         (batch,) = parse_batches(data, verify_crc=False)
     except (ProtocolError, ValueError):

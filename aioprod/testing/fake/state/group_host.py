@@ -1,4 +1,4 @@
-"""What consumer groups ask of the broker around them."""
+"""`GroupHost`: what a consumer group gets from its coordinator, timers and ids, and the brokers' group settings."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
-from aioprod.testing.fake.state.timers import CallOff, Timers
+from aioprod.testing.fake.state.timers import Cancel, Timers
 
 __all__ = ["GroupHost", "GroupSettings"]
 
-UUID_BITS: Final = 128
+_UUID_BITS: Final = 128
 
 
 @dataclass
 class GroupSettings:
-    """What brokers allow, for a test to change. In brackets Kafka's names, which say what is meant."""
+    """Settings of all brokers that a test may change; below each is Kafka's name."""
 
     initial_delay_s: float = 0.0
     """`group.initial.rebalance.delay.ms`"""
@@ -32,19 +32,18 @@ class GroupSettings:
 
 
 class GroupHost:
-    """Time, names and settings of one group. What it left to do is dropped while its coordinator is not the one that it
-    began with."""
+    """Timers, ids and settings for one group. A timer has no effect once another broker coordinates the group."""
 
-    def __init__(self, settings: GroupSettings, timers: Timers, random: Random, is_home: Callable[[], bool]) -> None:
+    def __init__(self, settings: GroupSettings, timers: Timers, random: Random, is_current: Callable[[], bool]) -> None:
         self.settings = settings
         self._timers = timers
         self._random = random
-        self._is_home = is_home
+        self._is_current = is_current
 
-    def later(self, delay_s: float, work: Callable[[], None]) -> CallOff:
-        """Call `work` in `delay_s` seconds, unless it is called off or the coordinator changes."""
-        return self._timers.later(delay_s, lambda: work() if self._is_home() else None)
+    def later(self, delay_s: float, work: Callable[[], None]) -> Cancel:
+        """Call `work` in `delay_s` seconds, unless it is cancelled or the coordinator changes."""
+        return self._timers.later(delay_s, lambda: work() if self._is_current() else None)
 
     def new_member_id(self, prefix: str) -> str:
-        """An id that nobody had before."""
-        return f"{prefix}-{uuid.UUID(int=self._random.getrandbits(UUID_BITS))}"
+        """A new member id."""
+        return f"{prefix}-{uuid.UUID(int=self._random.getrandbits(_UUID_BITS))}"

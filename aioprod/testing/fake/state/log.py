@@ -1,4 +1,4 @@
-"""The log of one partition, as its leader keeps it."""
+"""`FakePartition`: the log of one partition and the states of its producers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["FakePartition", "Isolation", "StoredBatch"]
 
 LATEST: Final = -1
 EARLIEST: Final = -2
-MAX_TIMESTAMP: Final = -3
+_MAX_TIMESTAMP: Final = -3
 
 Isolation = Literal["read_committed", "read_uncommitted"]
 
@@ -36,7 +36,7 @@ class Aborted(NamedTuple):
 
 @dataclass
 class FakePartition:
-    """One partition: its leader (None for none), its log, and what is known of those who write to it."""
+    """One partition: its leader (None for none), its log, and the states of its producers."""
 
     leader: int | None
     leader_epoch: int = 0
@@ -48,23 +48,23 @@ class FakePartition:
 
     @property
     def last_stable_offset(self) -> int:
-        """Where the first open transaction begins, or the end."""
+        """The offset of the first open transaction, or the end of the log."""
         start = self.producers.first_open_offset
         return self.next_offset if start is None else start
 
     def end_offset(self, isolation: Isolation) -> int:
-        """The offset up to which a reader sees records."""
+        """The offset up to which a consumer sees records."""
         return self.last_stable_offset if isolation == "read_committed" else self.next_offset
 
     def append(self, batch: ParsedBatch, data: bytes) -> int:
-        """Store a batch at the end and take note of its producer; returns its base offset."""
+        """Append a batch and update its producer's state; returns the base offset."""
         base_offset = self._store_at_end(batch, data)
         if batch.producer_id != NO_PRODUCER_ID:
             self.producers.of(batch.producer_id).append(batch, base_offset)
         return base_offset
 
     def end_transaction(self, kind: ControlType, producer_id: int, epoch: int, timestamp: int) -> None:
-        """Write the marker that ends a producer's transaction here; `epoch` is the producer's from now on."""
+        """Append the marker that ends a producer's transaction; `epoch` is the producer's epoch from now on."""
         data = marker(kind, producer_id, epoch, timestamp)
         (batch,) = parse_batches(data)
         offset = self._store_at_end(batch, data)
@@ -81,18 +81,18 @@ class FakePartition:
         return base_offset
 
     def store(self, data: bytes) -> None:
-        """Store one batch as it is, with the offset that it has; what it leaves out is a gap."""
+        """Store one batch at its own base offset, which may leave a gap as compaction does."""
         (batch,) = parse_batches(data)
         self.log.append(StoredBatch(batch, data))
         self.next_offset = batch.next_offset
 
     def delete_before(self, offset: int) -> None:
-        """Remove the records before an offset, as retention does: a batch that holds others too is kept whole."""
+        """Move the log start offset, as DeleteRecords does: a batch that spans it is kept whole."""
         self.first_offset = max(self.first_offset, offset)
         self.log = [stored for stored in self.log if stored.batch.next_offset > self.first_offset]
 
     def batches(self, isolation: Isolation = "read_committed") -> Iterator[ParsedBatch]:
-        """The batches of data that a reader sees, in order."""
+        """The data batches that a consumer sees, in order."""
         end = self.end_offset(isolation)
         for batch, _ in self.log:
             if batch.base_offset >= end or batch.is_control:
@@ -107,21 +107,21 @@ class FakePartition:
         )
 
     def records(self, isolation: Isolation = "read_committed") -> list[ParsedRecord]:
-        """The records that a reader sees."""
+        """The records that a consumer sees."""
         batches = self.batches(isolation)
         return [record for batch in batches for record in batch.records() if record.offset >= self.first_offset]
 
     def offset_at(self, timestamp: int, isolation: Isolation) -> tuple[int, int]:
-        """Timestamp and offset of the first record from then on; -1 and -1 for none.
+        """The timestamp and offset of the first record with at least this timestamp; -1 and -1 for none.
 
-        -1 asks for the end, -2 for the start, -3 for the record with the latest timestamp.
+        The timestamps -1, -2 and -3 stand for the end, the start, and the record with the highest timestamp.
         """
         if timestamp == LATEST:
             return -1, self.end_offset(isolation)
         if timestamp == EARLIEST:
             return -1, self.first_offset
         records = self.records(isolation)
-        if timestamp == MAX_TIMESTAMP:
+        if timestamp == _MAX_TIMESTAMP:
             timestamp = max((record.timestamp for record in records), default=-1)
         found = (record for record in records if record.timestamp >= timestamp)
         return next(((record.timestamp, record.offset) for record in found), (-1, -1))

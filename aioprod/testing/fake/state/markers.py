@@ -1,4 +1,4 @@
-"""The control batches that end transactions in the logs (KIP-98)."""
+"""Transaction markers: the control batches that end transactions in the logs (KIP-98)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _zigzag(value: int) -> int:
 
 
 def marker(kind: ControlType, producer_id: int, epoch: int, timestamp: int) -> bytes:
-    """A marker as it goes to the end of a log, with the offset 0 still; `timestamp` in ms."""
+    """The bytes of a marker, with base offset 0; `timestamp` in ms."""
     record = _RECORD.pack(_zigzag(_RECORD.size - 1), 0, 0, 0, _zigzag(4), 0, kind, _zigzag(6), 0, 0, 0)
     flags = TRANSACTIONAL_FLAG | CONTROL_FLAG
     size = _HEADER.size + len(record) - SIZE_OVERHEAD

@@ -1,4 +1,4 @@
-"""Quotas: who sends more than that is made to wait (KIP-219)."""
+"""Produce quotas: the broker mutes the connections of clients that exceed theirs (KIP-219)."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from typing import Final
 
 __all__ = ["Quota"]
 
-WINDOW_S: Final = 1.0
-"""What may be sent at once, as a time at the quota's rate."""
+_WINDOW_S: Final = 1.0
+"""How much may be sent in a burst, as a time at the quota's rate."""
 
 
 class Quota:
-    """What all clients of one broker may produce, in bytes per second."""
+    """The produce rate that all clients of one broker share, in bytes per second."""
 
     def __init__(self, bytes_per_s: float) -> None:
         self.bytes_per_s = bytes_per_s
         self._paid_until = 0.0
 
     def charge(self, size: int, now: float) -> float:
-        """Count `size` bytes, and return for how many seconds the broker will hear no more of the client."""
+        """Count `size` bytes; returns for how many seconds the broker reads nothing more from the client."""
         self._paid_until = max(self._paid_until, now) + size / self.bytes_per_s
-        return max(0.0, self._paid_until - now - WINDOW_S)
+        return max(0.0, self._paid_until - now - _WINDOW_S)

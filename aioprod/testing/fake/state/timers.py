@@ -1,18 +1,18 @@
-"""What a fake cluster does later, by the event loop's own time."""
+"""Timers of a fake cluster, by the event loop's clock."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
 
-__all__ = ["CallOff", "Timers"]
+__all__ = ["Cancel", "Timers"]
 
-CallOff = Callable[[], None]
-"""Makes a call that is to come not happen; harmless once it has."""
+Cancel = Callable[[], None]
+"""Cancels a scheduled call; without effect once it has run."""
 
 
 class Timers:
-    """Calls to come; what they raise goes to `errors`."""
+    """Scheduled calls; exceptions that they raise go to `errors`."""
 
     def __init__(self, errors: list[Exception]) -> None:
         self._errors = errors
@@ -23,8 +23,8 @@ class Timers:
         """The loop's time in seconds."""
         return asyncio.get_running_loop().time()
 
-    def later(self, delay_s: float, work: Callable[[], None]) -> CallOff:
-        """Call `work` in `delay_s` seconds, unless it is called off or `close` comes first."""
+    def later(self, delay_s: float, work: Callable[[], None]) -> Cancel:
+        """Call `work` in `delay_s` seconds, unless it is cancelled or `close` is called before."""
 
         def run() -> None:
             self._handles.discard(handle)
@@ -33,16 +33,16 @@ class Timers:
             except Exception as error:
                 self._errors.append(error)
 
-        def call_off() -> None:
+        def cancel() -> None:
             self._handles.discard(handle)
             handle.cancel()
 
         handle = asyncio.get_running_loop().call_later(delay_s, run)
         self._handles.add(handle)
-        return call_off
+        return cancel
 
     def close(self) -> None:
-        """Forget all that has not happened yet."""
+        """Cancel all calls that have not run yet."""
         for handle in self._handles:
             handle.cancel()
         self._handles.clear()

@@ -1,4 +1,4 @@
-"""The topics of a fake cluster, and who leads their partitions."""
+"""The topics of a fake cluster."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from aioprod.types import TopicPartition
 
 __all__ = ["FakeTopic", "Topics", "led_partition"]
 
-UUID_BITS: Final = 128
+_UUID_BITS: Final = 128
 
 
 @dataclass
 class FakeTopic:
-    """A topic; a test may change its partitions as it likes. `config` has its settings by Kafka's names."""
+    """A topic; tests may change its partitions. `config` has its settings by Kafka's names."""
 
     name: str
     id: uuid.UUID
@@ -28,7 +28,7 @@ class FakeTopic:
     config: Mapping[str, str] = field(default_factory=dict)
 
     def records(self, isolation: Isolation = "read_committed") -> list[ParsedRecord]:
-        """The records that a reader sees, partition by partition."""
+        """The records that a consumer sees, partition by partition."""
         return [record for partition in self.partitions for record in partition.records(isolation)]
 
 
@@ -40,20 +40,20 @@ class Topics(dict[str, FakeTopic]):
         self._random = random
 
     def create(self, name: str, partitions: int, leaders: list[int], config: Mapping[str, str]) -> FakeTopic:
-        """Create a topic whose leaders are `leaders` in turn."""
-        topic_id = uuid.UUID(int=self._random.getrandbits(UUID_BITS))
+        """Create a topic; `leaders` lead its partitions in turn."""
+        topic_id = uuid.UUID(int=self._random.getrandbits(_UUID_BITS))
         logs = [FakePartition(leaders[index % len(leaders)]) for index in range(partitions)]
         self[name] = FakeTopic(name, topic_id, logs, config)
         return self[name]
 
     def find(self, name: str, topic_id: uuid.UUID, *, by_id: bool) -> FakeTopic | None:
-        """The topic that a request means."""
+        """The topic of a request, by name or by id; None if it is unknown."""
         if not by_id:
             return self.get(name)
         return next((topic for topic in self.values() if topic.id == topic_id), None)
 
     def partition(self, tp: TopicPartition) -> FakePartition | None:
-        """The partition, None if there is none of that name."""
+        """The partition, None if it does not exist."""
         topic = self.get(tp.topic)
         return topic.partitions[tp.partition] if topic and 0 <= tp.partition < len(topic.partitions) else None
 
@@ -61,9 +61,9 @@ class Topics(dict[str, FakeTopic]):
 def led_partition(
     topic: FakeTopic | None, index: int, node_id: int, unknown: ErrorCode, leader_epoch: int = -1
 ) -> tuple[FakePartition | None, ErrorCode]:
-    """The partition if `node_id` leads it, else the error to answer: `unknown` where there is none.
+    """The partition if `node_id` leads it, else the error to answer: `unknown` if it does not exist.
 
-    `leader_epoch` is what the client knows, -1 for nothing.
+    `leader_epoch` is the one that the client knows, -1 if it knows none.
     """
     if topic is None or not 0 <= index < len(topic.partitions):
         return None, unknown

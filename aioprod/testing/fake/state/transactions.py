@@ -1,8 +1,8 @@
-"""The transaction coordinator (Kafka's `TransactionCoordinator`): which transactional ids there are and how they stand.
+"""The transaction coordinator (Kafka's `TransactionCoordinator`): transactional ids and their transactions.
 
-The brokers of a fake cluster share one; which of them may speak for it is not its business. Versions: 1 is the protocol
-of KIP-98, where a client adds partitions by request; 2 that of KIP-890, where a write adds its partition by itself and
-each end of a transaction raises the epoch. The version of each request decides.
+The brokers of a fake cluster share one; the handlers check which broker is the coordinator. Transaction version 1 is
+the protocol of KIP-98, where a client adds partitions by request; version 2 that of KIP-890, where a write adds its
+partition implicitly and each end of a transaction bumps the epoch. The version of each request decides.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from aioprod.types import TopicPartition
 
 __all__ = ["Outcome", "State", "Transaction", "Transactions"]
 
-EPOCH_MAX: Final = 32767
-LAST_EPOCH: Final = EPOCH_MAX - 1
-"""The last one that a client gets: the coordinator must be able to raise it once more, to fence the client."""
+_EPOCH_MAX: Final = 32767
+LAST_EPOCH: Final = _EPOCH_MAX - 1
+"""The last epoch that a client gets: the coordinator must be able to bump it once more, to fence the client."""
 
-MARKER_RETRY_S: Final = 0.02
-"""After so long the coordinator tries again to write markers, to partitions that had no leader."""
+_MARKER_RETRY_S: Final = 0.02
+"""How long the coordinator waits before it retries markers for partitions without a leader."""
 
 
 class State(Enum):
-    """Where a transactional id stands."""
+    """The state of a transactional id."""
 
     EMPTY = auto()
     ONGOING = auto()
@@ -40,11 +40,11 @@ class State(Enum):
 
 
 COMPLETING: Final = (State.PREPARE_COMMIT, State.PREPARE_ABORT)
-ENDED: Final = {State.COMPLETE_COMMIT: True, State.COMPLETE_ABORT: False}
+_ENDED: Final = {State.COMPLETE_COMMIT: True, State.COMPLETE_ABORT: False}
 
 
 class Outcome(NamedTuple):
-    """What the coordinator answers: an error, or who the producer is from now on."""
+    """The coordinator's answer: an error, or the producer's id and epoch from now on."""
 
     error: ErrorCode
     producer_id: int = NO_PRODUCER_ID
@@ -53,10 +53,10 @@ class Outcome(NamedTuple):
 
 @dataclass(slots=True)
 class Transaction:
-    """One transactional id: who owns it, and its transaction. `number` counts transactions.
+    """One transactional id: its producer, and its transaction. `number` counts transactions.
 
-    `last_epoch` and `previous_producer_id` are those before they were last raised, for an owner that asks again.
-    `next_producer_id` is what takes over at the end of a transaction whose epoch is the last.
+    `last_epoch` and `previous_producer_id` are those before the last change, to recognize retries of the request that
+    changed them. `next_producer_id` replaces the producer id at the end of a transaction with the last epoch.
     """
 
     transactional_id: str
@@ -73,11 +73,11 @@ class Transaction:
 
     @property
     def outcome(self) -> Outcome:
-        """Who the producer is."""
+        """The producer's id and epoch as an answer."""
         return Outcome(ErrorCode.NONE, self.producer_id, self.epoch)
 
-    def refusal(self, producer_id: int, epoch: int) -> ErrorCode:
-        """Why the producer may not add anything, NONE if it may."""
+    def producer_error(self, producer_id: int, epoch: int) -> ErrorCode:
+        """The error if this producer may not add anything, else NONE."""
         if producer_id != self.producer_id:
             return ErrorCode.INVALID_PRODUCER_ID_MAPPING
         if epoch != self.epoch:
@@ -88,10 +88,10 @@ class Transaction:
 class Transactions(dict[str, Transaction]):
     """All transactional ids.
 
-    `write_markers` writes a transaction's where it can, and takes off it what has got one. `marker_delay_s` is how long
-    the coordinator takes to begin with them: meanwhile it answers CONCURRENT_TRANSACTIONS. By default that is no time,
-    so that a test may look at what was committed as soon as the producer says so. `version` is the cluster's, for what
-    no client asks for: fencing.
+    `write_markers` writes markers where a leader is up, and removes those partitions and groups from the transaction.
+    `marker_delay_s` is the delay before that, during which the coordinator answers CONCURRENT_TRANSACTIONS. It is 0 by
+    default, so that a test may read committed records as soon as the producer's commit returns. `version` is the
+    cluster's transaction version, for what no request decides: fencing.
     """
 
     def __init__(
@@ -108,10 +108,10 @@ class Transactions(dict[str, Transaction]):
         self._new_producer_id = new_producer_id
         self._write_markers = write_markers
 
-    # -- who the producer is -----------------------------------------------------------------------------------------
+    # --- producer id and epoch
 
     def init(self, transactional_id: str, timeout_ms: int, producer_id: int, epoch: int) -> Outcome:
-        """Make the caller the only owner; `producer_id` and `epoch` are its own where it was that before (KIP-360)."""
+        """Bump the epoch, which fences others; `producer_id` and `epoch` are the caller's, if any (KIP-360)."""
         if not transactional_id:
             return Outcome(ErrorCode.INVALID_REQUEST)
         if not 0 < timeout_ms <= self.timeout_max_ms:
@@ -122,23 +122,23 @@ class Transactions(dict[str, Transaction]):
         is_known = producer_id != NO_PRODUCER_ID
         if one.state in COMPLETING:
             return Outcome(ErrorCode.CONCURRENT_TRANSACTIONS)
-        if is_known and not self._may_go_on(one, producer_id, epoch):
+        if is_known and not self._may_continue(one, producer_id, epoch):
             return Outcome(ErrorCode.PRODUCER_FENCED)
         if one.state is State.ONGOING:
             self._fence(one)
             return Outcome(ErrorCode.CONCURRENT_TRANSACTIONS)
-        if not self._raise_epoch(one, epoch if is_known else None):
+        if not self._bump_epoch(one, epoch if is_known else None):
             return Outcome(ErrorCode.PRODUCER_FENCED)
         one.state, one.timeout_ms = State.EMPTY, timeout_ms
         return one.outcome
 
     @staticmethod
-    def _may_go_on(one: Transaction, producer_id: int, epoch: int) -> bool:
+    def _may_continue(one: Transaction, producer_id: int, epoch: int) -> bool:
         repeats_the_last = producer_id == one.previous_producer_id and epoch >= LAST_EPOCH
         return one.epoch == NO_EPOCH or producer_id == one.producer_id or repeats_the_last
 
-    def _raise_epoch(self, one: Transaction, expected: int | None) -> bool:
-        """The next epoch, or the next producer id; False if `expected` is not the epoch that the caller may have."""
+    def _bump_epoch(self, one: Transaction, expected: int | None) -> bool:
+        """Bump the epoch, or the producer id after the last epoch; False if `expected` is not the current epoch."""
         if one.epoch >= LAST_EPOCH and expected in (None, one.epoch):
             one.last_epoch = NO_EPOCH if expected is None else one.epoch
             one.previous_producer_id, one.producer_id, one.epoch = one.producer_id, self._new_producer_id(), 0
@@ -150,15 +150,15 @@ class Transactions(dict[str, Transaction]):
             return False
         return True
 
-    def _owned(self, transactional_id: str, producer_id: int, epoch: int) -> tuple[Transaction | None, ErrorCode]:
-        """The transaction of that owner, None with the reason when it is not the owner's or not at rest."""
+    def _find_owned(self, transactional_id: str, producer_id: int, epoch: int) -> tuple[Transaction | None, ErrorCode]:
+        """The transactional id if this is its producer and it is not completing; otherwise None and the error."""
         one = self.get(transactional_id)
         if one is None:
             return None, ErrorCode.INVALID_PRODUCER_ID_MAPPING
-        refusal = one.refusal(producer_id, epoch)
-        return (one if refusal == ErrorCode.NONE else None), refusal
+        error = one.producer_error(producer_id, epoch)
+        return (one if error == ErrorCode.NONE else None), error
 
-    # -- what belongs to a transaction -------------------------------------------------------------------------------
+    # --- partitions and groups
 
     def add(
         self,
@@ -169,10 +169,10 @@ class Transactions(dict[str, Transaction]):
         partitions: Iterable[TopicPartition] = (),
         groups: Iterable[str] = (),
     ) -> Outcome:
-        """Add partitions, and groups that offsets will be committed for; the first begin the transaction."""
-        one, refusal = self._owned(transactional_id, producer_id, epoch)
+        """Add partitions, and groups whose offsets will be committed; the first ones begin the transaction."""
+        one, error = self._find_owned(transactional_id, producer_id, epoch)
         if one is None:
-            return Outcome(refusal)
+            return Outcome(error)
         if one.state is not State.ONGOING:
             one.state = State.ONGOING
             one.number += 1
@@ -191,50 +191,50 @@ class Transactions(dict[str, Transaction]):
         groups: Iterable[str] = (),
     ) -> Outcome:
         """Whether partitions and groups were added to the transaction."""
-        one, refusal = self._owned(transactional_id, producer_id, epoch)
+        one, error = self._find_owned(transactional_id, producer_id, epoch)
         if one is not None and not (one.partitions.issuperset(partitions) and one.groups.issuperset(groups)):
-            refusal = ErrorCode.TRANSACTION_ABORTABLE
-        return Outcome(refusal)
+            error = ErrorCode.TRANSACTION_ABORTABLE
+        return Outcome(error)
 
-    # -- how a transaction ends --------------------------------------------------------------------------------------
+    # --- end of a transaction
 
     def end(self, transactional_id: str, producer_id: int, epoch: int, *, commits: bool, version: int) -> Outcome:
-        """Commit or abort; the answer has the producer's next epoch in `version` 2."""
+        """Commit or abort; in `version` 2 the answer has the producer's next epoch."""
         one = self.get(transactional_id)
         if one is None:
             return Outcome(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-        is_repeated = version >= 2 and self._is_repeated_end(one, producer_id, epoch)
-        if producer_id != one.producer_id and not is_repeated:
+        is_retry = version >= 2 and self._is_retried_end(one, producer_id, epoch)
+        if producer_id != one.producer_id and not is_retry:
             return Outcome(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-        if epoch != one.epoch and not is_repeated:
+        if epoch != one.epoch and not is_retry:
             return Outcome(ErrorCode.PRODUCER_FENCED)
         if one.state in COMPLETING:
             return Outcome(ErrorCode.CONCURRENT_TRANSACTIONS)
         if one.state is State.ONGOING:
-            return self._begin_end(one, commits=commits, raises_epoch=version >= 2)
-        if version < 2 or is_repeated:
-            return one.outcome if ENDED.get(one.state) is commits else Outcome(ErrorCode.INVALID_TXN_STATE)
-        # Version 2: an abort of nothing is an abort, and raises the epoch as any other.
+            return self._begin_end(one, commits=commits, bumps_epoch=version >= 2)
+        if version < 2 or is_retry:
+            return one.outcome if _ENDED.get(one.state) is commits else Outcome(ErrorCode.INVALID_TXN_STATE)
+        # Version 2: an abort of an empty transaction bumps the epoch as any other.
         if commits:
             return Outcome(ErrorCode.INVALID_TXN_STATE)
-        return self._begin_end(one, commits=False, raises_epoch=True)
+        return self._begin_end(one, commits=False, bumps_epoch=True)
 
     @staticmethod
-    def _is_repeated_end(one: Transaction, producer_id: int, epoch: int) -> bool:
-        """Whether the request comes with the epoch that its first try has raised already."""
-        if one.state not in COMPLETING and one.state not in ENDED:
+    def _is_retried_end(one: Transaction, producer_id: int, epoch: int) -> bool:
+        """Whether this is a retry of a request that has already bumped the epoch."""
+        if one.state not in COMPLETING and one.state not in _ENDED:
             return False
         if producer_id == one.producer_id:
             return one.epoch == epoch + 1
         return producer_id == one.previous_producer_id and epoch == LAST_EPOCH and one.epoch == 0
 
-    def _begin_end(self, one: Transaction, *, commits: bool, raises_epoch: bool) -> Outcome:
+    def _begin_end(self, one: Transaction, *, commits: bool, bumps_epoch: bool) -> Outcome:
         one.state = State.PREPARE_COMMIT if commits else State.PREPARE_ABORT
-        if not raises_epoch:
+        if not bumps_epoch:
             answer = one.outcome
         elif one.epoch >= LAST_EPOCH:
             one.next_producer_id = self._new_producer_id()
-            one.last_epoch, one.epoch = one.epoch, min(one.epoch + 1, EPOCH_MAX)
+            one.last_epoch, one.epoch = one.epoch, min(one.epoch + 1, _EPOCH_MAX)
             answer = Outcome(ErrorCode.NONE, one.next_producer_id, 0)
         else:
             one.last_epoch, one.epoch = one.epoch, one.epoch + 1
@@ -243,10 +243,10 @@ class Transactions(dict[str, Transaction]):
         return answer
 
     def _fence(self, one: Transaction) -> None:
-        """Abort what the owner has open, and let it do nothing more."""
+        """Abort the open transaction and bump the epoch, so that its producer is fenced."""
         one.state = State.PREPARE_ABORT
         one.last_epoch = one.epoch if self.version >= 2 else NO_EPOCH
-        one.epoch = min(one.epoch + 1, EPOCH_MAX)
+        one.epoch = min(one.epoch + 1, _EPOCH_MAX)
         self._complete_later(one)
 
     def _expire_later(self, one: Transaction) -> None:
@@ -265,11 +265,11 @@ class Transactions(dict[str, Transaction]):
             self._complete(one)
 
     def _complete(self, one: Transaction) -> None:
-        """Write the markers, which is the end where all could be written."""
+        """Write the markers; the transaction is complete once all are written, else retry later."""
         commits = one.state is State.PREPARE_COMMIT
         self._write_markers(one, ControlType.COMMIT if commits else ControlType.ABORT)
         if one.partitions or one.groups:
-            self._timers.later(MARKER_RETRY_S, lambda: self._complete(one))
+            self._timers.later(_MARKER_RETRY_S, lambda: self._complete(one))
             return
         one.state = State.COMPLETE_COMMIT if commits else State.COMPLETE_ABORT
         if one.next_producer_id != NO_PRODUCER_ID:

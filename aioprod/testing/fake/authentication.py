@@ -1,4 +1,9 @@
-"""The log-in of one connection to a fake broker, as Kafka's brokers do it (KIP-43, KIP-152, KIP-368)."""
+"""The authentication of one connection to a fake broker: SaslHandshake, then SaslAuthenticate with one token each.
+
+The handshake chooses the mechanism (KIP-43); errors are answered before the connection closes (KIP-152); the session
+ends after a lifetime unless the client authenticates again on the same connection (KIP-368). Each mechanism is a
+generator, the server's side of the exchange, that receives the client's tokens and yields the server's.
+"""
 
 from __future__ import annotations
 
@@ -25,19 +30,19 @@ from aioprod.wire.schema import AnyRequest
 if TYPE_CHECKING:
     from aioprod.testing.security import Security
 
-__all__ = ["Gate", "RefusedError"]
+__all__ = ["Authenticator", "LoginFailedError"]
 
-SALT: Final = b"aioprod fake salt"
-ITERATIONS: Final = 4096
+_SALT: Final = b"aioprod fake salt"
+_ITERATIONS: Final = 4096
 
 
-class RefusedError(Exception):
-    """The log-in is not accepted: error 58 with this text, then the connection ends."""
+class LoginFailedError(Exception):
+    """The log-in fails: the broker answers error 58 with this text and closes the connection."""
 
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """The last token of the exchange, who logged in, and how long that holds at most."""
+    """The last token of the exchange, the client's principal, and the longest lifetime of the session."""
 
     token: bytes
     principal: str
@@ -45,14 +50,14 @@ class Accepted:
 
 
 Server: TypeAlias = Generator[bytes, bytes, Accepted]
-"""Receives the client's tokens, yields the answers, returns when the client is accepted; raises RefusedError."""
+"""Receives the client's tokens, yields the answers and returns at success; raises LoginFailedError otherwise."""
 
 
-class Gate:
-    """Which requests one connection may send. `now` is the loop's time, `wall` that of tokens; `security` None: all.
+class Authenticator:
+    """Decides which requests one connection may send (without `security` all), and knows the client's `principal`.
 
-    `principal` is what the broker calls the client: by its log-in, else by the name in its `certificate`, which is as
-    `ssl` describes one.
+    `principal` comes from the log-in, else from the common name of the client's `certificate` (as `getpeercert` returns
+    it). `now` is the loop's time, `wall` the time that tokens are compared with, both in seconds.
     """
 
     def __init__(
@@ -71,8 +76,8 @@ class Gate:
         self._mechanism = ""
         self._first = ""
 
-    def lets_pass(self, message: AnyRequest) -> bool:
-        """Whether the broker reads this request at all; if not, it ends the connection without an answer."""
+    def may_send(self, message: AnyRequest) -> bool:
+        """Whether the broker handles this request; otherwise it closes the connection without an answer."""
         if self._security is None or isinstance(message, (SaslHandshakeRequest, SaslAuthenticateRequest)):
             return True
         if self._server is not None:
@@ -82,7 +87,7 @@ class Gate:
         return self._ends is None or self._now() < self._ends
 
     def handshake(self, message: SaslHandshakeRequest) -> SaslHandshakeResponse:
-        """The client names a mechanism."""
+        """Begin the exchange of the mechanism that the client has chosen."""
         if self._security is None:
             return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
         offered = tuple(self._security.mechanisms)
@@ -94,15 +99,15 @@ class Gate:
         return SaslHandshakeResponse(mechanisms=offered)
 
     def authenticate(self, message: SaslAuthenticateRequest) -> SaslAuthenticateResponse:
-        """The client sends a token. An answer with an error is the last one of the connection."""
+        """Pass the client's token to the exchange. After a response with an error the broker closes the connection."""
         if self._security is None or self._server is None:
             return SaslAuthenticateResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
         try:
             return SaslAuthenticateResponse(auth_bytes=self._server.send(message.auth_bytes))
         except StopIteration as ended:
             accepted: Accepted = ended.value
-        except RefusedError as refused:
-            return SaslAuthenticateResponse(error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=str(refused))
+        except LoginFailedError as error:
+            return SaslAuthenticateResponse(error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=str(error))
         self._server = None
         if self._first and self._first != accepted.principal:
             text = f"Cannot change principals during re-authentication from {self._first} to {accepted.principal}"
@@ -134,29 +139,29 @@ def _server(security: Security, mechanism: str, wall: Callable[[], float]) -> Se
 def _plain(security: Security) -> Server:
     _, user, password = (yield b"").decode().split("\0")
     if security.users.get(user) != password:
-        raise RefusedError("Authentication failed: Invalid username or password")
+        raise LoginFailedError("Authentication failed: Invalid username or password")
     return Accepted(b"", f"User:{user}")
 
 
 def _scram(security: Security, mechanism: str) -> Server:
     name = SCRAM_MECHANISMS[mechanism]
-    refused = RefusedError(
+    failure = LoginFailedError(
         f"Authentication failed during authentication due to invalid credentials with SASL mechanism {mechanism}"
     )
     first = (yield b"").decode().removeprefix("n,,")
     fields = dict(part.split("=", 1) for part in first.split(","))
     user = fields["n"].replace("=2C", ",").replace("=3D", "=")
     if user not in security.users:
-        raise refused
-    salted = hashlib.pbkdf2_hmac(name, security.users[user].encode(), SALT, ITERATIONS)
-    challenge = f"r={fields['r']}fake,s={base64.b64encode(SALT).decode()},i={ITERATIONS}"
+        raise failure
+    salted = hashlib.pbkdf2_hmac(name, security.users[user].encode(), _SALT, _ITERATIONS)
+    challenge = f"r={fields['r']}fake,s={base64.b64encode(_SALT).decode()},i={_ITERATIONS}"
     final = (yield challenge.encode()).decode()
     without_proof, _, proof = final.rpartition(",p=")
     message = f"{first},{challenge},{without_proof}".encode()
     client_key = hmac.digest(salted, b"Client Key", name)
     signature = hmac.digest(hashlib.new(name, client_key).digest(), message, name)
     if bytes(a ^ b for a, b in zip(base64.b64decode(proof), signature, strict=True)) != client_key:
-        raise refused
+        raise failure
     verifier = hmac.digest(hmac.digest(salted, b"Server Key", name), message, name)
     return Accepted(b"v=" + base64.b64encode(verifier), f"User:{user}")
 
@@ -167,12 +172,12 @@ def _bearer(wall: Callable[[], float]) -> Server:
     left_s, user = claims.get("exp", 0.0) - wall(), claims.get("sub", "")
     if left_s <= 0:
         yield b'{"status":"invalid_token"}'
-        raise RefusedError('{"status":"invalid_token"}')
+        raise LoginFailedError('{"status":"invalid_token"}')
     return Accepted(b"", f"User:{user}", left_s)
 
 
 def _msk(security: Security, wall: Callable[[], float]) -> Server:
-    """Amazon MSK, where the users are access keys and their passwords the secret ones."""
+    """AWS_MSK_IAM: the users are access keys, and their passwords the secret keys."""
     fields = json.loads((yield b"").decode())
     access, _, region, *_ = fields["x-amz-credential"].split("/")
     signed_at = datetime.strptime(fields["x-amz-date"] + "+0000", "%Y%m%dT%H%M%SZ%z").timestamp()
@@ -181,7 +186,7 @@ def _msk(security: Security, wall: Callable[[], float]) -> Server:
     expected |= {"version": "2020_10_22", "host": fields["host"], "user-agent": fields["user-agent"]}
     age_s = wall() - signed_at
     if access not in security.users or fields != expected or not -300 <= age_s < int(fields["x-amz-expires"]):
-        raise RefusedError(f"[{uuid.UUID(int=1)}]: Access denied")
+        raise LoginFailedError(f"[{uuid.UUID(int=1)}]: Access denied")
     return Accepted(
         json.dumps({"version": "2020_10_22", "request-id": str(uuid.UUID(int=1))}).encode(), f"User:{access}"
     )

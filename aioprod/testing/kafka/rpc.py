@@ -1,10 +1,10 @@
-"""The few requests that a test cluster makes for itself, each on a connection of its own."""
+"""The requests that a `KafkaCluster` makes itself, each on its own connection."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple, TypeVar, cast
+from typing import Final, NamedTuple, TypeVar, cast
 
 from aioprod.errors import BrokerError, ErrorCode, ProtocolError
 from aioprod.messages import (
@@ -39,20 +39,20 @@ __all__ = [
 
 ResponseT = TypeVar("ResponseT", bound=Response)
 
-CALL_TIMEOUT_S = 10.0
-_SAID_MAX = 200
-"""How much of a broker's own words goes into an error: they may be a page."""
+_CALL_TIMEOUT_S: Final = 10.0
+_MESSAGE_SIZE_MAX = 200
+"""How many characters of a broker's message go into an error: it may be a page."""
 
 
 class Login(NamedTuple):
-    """A user and the password, for PLAIN."""
+    """User and password for PLAIN."""
 
     user: str
     password: str
 
 
 class Address(NamedTuple):
-    """Where a broker listens, and how to log in there, None for not at all."""
+    """A broker's listener, and the log-in there, None for none."""
 
     host: str
     port: int
@@ -60,17 +60,17 @@ class Address(NamedTuple):
 
 
 async def call(address: Address, request: Request[ResponseT]) -> ResponseT:
-    """Ask the broker at `address` and return its answer, in the newest version that both know.
+    """Send a request in the newest version that both sides support, and return the response.
 
-    Raises OSError (TimeoutError after 10 s), ProtocolError, UnsupportedVersionError, or BrokerError for a log-in.
+    Raises OSError (TimeoutError after 10 s), ProtocolError, UnsupportedVersionError; BrokerError for a failed log-in.
     """
-    async with asyncio.timeout(CALL_TIMEOUT_S):
+    async with asyncio.timeout(_CALL_TIMEOUT_S):
         reader, writer = await asyncio.open_connection(address.host, address.port)
         try:
-            spoken = await _exchange(reader, writer, ApiVersionsRequest(), 0)
+            versions = await _exchange(reader, writer, ApiVersionsRequest(), 0)
             if address.login is not None:
                 await _log_in(reader, writer, address.login)
-            return await _exchange(reader, writer, request, ApiVersions.from_response(spoken).pick(type(request)))
+            return await _exchange(reader, writer, request, ApiVersions.from_response(versions).pick(type(request)))
         finally:
             writer.transport.abort()
 
@@ -108,7 +108,7 @@ async def brokers_seen(address: Address) -> frozenset[int]:
 async def create_topic(
     address: Address, name: str, *, partitions: int, replication_factor: int, config: Mapping[str, str]
 ) -> None:
-    """Create a topic; raises BrokerError when the cluster refuses."""
+    """Create a topic; raises BrokerError when the cluster rejects the request."""
     topic = CreatableTopic(
         name=name,
         num_partitions=partitions,
@@ -116,14 +116,14 @@ async def create_topic(
         assignments=(),
         configs=tuple(CreatableTopicConfig(name=key, value=value) for key, value in config.items()),
     )
-    answer = await call(address, CreateTopicsRequest(topics=(topic,), timeout_ms=int(CALL_TIMEOUT_S * 1000)))
+    answer = await call(address, CreateTopicsRequest(topics=(topic,), timeout_ms=int(_CALL_TIMEOUT_S * 1000)))
     _check(f"Topic {name!r} could not be created", answer.topics[0].error_code, answer.topics[0].error_message)
 
 
 async def delete_topic(address: Address, name: str) -> None:
-    """Delete a topic; raises BrokerError when the cluster refuses."""
+    """Delete a topic; raises BrokerError when the cluster rejects the request."""
     request = DeleteTopicsRequest(
-        topics=(DeleteTopicState(name=name),), topic_names=(name,), timeout_ms=int(CALL_TIMEOUT_S * 1000)
+        topics=(DeleteTopicState(name=name),), topic_names=(name,), timeout_ms=int(_CALL_TIMEOUT_S * 1000)
     )
     result: DeletableTopicResult = (await call(address, request)).responses[0]
     _check(f"Topic {name!r} could not be deleted", result.error_code, result.error_message)
@@ -138,7 +138,7 @@ async def topic_ready(address: Address, name: str, partitions: int) -> bool:
 
 
 async def create_acls(address: Address, acls: Iterable[Acl]) -> None:
-    """Add ACLs; raises BrokerError when the cluster refuses one."""
+    """Create ACLs; raises BrokerError when the cluster rejects one."""
     wanted = list(acls)
     answer = await call(address, CreateAclsRequest(creations=tuple(map(creation_of, wanted))))
     for acl, result in zip(wanted, answer.results, strict=True):
@@ -146,7 +146,7 @@ async def create_acls(address: Address, acls: Iterable[Acl]) -> None:
 
 
 async def acls_known(address: Address, acls: Iterable[Acl]) -> bool:
-    """Whether the authorizer of the broker, or controller, at `address` acts on these ACLs."""
+    """Whether the authorizer of the broker or controller at `address` has these ACLs."""
     answer = await call(address, DescribeAclsRequest())
     _check("The ACLs could not be listed", answer.error_code, answer.error_message)
     return set(described(answer)).issuperset(map(creation_of, acls))
@@ -155,5 +155,5 @@ async def acls_known(address: Address, acls: Iterable[Acl]) -> bool:
 def _check(failure: str, error_code: int, message: str | None) -> None:
     if error_code != ErrorCode.NONE:
         code = ErrorCode.of(error_code)
-        reason = (message or ErrorCode.said(code))[:_SAID_MAX].rstrip(".")
+        reason = (message or ErrorCode.said(code))[:_MESSAGE_SIZE_MAX].rstrip(".")
         raise BrokerError(f"{failure}: {reason}.", code=code)

@@ -1,4 +1,4 @@
-"""What all brokers of one fake cluster share."""
+"""`FakeState`: what all brokers of one fake cluster share."""
 
 from __future__ import annotations
 
@@ -6,34 +6,26 @@ import asyncio
 import zlib
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from random import Random
-from typing import TYPE_CHECKING
 
-from aioprod._rights import DENIAL_CODES
-from aioprod.errors import ErrorCode, Operation, ResourceType
 from aioprod.records.parser import ControlType
-from aioprod.testing.acls import ANONYMOUS
-from aioprod.testing.fake.faults import Fault
-from aioprod.testing.fake.state.group_offsets import Groups
+from aioprod.testing.fake.state.groups import Groups
 from aioprod.testing.fake.state.timers import Timers
 from aioprod.testing.fake.state.topics import FakeTopic, Topics
 from aioprod.testing.fake.state.transactions import Transaction, Transactions
 from aioprod.types import TopicPartition
 
-if TYPE_CHECKING:
-    from aioprod.testing.security import Security
-
-__all__ = ["Call", "FakeState"]
+__all__ = ["FakeState"]
 
 Address = tuple[str, int]
 
 
 class FakeState:
-    """Topics, logs, coordinators, and settings for a test to change. `nodes` maps the ids of those alive to addresses.
+    """Topics, logs, coordinators, and settings that a test may change.
 
-    `frozen` has the ids of those that do nothing; `coordinators` overrides who coordinates a group or transactional id.
-    `leader_hints`: whether brokers name the new leader (KIP-951).
+    `nodes` has the addresses of the brokers that are up, by id, and `frozen` the ids of the frozen ones. `coordinators`
+    overrides which broker coordinates a group or transactional id. `leader_hints`: NOT_LEADER_OR_FOLLOWER comes with
+    the new leader (KIP-951).
     """
 
     def __init__(self, seed: int, timers: Timers) -> None:
@@ -50,35 +42,35 @@ class FakeState:
         self.message_max_bytes = 1_048_588
         self.leader_hints = True
         self.features_epoch = 0
-        self._news = asyncio.Event()
+        self._records_arrived = asyncio.Event()
         self._ids: list[int] = []
         self._last_producer_id = 999
 
-    # -- topics ------------------------------------------------------------------------------------------------------
+    # --- topics
 
     def create_topic(self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> FakeTopic:
-        """Create a topic whose leaders are the nodes in turn."""
+        """Create a topic; the brokers that are up lead its partitions in turn."""
         return self.topics.create(name, partitions, sorted(self.nodes), config or {})
 
     def move_leader(self, tp: TopicPartition, leader: int | None) -> None:
-        """Elect another leader, or none."""
+        """Set the leader of a partition (None for none) under the next leader epoch."""
         partition = self.topics[tp.topic].partitions[tp.partition]
         partition.leader = leader
         partition.leader_epoch += 1
-        self.tell_readers()
+        self.wake_fetches()
 
-    def tell_readers(self) -> None:
-        """Let those who wait for records look again."""
-        self._news.set()
-        self._news = asyncio.Event()
+    def wake_fetches(self) -> None:
+        """Wake the fetches that wait for records: they read again."""
+        self._records_arrived.set()
+        self._records_arrived = asyncio.Event()
 
-    async def news(self, timeout_s: float) -> None:
+    async def wait_for_records(self, timeout_s: float) -> None:
         """Wait until there may be records to read, for no longer than `timeout_s` seconds."""
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
-                await self._news.wait()
+                await self._records_arrived.wait()
 
-    # -- coordinators ------------------------------------------------------------------------------------------------
+    # --- coordinators
 
     def finalize(self, transaction_version: int) -> None:
         """Set the feature `transaction.version`; 0 is for brokers that don't have it."""
@@ -86,64 +78,40 @@ class FakeState:
         self.features_epoch += 1
 
     def new_producer_id(self) -> int:
-        """One that nobody had before."""
+        """A producer id that was not assigned before."""
         self._last_producer_id += 1
         return self._last_producer_id
 
-    def joined(self, node_id: int, address: Address) -> None:
-        """A broker has come up."""
+    def broker_started(self, node_id: int, address: Address) -> None:
+        """Add a broker that has started, and update the coordinators."""
         self.nodes[node_id] = address
         self._ids = sorted({*self._ids, node_id})
-        self.groups.move()
+        self.groups.update_coordinators()
 
     def coordinator(self, key: str) -> int | None:
-        """The broker that looks after a group or transactional id: always the same one while it is up."""
+        """The broker that coordinates a group or transactional id: always the same one while it is up."""
         if key in self.coordinators:
             return self.coordinators[key]
         start = zlib.crc32(key.encode()) % max(1, len(self._ids))
         return next((node_id for node_id in self._ids[start:] + self._ids[:start] if node_id in self.nodes), None)
 
-    def serves(self, node_id: int | None) -> bool:
-        """Whether a broker is up and does what it is asked."""
+    def is_serving(self, node_id: int | None) -> bool:
+        """Whether a broker is up and not frozen."""
         return node_id in self.nodes and node_id not in self.frozen
 
     def _write_markers(self, one: Transaction, kind: ControlType) -> None:
-        if not self.serves(self.coordinator(one.transactional_id)):
+        if not self.is_serving(self.coordinator(one.transactional_id)):
             return
         timestamp = int(self.timers.now() * 1000)
         for tp in sorted(one.partitions):
             partition = self.topics.partition(tp)
-            if partition is None or self.serves(partition.leader):
+            if partition is None or self.is_serving(partition.leader):
                 one.partitions.discard(tp)
                 if partition is not None:
                     partition.end_transaction(kind, one.producer_id, one.epoch, timestamp)
         for group_id in sorted(one.groups):
-            if self.serves(self.coordinator(group_id)):
+            if self.is_serving(self.coordinator(group_id)):
                 one.groups.discard(group_id)
                 if group_id in self.groups:
                     self.groups[group_id].end_transaction(one.producer_id, commits=kind == ControlType.COMMIT)
-        self.tell_readers()
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """A request on its way through a broker: what it may touch, who handles it, its version, what goes wrong, the name
-    of the client, who that is, and who may do what (`security` None: everybody anything)."""
-
-    state: FakeState
-    node_id: int
-    version: int
-    fault: Fault
-    client_id: str = ""
-    principal: str = ANONYMOUS
-    security: Security | None = None
-
-    def misdirected(self, key: str) -> ErrorCode:
-        """Why this broker does not speak for a group or transactional id, NONE if it does."""
-        return ErrorCode.NONE if self.state.coordinator(key) == self.node_id else ErrorCode.NOT_COORDINATOR
-
-    def denied(self, operation: Operation, resource_type: ResourceType, name: str | None) -> ErrorCode:
-        """The error for what the client may not do, NONE if it may; `name` None: to any one of the type."""
-        if self.security is None or self.security.allows(self.principal, operation, resource_type, name):
-            return ErrorCode.NONE
-        return DENIAL_CODES[resource_type]
+        self.wake_fetches()

@@ -1,4 +1,4 @@
-"""Consumer groups as our assignors are given them, and in the JSON of `Assignors.java`."""
+"""`GroupCase`: a consumer group as the input of our assignors, and as JSON for `Assignors.java`."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from aioprod.cluster import Node, PartitionInfo
 from aioprod.group.assignors import Assignor, Subscription
 from aioprod.types import TopicPartition
 
-__all__ = ["AskedGroup"]
+__all__ = ["GroupCase"]
 
 
 @dataclass(frozen=True, slots=True)
-class AskedGroup:
+class GroupCase:
     """Per topic the racks of each partition's replicas, and the members in the order of their ids.
 
     The generations of `old_members` are in their user data only: the first subscriptions had no field for it.
@@ -26,7 +26,7 @@ class AskedGroup:
 
     @property
     def partitions(self) -> dict[str, list[PartitionInfo]]:
-        """What the assignors are told of the topics."""
+        """The topics' partitions, as assignors get them."""
         return {
             topic: [
                 PartitionInfo(topic, index, None, tuple(Node(ord(rack), "host", 9092, rack) for rack in racks), ())
@@ -36,31 +36,31 @@ class AskedGroup:
         }
 
     def subscriptions(self, assignor: Assignor) -> dict[str, Subscription]:
-        """What the members say if they use this assignor."""
+        """The members' subscriptions with this assignor's user data."""
         user_data = getattr(assignor, "user_data", lambda owned, generation: None)
         return {
             member: replace(
-                said,
-                generation=-1 if member in self.old_members else said.generation,
-                user_data=user_data(said.owned, said.generation),
+                subscription,
+                generation=-1 if member in self.old_members else subscription.generation,
+                user_data=user_data(subscription.owned, subscription.generation),
             )
-            for member, said in self.members.items()
+            for member, subscription in self.members.items()
         }
 
     def as_json(self) -> dict[str, Any]:
-        """The group as Java is asked about it."""
+        """The group as JSON for Java."""
         return {
             "topics": self.topics,
             "members": {
                 member: {
-                    "topics": said.topics,
-                    "owned": _by_topic(said.owned),
-                    "generation": said.generation,
-                    "rack": said.rack,
-                    "instance": said.group_instance_id,
+                    "topics": subscription.topics,
+                    "owned": _by_topic(subscription.owned),
+                    "generation": subscription.generation,
+                    "rack": subscription.rack,
+                    "instance": subscription.group_instance_id,
                     "is_old": member in self.old_members,
                 }
-                for member, said in self.members.items()
+                for member, subscription in self.members.items()
             },
         }
 

@@ -1,0 +1,120 @@
+"""How a fake broker answers CreateTopics, DeleteTopics and CreatePartitions."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from aioprod.errors import ErrorCode
+from aioprod.messages import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+)
+from aioprod.messages.create_partitions import CreatePartitionsTopic, CreatePartitionsTopicResult
+from aioprod.messages.create_topics import CreatableTopic, CreatableTopicResult
+from aioprod.messages.delete_topics import DeletableTopicResult, DeleteTopicState
+from aioprod.testing.acls import CLUSTER
+from aioprod.testing.fake.handlers.call import Call
+from aioprod.testing.fake.state.log import FakePartition
+from aioprod.types import TopicPartition
+from aioprod.wire.schema import ZERO_UUID
+
+__all__ = ["NAME", "create_partitions", "create_topics", "delete_topics", "may_not_create"]
+
+NAME: Final = re.compile("[A-Za-z0-9._-]{1,249}")
+
+
+def may_not_create(call: Call, name: str) -> ErrorCode:
+    return call.denied("CREATE", "cluster", CLUSTER) and call.denied("CREATE", "topic", name)
+
+
+def create_topics(call: Call, request: CreateTopicsRequest) -> CreateTopicsResponse:
+    """Create topics, or only check the request (`validate_only`)."""
+    results = [_created(call, wanted, validate_only=request.validate_only) for wanted in request.topics]
+    return CreateTopicsResponse(topics=tuple(results))
+
+
+def _created(call: Call, wanted: CreatableTopic, *, validate_only: bool) -> CreatableTopicResult:
+    state = call.state
+    invalid = _creation_error(call, wanted)
+    if invalid is not None:
+        error, text = invalid
+        return CreatableTopicResult(name=wanted.name, error_code=error, error_message=text, configs=())
+    count = wanted.num_partitions if wanted.num_partitions > 0 else state.default_partitions
+    config = {row.name: row.value for row in wanted.configs if row.value is not None}
+    topic_id = ZERO_UUID if validate_only else state.create_topic(wanted.name, count, config).id
+    return CreatableTopicResult(
+        name=wanted.name,
+        topic_id=topic_id,
+        error_message=None,
+        num_partitions=count,
+        replication_factor=len(state.nodes) if wanted.replication_factor == -1 else wanted.replication_factor,
+        configs=(),
+    )
+
+
+def _creation_error(call: Call, wanted: CreatableTopic) -> tuple[ErrorCode, str] | None:
+    """The error and message of a topic that can't be created, in the controller's words; None if it can."""
+    if error := call.fault.error_for(TopicPartition(wanted.name, -1)):
+        return error, error.name
+    if denied := may_not_create(call, wanted.name):
+        return denied, "Authorization failed."
+    if not NAME.fullmatch(wanted.name):
+        return ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: '{wanted.name}'"
+    if wanted.name in call.state.topics:
+        return ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{wanted.name}' already exists."
+    if wanted.num_partitions == 0 or wanted.num_partitions < -1:
+        text = "Number of partitions was set to an invalid non-positive value."
+        return ErrorCode.INVALID_PARTITIONS, text
+    if wanted.replication_factor > len(call.state.nodes):
+        text = f"Unable to replicate the partition {wanted.replication_factor} time(s)."
+        return ErrorCode.INVALID_REPLICATION_FACTOR, text
+    return None
+
+
+def delete_topics(call: Call, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
+    """Delete topics, by name or by id."""
+    wanted = request.topics or tuple(DeleteTopicState(name=name) for name in request.topic_names)
+    results = []
+    for one in wanted:
+        topic = call.state.topics.find(one.name or "", one.topic_id, by_id=one.name is None)
+        name = topic.name if topic else one.name or ""
+        if denied := call.fault.error_for(TopicPartition(name, -1)) or call.denied("DELETE", "topic", name):
+            results.append(DeletableTopicResult(name=one.name, topic_id=one.topic_id, error_code=denied))
+        elif topic is None:
+            unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if one.name is not None else ErrorCode.UNKNOWN_TOPIC_ID
+            results.append(DeletableTopicResult(name=one.name, topic_id=one.topic_id, error_code=unknown))
+        else:
+            del call.state.topics[topic.name]
+            results.append(DeletableTopicResult(name=topic.name, topic_id=topic.id))
+    return DeleteTopicsResponse(responses=tuple(results))
+
+
+def create_partitions(call: Call, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
+    """Add partitions to topics, or only check the request (`validate_only`)."""
+    results = [_grown(call, wanted, validate_only=request.validate_only) for wanted in request.topics]
+    return CreatePartitionsResponse(results=tuple(results))
+
+
+def _grown(call: Call, wanted: CreatePartitionsTopic, *, validate_only: bool) -> CreatePartitionsTopicResult:
+    topic = call.state.topics.get(wanted.name)
+    error, text = call.denied("ALTER", "topic", wanted.name), None
+    if error == ErrorCode.NONE and topic is None:
+        error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    elif error == ErrorCode.NONE and topic is not None:
+        count = len(topic.partitions)
+        if wanted.count == count:
+            error, text = ErrorCode.INVALID_PARTITIONS, f"Topic already has {count} partition(s)."
+        elif wanted.count < count:
+            error = ErrorCode.INVALID_PARTITIONS
+            text = (
+                f"The topic {wanted.name} currently has {count} partition(s); {wanted.count} would not be an increase."
+            )
+        elif not validate_only:
+            nodes = sorted(call.state.nodes)
+            topic.partitions += [FakePartition(nodes[index % len(nodes)]) for index in range(count, wanted.count)]
+    return CreatePartitionsTopicResult(name=wanted.name, error_code=error, error_message=text)
