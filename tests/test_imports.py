@@ -22,7 +22,7 @@ PRODUCER = {
     "core": "accumulator backoff batch budget buffer_pool bulk_values connection drain lifecycle parking "
     "partition partition_choice produce_request produce_response retry sequences splitting states transactions",
     "messages": "api_versions init_producer_id metadata negotiation produce",
-    "net": "addresses client connection context dialing link login pool refresh security settings tasks "
+    "net": "addresses client connection context dialing events link login pool refresh security settings tasks "
     "transport waiting",
     "net.login": "reauthentication",
     "producer": "backpressure bulk callbacks clock closing completion completions compressor deleted_topics "

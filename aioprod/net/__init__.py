@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aioprod._lazy import imported_on_use
-from aioprod.net.client import Client, ClientListener, prefer_specific_error
+from aioprod.net.client import Client, prefer_specific_error
 from aioprod.net.connection import BrokerConnection
+from aioprod.net.events import ClientListener
 from aioprod.net.link import BrokerLink, LinkState
 from aioprod.net.settings import ClientSettings
 

@@ -23,6 +23,7 @@ from aioprod.errors import (
 from aioprod.messages.negotiation import ApiVersions, ByVersion
 from aioprod.net.connection import BrokerConnection
 from aioprod.net.context import ClientContext
+from aioprod.net.events import ClientListener
 from aioprod.net.link import BrokerLink, LinkState
 from aioprod.net.pool import LinkPool
 from aioprod.net.refresh import MetadataRefresh
@@ -32,7 +33,7 @@ from aioprod.net.tasks import Supervisor
 from aioprod.net.waiting import told_if_slow
 from aioprod.wire.schema import AnyRequest, Request, Response
 
-__all__ = ["Client", "ClientListener", "prefer_specific_error"]
+__all__ = ["Client", "prefer_specific_error"]
 
 ResponseT = TypeVar("ResponseT", bound=Response)
 
@@ -53,32 +54,7 @@ def prefer_specific_error(before: AioprodError | None, error: AioprodError, *, w
     return error if before is None or not says_less else before
 
 
-class ClientListener:
-    """Who hears of what happens in a `Client`; a subclass overrides what concerns it. All are called in the loop."""
-
-    def link_ready(self, link: BrokerLink) -> None:
-        """The broker is connected and its versions are known."""
-
-    def link_lost(self, link: BrokerLink, error: AioprodError | None) -> None:
-        """The connection is gone and all its requests were completed, or it could not be made; None: we closed it."""
-
-    def link_data(self, link: BrokerLink) -> None:
-        """The answers in one chunk of bytes were completed."""
-
-    def link_writable(self, link: BrokerLink) -> None:
-        """The transport takes more again, or a throttle has ended."""
-
-    def metadata_changed(self, update: MetadataUpdate) -> None:
-        """The metadata was asked for and came; the links are in step with it."""
-
-    def wake(self) -> None:
-        """`poll` is wanted soon."""
-
-    def failed(self, error: BaseException) -> None:
-        """A background task or a callback raised what nobody expected."""
-
-
-class Client:
+class Client(ClientListener):
     """Connections, metadata and what holds them together.
 
     `poll` does all that is due and has to be called again and again; who has no loop for that calls `keep_running`.
@@ -106,11 +82,22 @@ class Client:
         self._listener = listener
         self._tasks = Supervisor(loop, self.failed)
         tls, logins = security_of(settings, random)
-        context = ClientContext(settings, loop, clock, random, self._tasks, self, tls, logins)
+        context = ClientContext(
+            settings=settings,
+            loop=loop,
+            clock=clock,
+            random=random,
+            tasks=self._tasks,
+            wake_at=self.wake_at,
+            events=self,
+            listener=listener,
+            tls=tls,
+            logins=logins,
+        )
         self.authentications = context.authentications
         self._links = LinkPool(context)
         self._rotation = rotation_of(self._links, context)
-        self._refresh = MetadataRefresh(self.metadata, self._links, context, self._metadata_changed)
+        self._refresh = MetadataRefresh(self.metadata, self._links, context)
         self._features: ApiVersions = ApiVersions({})
         self._awake = asyncio.Event()
         # In order of arrival, which is the order in which they are woken.
@@ -255,8 +242,8 @@ class Client:
         self._next_due = min(due, self._next_due)
         return self._next_due
 
-    def due(self, when: float) -> None:
-        """Make sure that `poll` is called at that time."""
+    def wake_at(self, when: float) -> None:
+        """Have `poll` called at that time, in monotonic seconds."""
         if when < self._next_due and not self._closed:
             self._next_due = when
             self.wake()
@@ -366,7 +353,7 @@ class Client:
         for waiter in self._waiters:
             if not waiter.done():
                 waiter.set_result(None)
-        self.due(self._clock())
+        self.wake_at(self._clock())
 
     # -- events ------------------------------------------------------------------------------------------------------
 
@@ -387,16 +374,12 @@ class Client:
         if not link.is_bootstrap:
             self._listener.link_lost(link, error)
 
-    def link_data(self, link: BrokerLink) -> None:
-        if not link.is_bootstrap:
-            self._listener.link_data(link)
-
     def link_writable(self, link: BrokerLink) -> None:
         self._notify()
         if not link.is_bootstrap:
             self._listener.link_writable(link)
 
-    def _metadata_changed(self, update: MetadataUpdate) -> None:
+    def metadata_changed(self, update: MetadataUpdate) -> None:
         cluster = self.metadata.cluster
         _logger.debug(
             "Cluster %s told of itself: brokers %s, changed topics: %d",

@@ -53,6 +53,8 @@ class BrokerConnection(asyncio.Protocol):
         owner: ConnectionOwner,
         loop: asyncio.AbstractEventLoop,
         clock: Callable[[], float],
+        wake_at: Callable[[float], None],
+        failed: Callable[[BaseException], object],
         tls: Tls | None = None,
     ) -> None:
         self.node_id = node_id
@@ -65,6 +67,8 @@ class BrokerConnection(asyncio.Protocol):
         self._owner = owner
         self._loop = loop
         self._clock = clock
+        self._wake_at = wake_at
+        self._failed = failed
         self._gone: asyncio.Future[None] = loop.create_future()
         self._shut = False
         self._is_paused = False
@@ -207,7 +211,7 @@ class BrokerConnection(asyncio.Protocol):
         if expect_response:
             data = [header, *parts]
             self._transport.writelines(data if self.tls is None else _joined(data))
-            self._owner.due(self._state.exchanges[-1].deadline)
+            self._wake_at(self._state.exchanges[-1].deadline)
         else:
             self._transport.write(b"".join([header, *parts]))
 
@@ -215,7 +219,7 @@ class BrokerConnection(asyncio.Protocol):
         """Take note of the throttle time in an answer; `request` does so itself, the user of `send_parts` has to."""
         if throttle_time_ms > 0:
             self._state.throttle(kind, version, throttle_time_ms, self._clock())
-            self._owner.due(self._state.throttled_until)
+            self._wake_at(self._state.throttled_until)
 
     def unthrottle(self) -> None:
         """The throttle time has passed."""
@@ -244,7 +248,7 @@ class BrokerConnection(asyncio.Protocol):
         self._is_renewing = True
         self._state.renew(login, self._clock())
         self._write_own()
-        self._owner.due(self._state.next_deadline())
+        self._wake_at(self._state.next_deadline())
 
     def _do(self, work: Work) -> None:
         """Have a thread do what would hold the loop up."""
@@ -319,7 +323,7 @@ class BrokerConnection(asyncio.Protocol):
         output = self._state.take_output()
         if output:
             self._transport.write(output)
-            self._owner.due(self._state.next_deadline())
+            self._wake_at(self._state.next_deadline())
 
     def data_received(self, data: bytes) -> None:
         state = self._state
@@ -379,7 +383,7 @@ class BrokerConnection(asyncio.Protocol):
             try:
                 exchange.complete(None, error)
             except Exception as bug:  # the others have to hear of it all the same
-                self._owner.failed(bug)
+                self._failed(bug)
         self._gone.set_result(None)
         self._owner.connection_lost(self, None if self._shut else error)
 
@@ -399,7 +403,7 @@ class BrokerConnection(asyncio.Protocol):
         )
         failure.__cause__ = error
         self.abort(failure)
-        self._owner.failed(error)
+        self._failed(error)
 
 
 def _joined(parts: Sequence[Buffer]) -> list[Buffer]:

@@ -1,4 +1,4 @@
-"""What all links of one client share."""
+"""The settings and collaborators that all links of one client share."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from aioprod.net.settings import ClientSettings
 from aioprod.net.tasks import Supervisor
 
 if TYPE_CHECKING:
-    from aioprod.net.events import LinkEvents
+    from aioprod.net.events import ClientListener
     from aioprod.net.login.logins import Logins
     from aioprod.net.tls.contexts import TlsContexts
 
@@ -51,14 +51,20 @@ class Authentications:
 
 @dataclass(frozen=True, slots=True)
 class ClientContext:
-    """What all links of one client share."""
+    """What all links of one client share.
+
+    `tasks` also takes what a callback raised. `wake_at` has the client polled at a time in monotonic seconds. `events`
+    is the client itself, which reports on to `listener`, the object of its user.
+    """
 
     settings: ClientSettings
     loop: asyncio.AbstractEventLoop
     clock: Callable[[], float]
     random: Random
     tasks: Supervisor
-    events: LinkEvents
+    wake_at: Callable[[float], None]
+    events: ClientListener
+    listener: ClientListener
     tls: TlsContexts | None = None
     logins: Logins | None = None
     authentications: Authentications = field(default_factory=Authentications)

@@ -65,7 +65,17 @@ async def dial(
             protocol=settings.protocol,
             login=login,
         )
-        made = BrokerConnection(state, target.node.id, address, owner, context.loop, context.clock, tls)
+        made = BrokerConnection(
+            state,
+            target.node.id,
+            address,
+            owner,
+            context.loop,
+            context.clock,
+            context.wake_at,
+            context.tasks.failed,
+            tls,
+        )
         return made
 
     try:

@@ -11,6 +11,7 @@ from aioprod.messages import ApiVersionsRequest
 from aioprod.net.connection import BrokerConnection
 from aioprod.net.context import ClientContext
 from aioprod.net.dialing import dial
+from aioprod.net.events import ConnectionOwner
 from aioprod.net.settings import SOFTWARE_NAME, software_version
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ _CLOSING_S: Final = 2.0
 """How long the old connection may take to close, which TLS does together with the broker."""
 
 
-class Handover:
+class Handover(ConnectionOwner):
     """Connects, and when the broker has accepted the log-in has the new connection take over.
 
     Before that the old one takes no more requests, and all that were sent on it are answered: so whatever has to keep
@@ -108,18 +109,3 @@ class Handover:
     def connection_lost(self, connection: BrokerConnection, error: AioprodError | None) -> None:
         if not self._outcome.done():
             self._outcome.set_result(error or BrokerConnectionError(f"{self._link.peer} was not connected to again."))
-
-    def connection_renewed(self, connection: BrokerConnection) -> None:
-        pass
-
-    def connection_data(self, connection: BrokerConnection) -> None:
-        pass
-
-    def connection_writable(self, connection: BrokerConnection) -> None:
-        pass
-
-    def due(self, when: float) -> None:
-        self._context.events.due(when)
-
-    def failed(self, error: BaseException) -> None:
-        self._context.events.failed(error)

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import math
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from aioprod.cluster import Node
 from aioprod.errors import (
@@ -20,6 +20,7 @@ from aioprod.errors import (
 from aioprod.net.connection import BrokerConnection
 from aioprod.net.context import ClientContext
 from aioprod.net.dialing import dial
+from aioprod.net.events import ConnectionOwner
 from aioprod.net.login.reauthentication import LoginSession
 from aioprod.net.settings import Address
 
@@ -50,11 +51,11 @@ _logger = logging.getLogger("aioprod.net")
 _READY: Final = LinkState.READY
 
 
-class BrokerLink:
+class BrokerLink(ConnectionOwner):
     """The way to one broker for as long as the client knows it.
 
     `attempts` counts failures since the link was last ready, `last_error` is the last of them. `backoff_until` and
-    `connecting_since` are monotonic seconds. `queue` is a place for whatever its user keeps for each broker.
+    `connecting_since` are monotonic seconds.
     `address` is where the broker listens, as far as we know. `session` is that of the log-in. A link that is `retired`
     belongs to a broker that is not in the metadata any more: it closes when nothing is outstanding. `was_ready` tells
     that its address was right once.
@@ -71,7 +72,6 @@ class BrokerLink:
         self.connecting_since = 0.0
         self.retired = False
         self.was_ready = False
-        self.queue: Any = None
         self.session = LoginSession(context, self)
         self._context = context
         self._wanted = False
@@ -116,7 +116,7 @@ class BrokerLink:
             self.session.resume(now)
         if not self.retired and not stays:
             self._wanted = True
-            self._context.events.due(self._connect_if_due(now))
+            self._context.wake_at(self._connect_if_due(now))
         return False
 
     @property
@@ -217,7 +217,7 @@ class BrokerLink:
         if self.state is not _READY:
             self._wanted |= self.state is LinkState.CONNECTING and not self.retired
             self._begin_anew()
-            self._context.events.due(self._context.clock())
+            self._context.wake_at(self._context.clock())
             return
         async with self.session.changing:
             if self.state is _READY and self.connection is not None and not self.connection.closed:
@@ -284,7 +284,7 @@ class BrokerLink:
         self._attempt = None
         if attempt.cancelled() and self.connection is None:
             self.state = LinkState.IDLE
-            self._context.events.due(self._context.clock())
+            self._context.wake_at(self._context.clock())
 
     def _attempt_failed(self, error: AioprodError) -> None:
         # A connection that was made and lost while the attempt was still ending has been reported already.
@@ -327,7 +327,8 @@ class BrokerLink:
         self._context.events.link_writable(self)
 
     def connection_data(self, connection: BrokerConnection) -> None:
-        self._context.events.link_data(self)
+        if not self.is_bootstrap:
+            self._context.listener.link_data(self)
 
     def connection_writable(self, connection: BrokerConnection) -> None:
         self._context.events.link_writable(self)
@@ -351,13 +352,7 @@ class BrokerLink:
         if self._context.logins is not None:
             self._context.logins.refused()
         self._wanted = not self.retired
-        self._context.events.due(self._context.clock())
-
-    def due(self, when: float) -> None:
-        self._context.events.due(when)
-
-    def failed(self, error: BaseException) -> None:
-        self._context.events.failed(error)
+        self._context.wake_at(self._context.clock())
 
 
 def _is_mismatch(error: AioprodError) -> bool:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable
 from typing import Final
 
 from aioprod.cluster import Metadata, MetadataUpdate
@@ -29,17 +28,14 @@ HEDGE_S: Final = 0.5
 class MetadataRefresh:
     """Asks when `metadata` wants to be asked for, and keeps the links in step with what it says.
 
-    `error` is why the last request failed, None after an answer. `changed` hears of each answer.
+    `error` is why the last request failed, None after a response.
     """
 
-    def __init__(
-        self, metadata: Metadata, links: LinkPool, context: ClientContext, changed: Callable[[MetadataUpdate], None]
-    ) -> None:
+    def __init__(self, metadata: Metadata, links: LinkPool, context: ClientContext) -> None:
         self.error: AioprodError | None = None
         self._metadata = metadata
         self._links = links
         self._context = context
-        self._changed = changed
         self._version = metadata.version
         self._wanted_since: float | None = None
         self._avoid: int | None = None
@@ -53,7 +49,7 @@ class MetadataRefresh:
         """Ask if it is time to, and find somebody to ask; returns when something is due next."""
         self.follow()
         if self._metadata.is_behind:
-            self._changed(MetadataUpdate(self._metadata.rebind()))
+            self._context.events.metadata_changed(MetadataUpdate(self._metadata.rebind()))
             return now
         due = self._hedge_at if self._metadata.is_asking else self._metadata.next_refresh(now)
         if due > now:
@@ -122,8 +118,8 @@ class MetadataRefresh:
             return
         self.error = self._avoid = self._wanted_since = None
         self.follow()
-        self._changed(update)
-        self._context.events.due(clock())
+        self._context.events.metadata_changed(update)
+        self._context.wake_at(clock())
 
     def _not_answered(self, link: BrokerLink, error: AioprodError, serial: int) -> None:
         if serial == self._serial:
@@ -136,7 +132,7 @@ class MetadataRefresh:
         now = self._context.clock()
         if isinstance(error, BrokerError) and error.code == ErrorCode.REBOOTSTRAP_REQUIRED:
             self.rebootstrap(now, f"{link.peer} asked for it")
-        self._context.events.due(now)
+        self._context.wake_at(now)
 
     # -- beginning anew ----------------------------------------------------------------------------------------------
 
@@ -167,7 +163,7 @@ class MetadataRefresh:
             self._links.set_bootstrap(await canonical_addresses(context.loop, context.settings.bootstrap))
         finally:
             self._resolving = False
-        context.events.due(context.clock())
+        context.wake_at(context.clock())
 
     def rebootstrap(self, now: float, reason: str) -> None:
         """Drop all brokers and begin with the bootstrap servers again (KIP-1102)."""

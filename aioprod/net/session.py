@@ -26,7 +26,7 @@ from aioprod.errors import (
     MetadataTimeoutError,
     UsageError,
 )
-from aioprod.net import BrokerLink, Client, ClientListener, ClientSettings
+from aioprod.net import Client, ClientListener, ClientSettings
 
 __all__ = ["Session", "SessionUser", "Started", "check_topic_name"]
 
@@ -181,21 +181,6 @@ class Session(ClientListener):
         """Who waits hears of it, and so does who asks the client later."""
         self._failure = error
         self.notify()
-
-    def link_ready(self, link: BrokerLink) -> None:
-        """The client sends its requests by itself."""
-
-    def link_lost(self, link: BrokerLink, error: AioprodError | None) -> None:
-        """The requests on the way were told."""
-
-    def link_data(self, link: BrokerLink) -> None:
-        """The requests were answered."""
-
-    def link_writable(self, link: BrokerLink) -> None:
-        """The client sends its requests by itself."""
-
-    def wake(self) -> None:
-        """The client runs by itself."""
 
     # --- topics
 

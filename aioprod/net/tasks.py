@@ -10,11 +10,11 @@ __all__ = ["Supervisor"]
 
 
 class Supervisor:
-    """Owns tasks: hands an exception that one of them lets through to `failed`, and ends them all on `close`."""
+    """Owns background tasks: calls `failed` with the exception of any of them, and cancels them all on `close`."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, failed: Callable[[BaseException], object]) -> None:
         self._loop = loop
-        self._failed = failed
+        self.failed = failed
         # In order: a simulation runs the same way each time.
         self._tasks: dict[asyncio.Task[None], None] = {}
 
@@ -28,7 +28,7 @@ class Supervisor:
     def _done(self, task: asyncio.Task[None]) -> None:
         self._tasks.pop(task, None)
         if not task.cancelled() and (error := task.exception()) is not None:
-            self._failed(error)
+            self.failed(error)
 
     async def close(self) -> None:
         """End all tasks and wait until they have ended."""

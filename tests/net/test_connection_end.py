@@ -209,7 +209,9 @@ async def test_a_transport_without_a_name_is_one_that_was_reset() -> None:
 
     loop, owner = asyncio.get_running_loop(), Owner()
     state = Connection("Broker 1", client_id="t", software_name="a", software_version="0", request_timeout_s=1.0)
-    connection = BrokerConnection(state, 1, ("h", 1), owner, loop, Clock())
+    connection = BrokerConnection(
+        state, 1, ("h", 1), owner, loop, Clock(), owner.deadlines.append, owner.failures.append
+    )
     connection.connection_made(Transport())
     assert connection.local == ""
     connection.resume_writing()

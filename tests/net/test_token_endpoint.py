@@ -450,7 +450,7 @@ async def test_files_that_can_not_be_read_for_long_keep_one_thread(url: str, mon
         return b""
 
     for module in ("token_sources", "token_endpoint"):
-        monkeypatch.setattr(f"aioprod.net.{module}.read_file", slow)
+        monkeypatch.setattr(f"aioprod.net.login.{module}.read_file", slow)
     files = {"sasl.oauthbearer.assertion.file": "/run/assertion"} if url.startswith("http") else {}
     config = ClientConfig.from_dict(LOGIN | {URL: url} | files)
     _, found = security_of(ClientSettings.from_config(config), Random(1))

@@ -80,7 +80,7 @@ class LoginSession:
             share = _RENEW_AFTER + _RENEW_JITTER * self._context.random.random()
             self._renew_at = connection.logged_in_at + lifetime_s * share
             self.ends = connection.logged_in_at + lifetime_s
-            self._context.events.due(self._renew_at)
+            self._context.wake_at(self._renew_at)
         else:
             self._renew_at = self.ends = math.inf
 
@@ -102,7 +102,7 @@ class LoginSession:
     def resume(self, now: float) -> None:
         """Renew the log-in, which has lapsed: there is a request."""
         self._renew_at = now
-        self._context.events.due(now)
+        self._context.wake_at(now)
 
     def poll(self, connection: BrokerConnection, now: float) -> float:
         """Renew the log-in of a connection that is in use; that of an idle one lapses until the next request.
@@ -165,4 +165,4 @@ class LoginSession:
             connection.abort(error)
             return
         self._renew_at = min(self.ends, now + self._context.settings.reconnect_backoff.max_s)
-        self._context.events.due(self._renew_at)
+        self._context.wake_at(self._renew_at)

@@ -117,7 +117,7 @@ class Rotation:
             else:
                 await self._follow_files(tls)
         self._look_at = self._context.clock() + next_s
-        self._context.events.due(self._look_at)
+        self._context.wake_at(self._look_at)
 
     async def _follow_files(self, tls: TlsContexts) -> None:
         try:
