@@ -190,8 +190,7 @@ def refusal_of(response: MetadataResponse) -> AioprodError | None:
     """Why the answer as a whole is of no use."""
     code = ErrorCode.of(response.error_code)
     if code != ErrorCode.NONE:
-        text = code.name if isinstance(code, ErrorCode) else "an unknown error"
-        return BrokerError(f"A broker refused to describe the cluster: error {int(code)} ({text}).", code=code)
+        return BrokerError(f"A broker answered Metadata with {ErrorCode.said(code)}.", code=code)
     if not response.brokers:
         return ProtocolError("A broker described the cluster without naming a single broker: it may still be starting.")
     return None

@@ -9,7 +9,11 @@ composed here, so that it names the peer and says what the peer did.
     READY --renew--> RENEWING --accepted--> READY
     any of them --close--> CLOSED
 
-While it is RENEWING its log-in a connection takes no requests; those that were sent before are answered as ever.
+Output leaves in two ways. The requests of the connection itself, for start-up and log-in, are buffered for
+`take_output`. For a request of a caller `begin` returns only its header: the owner writes that and the body, which may
+be a megabyte of records, to the socket without copying it through here.
+
+While it is RENEWING its log-in a connection accepts no requests; those sent before are answered as usual.
 """
 
 from __future__ import annotations
@@ -206,8 +210,8 @@ class Connection:
             self._ask_versions(min(version_to_ask_again(answer), exchange.version - 1), now)
             return
         if code != ErrorCode.NONE:
-            name = code.name if isinstance(code, ErrorCode) else f"error code {code}"
-            raise BrokerError(f"{self.peer} refused ApiVersions v{exchange.version}: {name}.", code=code)
+            text = f"{self.peer} answered ApiVersions v{exchange.version} with {ErrorCode.said(code)}."
+            raise BrokerError(text, code=code)
         self.versions = ApiVersions.from_response(answer)
         self.throttle(exchange.kind, exchange.version, answer.throttle_time_ms, now)
         if self.login is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aioprod._lazy import imported_on_use
-from aioprod.net.client import Client, prefer_specific_error
+from aioprod.net.client import Client
 from aioprod.net.connection import BrokerConnection
 from aioprod.net.events import ClientListener
 from aioprod.net.link import BrokerLink, LinkState
@@ -22,7 +22,6 @@ __all__ = [
     "ClientSettings",
     "Coordinator",
     "LinkState",
-    "prefer_specific_error",
 ]
 
 if not TYPE_CHECKING:

@@ -25,15 +25,16 @@ from aioprod.net.connection import BrokerConnection
 from aioprod.net.context import ClientContext
 from aioprod.net.events import ClientListener
 from aioprod.net.link import BrokerLink, LinkState
+from aioprod.net.metadata_refresh import MetadataRefresh
 from aioprod.net.pool import LinkPool
-from aioprod.net.refresh import MetadataRefresh
 from aioprod.net.security import rotation_of, security_of
 from aioprod.net.settings import ClientSettings
+from aioprod.net.slow_calls import warn_if_start_is_slow
 from aioprod.net.tasks import Supervisor
-from aioprod.net.waiting import told_if_slow
+from aioprod.net.waiters import Waiters
 from aioprod.wire.schema import AnyRequest, Request, Response
 
-__all__ = ["Client", "prefer_specific_error"]
+__all__ = ["Client"]
 
 ResponseT = TypeVar("ResponseT", bound=Response)
 
@@ -43,15 +44,6 @@ _logger = logging.getLogger("aioprod.net")
 
 _LATE_S: Final = 0.0005
 """How late to wake: uvloop rounds delays to milliseconds, and who wakes early turns until something is really due."""
-
-
-def prefer_specific_error(before: AioprodError | None, error: AioprodError, *, was_cut_off: bool) -> AioprodError:
-    """Of two failed tries of a request the one to tell of: `error`, the later one, if it is not just that time was up.
-
-    `was_cut_off`: the later one had less time than a try has by itself, as the caller's deadline was near.
-    """
-    says_less = was_cut_off and isinstance(error, RequestTimedOutError)
-    return error if before is None or not says_less else before
 
 
 class Client(ClientListener):
@@ -100,8 +92,7 @@ class Client(ClientListener):
         self._refresh = MetadataRefresh(self.metadata, self._links, context)
         self._features: ApiVersions = ApiVersions({})
         self._awake = asyncio.Event()
-        # In order of arrival, which is the order in which they are woken.
-        self._waiters: dict[asyncio.Future[None], None] = {}
+        self._waiters = Waiters()
         self._next_due = math.inf
         self._closed = False
         self._running: asyncio.Task[None] | None = None
@@ -121,7 +112,7 @@ class Client(ClientListener):
         self._refresh.bootstrap()
         scope = asyncio.timeout(timeout_s)
         try:
-            with told_if_slow(self._loop, lambda: f"Kafka is not reachable yet: {self.describe()}", timeout_s):
+            with warn_if_start_is_slow(self._loop, lambda: f"Kafka is not reachable yet: {self.describe()}", timeout_s):
                 async with scope:
                     while self.metadata.last_success is None:
                         self._check_start()
@@ -307,7 +298,7 @@ class Client(ClientListener):
                 raise BrokerConnectionError(f"The cluster's metadata names no broker {node_id}.")
             elif connects_once and link.state is LinkState.BACKOFF and link.last_error is not None:
                 raise link.last_error.again()
-            await self._change(look_again_at - now)
+            await self._waiters.wait(look_again_at - now)
 
     @property
     def is_connected(self) -> bool:
@@ -339,20 +330,9 @@ class Client(ClientListener):
         if self._failure is not None:
             raise AioprodError(f"The client has failed: {type(self._failure).__name__}.") from self._failure
 
-    async def _change(self, timeout_s: float) -> None:
-        """Wait until a link changes or the time is over."""
-        waiter: asyncio.Future[None] = self._loop.create_future()
-        self._waiters[waiter] = None
-        try:
-            await asyncio.wait([waiter], timeout=None if math.isinf(timeout_s) else max(0.0, timeout_s))
-        finally:
-            del self._waiters[waiter]
-
     def _notify(self) -> None:
-        """Something changed that a request may wait for, and that makes something due."""
-        for waiter in self._waiters:
-            if not waiter.done():
-                waiter.set_result(None)
+        """A link or the metadata changed: waiting requests re-check, and `poll` follows."""
+        self._waiters.notify_all()
         self.wake_at(self._clock())
 
     # -- events ------------------------------------------------------------------------------------------------------

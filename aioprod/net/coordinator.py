@@ -19,7 +19,8 @@ from aioprod.errors import (
 )
 from aioprod.messages import FindCoordinatorRequest, FindCoordinatorResponse
 from aioprod.messages.negotiation import ByVersion
-from aioprod.net.client import Client, prefer_specific_error
+from aioprod.net.client import Client
+from aioprod.net.retries import prefer_specific_error
 from aioprod.wire.schema import Request, Response
 
 __all__ = ["ELSEWHERE_OR_LATER", "Coordinator", "KeyType", "error_code_of"]

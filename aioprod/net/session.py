@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import math
 import os
 import time
 import warnings
@@ -27,6 +26,7 @@ from aioprod.errors import (
     UsageError,
 )
 from aioprod.net import Client, ClientListener, ClientSettings
+from aioprod.net.waiters import Waiters
 
 __all__ = ["Session", "SessionUser", "Started", "check_topic_name"]
 
@@ -53,8 +53,7 @@ class Session(ClientListener):
         self._random = Random()  # noqa: S311  # for jitter
         self._client: Client | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        # In order of arrival, which is the order in which they are woken.
-        self._waiters: dict[asyncio.Future[None], None] = {}
+        self._waiters = Waiters()
         self._failure: BaseException | None = None
         self._process = 0
         self._ending: asyncio.Task[None] | None = None
@@ -154,22 +153,14 @@ class Session(ClientListener):
 
         Raises AioprodError when a background task of the client has failed, UsageError when the session was closed.
         """
-        waiter = asyncio.get_running_loop().create_future()
-        self._waiters[waiter] = None
-        timeout = None if math.isinf(timeout_s) else max(0.0, timeout_s)
-        try:
-            await asyncio.wait([waiter, *futures], timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            del self._waiters[waiter]
+        await self._waiters.wait(timeout_s, futures)
         if self._failure is not None:
             raise AioprodError(f"The client of this {self._name} has failed: {self._failure!r}.") from self._failure
         _ = self.client
 
     def notify(self) -> None:
-        """Have everybody who waits for a change look again."""
-        for waiter in self._waiters:
-            if not waiter.done():
-                waiter.set_result(None)
+        """Wake all waiters of `change` so that they re-check their condition."""
+        self._waiters.notify_all()
 
     # --- ClientListener
 

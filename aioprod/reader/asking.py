@@ -10,8 +10,8 @@ from aioprod._rights import Right
 from aioprod.errors import AioprodError, BrokerConnectionError, ErrorCode, ProtocolError, RequestTimedOutError
 from aioprod.messages import MetadataRequest, MetadataResponse
 from aioprod.messages.negotiation import ByVersion
-from aioprod.net import prefer_specific_error
 from aioprod.net.broker_errors import UNKNOWN_TOPIC_CODES, refusal
+from aioprod.net.retries import prefer_specific_error
 from aioprod.net.session import Session
 from aioprod.wire.schema import Request, Response
 

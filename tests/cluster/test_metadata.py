@@ -289,7 +289,7 @@ def test_an_answer_without_brokers_is_refused() -> None:
     assert metadata.next_refresh(0.0) == 1.0
 
 
-@pytest.mark.parametrize(("code", "text"), [(129, "REBOOTSTRAP_REQUIRED"), (999, "an unknown error")])
+@pytest.mark.parametrize(("code", "text"), [(129, "REBOOTSTRAP_REQUIRED"), (999, "error 999")])
 def test_an_error_for_the_whole_answer_is_refused(code: int, text: str) -> None:
     metadata = new_metadata()
     metadata.add_topic("t", 0.0)

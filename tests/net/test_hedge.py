@@ -9,7 +9,7 @@ import pytest
 from aioprod.errors import ErrorCode
 from aioprod.messages import MetadataRequest, MetadataResponse
 from aioprod.net import Client
-from aioprod.net.refresh import HEDGE_S
+from aioprod.net.metadata_refresh import HEDGE_S
 from aioprod.testing import FakeCluster
 from tests.support.clients import Clock, Listener, running_client
 from tests.support.metadata_answers import names

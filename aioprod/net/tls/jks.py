@@ -11,7 +11,7 @@ import hashlib
 import hmac
 from typing import Final, NamedTuple
 
-from aioprod.net.counted import CountedReader
+from aioprod.net.length_prefixed import LengthPrefixedReader
 
 __all__ = ["JKS_MAGIC", "JavaStore", "read_jks"]
 
@@ -40,19 +40,19 @@ def read_jks(store: bytes, password: str | None = None) -> JavaStore:
             raise ValueError("the password is wrong, or the store is damaged")
     if not body.startswith(JKS_MAGIC):
         raise ValueError("it does not begin as a JKS store")
-    reader = CountedReader(body, len(JKS_MAGIC))
+    reader = LengthPrefixedReader(body, len(JKS_MAGIC))
     version = reader.number(4)
     if version not in _VERSIONS:
         raise ValueError(f"it is of version {version}, which nobody knows")
     found = JavaStore([], 0)
     for _ in range(reader.number(4)):
         tag = reader.number(4)
-        reader.counted(2)  # alias
+        reader.prefixed(2)  # alias
         reader.take(_DATE_SIZE)
         if tag == _TRUSTED:
             found.certificates.append(_certificate(reader, version))
         elif tag == _PRIVATE_KEY:
-            reader.counted(4)
+            reader.prefixed(4)
             for _ in range(reader.number(4)):
                 _certificate(reader, version)
             found = found._replace(private_keys=found.private_keys + 1)
@@ -63,7 +63,7 @@ def read_jks(store: bytes, password: str | None = None) -> JavaStore:
     return found
 
 
-def _certificate(reader: CountedReader, version: int) -> bytes:
-    if version > 1 and (kind := reader.counted(2)) not in (b"X.509", b"X509"):
+def _certificate(reader: LengthPrefixedReader, version: int) -> bytes:
+    if version > 1 and (kind := reader.prefixed(2)) not in (b"X.509", b"X509"):
         raise ValueError(f"it has a certificate of type {kind[:20]!r}")
-    return reader.counted(4)
+    return reader.prefixed(4)
