@@ -51,7 +51,7 @@ class MetadataRefresh:
         if self._metadata.is_behind:
             self._context.events.metadata_changed(MetadataUpdate(self._metadata.rebind()))
             return now
-        due = self._hedge_at if self._metadata.is_asking else self._metadata.next_refresh(now)
+        due = self._hedge_at if self._metadata.is_refreshing else self._metadata.next_refresh(now)
         if due > now:
             return due
         give_up_at = self._give_up_if_due(now)
@@ -79,8 +79,8 @@ class MetadataRefresh:
     # -- asking ------------------------------------------------------------------------------------------------------
 
     def _ask(self, link: BrokerLink, connection: BrokerConnection, now: float) -> None:
-        if self._metadata.is_asking:
-            self._metadata.ask_again()
+        if self._metadata.is_refreshing:
+            self._metadata.hedge()
         message = self._metadata.build_request(now, self._context.settings.allow_auto_topic_creation)
         self._hedge_at = now + HEDGE_S * 2.0 ** len(self._owing)
         self._serial += 1
