@@ -168,7 +168,7 @@ class Connection:
         self._first_id = 0
         self._output = b""
 
-    # -- start-up ----------------------------------------------------------------------------------------------------
+    # --- start-up
 
     def open(self, now: float) -> None:
         """The socket is connected: ask for the broker's versions, at the newest version of that question."""
@@ -221,7 +221,7 @@ class Connection:
             self.phase = Phase.AUTHENTICATING
             self._log_in(self.login.begin(is_renewal=False), now)
 
-    # -- log-in ------------------------------------------------------------------------------------------------------
+    # --- log-in
 
     def renew(self, login: Login, now: float) -> None:
         """Log in again, while the session of the log-in before lasts (KIP-368); the connection is READY.
@@ -258,7 +258,7 @@ class Connection:
             raise self.fault(fault.message) from fault
         self._log_in(self.login.answered(answer, self.peer), now)
 
-    # -- requests and answers ----------------------------------------------------------------------------------------
+    # --- requests and answers
 
     def begin(
         self,
@@ -327,7 +327,7 @@ class Connection:
         if throttle_time_ms > 0 and first is not None and version >= first:
             self.throttled_until = max(self.throttled_until, now + throttle_time_ms / 1000.0)
 
-    # -- deadlines and the end ---------------------------------------------------------------------------------------
+    # --- deadlines and the end
 
     def next_deadline(self) -> float:
         """When the first of the outstanding answers is overdue, in monotonic seconds; infinity if there is none."""

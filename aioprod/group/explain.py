@@ -79,8 +79,8 @@ class Explainer:
 
     def _group(self, now: float) -> Iterator[Trouble]:
         coordinator = self._coordinator
-        trouble = coordinator.trouble or self._holding.trouble
-        if coordinator.asked_at is not None and now - coordinator.asked_at >= HELD_S:
+        trouble = coordinator.last_error or self._holding.trouble
+        if coordinator.sent_at is not None and now - coordinator.sent_at >= HELD_S:
             # Its last answer is old news: the coordinator has the next request, and waits for the others with it.
             trouble = None
         if self._membership.is_settled and trouble is None:

@@ -23,7 +23,7 @@ from aioprod.messages.negotiation import ByVersion
 from aioprod.messages.offset_commit import OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from aioprod.net import Coordinator
 from aioprod.net.broker_errors import named
-from aioprod.net.coordinator import ELSEWHERE_OR_LATER
+from aioprod.net.coordinator import COORDINATOR_RETRIABLE
 from aioprod.reader.offsets import EARLIEST, LATEST
 from aioprod.types import OffsetAndMetadata, TopicPartition
 
@@ -154,7 +154,7 @@ def _codes(answer: OffsetCommitResponse) -> dict[TopicPartition, ErrorCode | int
 
 def _elsewhere(answer: OffsetCommitResponse) -> int:
     """The code that means another coordinator, or this one later; some partitions may have one of their own."""
-    return next((code for code in _codes(answer).values() if code in ELSEWHERE_OR_LATER), ErrorCode.NONE)
+    return next((code for code in _codes(answer).values() if code in COORDINATOR_RETRIABLE), ErrorCode.NONE)
 
 
 def _may_pass(code: ErrorCode | int) -> bool:

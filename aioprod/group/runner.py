@@ -156,7 +156,7 @@ class Runner:
                 task.cancel()
                 await asyncio.wait([task])
                 if isinstance(step, Ask):
-                    self._coordinator.hang_up()
+                    self._coordinator.disconnect()
 
     async def _done(self, step: Step) -> None:
         if isinstance(step, Ask):
@@ -222,7 +222,7 @@ class Runner:
         metadata = self._session.client.metadata
         told: dict[str, int] = {}
         while True:
-            self._session.want(self._watched)
+            self._session.track(self._watched)
             for topic in self._watched:
                 error = topic_error(metadata, topic, self._clock(), to_write=False)
                 if error is not None and not isinstance(error, UnknownTopicError):

@@ -1,4 +1,4 @@
-"""The network: the only sockets of aioprod, and a client that keeps them connected to the right brokers."""
+"""The network: the only sockets of aioprod, and a client that keeps its connections and its metadata up to date."""
 
 from __future__ import annotations
 

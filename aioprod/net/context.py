@@ -21,9 +21,9 @@ __all__ = ["Authentications", "ClientContext"]
 
 
 class Authentications:
-    """How often connections came to be by TLS or a log-in, how often not, and how often log-ins were renewed.
+    """Counts of successful and failed TLS handshakes and log-ins, and of re-authentications.
 
-    `renewals` are those that were accepted, with their times in ms.
+    `renewals` has the times of the accepted re-authentications, in ms.
     """
 
     def __init__(self) -> None:
@@ -36,16 +36,16 @@ class Authentications:
         """A connection is ready."""
         self.successful += 1
 
-    def refused(self) -> None:
+    def rejected(self) -> None:
         """A TLS handshake or a log-in failed."""
         self.failed += 1
 
     def renewed(self, duration_s: float) -> None:
-        """A broker has accepted a renewal."""
+        """A broker accepted a re-authentication."""
         self.renewals.record(duration_s * 1000)
 
     def not_renewed(self) -> None:
-        """A broker has refused a renewal."""
+        """A broker rejected a re-authentication."""
         self.failed_renewals += 1
 
 
@@ -71,5 +71,5 @@ class ClientContext:
 
     @property
     def is_secured(self) -> bool:
-        """Whether connections come to be by TLS or a log-in."""
+        """Whether connections use TLS or a log-in."""
         return self.tls is not None or self.logins is not None

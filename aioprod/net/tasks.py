@@ -1,4 +1,4 @@
-"""Background tasks that can't die unheard."""
+"""Background tasks whose exceptions are reported."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Supervisor:
         self._tasks: dict[asyncio.Task[None], None] = {}
 
     def spawn(self, work: Coroutine[Any, Any, None], *, name: str) -> asyncio.Task[None]:
-        """Run `work` in the background; what it raises, other than its own cancellation, goes to `failed`."""
+        """Run `work` in the background; `failed` is called with its exception, except cancellation."""
         task = self._loop.create_task(work, name=name)
         self._tasks[task] = None
         task.add_done_callback(self._done)
@@ -31,7 +31,7 @@ class Supervisor:
             self.failed(error)
 
     async def close(self) -> None:
-        """End all tasks and wait until they have ended."""
+        """Cancel all tasks and wait until they have ended."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -10,7 +10,7 @@ from aioprod._rights import Right
 from aioprod.errors import AioprodError, BrokerConnectionError, ErrorCode, ProtocolError, RequestTimedOutError
 from aioprod.messages import MetadataRequest, MetadataResponse
 from aioprod.messages.negotiation import ByVersion
-from aioprod.net.broker_errors import UNKNOWN_TOPIC_CODES, refusal
+from aioprod.net.broker_errors import UNKNOWN_TOPIC_CODES, broker_error
 from aioprod.net.retries import prefer_specific_error
 from aioprod.net.session import Session
 from aioprod.wire.schema import Request, Response
@@ -135,7 +135,7 @@ class _Asking:
         aim = self._aim(topic)
         # Kafka's own words for it are about "this server", which is any broker here.
         said = "there is no such topic" if code in UNKNOWN_TOPIC_CODES else said
-        refused = refusal(aim.failure, code, aim.rights, said=said, instead=aim.instead)
+        refused = broker_error(aim.failure, code, aim.rights, said=said, instead=aim.instead)
         if code in UNKNOWN_TOPIC_CODES or not isinstance(code, ErrorCode) or not code.retriable:
             refused.hint = refused.hint or (_MAYBE_DONE if topic in self._maybe_done else None)
             refused.__cause__ = trouble

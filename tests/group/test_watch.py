@@ -86,8 +86,8 @@ def test_a_coordinator_that_is_not_there_is_told_of_until_it_is(protocol: str, l
             ((level, text),) = log()
             assert level == "WARNING"
             assert text.startswith("Member of group 'g' has waited for its coordinator for 5 s: It ")
-            assert "No broker is the coordinator of group 'g' just now" in text
-            assert "No broker is the coordinator of group 'g' just now" in one.explain()
+            assert "No broker is the coordinator of group 'g' at the moment" in text
+            assert "No broker is the coordinator of group 'g' at the moment" in one.explain()
             await asyncio.sleep(AGAIN_S)
             assert [level for level, _ in log()] == ["WARNING"] * 2
             assert "for 35 s" in log()[1][1]

@@ -126,7 +126,7 @@ async def test_a_bug_in_a_callback_is_reported_and_ends_the_connection() -> None
 
         connection.send_parts(*parts_of(ALL, 9), broken)
         future = connection.request(ALL)
-        with pytest.raises(BrokerConnectionError, match=r"given up after an internal error: ValueError\."):
+        with pytest.raises(BrokerConnectionError, match=r"aborted after an internal error: ValueError\."):
             await future
         assert [str(error) for error in owner.failures] == ["bug"]
 

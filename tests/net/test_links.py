@@ -141,7 +141,7 @@ async def test_giving_up_drops_all_connections() -> None:
         held = brokers.fault(MetadataRequest, hold=True)
         answer = one.connection.request(ALL)
         await held.reached.wait()
-        b.links.give_up(BrokerConnectionError("another cluster"))
+        b.links.retire_all(BrokerConnectionError("another cluster"))
         with pytest.raises(BrokerConnectionError, match="another cluster"):
             await answer
         assert b.ids == []
