@@ -30,7 +30,7 @@ REACHED: Final = {
     "tokens": "aioprod/core/sasl/claims.py",
     "jaas": "aioprod/config/_jaas.py",
     "pem": "aioprod/net/tls/certificates.py",
-    "stores": "aioprod/net/tls/jks.py,aioprod/net/counted.py,aioprod/net/tls/certificates.py",
+    "stores": "aioprod/net/tls/jks.py,aioprod/net/length_prefixed.py,aioprod/net/tls/certificates.py",
 }
 """The modules that a target is for; the report has the coverage of them by its corpus."""
 

@@ -23,8 +23,8 @@ PRODUCER = {
     "core": "accumulator backoff batch budget buffer_pool bulk_values connection drain lifecycle parking "
     "partition partition_choice produce_request produce_response retry sequences splitting states transactions",
     "messages": "api_versions init_producer_id metadata negotiation produce",
-    "net": "addresses client connection context dialing link login pool refresh security settings tasks "
-    "transport waiting",
+    "net": "addresses client connection context dialing events link login metadata_refresh pool security settings "
+    "slow_calls tasks transport waiters",
     "net.login": "reauthentication",
     "producer": "backpressure bulk callbacks clock closing completion completions compressor deleted_topics "
     "delivery_future engine explain facade failure guard lacking logs meters native outcomes preparation producer "

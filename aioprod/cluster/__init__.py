@@ -1,4 +1,4 @@
-"""What is known of the cluster: an immutable snapshot, and when to ask for a newer one."""
+"""Cluster metadata: an immutable snapshot, and the schedule of its refreshes."""
 
 from __future__ import annotations
 

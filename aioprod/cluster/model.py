@@ -15,7 +15,7 @@ __all__ = ["Cluster", "Node", "PartitionInfo"]
 
 
 class Node(NamedTuple):
-    """A broker and where it listens. One that is named as a replica but is not alive has no host and port -1."""
+    """A broker and its address. A replica's broker that is down has an empty host and port -1."""
 
     id: int
     host: str
@@ -29,7 +29,7 @@ class Node(NamedTuple):
 
 
 class PartitionInfo(NamedTuple):
-    """One partition and its replicas; `leader` is None while there is none, or while it is not alive."""
+    """One partition and its replicas; `leader` is None while there is none, or while it is down."""
 
     topic: str
     partition: int
@@ -66,8 +66,8 @@ class _Topic:
 class Cluster:
     """Brokers, topics and partitions at one moment, as `org.apache.kafka.common.Cluster`; immutable.
 
-    Look-ups cost a dictionary access; partitions come in the order of their index. A topic or broker that is not known
-    gives an empty tuple, None or 0. `leader_epochs` holds the known epochs of partitions (KIP-320).
+    Look-ups cost a dictionary access; partitions are ordered by index. For an unknown topic or broker they return an
+    empty tuple, None or 0. `leader_epochs` holds the known epochs of partitions (KIP-320).
     """
 
     nodes: tuple[Node, ...]
@@ -125,24 +125,24 @@ class Cluster:
         raise AttributeError(f"A Cluster never changes, so its {name} can't be set: build another one.")
 
     def merged(self, newer: Cluster, *, without: Collection[str] = ()) -> Cluster:
-        """What `newer` says over what this snapshot says, less the topics named in `without` that `newer` lacks.
+        """This snapshot updated with `newer`, less the topics of `without` that `newer` lacks.
 
-        Brokers, cluster id and controller are those of `newer`. Topics that it does not name keep their indexes: the
-        cost is that of `newer`, not of the whole cluster.
+        Brokers, cluster id and controller are those of `newer`. The other topics keep their indexes: the cost is that
+        of `newer`, not of the whole cluster.
         """
         topics = self._topics.copy()
         for name in without:
             topics.pop(name, None)
         topics.update(newer._topics)
-        told = {*without, *newer._topics, *newer.unauthorized_topics, *newer.invalid_topics}
+        updated = {*without, *newer._topics, *newer.unauthorized_topics, *newer.invalid_topics}
         both = Cluster.__new__(Cluster)
         both._fill(
             newer.nodes,
             topics,
             newer.cluster_id,
             newer.controller,
-            self.unauthorized_topics - told | newer.unauthorized_topics,
-            self.invalid_topics - told | newer.invalid_topics,
+            self.unauthorized_topics - updated | newer.unauthorized_topics,
+            self.invalid_topics - updated | newer.invalid_topics,
         )
         return both
 
@@ -158,7 +158,7 @@ class Cluster:
 
     @cached_property
     def topic_ids(self) -> Mapping[str, UUID]:
-        """Id of each topic whose broker told it (KIP-516); a topic that is created again has another one."""
+        """Topic ids (KIP-516), where the brokers have them; a recreated topic has a new one."""
         return MappingProxyType({name: topic.id for name, topic in self._topics.items() if topic.id is not None})
 
     @cached_property
@@ -171,7 +171,7 @@ class Cluster:
         return {node_id: tuple(infos) for node_id, infos in led.items()}
 
     def node(self, node_id: int) -> Node | None:
-        """The broker of that id, None if it is not alive."""
+        """The broker of that id, None if it is down or unknown."""
         return self._nodes.get(node_id)
 
     def partitions_for_node(self, node_id: int) -> tuple[PartitionInfo, ...]:
@@ -189,7 +189,7 @@ class Cluster:
         return () if known is None else known.available
 
     def topic_id(self, topic: str) -> UUID | None:
-        """The id of a topic, None if no broker told it."""
+        """The id of a topic, None if it is not known."""
         known = self._topics.get(topic)
         return None if known is None else known.id
 
@@ -199,7 +199,7 @@ class Cluster:
         return 0 if known is None else len(known.partitions)
 
     def partition(self, tp: TopicPartition) -> PartitionInfo | None:
-        """What is known of one partition."""
+        """One partition, None if it is not known."""
         known = self._topics.get(tp[0])
         return None if known is None else known.by_index.get(tp[1])
 
@@ -209,7 +209,7 @@ class Cluster:
         return None if info is None else info.leader
 
     def leader_epoch(self, tp: TopicPartition) -> int:
-        """How often the partition's leader was elected, -1 if the brokers did not say."""
+        """The leader epoch of a partition, -1 if it is not known."""
         known = self._topics.get(tp[0])
         return -1 if known is None else known.leader_epochs.get(tp[1], -1)
 

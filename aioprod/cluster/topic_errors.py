@@ -1,4 +1,4 @@
-"""Why nothing can be sent to a topic, or read from it, as the cluster says."""
+"""The error for a topic that can't be written or read, by its metadata."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from aioprod.errors import AioprodError, ErrorCode, InvalidTopicError, UnknownTo
 __all__ = ["FRESH_S", "UNKNOWN_ATTEMPTS", "UNKNOWN_S", "deletion", "topic_error"]
 
 UNKNOWN_ATTEMPTS: Final = 4
-"""A topic does not exist when this many answers in a row say so: of a new one not every broker knows at once."""
+"""How many responses in a row must say that a topic does not exist: brokers learn of a new one one by one."""
 
 UNKNOWN_S: Final = 2.0
-"""Where brokers may create the topic those answers have to span this time: they go on until it has a leader."""
+"""How long those responses must span where brokers may create the topic: it exists before it has a leader."""
 
 FRESH_S: Final = 5.0
-"""An answer that is older does not speak for the cluster any more: a topic that did not exist may do so by now."""
+"""How long such a response counts: the topic may have been created since."""
 
 _CREATED: Final = "If there is no such topic, it has to be created first."
 _CREATED_BY_WRITER: Final = "If there is no such topic, create it, or allow CREATE on it where brokers create topics."
 
 
 def topic_error(metadata: Metadata, topic: str, now: float, *, to_write: bool) -> AioprodError | None:
-    """The reason why a topic can't be used, None while there is hope.
+    """The error for a topic that can't be used; None if it can, or may soon.
 
-    `to_write`: for somebody who writes to it, for whom brokers may create it; else for somebody who reads it. The class
-    is AuthorizationError, InvalidTopicError or UnknownTopicError.
+    `to_write`: the caller is a writer, so that brokers may create the topic, else a reader. The class is
+    AuthorizationError, InvalidTopicError or UnknownTopicError.
     """
     code = metadata.topic_error(topic) or ErrorCode.NONE
     denied = authorization_error(
@@ -39,7 +39,7 @@ def topic_error(metadata: Metadata, topic: str, now: float, *, to_write: bool) -
         denied.hint = f"{denied.hint} {_CREATED_BY_WRITER if to_write else _CREATED}"
         return denied
     if code == ErrorCode.INVALID_TOPIC_EXCEPTION:
-        return InvalidTopicError(f"The cluster refuses {topic!r} as the name of a topic.")
+        return InvalidTopicError(f"The brokers reject {topic!r} as a topic name.")
     if metadata.unknown_attempts(topic) < UNKNOWN_ATTEMPTS:
         return None
     if not to_write:
@@ -53,25 +53,25 @@ def topic_error(metadata: Metadata, topic: str, now: float, *, to_write: bool) -
 
 
 def deletion(metadata: Metadata, topic: str, now: float) -> UnknownTopicError | None:
-    """The error for records of a topic whose partitions were known and that no broker knows any more, else None.
+    """The error for records of a topic that was deleted, else None: its partitions were known, and now it is unknown.
 
-    As with a new topic several answers in a row have to say so, over some time: a broker may be late.
+    Several responses in a row have to say so, over some time: a broker may lag behind.
     """
     since = metadata.unknown_since(topic)
     if since is None or not _is_absent(metadata, topic, now) or not metadata.cluster.partition_count(topic):
         return None
     return UnknownTopicError(
-        f"Topic {topic!r} was deleted: no broker that was asked has known it for {now - since:.1f} s.",
+        f"Topic {topic!r} was deleted: brokers have not known it for {now - since:.1f} s.",
         hint="Create it again, or send to another topic.",
     )
 
 
 def _is_absent(metadata: Metadata, topic: str, now: float) -> bool:
-    """Whether the brokers say often enough, for long enough and till now that a topic does not exist."""
+    """Whether enough responses, over enough time and recent enough, say that a topic does not exist."""
     since = metadata.unknown_since(topic)
     return (
         since is not None
         and metadata.unknown_attempts(topic) >= UNKNOWN_ATTEMPTS
         and now - since >= UNKNOWN_S
-        and now - metadata.told_at(topic) <= FRESH_S
+        and now - metadata.answered_at(topic) <= FRESH_S
     )

@@ -1,4 +1,4 @@
-"""What brokers told about one topic, and which of two answers counts."""
+"""The metadata of one topic, and how a response is merged into it."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from aioprod.errors import AioprodError, BrokerError, ErrorCode, ProtocolError
 from aioprod.messages.metadata import MetadataResponse, MetadataResponseTopic
 from aioprod.types import TopicPartition
 
-__all__ = ["FINAL_ERRORS", "KnownPartition", "KnownTopic", "NodeTable", "refusal_of", "snapshot_of"]
+__all__ = ["FINAL_ERRORS", "KnownPartition", "KnownTopic", "NodeTable", "response_error", "snapshot_of"]
 
 FINAL_ERRORS: Final = frozenset({ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED})
-"""Answers that asking again does not change, and that leave no partitions to send to."""
+"""Errors that a retry does not change, and that leave no partitions to send to."""
 
 
 class KnownPartition(NamedTuple):
-    """A partition as it was told. `leader_id` stays while that broker is not alive, for it may come back alone."""
+    """A partition as the brokers described it. `leader_id` stays while that broker is down: it may come back."""
 
     leader_id: int
     leader_epoch: int
@@ -35,7 +35,7 @@ class NodeTable:
         self._tuples: dict[tuple[int, ...], tuple[Node, ...]] = {}
 
     def tuple_of(self, ids: Iterable[int]) -> tuple[Node, ...]:
-        """The nodes of these ids; one that is not alive is there by its id alone."""
+        """The nodes of these ids; a broker that is down has its id only."""
         key = tuple(ids)
         known = self._tuples.get(key)
         if known is None:
@@ -45,14 +45,14 @@ class NodeTable:
 
 
 def _partitions_of(topic: MetadataResponseTopic, table: NodeTable, *, epochs: bool) -> dict[int, KnownPartition]:
-    """The partitions of an answer by index, in order; none if it has holes, for then it is not whole yet.
+    """The partitions of a response by index, in order; none if an index is missing, as the broker knows only some yet.
 
-    `epochs` is False where the leader epochs of the answer can't be trusted (KAFKA-9212: before Metadata v9).
+    `epochs` is False where the leader epochs of the response can't be trusted (KAFKA-9212: before Metadata v9).
     """
     name = topic.name or ""
-    told: dict[int, KnownPartition] = {}
+    partitions: dict[int, KnownPartition] = {}
     for row in sorted(topic.partitions, key=lambda row: row.partition_index):
-        if row.partition_index != len(told):
+        if row.partition_index != len(partitions):
             return {}
         info = PartitionInfo(
             name,
@@ -62,16 +62,16 @@ def _partitions_of(topic: MetadataResponseTopic, table: NodeTable, *, epochs: bo
             table.tuple_of(row.isr_nodes),
             table.tuple_of(row.offline_replicas),
         )
-        told[row.partition_index] = KnownPartition(row.leader_id, row.leader_epoch if epochs else -1, info)
-    return told
+        partitions[row.partition_index] = KnownPartition(row.leader_id, row.leader_epoch if epochs else -1, info)
+    return partitions
 
 
-def _newer_of(known: Mapping[int, KnownPartition], told: Mapping[int, KnownPartition]) -> dict[int, KnownPartition]:
-    """`told`, but what is `known` where its leader epoch is newer: a broker may lag behind the others (KIP-320)."""
-    newer = dict(told)
+def _newer_of(known: Mapping[int, KnownPartition], new: Mapping[int, KnownPartition]) -> dict[int, KnownPartition]:
+    """`new`, except where a `known` partition has a newer leader epoch: a broker may lag behind (KIP-320)."""
+    newer = dict(new)
     for index, old in known.items():
-        new = told.get(index)
-        if new is not None and 0 <= new.leader_epoch < old.leader_epoch:
+        partition = new.get(index)
+        if partition is not None and 0 <= partition.leader_epoch < old.leader_epoch:
             newer[index] = old
     return newer
 
@@ -97,71 +97,71 @@ def _rebound(known: Mapping[int, KnownPartition], table: NodeTable) -> dict[int,
 
 @dataclass(slots=True)
 class KnownTopic:
-    """A topic that somebody wants, and what the brokers said of it. Times are monotonic seconds.
+    """The metadata of a tracked topic. Times are monotonic seconds.
 
-    It is asked for at `ask_at`. `is_settled`: the last answer leaves nothing to ask; `unsettled` counts the answers in
-    a row that did. `unknown_since` is None while the last answer told its partitions. `told_at` is the time of the last
-    answer, whatever it said.
+    It is requested at `due_at`. `is_complete`: the last response was final, or named a leader for every partition;
+    `incomplete_count` counts the responses in a row that did not. `unknown_since` is None while the last response had
+    its partitions. `answered_at` is the time of the last response with this topic, with or without an error.
     """
 
     last_used: float
     unknown_since: float | None
-    ask_at: float = math.inf
-    is_settled: bool = False
-    unsettled: int = 0
+    due_at: float = math.inf
+    is_complete: bool = False
+    incomplete_count: int = 0
     unknown_attempts: int = 0
     attempts: int = 0
-    told_at: float = -math.inf
+    answered_at: float = -math.inf
     error: ErrorCode | int = ErrorCode.NONE
     topic_id: UUID | None = None
     is_internal: bool = False
     partitions: dict[int, KnownPartition] = field(default_factory=dict)
 
     def rebind(self, table: NodeTable) -> bool:
-        """Look at the same partitions with other live brokers; whether that changed them."""
+        """Rebuild the partitions with the live brokers; return whether that changed them."""
         partitions = _rebound(self.partitions, table)
         changed = partitions != self.partitions
         self.partitions = partitions
         return changed
 
-    def take(self, answer: MetadataResponseTopic, table: NodeTable, *, epochs: bool, now: float) -> bool:
-        """Take over an answer; whether the topic was created again. `epochs`: its leader epochs can be trusted."""
-        self.told_at = now
-        self.error = ErrorCode.of(answer.error_code)
+    def apply(self, row: MetadataResponseTopic, table: NodeTable, *, epochs: bool, now: float) -> bool:
+        """Apply a response; return whether the topic was recreated. `epochs`: its leader epochs can be trusted."""
+        self.answered_at = now
+        self.error = ErrorCode.of(row.error_code)
         was_gone = self.unknown_attempts > 0
         self.unknown_attempts = self.unknown_attempts + 1 if self.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION else 0
         if self.unknown_since is None:
             self.unknown_since = now
         if self.error in FINAL_ERRORS:
-            self.is_settled = True
+            self.is_complete = True
             self.partitions = {}
         if self.error != ErrorCode.NONE:
             return False
-        told = _partitions_of(answer, table, epochs=epochs)
-        if not told:
+        new = _partitions_of(row, table, epochs=epochs)
+        if not new:
             return False
-        old_id, new_id = self.topic_id, answer.topic_id if answer.topic_id.int else None
-        newest = _newer_of(self.partitions, told)
-        # Without ids this is how a topic looks that was deleted and created again.
-        is_anew = was_gone and new_id is None and newest != told
-        if (new_id is None or new_id == old_id) and not is_anew:
-            told = newest
+        old_id, new_id = self.topic_id, row.topic_id if row.topic_id.int else None
+        newest = _newer_of(self.partitions, new)
+        # Without topic ids this is the only sign that a topic was deleted and created again.
+        is_recreated = was_gone and new_id is None and newest != new
+        if (new_id is None or new_id == old_id) and not is_recreated:
+            new = newest
         if new_id is not None and new_id == old_id:
-            # A topic only grows: an answer with fewer partitions comes from a broker that lags behind.
-            told = {**self.partitions, **told}
+            # Partitions are never removed: a response with fewer comes from a broker that lags behind.
+            new = {**self.partitions, **new}
         self.topic_id = new_id or old_id
-        self.is_internal = answer.is_internal
-        self.partitions = told
+        self.is_internal = row.is_internal
+        self.partitions = new
         self.unknown_since = None
         self.attempts = 0
-        self.is_settled = all(known.info.leader is not None for known in told.values())
-        return is_anew or (old_id is not None and new_id is not None and new_id != old_id)
+        self.is_complete = all(known.info.leader is not None for known in new.values())
+        return is_recreated or (old_id is not None and new_id is not None and new_id != old_id)
 
 
 def snapshot_of(
     topics: Mapping[str, KnownTopic], nodes: Mapping[int, Node], cluster_id: str | None, controller_id: int
 ) -> Cluster:
-    """A snapshot with these topics alone, in this order."""
+    """A snapshot of these topics only, in this order."""
     infos: list[PartitionInfo] = []
     epochs: dict[TopicPartition, int] = {}
     for name, topic in topics.items():
@@ -186,12 +186,11 @@ def _names_with(topics: Mapping[str, KnownTopic], error: ErrorCode) -> list[str]
     return [name for name, topic in topics.items() if topic.error == error]
 
 
-def refusal_of(response: MetadataResponse) -> AioprodError | None:
-    """Why the answer as a whole is of no use."""
+def response_error(response: MetadataResponse) -> AioprodError | None:
+    """Why the whole response is invalid, None if it is valid."""
     code = ErrorCode.of(response.error_code)
     if code != ErrorCode.NONE:
-        text = code.name if isinstance(code, ErrorCode) else "an unknown error"
-        return BrokerError(f"A broker refused to describe the cluster: error {int(code)} ({text}).", code=code)
+        return BrokerError(f"A broker answered Metadata with {ErrorCode.said(code)}.", code=code)
     if not response.brokers:
         return ProtocolError("A broker described the cluster without naming a single broker: it may still be starting.")
     return None

@@ -9,7 +9,11 @@ composed here, so that it names the peer and says what the peer did.
     READY --renew--> RENEWING --accepted--> READY
     any of them --close--> CLOSED
 
-While it is RENEWING its log-in a connection takes no requests; those that were sent before are answered as ever.
+Output leaves in two ways. The requests of the connection itself, for start-up and log-in, are buffered for
+`take_output`. For a request of a caller `begin` returns only its header: the owner writes that and the body, which may
+be a megabyte of records, to the socket without copying it through here.
+
+While it is RENEWING its log-in a connection accepts no requests; those sent before are answered as usual.
 """
 
 from __future__ import annotations
@@ -164,7 +168,7 @@ class Connection:
         self._first_id = 0
         self._output = b""
 
-    # -- start-up ----------------------------------------------------------------------------------------------------
+    # --- start-up
 
     def open(self, now: float) -> None:
         """The socket is connected: ask for the broker's versions, at the newest version of that question."""
@@ -206,8 +210,8 @@ class Connection:
             self._ask_versions(min(retry_version(answer), exchange.version - 1), now)
             return
         if code != ErrorCode.NONE:
-            name = code.name if isinstance(code, ErrorCode) else f"error code {code}"
-            raise BrokerError(f"{self.peer} refused ApiVersions v{exchange.version}: {name}.", code=code)
+            text = f"{self.peer} answered ApiVersions v{exchange.version} with {ErrorCode.said(code)}."
+            raise BrokerError(text, code=code)
         self.versions = ApiVersions.from_response(answer)
         self.throttle(exchange.kind, exchange.version, answer.throttle_time_ms, now)
         if self.login is None:
@@ -217,7 +221,7 @@ class Connection:
             self.phase = Phase.AUTHENTICATING
             self._log_in(self.login.begin(is_renewal=False), now)
 
-    # -- log-in ------------------------------------------------------------------------------------------------------
+    # --- log-in
 
     def renew(self, login: Login, now: float) -> None:
         """Log in again, while the session of the log-in before lasts (KIP-368); the connection is READY.
@@ -254,7 +258,7 @@ class Connection:
             raise self.fault(fault.message) from fault
         self._log_in(self.login.answered(answer, self.peer), now)
 
-    # -- requests and answers ----------------------------------------------------------------------------------------
+    # --- requests and answers
 
     def begin(
         self,
@@ -323,7 +327,7 @@ class Connection:
         if throttle_time_ms > 0 and first is not None and version >= first:
             self.throttled_until = max(self.throttled_until, now + throttle_time_ms / 1000.0)
 
-    # -- deadlines and the end ---------------------------------------------------------------------------------------
+    # --- deadlines and the end
 
     def next_deadline(self) -> float:
         """When the first of the outstanding answers is overdue, in monotonic seconds; infinity if there is none."""

@@ -79,8 +79,8 @@ class Explainer:
 
     def _group(self, now: float) -> Iterator[WaitCause]:
         coordinator = self._coordinator
-        error = coordinator.trouble or self._assignment.last_error
-        if coordinator.asked_at is not None and now - coordinator.asked_at >= HELD_S:
+        error = coordinator.last_error or self._assignment.last_error
+        if coordinator.sent_at is not None and now - coordinator.sent_at >= HELD_S:
             # The error is out of date: the coordinator has the next request, and holds it until all have joined.
             error = None
         if self._membership.is_stable and error is None:

@@ -22,7 +22,7 @@ from aioprod.messages.negotiation import ByVersion
 from aioprod.messages.offset_commit import OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from aioprod.net import Coordinator
 from aioprod.net.broker_errors import named
-from aioprod.net.coordinator import ELSEWHERE_OR_LATER
+from aioprod.net.coordinator import COORDINATOR_RETRIABLE
 from aioprod.reader.offsets import EARLIEST, LATEST
 from aioprod.types import GroupMetadata, OffsetAndMetadata, TopicPartition
 
@@ -152,7 +152,7 @@ def _codes(response: OffsetCommitResponse) -> dict[TopicPartition, ErrorCode | i
 
 def _code_for_coordinator(response: OffsetCommitResponse) -> int:
     """The first code that is about the coordinator and not about a partition, else NONE."""
-    return next((code for code in _codes(response).values() if code in ELSEWHERE_OR_LATER), ErrorCode.NONE)
+    return next((code for code in _codes(response).values() if code in COORDINATOR_RETRIABLE), ErrorCode.NONE)
 
 
 def _is_retriable(code: ErrorCode | int) -> bool:

@@ -166,7 +166,7 @@ class Runner:
                 task.cancel()
                 await asyncio.wait([task])
                 if isinstance(step, SendRequest):
-                    self._coordinator.hang_up()
+                    self._coordinator.disconnect()
 
     async def _work_of(self, step: Step) -> None:
         if isinstance(step, SendRequest):
@@ -232,7 +232,7 @@ class Runner:
         metadata = self._session.client.metadata
         reported: dict[str, int] = {}
         while True:
-            self._session.want(self._watched_topics)
+            self._session.track(self._watched_topics)
             for topic in self._watched_topics:
                 error = topic_error(metadata, topic, self._clock(), to_write=False)
                 if error is not None and not isinstance(error, UnknownTopicError):

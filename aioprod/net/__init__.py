@@ -1,12 +1,13 @@
-"""The network: the only sockets of aioprod, and a client that keeps them connected to the right brokers."""
+"""The network: the only sockets of aioprod, and a client that keeps its connections and its metadata up to date."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from aioprod._lazy import imported_on_use
-from aioprod.net.client import Client, ClientListener, prefer_specific_error
+from aioprod.net.client import Client
 from aioprod.net.connection import BrokerConnection
+from aioprod.net.events import ClientListener
 from aioprod.net.link import BrokerLink, LinkState
 from aioprod.net.settings import ClientSettings
 
@@ -21,7 +22,6 @@ __all__ = [
     "ClientSettings",
     "Coordinator",
     "LinkState",
-    "prefer_specific_error",
 ]
 
 if not TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""From names to IP addresses. Names are looked up anew for each attempt, so a broker that moved is found again."""
+"""From host names to IP addresses. Each attempt resolves again, so a broker that moved is found."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SocketAddress: TypeAlias = tuple[str, int] | tuple[str, int, int, int] | tuple[i
 
 
 class Endpoint(NamedTuple):
-    """One IP address that a name stands for, in the form that sockets take."""
+    """One IP address of a host name, in the form that sockets take."""
 
     family: socket.AddressFamily
     address: SocketAddress
@@ -30,7 +30,7 @@ def text_of(address: Address) -> str:
 
 
 async def resolve(loop: asyncio.AbstractEventLoop, address: Address) -> list[Endpoint]:
-    """All IP addresses of a host in the order in which the system wants them tried; OSError if there are none."""
+    """All IP addresses of a host in the order of preference of the system; OSError if there are none."""
     host, port = address
     rows = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
     return list(dict.fromkeys(Endpoint(family, target) for family, _, _, _, target in rows))
@@ -39,7 +39,7 @@ async def resolve(loop: asyncio.AbstractEventLoop, address: Address) -> list[End
 async def canonical_addresses(loop: asyncio.AbstractEventLoop, addresses: tuple[Address, ...]) -> tuple[Address, ...]:
     """The canonical host names behind `addresses`, one for each IP address (KIP-235).
 
-    A name that can't be looked up stays as it is: connecting to it will say why.
+    A name that can't be resolved stays as it is: the error of connecting to it will say why.
     """
     found: dict[Address, None] = {}
     for address in addresses:
@@ -53,5 +53,5 @@ async def canonical_addresses(loop: asyncio.AbstractEventLoop, addresses: tuple[
 
 
 def is_this_machine(host: str) -> bool:
-    """Whether what is said to `host` stays on this machine, as far as its name tells."""
+    """Whether `host` is a loopback name or address."""
     return host.rstrip(".") in ("localhost", "::1") or host.startswith("127.")

@@ -1,4 +1,4 @@
-"""What a broker refused, as the exception that says so."""
+"""The exception for an error code of a broker."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from aioprod.errors import (
 )
 from aioprod.types import TopicPartition
 
-__all__ = ["UNKNOWN_TOPIC_CODES", "named", "refusal"]
+__all__ = ["UNKNOWN_TOPIC_CODES", "broker_error", "named"]
 
 UNKNOWN_TOPIC_CODES: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 
@@ -24,7 +24,7 @@ _NAMED_MAX: Final = 5
 """How many partitions a message names."""
 
 
-def refusal(
+def broker_error(
     what: str,
     code: ErrorCode | int,
     rights: Iterable[Right] = (),
@@ -32,11 +32,11 @@ def refusal(
     said: str | None = None,
     instead: str | None = None,
 ) -> AioprodError:
-    """The error for `what` (a sentence without its stop) that failed; `said` are the broker's own words.
+    """The exception for the operation `what` (a sentence without its full stop) that failed with `code`.
 
-    The class is AuthorizationError, UnknownTopicError, InvalidTopicError or TopicExistsError where the code says so,
-    else BrokerError.
-    `rights` are what it takes, and `instead` what serves as well.
+    The class is AuthorizationError, UnknownTopicError, InvalidTopicError or TopicExistsError where the code is one of
+    theirs, else BrokerError. `said` is the broker's own error message, `rights` are the ACLs that the operation needs,
+    and `instead` is one that suffices too.
     """
     answered = f"{what}: the broker answered {ErrorCode.said(code)}."
     if denied := authorization_error(answered, code, rights, instead=instead):
@@ -52,7 +52,7 @@ def refusal(
 
 
 def named(tps: Collection[TopicPartition]) -> str:
-    """Partitions as a message names them: the first ones, and how many there are more."""
+    """Partitions as a message names them: the first ones, and the number of the others."""
     names = [f"{topic}-{index}" for topic, index in sorted(tps)]
     more = f" and {len(names) - _NAMED_MAX} more" if len(names) > _NAMED_MAX else ""
     return ", ".join(names[:_NAMED_MAX]) + more

@@ -1,4 +1,10 @@
-"""A client of a cluster: knows its brokers, keeps one connection to each that is used, keeps the metadata fresh."""
+"""A client of a cluster: one connection to each broker in use, up-to-date metadata, requests to any broker.
+
+Everything that is due happens in `poll`, which never waits and returns the time of the next call; events of connections
+run in the callbacks of the event loop. A user with a loop of its own (the producer) calls `poll` there, and is woken by
+`ClientListener.wake`; others call `keep_running`. A request waits for a ready link, and is woken whenever a link or the
+metadata changes.
+"""
 
 from __future__ import annotations
 
@@ -23,16 +29,18 @@ from aioprod.errors import (
 from aioprod.messages.negotiation import ApiVersions, ByVersion
 from aioprod.net.connection import BrokerConnection
 from aioprod.net.context import ClientContext
+from aioprod.net.events import ClientListener
 from aioprod.net.link import BrokerLink, LinkState
+from aioprod.net.metadata_refresh import MetadataRefresh
 from aioprod.net.pool import LinkPool
-from aioprod.net.refresh import MetadataRefresh
 from aioprod.net.security import rotation_of, security_of
 from aioprod.net.settings import ClientSettings
+from aioprod.net.slow_calls import warn_if_start_is_slow
 from aioprod.net.tasks import Supervisor
-from aioprod.net.waiting import told_if_slow
+from aioprod.net.waiters import Waiters
 from aioprod.wire.schema import AnyRequest, Request, Response
 
-__all__ = ["Client", "ClientListener", "prefer_specific_error"]
+__all__ = ["Client"]
 
 ResponseT = TypeVar("ResponseT", bound=Response)
 
@@ -41,48 +49,13 @@ _ADVERTISED: Final = "the brokers name that address themselves (advertised.liste
 _logger = logging.getLogger("aioprod.net")
 
 _LATE_S: Final = 0.0005
-"""How late to wake: uvloop rounds delays to milliseconds, and who wakes early turns until something is really due."""
+"""How late to wake: uvloop rounds delays to milliseconds, and waking early would spin until the time has come."""
 
 
-def prefer_specific_error(before: AioprodError | None, error: AioprodError, *, was_cut_off: bool) -> AioprodError:
-    """Of two failed tries of a request the one to tell of: `error`, the later one, if it is not just that time was up.
+class Client(ClientListener):
+    """The connections and the metadata of one cluster.
 
-    `was_cut_off`: the later one had less time than a try has by itself, as the caller's deadline was near.
-    """
-    says_less = was_cut_off and isinstance(error, RequestTimedOutError)
-    return error if before is None or not says_less else before
-
-
-class ClientListener:
-    """Who hears of what happens in a `Client`; a subclass overrides what concerns it. All are called in the loop."""
-
-    def link_ready(self, link: BrokerLink) -> None:
-        """The broker is connected and its versions are known."""
-
-    def link_lost(self, link: BrokerLink, error: AioprodError | None) -> None:
-        """The connection is gone and all its requests were completed, or it could not be made; None: we closed it."""
-
-    def link_data(self, link: BrokerLink) -> None:
-        """The answers in one chunk of bytes were completed."""
-
-    def link_writable(self, link: BrokerLink) -> None:
-        """The transport takes more again, or a throttle has ended."""
-
-    def metadata_changed(self, update: MetadataUpdate) -> None:
-        """The metadata was asked for and came; the links are in step with it."""
-
-    def wake(self) -> None:
-        """`poll` is wanted soon."""
-
-    def failed(self, error: BaseException) -> None:
-        """A background task or a callback raised what nobody expected."""
-
-
-class Client:
-    """Connections, metadata and what holds them together.
-
-    `poll` does all that is due and has to be called again and again; who has no loop for that calls `keep_running`.
-    `metadata` says which brokers and partitions there are, `authentications` how often TLS and log-ins went well.
+    `metadata` has the brokers, topics and partitions, `authentications` counts TLS handshakes and log-ins.
     """
 
     def __init__(
@@ -106,44 +79,54 @@ class Client:
         self._listener = listener
         self._tasks = Supervisor(loop, self.failed)
         tls, logins = security_of(settings, random)
-        context = ClientContext(settings, loop, clock, random, self._tasks, self, tls, logins)
+        context = ClientContext(
+            settings=settings,
+            loop=loop,
+            clock=clock,
+            random=random,
+            tasks=self._tasks,
+            wake_at=self.wake_at,
+            events=self,
+            listener=listener,
+            tls=tls,
+            logins=logins,
+        )
         self.authentications = context.authentications
         self._links = LinkPool(context)
         self._rotation = rotation_of(self._links, context)
-        self._refresh = MetadataRefresh(self.metadata, self._links, context, self._metadata_changed)
+        self._refresh = MetadataRefresh(self.metadata, self._links, context)
         self._features: ApiVersions = ApiVersions({})
         self._awake = asyncio.Event()
-        # In order of arrival, which is the order in which they are woken.
-        self._waiters: dict[asyncio.Future[None], None] = {}
+        self._waiters = Waiters()
         self._next_due = math.inf
         self._closed = False
         self._running: asyncio.Task[None] | None = None
         self._failure: BaseException | None = None
 
-    # -- life --------------------------------------------------------------------------------------------------------
+    # --- life
 
     async def start(self, timeout_s: float) -> None:
         """Connect to the bootstrap servers and learn the cluster's brokers.
 
-        Raises MetadataTimeoutError with the reason for each address if that takes longer than `timeout_s`; without
-        waiting ProtocolError if all of them are no Kafka brokers, AuthenticationError, TlsError or ConfigError if none
-        of them accepts us, UnsupportedVersionError if they are too old, and UsageError if the client is closed
-        meanwhile. AuthenticationError too if it waits for the credentials until the time is over. The log is warned of
-        a start that takes more than a second, and of one that is cancelled, with the reason for each address.
+        Raises MetadataTimeoutError with the reason for each address if that takes longer than `timeout_s`; at
+        once ProtocolError if all of them are no Kafka brokers, AuthenticationError, TlsError or ConfigError if none of
+        them accepts us, UnsupportedVersionError if they are too old, and UsageError if the client is closed before it
+        has started. AuthenticationError too if it still waits for credentials after `timeout_s`. A start that takes
+        more than a second, or is cancelled, logs a warning with the reason for each address.
         """
         self._refresh.bootstrap()
         scope = asyncio.timeout(timeout_s)
         try:
-            with told_if_slow(self._loop, lambda: f"Kafka is not reachable yet: {self.describe()}", timeout_s):
+            with warn_if_start_is_slow(self._loop, lambda: f"Kafka is not reachable yet: {self.describe()}", timeout_s):
                 async with scope:
                     while self.metadata.last_success is None:
                         self._check_start()
-                        await self._turn()
+                        await self._poll_and_sleep()
         except TimeoutError:
             if not scope.expired():
                 raise
             text = f"No broker described the cluster within {timeout_s:g} s: {self.describe()}."
-            if any(link.session.waits for link in self._links):
+            if any(link.session.is_waiting for link in self._links):
                 hint = "Look at what gives the tokens."
                 raise AuthenticationError(text, hint=hint) from self._last_error()
             last = self._last_error()
@@ -157,22 +140,22 @@ class Client:
             raise self._failure
         if isinstance(self._refresh.error, UnsupportedVersionError):
             raise self._refresh.error
-        refusals = [refusal for link in self._links if (refusal := link.refusal) is not None]
-        if not refusals or len(refusals) < len(list(self._links)):
+        errors = [error for link in self._links if (error := link.permanent_error) is not None]
+        if not errors or len(errors) < len(list(self._links)):
             return
-        for refusal in refusals:
-            if not isinstance(refusal, ProtocolError):
-                raise refusal.again()
-        raise ProtocolError(f"No Kafka broker was found: {self.describe()}.", hint=refusals[0].hint)
+        for error in errors:
+            if not isinstance(error, ProtocolError):
+                raise error.again()
+        raise ProtocolError(f"No Kafka broker was found: {self.describe()}.", hint=errors[0].hint)
 
     def _last_error(self) -> AioprodError | None:
         errors = [link.last_error for link in self._links if link.last_error is not None]
         return self._refresh.error or (errors[0] if errors else None)
 
     def describe(self) -> str:
-        """How it stands with each broker and with the metadata, for an error message.
+        """The state of each link and of the metadata, for an error message.
 
-        It names advertised.listeners where a broker was never reached at the address that the cluster tells of it.
+        It mentions advertised.listeners where a broker was never reached at the address in the metadata.
         """
         now = self._clock()
         reasons = [link.describe(now) for link in self._links]
@@ -185,19 +168,19 @@ class Client:
     async def run(self) -> None:
         """Poll until the client is closed."""
         while not self._closed:
-            await self._turn()
+            await self._poll_and_sleep()
 
     def keep_running(self) -> None:
-        """`run` in the background, for users without a loop of their own; if it fails, `failed` and all requests do."""
+        """Start `run` as a background task. If it fails, `ClientListener.failed` is called and all requests raise."""
         self._running = self._tasks.spawn(self.run(), name="aioprod client")
 
     @property
     def is_ending(self) -> bool:
-        """Whether what `keep_running` began was told to end, as it is when the loop ends."""
+        """Whether the task of `keep_running` has ended or was cancelled, as it is when the event loop ends."""
         return self._running is None or self._running.done() or self._running.cancelling() > 0
 
-    async def _turn(self) -> None:
-        """Poll once, then sleep until something is due or somebody wakes us."""
+    async def _poll_and_sleep(self) -> None:
+        """Poll once, then sleep until something is due or `wake` is called."""
         self._awake.clear()
         delay_s = self.poll(self._clock()) - self._clock()
         timer = None if math.isinf(delay_s) else self._loop.call_later(max(0.0, delay_s) + _LATE_S, self._awake.set)
@@ -208,10 +191,10 @@ class Client:
                 timer.cancel()
 
     async def close(self, *, flush_s: float = 0.05) -> None:
-        """End everything: requests fail, tasks end, connections close.
+        """Fail all requests, cancel all tasks, close all connections.
 
-        Takes no longer than `flush_s` seconds, in which the connections write out what they were given. If it is
-        cancelled, it drops that at once.
+        Takes `flush_s` seconds at most, in which the connections flush their write buffers. When it is cancelled, it
+        drops those at once.
         """
         self._closed = True
         self._notify()
@@ -221,15 +204,15 @@ class Client:
         finally:
             await self._links.close(flush_s)
 
-    # -- credentials -------------------------------------------------------------------------------------------------
+    # --- credentials
 
     async def reload_credentials(self) -> None:
-        """Read files of certificates and passwords anew, fetch another token, and connect to each broker by these.
+        """Re-read certificates and passwords, fetch a new token, and reconnect to each broker with them.
 
-        One broker after the other: a second connection takes over when it is accepted and what is on the way on the
-        first one is answered; requests wait meanwhile, and none fails. Raises ConfigError, AuthenticationError,
-        BrokerConnectionError: the first reason why that can't be done, and what was in use stays in use there.
-        UsageError if the client is closed. Without TLS and log-in there is nothing to do.
+        One broker at a time: a second connection takes over once it is authenticated and the first one has no request
+        in flight. Requests wait during the change, and none fails. Raises the first ConfigError, AuthenticationError or
+        BrokerConnectionError; a broker that failed keeps its old connection. UsageError if the client is closed.
+        Does nothing without TLS and log-in.
         """
         self._check_usable()
         if self._rotation is not None:
@@ -237,19 +220,19 @@ class Client:
 
     @property
     def credentials_expire_s(self) -> float | None:
-        """In how many seconds our certificate or token ends, None without both."""
+        """Seconds until our certificate or token expires, None without either."""
         return None if self._rotation is None else self._rotation.expires_s
 
-    # -- what is due -------------------------------------------------------------------------------------------------
+    # --- polling
 
     def poll(self, now: float) -> float:
-        """Do all that is due: time-outs, reconnects, the metadata request, closing what is idle.
+        """Do all that is due: timeouts, reconnects, metadata requests, closing idle connections.
 
         Never waits. Returns when something is due next, in monotonic seconds; `wake` is called if that changes.
         """
         if self._closed:
             return math.inf
-        # What the work below makes due is noted meanwhile.
+        # The work below may call `wake_at`.
         self._next_due = math.inf
         due = min(self._links.poll(now), self._refresh.poll(now))
         if self._rotation is not None:
@@ -257,8 +240,8 @@ class Client:
         self._next_due = min(due, self._next_due)
         return self._next_due
 
-    def due(self, when: float) -> None:
-        """Make sure that `poll` is called at that time."""
+    def wake_at(self, when: float) -> None:
+        """Have `poll` called at that time, in monotonic seconds."""
         if when < self._next_due and not self._closed:
             self._next_due = when
             self.wake()
@@ -268,12 +251,12 @@ class Client:
         self._awake.set()
         self._listener.wake()
 
-    # -- requests ----------------------------------------------------------------------------------------------------
+    # --- requests
 
     def link(self, node_id: int) -> BrokerLink | None:
-        """The link to a broker, None if the metadata did not name it when `poll` was called last.
+        """The link to a broker, None if the metadata did not contain it at the last `poll`.
 
-        That of a broker which has vanished from the metadata is there for a while, but never ready.
+        The link of a broker that has vanished from the metadata is kept for a while, but is never ready.
         """
         return self._links.get(node_id)
 
@@ -286,12 +269,12 @@ class Client:
         connects_once: bool = False,
         avoid: int | None = None,
     ) -> ResponseT:
-        """Send `message` to a broker, or to any that is ready but `avoid`, and return its answer; connects if need be.
+        """Send `message` to broker `node_id`, or to any ready one except `avoid`, and return the response.
 
-        `timeout_s` is for all of it, by default `request.timeout.ms`. It goes on connecting to the broker for that
-        time; with `connects_once` the first failure ends it. Raises RequestTimedOutError when the time has passed,
-        BrokerConnectionError if the connection is lost or the metadata does not name the broker, ProtocolError,
-        UnsupportedVersionError, and UsageError if the client is closed.
+        It connects first where needed, and retries that until `timeout_s` (for everything, by default
+        `request.timeout.ms`); with `connects_once` it raises the first failure to connect. Raises RequestTimedOutError
+        after that time, BrokerConnectionError if the connection is lost or the metadata does not contain the broker,
+        ProtocolError, UnsupportedVersionError, and UsageError if the client is closed.
         """
         limit_s = self.settings.request_timeout_s if timeout_s is None else timeout_s
         scope = asyncio.timeout(limit_s)
@@ -319,14 +302,14 @@ class Client:
             if node_id is None:
                 look_again_at = self._links.seek(now)
             elif link is None or link.retired:
-                raise BrokerConnectionError(f"The cluster's metadata names no broker {node_id}.")
+                raise BrokerConnectionError(f"The cluster's metadata has no broker {node_id}.")
             elif connects_once and link.state is LinkState.BACKOFF and link.last_error is not None:
                 raise link.last_error.again()
-            await self._change(look_again_at - now)
+            await self._waiters.wait(look_again_at - now)
 
     @property
     def is_connected(self) -> bool:
-        """Whether any broker can be asked for something."""
+        """Whether any link is ready."""
         return any(link.state is LinkState.READY for link in self._links)
 
     def now(self) -> float:
@@ -334,18 +317,18 @@ class Client:
         return self._clock()
 
     def backoff_s(self, step: int) -> float:
-        """How long to wait before the next try of a request (`retry.backoff.ms`), after `step` tries that failed."""
+        """The delay before the next attempt (`retry.backoff.ms`), after `step` attempts that failed."""
         return self.settings.retry_backoff.delay_s(step, self._random)
 
     def feature(self, name: str) -> int:
-        """The finalized level of a feature of the cluster, 0 if it has none, as told by the connection that knew last.
+        """The finalized level of a cluster feature, 0 if it has none, by the newest ApiVersions response.
 
-        Each new connection tells anew: levels change while the brokers run.
+        Each new connection updates it: levels change while the brokers run.
         """
         return self._features.features.get(name, 0)
 
     def speaks(self, request: type[AnyRequest], *, at_least: int = 0) -> bool:
-        """Whether the broker whose connection knew last speaks a version of `request` that is not below `at_least`."""
+        """Whether the newest ApiVersions response has a version of `request` that is not below `at_least`."""
         return self._features.supports(request, at_least=at_least)
 
     def _check_usable(self) -> None:
@@ -354,23 +337,12 @@ class Client:
         if self._failure is not None:
             raise AioprodError(f"The client has failed: {type(self._failure).__name__}.") from self._failure
 
-    async def _change(self, timeout_s: float) -> None:
-        """Wait until a link changes or the time is over."""
-        waiter: asyncio.Future[None] = self._loop.create_future()
-        self._waiters[waiter] = None
-        try:
-            await asyncio.wait([waiter], timeout=None if math.isinf(timeout_s) else max(0.0, timeout_s))
-        finally:
-            del self._waiters[waiter]
-
     def _notify(self) -> None:
-        """Something changed that a request may wait for, and that makes something due."""
-        for waiter in self._waiters:
-            if not waiter.done():
-                waiter.set_result(None)
-        self.due(self._clock())
+        """A link or the metadata changed: waiting requests re-check, and `poll` follows."""
+        self._waiters.notify_all()
+        self.wake_at(self._clock())
 
-    # -- events ------------------------------------------------------------------------------------------------------
+    # --- ClientListener, called by links, the metadata and the tasks
 
     def link_ready(self, link: BrokerLink) -> None:
         if link.connection is not None and _logger.isEnabledFor(logging.DEBUG):
@@ -389,19 +361,15 @@ class Client:
         if not link.is_bootstrap:
             self._listener.link_lost(link, error)
 
-    def link_data(self, link: BrokerLink) -> None:
-        if not link.is_bootstrap:
-            self._listener.link_data(link)
-
     def link_writable(self, link: BrokerLink) -> None:
         self._notify()
         if not link.is_bootstrap:
             self._listener.link_writable(link)
 
-    def _metadata_changed(self, update: MetadataUpdate) -> None:
+    def metadata_changed(self, update: MetadataUpdate) -> None:
         cluster = self.metadata.cluster
         _logger.debug(
-            "Cluster %s told of itself: brokers %s, changed topics: %d",
+            "Metadata of cluster %s: brokers %s, changed topics: %d",
             cluster.cluster_id,
             [node.id for node in cluster.nodes],
             len(update.changed_topics),
@@ -410,7 +378,7 @@ class Client:
         self._listener.metadata_changed(update)
 
     def failed(self, error: BaseException) -> None:
-        """A background task or a callback raised."""
+        """Fail all waiting requests, and every later one, with this error."""
         self._failure = error
         self._notify()
         self._listener.failed(error)

@@ -1,4 +1,8 @@
-"""The socket of one broker connection: bytes in, bytes out, events to the owner; core.connection decides."""
+"""The socket of one broker connection, as an asyncio protocol around `core.connection.Connection`.
+
+It writes what the state machine outputs, feeds it what arrives, completes the requests, and reports events to its
+owner. The transport's buffer is the only write buffer: above its high-water mark `can_write` is False.
+"""
 
 from __future__ import annotations
 
@@ -28,19 +32,20 @@ __all__ = ["BrokerConnection"]
 ResponseT = TypeVar("ResponseT", bound=Response)
 
 _JOINED_MAX: Final = 16384
-"""Over TLS shorter parts are joined: each write is a record of its own, which costs more than to copy them."""
+"""Over TLS shorter parts are joined: each write makes a TLS record, which costs more than copying."""
 
-# Asked for with each answer: an enumeration takes a microsecond to find its member before Python 3.12.
+# Used for each response: looking up an enum member takes a microsecond before Python 3.12.
 _READY: Final = Phase.READY
 _NEW: Final = Phase.NEW
 
 
 class BrokerConnection(asyncio.Protocol):
-    """One connection to a broker, by TCP or by TLS on it; usable once `connection_ready` was called.
+    """One connection to a broker, over TCP or TLS; usable once `connection_ready` was called.
 
-    `address` is what it was made to, `tls` what it was made with; `node_id` is that of the broker it is used for,
-    negative for a bootstrap server. `is_ready` tells that it was ready once, `is_held` that another one is to take
-    over. `closed` tells that no more requests are taken; what is outstanding is completed when the transport is gone.
+    `address` and `tls` are what it connected with; `node_id` is the broker's, negative for a bootstrap server.
+    `is_ready`: it was ready once. `is_held`: another connection is about to take over. `closed`: it accepts no more
+    requests; those in flight are completed when the transport is closed. `wake_at(when)` is called with each new
+    deadline, in monotonic seconds, and `failed` with the exception of a callback.
     """
 
     versions: ApiVersions
@@ -53,6 +58,8 @@ class BrokerConnection(asyncio.Protocol):
         owner: ConnectionOwner,
         loop: asyncio.AbstractEventLoop,
         clock: Callable[[], float],
+        wake_at: Callable[[float], None],
+        failed: Callable[[BaseException], object],
         tls: Tls | None = None,
     ) -> None:
         self.node_id = node_id
@@ -65,6 +72,8 @@ class BrokerConnection(asyncio.Protocol):
         self._owner = owner
         self._loop = loop
         self._clock = clock
+        self._wake_at = wake_at
+        self._failed = failed
         self._gone: asyncio.Future[None] = loop.create_future()
         self._shut = False
         self._is_paused = False
@@ -79,32 +88,32 @@ class BrokerConnection(asyncio.Protocol):
 
     @property
     def peer(self) -> str:
-        """The other side, as messages name it."""
+        """The broker, as messages name it."""
         return self._state.peer
 
     @property
     def in_flight(self) -> int:
-        """Requests that were sent and whose answers are outstanding."""
+        """Number of requests without a response."""
         return len(self._state.exchanges)
 
     @property
     def throttled_until(self) -> float:
-        """Until when the broker wants no more requests, in monotonic seconds; 0.0 if it never said so."""
+        """Until when the broker throttles us, in monotonic seconds; 0.0 if it does not."""
         return self._state.throttled_until
 
     @property
     def last_used(self) -> float:
-        """When bytes went out or came in last, in monotonic seconds."""
+        """When bytes were last sent or received, in monotonic seconds."""
         return self._state.last_used
 
     @property
     def waits_since(self) -> float:
-        """When the request was sent whose answer is outstanding longest, in monotonic seconds; infinite without one."""
+        """When the oldest request in flight was sent, in monotonic seconds; infinite without one."""
         return min((exchange.deadline - exchange.timeout_s for exchange in self._state.exchanges), default=math.inf)
 
     @property
     def waits_until(self) -> float:
-        """When the last of the outstanding answers is overdue, in monotonic seconds; minus infinity without one."""
+        """The latest deadline of the requests in flight, in monotonic seconds; minus infinity without one."""
         return max((exchange.deadline for exchange in self._state.exchanges), default=-math.inf)
 
     @property
@@ -114,16 +123,16 @@ class BrokerConnection(asyncio.Protocol):
 
     @property
     def login(self) -> Login | None:
-        """The log-in that is under way or was the last one."""
+        """The log-in in progress, or the last one."""
         return self._state.login
 
     @property
     def session_lifetime_s(self) -> float:
-        """How long the broker accepts requests after the last log-in, in seconds; 0.0 for ever."""
+        """How long the broker accepts requests after the last log-in, in seconds; 0.0 for no limit."""
         return 0.0 if self._state.login is None else self._state.login.session_lifetime_s
 
     def rename(self, node_id: int, peer: str) -> None:
-        """The address turned out to be that of broker `node_id`."""
+        """Name the broker: metadata has shown which one listens at this address."""
         self.node_id = node_id
         self._state.peer = peer
 
@@ -131,16 +140,16 @@ class BrokerConnection(asyncio.Protocol):
         """Report events to another owner from now on."""
         self._owner = owner
 
-    # -- requests ----------------------------------------------------------------------------------------------------
+    # --- requests
 
     def request(
         self, message: Request[ResponseT] | ByVersion[ResponseT], *, timeout_s: float | None = None
     ) -> asyncio.Future[ResponseT]:
-        """Send `message` in the version that both sides speak; the future gives the decoded answer.
+        """Send `message` in the newest version that both sides support; the future gives the decoded response.
 
-        The default timeout is `request.timeout.ms`; when it passes, the whole connection is given up. Raises
+        The default timeout is `request.timeout.ms`; when it passes, the whole connection is aborted. Raises
         UnsupportedVersionError, or the reason if the connection is closed; the future fails with
-        BrokerConnectionError or ProtocolError. Cancelling the future drops the answer, not the request.
+        BrokerConnectionError or ProtocolError. Cancelling the future drops the response, not the request.
         """
         kind: type[Request[ResponseT]]
         if isinstance(message, ByVersion):
@@ -153,15 +162,15 @@ class BrokerConnection(asyncio.Protocol):
         body = encode(message, version)
         future: asyncio.Future[ResponseT] = self._loop.create_future()
 
-        def complete(answer: Buffer | None, error: AioprodError | None) -> None:
+        def complete(body: Buffer | None, error: AioprodError | None) -> None:
             if future.done():
                 return
-            if answer is None:
+            if body is None:
                 assert error is not None
                 future.set_exception(error.again())
                 return
             try:
-                response: ResponseT = decode(kind.RESPONSE, version, answer)  # type: ignore[assignment]  # by declaration
+                response: ResponseT = decode(kind.RESPONSE, version, body)  # type: ignore[assignment]  # by declaration
             except ProtocolError as fault:
                 error = self._state.fault(fault.message)
                 future.set_exception(error.again())
@@ -187,8 +196,8 @@ class BrokerConnection(asyncio.Protocol):
     ) -> None:
         """Send one request whose body is `parts`, of `size` bytes together, without copying them.
 
-        `complete(body, error)` is called once: with the body of the answer, or with the reason why there is none, and
-        then only when the transport no longer holds the parts. They must not change before. With
+        `complete(body, error)` is called once: with the body of the response, or with an error, and then only when the
+        transport no longer holds the parts. They must not change before. With
         `expect_response=False` (acks=0) the parts are copied and `complete` is never called. Raises the reason if
         the connection is closed.
         """
@@ -207,47 +216,47 @@ class BrokerConnection(asyncio.Protocol):
         if expect_response:
             data = [header, *parts]
             self._transport.writelines(data if self.tls is None else _joined(data))
-            self._owner.due(self._state.exchanges[-1].deadline)
+            self._wake_at(self._state.exchanges[-1].deadline)
         else:
             self._transport.write(b"".join([header, *parts]))
 
     def throttle(self, kind: type[AnyRequest], version: int, throttle_time_ms: int) -> None:
-        """Take note of the throttle time in an answer; `request` does so itself, the user of `send_parts` has to."""
+        """Apply the throttle time of a response; `request` does so itself, callers of `send_parts` have to."""
         if throttle_time_ms > 0:
             self._state.throttle(kind, version, throttle_time_ms, self._clock())
-            self._owner.due(self._state.throttled_until)
+            self._wake_at(self._state.throttled_until)
 
     def unthrottle(self) -> None:
-        """The throttle time has passed."""
+        """End the throttling: its time has passed."""
         self._state.throttled_until = 0.0
 
     def hold(self) -> None:
-        """Take no requests for a while but those of `request`, so that what is on the way comes to its end."""
+        """Report `can_write` as False, so that the requests in flight complete; `request` still works."""
         self.is_held = True
         self.can_write = False
 
     def release(self) -> None:
-        """Take requests again."""
+        """Undo `hold`."""
         self.is_held = False
         self._allow_writing()
 
     def _allow_writing(self) -> None:
         self.can_write = not (self._is_paused or self._is_renewing or self.is_held)
         if self.can_write and not self.closed:
-            self._tell(self._owner.connection_writable)
+            self._report(self._owner.connection_writable)
 
-    # -- log-in ------------------------------------------------------------------------------------------------------
+    # --- log-in
 
     def renew(self, login: Login) -> None:
-        """Log in again on this connection (KIP-368); it takes no requests until the broker has accepted."""
+        """Re-authenticate (KIP-368); no requests may be sent until the broker has accepted."""
         self.can_write = False
         self._is_renewing = True
         self._state.renew(login, self._clock())
         self._write_own()
-        self._owner.due(self._state.next_deadline())
+        self._wake_at(self._state.next_deadline())
 
     def _do(self, work: Work) -> None:
-        """Have a thread do what would hold the loop up."""
+        """Run a slow computation of the log-in in a thread."""
 
         def done(future: asyncio.Future[bytes]) -> None:
             self._working = None
@@ -255,38 +264,38 @@ class BrokerConnection(asyncio.Protocol):
                 return
             try:
                 self._state.worked(future.result(), self._clock())
-                self._go_on()
-            except Exception as error:  # whatever it is, the outstanding requests have to hear of it
-                self._give_up(error)
+                self._advance()
+            except Exception as error:  # of any type: the requests in flight must fail
+                self._abort_after(error)
 
         if self._working is None:
             self._working = self._loop.run_in_executor(None, work.run)
             self._working.add_done_callback(done)
 
-    # -- the end -----------------------------------------------------------------------------------------------------
+    # --- closing
 
     def expire(self, now: float) -> float:
-        """When the next answer is overdue, in monotonic seconds; gives the connection up if one is overdue now."""
+        """Abort the connection if a response is overdue; return the next deadline, in monotonic seconds."""
         if not self.closed and (error := self._state.overdue(now)) is not None:
             self.abort(error)
         return math.inf if self.closed else self._state.next_deadline()
 
     def abort(self, error: AioprodError) -> None:
-        """Give the connection up at once; what is outstanding fails with `error` as soon as the transport is gone."""
+        """Abort at once; the requests in flight fail with `error` when the transport is closed."""
         if self._state.error is None:
             self._state.error = error
         self.closed = True
         self._transport.abort()
 
     def shut(self) -> None:
-        """Take no more requests, write out what was taken, then close."""
+        """Accept no more requests, flush the write buffer, then close."""
         if not self.closed:
             self.closed = self._shut = True
             self._state.error = BrokerConnectionError(f"The connection to {self.peer} was closed by this client.")
             self._transport.close()
 
     def abandon(self) -> None:
-        """End a connection whose making was cancelled or failed, if need be.
+        """Clean up after connecting was cancelled or failed.
 
         uvloop closes the transport then without calling `connection_lost`; asyncio calls it later, without effect.
         """
@@ -295,7 +304,7 @@ class BrokerConnection(asyncio.Protocol):
             self.connection_lost(None)
 
     async def close(self, flush_s: float = 0.05) -> None:
-        """Shut, and wait until the transport is gone; what is not written out after `flush_s` seconds is dropped."""
+        """Shut, and wait until the transport is closed; what is not flushed after `flush_s` seconds is dropped."""
         self.shut()
         try:
             await asyncio.wait([self._gone], timeout=flush_s)
@@ -303,7 +312,7 @@ class BrokerConnection(asyncio.Protocol):
             self._transport.abort()
         await self._gone
 
-    # -- asyncio.Protocol --------------------------------------------------------------------------------------------
+    # --- asyncio.Protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # Not checked with isinstance: the transports of uvloop are not asyncio's.
@@ -315,11 +324,11 @@ class BrokerConnection(asyncio.Protocol):
         self._write_own()
 
     def _write_own(self) -> None:
-        """Write what the start-up or a log-in wants to be written."""
+        """Write the output of the start-up or the log-in."""
         output = self._state.take_output()
         if output:
             self._transport.write(output)
-            self._owner.due(self._state.next_deadline())
+            self._wake_at(self._state.next_deadline())
 
     def data_received(self, data: bytes) -> None:
         state = self._state
@@ -330,19 +339,19 @@ class BrokerConnection(asyncio.Protocol):
                 if self.closed:
                     break
             if state.phase is not _READY or self._is_renewing:
-                self._go_on()
-        except Exception as error:  # whatever it is, the outstanding requests have to hear of it
-            self._give_up(error)
+                self._advance()
+        except Exception as error:  # of any type: the requests in flight must fail
+            self._abort_after(error)
         if self.is_ready:
-            self._tell(self._owner.connection_data)
+            self._report(self._owner.connection_data)
         elif state.phase is _READY and not self.closed:
             assert state.versions is not None
             self.versions = state.versions
             self.is_ready = True
-            self._tell(self._owner.connection_ready)
+            self._report(self._owner.connection_ready)
 
-    def _go_on(self) -> None:
-        """The start-up or a log-in is under way: do what it wants next."""
+    def _advance(self) -> None:
+        """Do the next step of the start-up or the log-in."""
         login = self._state.login
         if login is not None and login.work is not None:
             self._do(login.work)
@@ -350,11 +359,11 @@ class BrokerConnection(asyncio.Protocol):
         if self._is_renewing and self._state.phase is _READY and not self.closed:
             self._is_renewing = False
             self.can_write = not (self._is_paused or self.is_held)
-            self._tell(self._owner.connection_renewed)
+            self._report(self._owner.connection_renewed)
 
     def eof_received(self) -> None:
-        # There will be no more answers. asyncio would close the transport and tell of it a turn later; until then
-        # writelines() fails with a TypeError on Python 3.12 and 3.13.
+        # There will be no more responses. asyncio would close the transport, and report that one loop iteration later;
+        # until then writelines() fails with a TypeError on Python 3.12 and 3.13.
         self.closed = True
         self._transport.abort()
 
@@ -378,32 +387,32 @@ class BrokerConnection(asyncio.Protocol):
                 continue
             try:
                 exchange.complete(None, error)
-            except Exception as bug:  # the others have to hear of it all the same
-                self._owner.failed(bug)
+            except Exception as bug:  # the other requests must fail all the same
+                self._failed(bug)
         self._gone.set_result(None)
         self._owner.connection_lost(self, None if self._shut else error)
 
-    def _tell(self, event: Callable[[BrokerConnection], None]) -> None:
+    def _report(self, event: Callable[[BrokerConnection], None]) -> None:
         try:
             event(self)
         except Exception as error:  # asyncio would only log it
-            self._give_up(error)
+            self._abort_after(error)
 
-    def _give_up(self, error: Exception) -> None:
-        """The peer broke the rules, or one of us has a bug: in both cases nobody knows where the stream stands."""
+    def _abort_after(self, error: Exception) -> None:
+        """Abort after a protocol error or a bug: either way the position in the stream is lost."""
         if isinstance(error, AioprodError):
             self.abort(error)
             return
         failure = BrokerConnectionError(
-            f"The connection to {self.peer} was given up after an internal error: {type(error).__name__}."
+            f"The connection to {self.peer} was aborted after an internal error: {type(error).__name__}."
         )
         failure.__cause__ = error
         self.abort(failure)
-        self._owner.failed(error)
+        self._failed(error)
 
 
 def _joined(parts: Sequence[Buffer]) -> list[Buffer]:
-    """The same bytes with runs of short parts made one."""
+    """The same bytes, with each run of short parts joined."""
     joined: list[Buffer] = []
     short: list[Buffer] = []
     for part in parts:

@@ -1,4 +1,4 @@
-"""What all links of one client share."""
+"""The settings and collaborators that all links of one client share."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from aioprod.net.settings import ClientSettings
 from aioprod.net.tasks import Supervisor
 
 if TYPE_CHECKING:
-    from aioprod.net.events import LinkEvents
+    from aioprod.net.events import ClientListener
     from aioprod.net.login.logins import Logins
     from aioprod.net.tls.contexts import TlsContexts
 
@@ -21,9 +21,9 @@ __all__ = ["Authentications", "ClientContext"]
 
 
 class Authentications:
-    """How often connections came to be by TLS or a log-in, how often not, and how often log-ins were renewed.
+    """Counts of successful and failed TLS handshakes and log-ins, and of re-authentications.
 
-    `renewals` are those that were accepted, with their times in ms.
+    `renewals` has the times of the accepted re-authentications, in ms.
     """
 
     def __init__(self) -> None:
@@ -36,34 +36,40 @@ class Authentications:
         """A connection is ready."""
         self.successful += 1
 
-    def refused(self) -> None:
+    def rejected(self) -> None:
         """A TLS handshake or a log-in failed."""
         self.failed += 1
 
     def renewed(self, duration_s: float) -> None:
-        """A broker has accepted a renewal."""
+        """A broker accepted a re-authentication."""
         self.renewals.record(duration_s * 1000)
 
     def not_renewed(self) -> None:
-        """A broker has refused a renewal."""
+        """A broker rejected a re-authentication."""
         self.failed_renewals += 1
 
 
 @dataclass(frozen=True, slots=True)
 class ClientContext:
-    """What all links of one client share."""
+    """What all links of one client share.
+
+    `tasks` also takes what a callback raised. `wake_at` has the client polled at a time in monotonic seconds. `events`
+    is the client itself, which reports on to `listener`, the object of its user.
+    """
 
     settings: ClientSettings
     loop: asyncio.AbstractEventLoop
     clock: Callable[[], float]
     random: Random
     tasks: Supervisor
-    events: LinkEvents
+    wake_at: Callable[[float], None]
+    events: ClientListener
+    listener: ClientListener
     tls: TlsContexts | None = None
     logins: Logins | None = None
     authentications: Authentications = field(default_factory=Authentications)
 
     @property
     def is_secured(self) -> bool:
-        """Whether connections come to be by TLS or a log-in."""
+        """Whether connections use TLS or a log-in."""
         return self.tls is not None or self.logins is not None

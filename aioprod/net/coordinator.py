@@ -1,4 +1,9 @@
-"""The broker that looks after a transactional id or a group: found, asked, and found again when it has moved."""
+"""Requests to the coordinator of a group or a transactional id, wherever it is.
+
+`Coordinator.request` finds the broker (FindCoordinator, by any broker), sends the request, and on NOT_COORDINATOR, a
+lost connection or a lost response finds it again and retries until the deadline. A coordinator that is silent for two
+seconds may be frozen: another broker is queried, and if the coordinator has moved, the request moves with it.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +24,11 @@ from aioprod.errors import (
 )
 from aioprod.messages import FindCoordinatorRequest, FindCoordinatorResponse
 from aioprod.messages.negotiation import ByVersion
-from aioprod.net.client import Client, prefer_specific_error
+from aioprod.net.client import Client
+from aioprod.net.retries import prefer_specific_error
 from aioprod.wire.schema import Request, Response
 
-__all__ = ["ELSEWHERE_OR_LATER", "Coordinator", "KeyType", "error_code_of"]
+__all__ = ["COORDINATOR_RETRIABLE", "Coordinator", "KeyType", "error_code_of"]
 
 ResponseT = TypeVar("ResponseT", bound=Response)
 KeyType: TypeAlias = Literal["group", "transaction"]
@@ -33,39 +39,39 @@ _RIGHTS: Final[dict[KeyType, tuple[ResourceType, Operation]]] = {
     "group": ("group", "READ"),
     "transaction": ("transactional_id", "WRITE"),
 }
-"""What kind of resource a key is, and what is wanted of it once its coordinator is known."""
+"""The resource type of a key, and the operation that the client needs besides DESCRIBE."""
 _FIRST_WITH_MANY_KEYS: Final = 4
 
 _MOVED: Final = frozenset({ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR})
-ELSEWHERE_OR_LATER: Final = _MOVED | {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
-"""The codes that `Coordinator.request` acts on by itself."""
+COORDINATOR_RETRIABLE: Final = _MOVED | {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+"""The error codes that `Coordinator.request` retries by itself."""
 
-_DOUBT_S: Final = 2.0
-"""When the coordinator is silent for so long, others are asked whether it still is the one: a broker that hangs tells
-nobody, and the request time-out is long."""
+_SILENT_S: Final = 2.0
+"""How long the coordinator may be silent before another broker is queried: a frozen broker reports nothing, and
+`request.timeout.ms` is long."""
 
 
 def error_code_of(response: Response) -> int:
-    """The error code of an answer that has one for the whole of it."""
+    """The top-level error code of a response."""
     code: int = getattr(response, "error_code", 0)
     return code
 
 
 class Coordinator:
-    """Asks the coordinator of one `key`, wherever it is; several requests may be on their way at once.
+    """The coordinator of one `key`, a group id or a transactional id; several requests may be in flight at once.
 
-    `key` is a transactional id or the name of a group, as `key_type` says. `node_id` is the broker that was the
-    coordinator last, None while that is not known; `lost` counts the requests that were sent and got no answer: such a
-    one may still be on its way when the next try has been answered. `trouble` is why it was not answered last, None
-    once it was; `asked_at` is when the request was written that it has and has not answered, in monotonic seconds.
+    `node_id` is the last known coordinator, None while it is unknown. `lost` counts the requests that were sent and got
+    no response: the broker may still process one of them after it has answered the next attempt. `last_error` is why
+    the last attempt failed, None once one succeeded. `sent_at` is when the request in flight was sent, in monotonic
+    seconds, None without one.
     """
 
     def __init__(self, client: Client, key_type: KeyType, key: str) -> None:
         self.key = key
         self.node_id: int | None = None
         self.lost = 0
-        self.trouble: AioprodError | None = None
-        self.asked_at: float | None = None
+        self.last_error: AioprodError | None = None
+        self.sent_at: float | None = None
         self._client = client
         self._key_type = key_type
         self._finding = asyncio.Lock()
@@ -85,96 +91,98 @@ class Coordinator:
         error_of: Callable[[ResponseT], int] = error_code_of,
         patience_s: float | None = None,
     ) -> ResponseT:
-        """Ask the coordinator until it has answered, or until `deadline` (monotonic seconds by the client's clock).
+        """Send a request until the coordinator answers, or until `deadline` (monotonic seconds by the client's clock).
 
-        Goes on, with `retry.backoff.ms`, when the coordinator is another broker, is loading, can't be reached or the
-        answer is lost or can't be read: the request may be carried out more than once. `error_of` says where an answer
-        has its code; every code but those of ELSEWHERE_OR_LATER is left to the caller. `patience_s` is how long one
-        answer may take, by default `request.timeout.ms`. Raises RequestTimedOutError with what went wrong last,
-        AuthorizationError or BrokerError when the cluster refuses to name the coordinator, UnsupportedVersionError,
-        and UsageError when the client is closed.
+        It is retried, with `retry.backoff.ms`, when the coordinator has moved, is loading or can't be reached, or the
+        response is lost or invalid: so a broker may process it more than once. `error_of` returns the error code of a
+        response; codes other than COORDINATOR_RETRIABLE are left to the caller. `patience_s` is the timeout of one
+        attempt, by default `request.timeout.ms`. Raises RequestTimedOutError with the last error, AuthorizationError or
+        BrokerError when the brokers don't name the coordinator, UnsupportedVersionError, and UsageError when the client
+        is closed.
         """
         patience_s = self._client.settings.request_timeout_s if patience_s is None else patience_s
         tries = 0
         sent = 0
-        trouble: AioprodError | None = None
+        last_error: AioprodError | None = None
 
         def build(version: int) -> Request[ResponseT]:
             nonlocal sent
             sent = 1
-            self.asked_at = self._client.now()
+            self.sent_at = self._client.now()
             return message.build(version) if isinstance(message, ByVersion) else message
 
         kind, at_most = (message.kind, message.at_most) if isinstance(message, ByVersion) else (type(message), None)
-        question = ByVersion(kind, build, at_most)
+        versioned = ByVersion(kind, build, at_most)
         while (left_s := deadline - self._client.now()) > 0.0:
             node_id: int | None = None
             sent = 0
             try:
                 node_id = await self._find(left_s)
-                response = await self._ask(question, node_id, min(left_s, patience_s))
+                response = await self._send(versioned, node_id, min(left_s, patience_s))
             except (BrokerConnectionError, ProtocolError) as error:
-                self.asked_at = None
-                trouble = prefer_specific_error(trouble, error, was_cut_off=left_s <= patience_s)
+                self.sent_at = None
+                last_error = prefer_specific_error(last_error, error, was_cut_off=left_s <= patience_s)
                 self.lost += sent
                 self._lost(node_id)
             else:
-                self.asked_at = None
+                self.sent_at = None
                 code = ErrorCode.of(error_of(response))
-                if code not in ELSEWHERE_OR_LATER or not isinstance(code, ErrorCode):
-                    self.trouble = None
+                if code not in COORDINATOR_RETRIABLE or not isinstance(code, ErrorCode):
+                    self.last_error = None
                     return response
-                trouble = BrokerError(f"Broker {node_id} answered {code.name}.", code=code)
+                last_error = BrokerError(f"Broker {node_id} answered {code.name}.", code=code)
                 if code in _MOVED:
                     self._lost(node_id)
-            self.trouble = trouble
+            self.last_error = last_error
             await self.pause(tries, deadline)
             tries += 1
-        last = "." if trouble is None else f": {trouble.message}"
+        last = "." if last_error is None else f": {last_error.message}"
         text = f"{message.NAME} was not answered by the coordinator of {self._subject} in time{last}"
-        raise RequestTimedOutError(text) from trouble
+        raise RequestTimedOutError(text) from last_error
 
-    def hang_up(self) -> None:
-        """Drop the connection to the coordinator: a broker does not look at a request before it has answered the last
-        one, and that one is of no use any more."""
+    def disconnect(self) -> None:
+        """Abort the connection to the coordinator.
+
+        A broker processes the requests of a connection in order, and the one in flight would delay the next.
+        """
         link = None if self.node_id is None else self._client.link(self.node_id)
         if link is not None and link.connection is not None:
             link.connection.abort(BrokerConnectionError(f"The connection to broker {self.node_id} was dropped."))
 
     async def pause(self, tries: int, deadline: float) -> None:
-        """Wait before the next try, after `tries` that failed; never beyond the deadline."""
+        """Wait before the next attempt, after `tries` that failed; never beyond the deadline."""
         await asyncio.sleep(min(self._client.backoff_s(tries), max(0.0, deadline - self._client.now())))
 
     def _lost(self, node_id: int | None) -> None:
-        """That broker is no use; another request may have found a better one meanwhile."""
+        """Look the coordinator up again, unless another request has already found a new one."""
         if self.node_id == node_id:
             self.node_id = None
 
-    # -- asking it ---------------------------------------------------------------------------------------------------
+    # --- one attempt
 
-    async def _ask(self, message: ByVersion[ResponseT], node_id: int, timeout_s: float) -> ResponseT:
-        """Ask a broker; give it up when it is silent and another one is the coordinator now."""
+    async def _send(self, message: ByVersion[ResponseT], node_id: int, timeout_s: float) -> ResponseT:
+        """Send to a broker; raise BrokerConnectionError if it is silent and no longer the coordinator."""
         loop = asyncio.get_running_loop()
         request = self._client.request(message, node_id=node_id, timeout_s=timeout_s, connects_once=True)
         task = loop.create_task(request)
-        doubt: asyncio.Task[bool] | None = None
+        check: asyncio.Task[bool] | None = None
         try:
-            while not (await asyncio.wait([task], timeout=_DOUBT_S))[0]:
-                doubt = loop.create_task(self._has_moved(node_id, timeout_s))
-                await asyncio.wait([task, doubt], return_when=asyncio.FIRST_COMPLETED)
-                if doubt.done() and doubt.result() and not task.done():
+            while not (await asyncio.wait([task], timeout=_SILENT_S))[0]:
+                check = loop.create_task(self._has_moved(node_id, timeout_s))
+                await asyncio.wait([task, check], return_when=asyncio.FIRST_COMPLETED)
+                if check.done() and check.result() and not task.done():
                     raise BrokerConnectionError(f"Broker {node_id} was silent and is not the coordinator any more.")
             return task.result()
         finally:
-            tasks = [task] if doubt is None else [task, doubt]
+            tasks = [task] if check is None else [task, check]
             for one in tasks:
                 one.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _has_moved(self, node_id: int, timeout_s: float) -> bool:
-        """Whether the others say so; no answer is none."""
+        """Query another broker for the coordinator; False if none answers."""
         try:
-            found = await self._look_up(min(timeout_s, _DOUBT_S), avoid=node_id)
+            found = await self._look_up(min(timeout_s, _SILENT_S), avoid=node_id)
         except AioprodError:
             return False
         if found is None or found == node_id:
@@ -182,33 +190,33 @@ class Coordinator:
         self.node_id = found
         return True
 
-    # -- finding it --------------------------------------------------------------------------------------------------
+    # --- look-up
 
     async def _find(self, left_s: float) -> int:
-        """The coordinator's node id; raises BrokerConnectionError for what may pass."""
+        """The coordinator's node id; raises BrokerConnectionError if there is none at the moment."""
         async with self._finding:
             if self.node_id is None:
                 found = await self._look_up(min(left_s, self._client.settings.request_timeout_s))
                 if found is None:
-                    raise BrokerConnectionError(f"No broker is the coordinator of {self._subject} just now.")
+                    raise BrokerConnectionError(f"No broker is the coordinator of {self._subject} at the moment.")
                 self.node_id = found
             return self.node_id
 
     async def _look_up(self, timeout_s: float, avoid: int | None = None) -> int | None:
-        """Ask any broker who the coordinator is; None when there is none at the moment."""
-        question = ByVersion(FindCoordinatorRequest, self._question)
-        node_id, code, said = self._read(await self._client.request(question, timeout_s=timeout_s, avoid=avoid))
+        """Send FindCoordinator to any broker; None when there is no coordinator at the moment."""
+        request = ByVersion(FindCoordinatorRequest, self._request_of)
+        node_id, code, said = self._read(await self._client.request(request, timeout_s=timeout_s, avoid=avoid))
         if code == ErrorCode.NONE:
             link = self._client.link(node_id)
             if link is None or link.retired:
-                # A broker that is new, or back: the metadata has to name its address before it can be asked.
+                # A new or returned broker: the metadata must have its address before a request can be sent.
                 self._client.metadata.request_update(self._client.now())
                 self._client.wake()
             return node_id
         known = ErrorCode.of(code)
         if isinstance(known, ErrorCode) and known.retriable:
             return None
-        text = f"The coordinator of {self._subject} is not told: "
+        text = f"The coordinator of {self._subject} could not be found: "
         answered = f"the broker answered {ErrorCode.said(known)}"
         resource_type, then = _RIGHTS[self._key_type]
         rights = [Right("DESCRIBE", resource_type, self.key), Right(then, resource_type, self.key)]
@@ -216,17 +224,17 @@ class Coordinator:
             f"{text}{(said or answered).rstrip('.')}.", code=known
         )
 
-    def _question(self, version: int) -> FindCoordinatorRequest:
+    def _request_of(self, version: int) -> FindCoordinatorRequest:
         key_type = _KEY_TYPES[self._key_type]
         if version >= _FIRST_WITH_MANY_KEYS:
             return FindCoordinatorRequest(coordinator_keys=(self.key,), key_type=key_type)
         return FindCoordinatorRequest(key=self.key, key_type=key_type)
 
     def _read(self, answer: FindCoordinatorResponse) -> tuple[int, int, str | None]:
-        """Node id, error code, and what the broker says about that."""
+        """Node id, error code, and the broker's error message."""
         for row in answer.coordinators:
             if row.key == self.key:
                 return row.node_id, row.error_code, row.error_message
         if answer.coordinators or (answer.error_code == ErrorCode.NONE and not answer.host):
-            raise ProtocolError(f"The broker's answer does not name the coordinator of {self._subject}.")
+            raise ProtocolError(f"The broker's response does not name the coordinator of {self._subject}.")
         return answer.node_id, answer.error_code, answer.error_message

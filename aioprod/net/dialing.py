@@ -1,4 +1,4 @@
-"""Making one connection to a broker, as far as the question for its versions; the log-in follows by itself."""
+"""Opening one connection to a broker, until ApiVersions is sent; the connection continues with the log-in by itself."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["Target", "dial"]
 
 
 class Target(Protocol):
-    """The broker to connect to; both may change meanwhile, when metadata names the broker at the address."""
+    """The broker to connect to; both may change while connecting, when metadata names the broker at the address."""
 
     @property
     def node(self) -> Node:
@@ -41,10 +41,10 @@ async def dial(
     credentials: Callable[[str], Awaitable[Login]],
     attempts: int = 0,
 ) -> BrokerConnection:
-    """Connect to `target`, in the time that is allowed after so many `attempts` that failed.
+    """Connect to `target`, with the connection setup timeout that applies after `attempts` failures.
 
-    Raises BrokerConnectionError, AuthenticationError and ConfigError. `credentials` are asked for where a log-in is
-    wanted, which that time does not limit.
+    `credentials(host)` is called where the client logs in, before that timeout starts. Raises BrokerConnectionError,
+    AuthenticationError and ConfigError.
     """
     settings = context.settings
     address = target.node.host, target.node.port
@@ -65,7 +65,17 @@ async def dial(
             protocol=settings.protocol,
             login=login,
         )
-        made = BrokerConnection(state, target.node.id, address, owner, context.loop, context.clock, tls)
+        made = BrokerConnection(
+            state,
+            target.node.id,
+            address,
+            owner,
+            context.loop,
+            context.clock,
+            context.wake_at,
+            context.tasks.failed,
+            tls,
+        )
         return made
 
     try:

@@ -1,63 +1,73 @@
-"""The callbacks of connections and of links."""
+"""The events of a client, each declared once.
+
+A `BrokerConnection` reports to its owner: the `BrokerLink` that uses it, or the `Handover` that prepares it. A link
+reports to its `Client`, which wakes the waiting requests and calls the `ClientListener` of its user. Responses take the
+short way, from the link to the listener. Timers and bugs are no events: `ClientContext.wake_at` has the client polled
+at a time, and `Supervisor.failed` takes what a callback raised.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from aioprod.errors import AioprodError
 
 if TYPE_CHECKING:
+    from aioprod.cluster import MetadataUpdate
     from aioprod.net.connection import BrokerConnection
     from aioprod.net.link import BrokerLink
 
-__all__ = ["ConnectionOwner", "LinkEvents"]
+__all__ = ["ClientListener", "ConnectionOwner"]
 
 
-class ConnectionOwner(Protocol):
-    """The callbacks of a connection. Only `due` is called from within a call of the owner."""
+class ConnectionOwner:
+    """Callbacks of one connection; a subclass overrides those it needs."""
 
     def connection_made(self, connection: BrokerConnection) -> None:
-        """The transport is there; the versions are being negotiated, and the log-in follows."""
+        """The transport is connected; ApiVersions and the log-in follow."""
 
     def connection_ready(self, connection: BrokerConnection) -> None:
         """The versions are negotiated and the log-in, if there is one, is accepted: requests may be sent."""
 
     def connection_renewed(self, connection: BrokerConnection) -> None:
-        """The log-in that `renew` began is accepted: requests may be sent again."""
+        """The broker accepted the re-authentication that `renew` began: requests may be sent again."""
 
     def connection_data(self, connection: BrokerConnection) -> None:
-        """The answers in one chunk of bytes were completed; the connection may be closed because of a later one."""
+        """All responses in one chunk of bytes were completed; the last of them may have closed the connection."""
 
     def connection_writable(self, connection: BrokerConnection) -> None:
-        """The transport takes more again."""
+        """The transport accepts data again."""
 
     def connection_lost(self, connection: BrokerConnection, error: AioprodError | None) -> None:
-        """The transport is gone and everything outstanding was completed; `error` is None if we closed it."""
-
-    def due(self, when: float) -> None:
-        """Something has to be looked after at that time, in monotonic seconds."""
-
-    def failed(self, error: BaseException) -> None:
-        """A callback raised: a bug, here or above."""
+        """The transport is closed and all requests in flight were completed; `error` is None if we closed it."""
 
 
-class LinkEvents(Protocol):
-    """The callbacks of links."""
+class ClientListener:
+    """Callbacks of a `Client`, all called in the event loop; a subclass overrides those it needs.
+
+    Links to bootstrap servers, whose broker id is not known, are not reported.
+    """
 
     def link_ready(self, link: BrokerLink) -> None:
-        """Requests may be sent."""
+        """The broker is connected and its versions are known."""
 
     def link_lost(self, link: BrokerLink, error: AioprodError | None) -> None:
-        """The connection is gone or could not be made; `error` is None if we closed it on purpose."""
+        """The connection is closed and all its requests were completed, or connecting failed.
+
+        `error` is None if we closed it.
+        """
 
     def link_data(self, link: BrokerLink) -> None:
-        """The answers in one chunk of bytes were completed."""
+        """All responses in one chunk of bytes were completed."""
 
     def link_writable(self, link: BrokerLink) -> None:
-        """Requests may be sent again."""
+        """The transport accepts data again, or a throttle has ended."""
 
-    def due(self, when: float) -> None:
-        """`poll` is wanted at that time."""
+    def metadata_changed(self, update: MetadataUpdate) -> None:
+        """New metadata was applied and the connections updated."""
+
+    def wake(self) -> None:
+        """Call `poll` soon."""
 
     def failed(self, error: BaseException) -> None:
-        """A bug."""
+        """A background task or a callback raised an unexpected exception."""

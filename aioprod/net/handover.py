@@ -1,4 +1,4 @@
-"""A second connection to a broker, with new credentials, that takes over from the one that is in use."""
+"""Replacing the connection of a link by a second one with new credentials."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from aioprod.messages import ApiVersionsRequest
 from aioprod.net.connection import BrokerConnection
 from aioprod.net.context import ClientContext
 from aioprod.net.dialing import dial
+from aioprod.net.events import ConnectionOwner
 from aioprod.net.settings import SOFTWARE_NAME, software_version
 
 if TYPE_CHECKING:
@@ -20,18 +21,18 @@ if TYPE_CHECKING:
 __all__ = ["Handover"]
 
 _SOON_S: Final = 1.0
-"""Sessions that end so soon take no more requests while the new connection is made: what is not answered at the end is
-lost with the old one."""
+"""A session that ends so soon accepts no more requests while connecting: what is in flight at its end is lost with the
+old connection."""
 
 _CLOSING_S: Final = 2.0
 """How long the old connection may take to close, which TLS does together with the broker."""
 
 
-class Handover:
-    """Connects, and when the broker has accepted the log-in has the new connection take over.
+class Handover(ConnectionOwner):
+    """Connects, authenticates, drains the old connection, and then gives the new one to the link.
 
-    Before that the old one takes no more requests, and all that were sent on it are answered: so whatever has to keep
-    its order keeps it. It owns the new connection until then, and the old one from then on.
+    The old connection accepts no requests while it drains, so requests keep their order. The handover owns the new
+    connection before the switch, and the old one after it.
     """
 
     def __init__(self, context: ClientContext, link: BrokerLink, old: BrokerConnection) -> None:
@@ -46,7 +47,7 @@ class Handover:
         return math.inf if self._new is None else self._new.expire(now)
 
     async def run(self, login: Login | None) -> None:
-        """Have a new connection, by this `login` or another one, take over; raises the reason why it can't."""
+        """Replace the connection, with this `login` or a new one; raises why that failed."""
         try:
             if self._left_s < _SOON_S:
                 self._old.hold()
@@ -55,14 +56,14 @@ class Handover:
             if self._old.in_flight or self._left_s > 0.0:
                 await self._drained()
             if self._link.connection is not self._old:
-                # It was lost, and its requests have failed. The next connection has the new credentials, too.
+                # It was lost, and its requests have failed. The next connection uses the new credentials too.
                 return
             if new.closed:
                 raise BrokerConnectionError(f"{self._link.peer} closed a second connection before it was used.")
             self._old.change_owner(self)
             new.change_owner(self._link)
             self._new = None
-            self._link.take(new)
+            self._link.switch_to(new)
         finally:
             if self._link.connection is self._old:
                 self._old.release()
@@ -75,27 +76,27 @@ class Handover:
         return self._link.session.ends - self._context.clock()
 
     async def _connect(self, login: Login | None) -> BrokerConnection:
-        async def given(host: str) -> Login:
+        async def login_for(host: str) -> Login:
             return await self._link.session.credentials(host) if login is None else login
 
-        new = await dial(self._context, self._link, self, given)
+        new = await dial(self._context, self._link, self, login_for)
         error = await self._outcome
         if error is not None:
             raise error.again()
         return new
 
     async def _drained(self) -> None:
-        """Everything that was sent has been carried out: a broker answers in order, what wants no answer included."""
-        last = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=software_version())
-        # What is before it may take its time: JoinGroup waits for all members.
+        """Wait until the broker has processed every request, also those with acks=0: it answers in order."""
+        barrier = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=software_version())
+        # The requests before it may take long: JoinGroup waits for all members.
         left_s = max(0.0, self._old.waits_until - self._context.clock())
         try:
-            await self._old.request(last, timeout_s=left_s + self._context.settings.request_timeout_s)
+            await self._old.request(barrier, timeout_s=left_s + self._context.settings.request_timeout_s)
         except AioprodError:
-            # The connection was lost, and the link knows.
+            # The connection was lost, which the link handles.
             return
 
-    # -- ConnectionOwner ---------------------------------------------------------------------------------------------
+    # --- ConnectionOwner
 
     def connection_made(self, connection: BrokerConnection) -> None:
         self._new = connection
@@ -107,19 +108,4 @@ class Handover:
 
     def connection_lost(self, connection: BrokerConnection, error: AioprodError | None) -> None:
         if not self._outcome.done():
-            self._outcome.set_result(error or BrokerConnectionError(f"{self._link.peer} was not connected to again."))
-
-    def connection_renewed(self, connection: BrokerConnection) -> None:
-        pass
-
-    def connection_data(self, connection: BrokerConnection) -> None:
-        pass
-
-    def connection_writable(self, connection: BrokerConnection) -> None:
-        pass
-
-    def due(self, when: float) -> None:
-        self._context.events.due(when)
-
-    def failed(self, error: BaseException) -> None:
-        self._context.events.failed(error)
+            self._outcome.set_result(error or BrokerConnectionError(f"{self._link.peer} was not reconnected."))

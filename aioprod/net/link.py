@@ -1,4 +1,11 @@
-"""One link per broker: at most one connection, made when it is wanted, made again after a backoff when it is lost."""
+"""The link to one broker: at most one connection, opened on demand, and after a failure again with a backoff.
+
+    IDLE --ensure--> CONNECTING --versions and log-in accepted--> READY
+    CONNECTING, READY --failure--> BACKOFF --poll after the backoff, if it is still needed--> CONNECTING
+    READY --idle, retired or moved--> IDLE
+
+`ensure` requests a connection and `poll` does what is due. New credentials reach a READY link by a `Handover`.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +13,7 @@ import asyncio
 import logging
 import math
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from aioprod.cluster import Node
 from aioprod.errors import (
@@ -20,6 +27,7 @@ from aioprod.errors import (
 from aioprod.net.connection import BrokerConnection
 from aioprod.net.context import ClientContext
 from aioprod.net.dialing import dial
+from aioprod.net.events import ConnectionOwner
 from aioprod.net.login.reauthentication import LoginSession
 from aioprod.net.settings import Address
 
@@ -31,7 +39,7 @@ __all__ = ["BrokerLink", "LinkState"]
 
 
 class LinkState(Enum):
-    """IDLE: nobody wants a connection. CONNECTING: until the versions are negotiated. BACKOFF: the last one failed."""
+    """IDLE: no connection is needed. CONNECTING: until requests may be sent. BACKOFF: the last connection failed."""
 
     IDLE = "idle"
     CONNECTING = "connecting"
@@ -39,25 +47,24 @@ class LinkState(Enum):
     BACKOFF = "backoff"
 
 
-_TO_MEND: Final = (AuthenticationError, TlsError, ConfigError)
-_REFUSALS: Final = (ProtocolError, *_TO_MEND)
+_NEEDS_FIXING: Final = (AuthenticationError, TlsError, ConfigError)
+_PERMANENT: Final = (ProtocolError, *_NEEDS_FIXING)
 _MISMATCHES: Final = 3
-"""After so many failures in a row like those of a listener for another protocol it is one."""
+"""How many failures in a row must look like a listener of another security.protocol before it counts as one."""
 
 _logger = logging.getLogger("aioprod.net")
 
-# Asked for with each request: an enumeration takes a microsecond to find its member before Python 3.12.
+# Used for each request: looking up an enum member takes a microsecond before Python 3.12.
 _READY: Final = LinkState.READY
 
 
-class BrokerLink:
-    """The way to one broker for as long as the client knows it.
+class BrokerLink(ConnectionOwner):
+    """The connection to one broker, and its state while there is none.
 
     `attempts` counts failures since the link was last ready, `last_error` is the last of them. `backoff_until` and
-    `connecting_since` are monotonic seconds. `queue` is a place for whatever its user keeps for each broker.
-    `address` is where the broker listens, as far as we know. `session` is that of the log-in. A link that is `retired`
-    belongs to a broker that is not in the metadata any more: it closes when nothing is outstanding. `was_ready` tells
-    that its address was right once.
+    `connecting_since` are monotonic seconds. `address` is the broker's address in the metadata. `session` is that of
+    the log-in. `retired`: the broker is not in the metadata any more, and the connection closes when it has no request
+    in flight. `was_ready`: this address has worked once.
     """
 
     def __init__(self, node: Node, context: ClientContext) -> None:
@@ -71,7 +78,6 @@ class BrokerLink:
         self.connecting_since = 0.0
         self.retired = False
         self.was_ready = False
-        self.queue: Any = None
         self.session = LoginSession(context, self)
         self._context = context
         self._wanted = False
@@ -84,7 +90,7 @@ class BrokerLink:
 
     @property
     def is_bootstrap(self) -> bool:
-        """Whether this is one of the addresses to begin with, of which no broker id is known."""
+        """Whether this is a bootstrap server, whose broker id is not known."""
         return self.node.id < 0
 
     @property
@@ -92,10 +98,10 @@ class BrokerLink:
         """The broker, as messages name it."""
         return self.node.address if self.is_bootstrap else f"Broker {self.node.id} at {self.node.address}"
 
-    # -- use ---------------------------------------------------------------------------------------------------------
+    # --- use
 
     def is_ready(self, now: float) -> bool:
-        """Whether a request may be sent now: connected, not paused, not throttled, not about to be closed."""
+        """Whether a request may be sent now: connected, not paused, not throttled, not about to close."""
         connection = self.connection
         return (
             self.state is _READY
@@ -108,34 +114,34 @@ class BrokerLink:
         )
 
     def ensure(self, now: float) -> bool:
-        """Whether a request may be sent now; if not, see that it soon can be: `link_ready` or `link_writable` tells."""
+        """Whether a request may be sent now; if not, connect. `link_ready` or `link_writable` follows when it may."""
         if self.is_ready(now):
             return True
-        stays = self.connection is not None and not self._is_stale(self.connection)
-        if stays and self._is_lapsed(now):
+        is_current = self.connection is not None and not self._is_stale(self.connection)
+        if is_current and self._has_lapsed(now):
             self.session.resume(now)
-        if not self.retired and not stays:
+        if not self.retired and not is_current:
             self._wanted = True
-            self._context.events.due(self._connect_if_due(now))
+            self._context.wake_at(self._connect_if_due(now))
         return False
 
     @property
-    def refusal(self) -> AioprodError | None:
-        """Why no further try will help while nobody changes anything, None if one may."""
+    def permanent_error(self) -> AioprodError | None:
+        """The last error if retries can't help until a setting or the broker is changed, else None."""
         error = self.last_error
         if error is None or (_is_mismatch(error) and self._mismatches < _MISMATCHES):
             return None
-        return error if isinstance(error, _REFUSALS) or _is_mismatch(error) else None
+        return error if isinstance(error, _PERMANENT) or _is_mismatch(error) else None
 
     def can_connect(self, now: float) -> bool:
-        """Whether `ensure` would begin to connect, or to log in again."""
-        if self._is_lapsed(now):
+        """Whether `ensure` would start to connect, or to re-authenticate."""
+        if self._has_lapsed(now):
             return True
-        waits = self.state is LinkState.BACKOFF and now < self.backoff_until
-        return self.state in (LinkState.IDLE, LinkState.BACKOFF) and not waits and not self.retired
+        is_backing_off = self.state is LinkState.BACKOFF and now < self.backoff_until
+        return self.state in (LinkState.IDLE, LinkState.BACKOFF) and not is_backing_off and not self.retired
 
     def poll(self, now: float) -> float:
-        """Do what is due: time out, connect again, close what is idle. Returns when something is due next."""
+        """Do what is due: timeouts, reconnecting, closing when idle. Returns when something is due next."""
         due = math.inf if self._handover is None else self._handover.poll(now)
         connection = self.connection
         if connection is None:
@@ -159,20 +165,20 @@ class BrokerLink:
         return due
 
     def describe(self, now: float) -> str:
-        """How it stands with this link, for an error message."""
+        """The state of this link, for an error message."""
         if self.last_error is not None:
             return self.last_error.message.rstrip(".")
-        if self.session.waits:
+        if self.session.is_waiting:
             return f"{self.peer} waits for the credentials of this client"
         if self.state is LinkState.CONNECTING:
             stage = "has not taken the connection" if self.connection is None else "has not answered ApiVersions"
             return f"{self.peer} {stage} for {now - self.connecting_since:.1f} s"
         return f"{self.peer} is {self.state.value}"
 
-    # -- the broker moves, goes and comes back -----------------------------------------------------------------------
+    # --- changes of the metadata
 
     def follow(self, node: Node) -> None:
-        """The metadata tells of the broker: it may have moved, and it is not gone."""
+        """Apply the broker's entry in the metadata, which may have a new address."""
         moved = (node.host, node.port) != self.address
         self.node = node
         self.address = node.host, node.port
@@ -183,19 +189,19 @@ class BrokerLink:
                 self.connection.rename(node.id, self.peer)
         elif self.state is not LinkState.READY:
             self._wanted |= self.state is LinkState.CONNECTING
-            self._begin_anew()
+            self._reset()
 
     def retire(self, error: AioprodError | None = None) -> None:
-        """The broker is not in the metadata any more: close when nothing is outstanding, or at once with an `error`."""
+        """The broker left the metadata: close when no request is in flight, or with an `error` abort now."""
         self.retired = True
         self._wanted = False
         if error is not None and self.connection is not None:
             self.connection.abort(error)
         elif self.state is not LinkState.READY:
-            self._begin_anew()
+            self._reset()
 
-    def _begin_anew(self) -> None:
-        """Forget failures and end the attempt that is under way; the link is idle when it has ended."""
+    def _reset(self) -> None:
+        """Clear the failures and cancel the attempt in progress; the link is IDLE once that has ended."""
         self.attempts = 0
         if self.connection is not None:
             self.connection.shut()
@@ -207,27 +213,26 @@ class BrokerLink:
     def _is_stale(self, connection: BrokerConnection) -> bool:
         return self.retired or connection.address != self.address
 
-    # -- new credentials ---------------------------------------------------------------------------------------------
+    # --- new credentials
 
-    def _is_lapsed(self, now: float) -> bool:
+    def _has_lapsed(self, now: float) -> bool:
         return self.state is _READY and self.session.has_lapsed(now)
 
     async def use_new_credentials(self) -> None:
-        """Have a second connection take over, or the next one be made at once; raises why there is no second one."""
+        """Replace the connection of a READY link, else connect again at once; raises why the replacement failed."""
         if self.state is not _READY:
             self._wanted |= self.state is LinkState.CONNECTING and not self.retired
-            self._begin_anew()
-            self._context.events.due(self._context.clock())
+            self._reset()
+            self._context.wake_at(self._context.clock())
             return
         async with self.session.changing:
             if self.state is _READY and self.connection is not None and not self.connection.closed:
                 await self.hand_over()
 
     async def hand_over(self, login: Login | None = None) -> None:
-        """Have a connection with this log-in, or with another one, take over; the caller holds `session.changing`.
+        """Replace the connection by one with this log-in, or a new one; the caller holds `session.changing`.
 
-        Raises what a broker that is connected to may be lost for, ProtocolError included, and then the one that is in
-        use stays.
+        Raises the error of the new connection, of any kind; the old connection stays in use then.
         """
         from aioprod.net.handover import Handover  # Few clients have credentials that change.
 
@@ -236,28 +241,28 @@ class BrokerLink:
         try:
             await self._handover.run(login)
         except AioprodError as error:
-            self._not_accepted(error)
+            self._count_rejection(error)
             raise
         finally:
             self._handover = None
 
-    def take(self, connection: BrokerConnection) -> None:
-        """Use this connection, which is ready, in place of the one there was, on which nothing is outstanding."""
+    def switch_to(self, connection: BrokerConnection) -> None:
+        """Use this connection, which is ready; the old one has no request in flight."""
         connection.rename(self.node.id, self.peer)
         self.connection = connection
         self.session.begin(connection)
         self._context.events.link_lost(self, None)
         self._context.events.link_ready(self)
 
-    def _not_accepted(self, error: AioprodError) -> None:
+    def _count_rejection(self, error: AioprodError) -> None:
         if _is_mismatch(error):
             return
         if isinstance(error, (AuthenticationError, TlsError)):
-            self._context.authentications.refused()
-        if isinstance(error, _TO_MEND) and self._context.logins is not None:
-            self._context.logins.refused()
+            self._context.authentications.rejected()
+        if isinstance(error, _NEEDS_FIXING) and self._context.logins is not None:
+            self._context.logins.rejected()
 
-    # -- connecting --------------------------------------------------------------------------------------------------
+    # --- connecting
 
     def _connect_if_due(self, now: float) -> float:
         if self.state is LinkState.BACKOFF and now < self.backoff_until:
@@ -278,13 +283,13 @@ class BrokerLink:
             self._attempt_failed(error)
 
     def _attempt_ended(self, attempt: asyncio.Task[None]) -> None:
-        # Here and not in `_connect`: a task that is cancelled before its first step runs no line of it.
+        # Not in `_connect`: a task that is cancelled before its first step runs none of it.
         if self._attempt is not attempt:
             return
         self._attempt = None
         if attempt.cancelled() and self.connection is None:
             self.state = LinkState.IDLE
-            self._context.events.due(self._context.clock())
+            self._context.wake_at(self._context.clock())
 
     def _attempt_failed(self, error: AioprodError) -> None:
         # A connection that was made and lost while the attempt was still ending has been reported already.
@@ -293,21 +298,21 @@ class BrokerLink:
 
     def _failed(self, error: AioprodError) -> None:
         self.last_error = error
-        # A listener with SASL answers ApiVersions first, so the link was ready and `attempts` began anew.
+        # A listener with SASL answers ApiVersions first, so the link was ready and `attempts` was reset.
         self._mismatches = self._mismatches + 1 if _is_mismatch(error) else 0
         self.attempts = max(self.attempts, self._mismatches - 1)
         backoff = self._context.settings.reconnect_backoff
         delay_s = backoff.delay_s(self.attempts, self._context.random)
-        if isinstance(error, _TO_MEND) and not _is_mismatch(error):
-            # Until a setting, a certificate or a password is changed each try fails: keep their number low.
+        if isinstance(error, _NEEDS_FIXING) and not _is_mismatch(error):
+            # Each attempt fails until a setting, a certificate or a password is changed: make few.
             delay_s = max(delay_s, backoff.max_s)
-            self._not_accepted(error)
+            self._count_rejection(error)
         self.attempts += 1
         self.backoff_until = self._context.clock() + delay_s
         self.state = LinkState.BACKOFF
         self._context.events.link_lost(self, error)
 
-    # -- ConnectionOwner ---------------------------------------------------------------------------------------------
+    # --- ConnectionOwner
 
     def connection_made(self, connection: BrokerConnection) -> None:
         self.connection = connection
@@ -327,16 +332,17 @@ class BrokerLink:
         self._context.events.link_writable(self)
 
     def connection_data(self, connection: BrokerConnection) -> None:
-        self._context.events.link_data(self)
+        if not self.is_bootstrap:
+            self._context.listener.link_data(self)
 
     def connection_writable(self, connection: BrokerConnection) -> None:
         self._context.events.link_writable(self)
 
     def connection_lost(self, connection: BrokerConnection, error: AioprodError | None) -> None:
-        was_renewed = self.session.is_at_the_broker
+        was_renewing = self.session.is_renewing
         self.connection = None
         self.session.end()
-        if error is not None and not (was_renewed and isinstance(error, AuthenticationError)):
+        if error is not None and not (was_renewing and isinstance(error, AuthenticationError)):
             self._failed(error)
             return
         self.state = LinkState.IDLE
@@ -345,19 +351,15 @@ class BrokerLink:
         self._context.events.link_lost(self, None)
 
     def _not_renewed(self, error: AioprodError) -> None:
-        """The broker refused to renew the log-in; all requests before that have been answered."""
-        _logger.warning("The log-in to %s was not renewed, so another connection is made: %s", self.peer, error)
+        """The broker rejected the re-authentication; all requests before it have been answered."""
+        _logger.warning(
+            "The broker rejected the re-authentication of %s, so the client reconnects: %s", self.peer, error
+        )
         self._context.authentications.not_renewed()
         if self._context.logins is not None:
-            self._context.logins.refused()
+            self._context.logins.rejected()
         self._wanted = not self.retired
-        self._context.events.due(self._context.clock())
-
-    def due(self, when: float) -> None:
-        self._context.events.due(when)
-
-    def failed(self, error: BaseException) -> None:
-        self._context.events.failed(error)
+        self._context.wake_at(self._context.clock())
 
 
 def _is_mismatch(error: AioprodError) -> bool:

@@ -1,4 +1,4 @@
-"""Calls that may never return, such as those of a user's function, in one thread at most."""
+"""Calls that may never return, such as those of a user's function, in at most one thread."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ _T = TypeVar("_T")
 
 
 class OneThread:
-    """One thread of the loop's executor, for the calls of one source.
+    """Runs the calls of one source in at most one thread of the event loop's executor.
 
-    A thread can't be ended: a call that hangs keeps its own after a time-out. With another thread for each try they
-    would all be taken before long, and certificates, names and SCRAM have need of them, too.
+    A thread can't be cancelled: a call that hangs keeps its thread after a timeout. If each retry used another one, the
+    executor would soon be exhausted, and certificates, name look-ups and SCRAM need it too.
     """
 
     def __init__(self) -> None:
         self._running: asyncio.Future[Any] | None = None
 
     async def run(self, call: Callable[[], _T]) -> _T:
-        """What `call` returns or raises, once the call before it has ended."""
+        """Run `call` once the previous call has ended; return or raise its result."""
         while self._running is not None and not self._running.done():
             await asyncio.wait((self._running,))
         return await self.joined(call)
 
     async def joined(self, call: Callable[[], _T]) -> _T:
-        """What the call that still runs returns or raises; if none does, what `call` does."""
+        """Return or raise the result of the call that is still running; if there is none, run `call`."""
         if self._running is None or self._running.done():
             context = contextvars.copy_context()
             self._running = asyncio.get_running_loop().run_in_executor(None, context.run, call)
@@ -38,6 +38,6 @@ class OneThread:
 
 
 def _seen(ended: asyncio.Future[Any]) -> None:
-    """Retrieve the exception: after a time-out there is no waiter, and asyncio would log it."""
+    """Retrieve the exception: after a timeout there is no waiter, and asyncio would log it."""
     if not ended.cancelled():
         ended.exception()

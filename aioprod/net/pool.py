@@ -1,4 +1,4 @@
-"""All links of a client: kept in step with the metadata, and the choice of a broker that any broker would do for."""
+"""The links of a client, updated from the metadata, and the choice of a link where any broker will do."""
 
 from __future__ import annotations
 
@@ -17,39 +17,39 @@ from aioprod.net.settings import Address
 __all__ = ["LinkPool"]
 
 _STAGGER_S: Final = 0.1
-"""While any broker of the metadata will do: how long to wait for one to connect before the next one is tried too."""
+"""Where any broker will do: how long one attempt to connect may take before the next broker is tried in parallel."""
 
 
 class LinkPool:
-    """The brokers of the metadata by id, and while none of them helps the bootstrap servers under ids below 0."""
+    """The links by broker id; those of bootstrap servers, which are there until the metadata is, have negative ids."""
 
     def __init__(self, context: ClientContext) -> None:
         self._context = context
         self._links: dict[int, BrokerLink] = {}
 
     def __iter__(self) -> Iterator[BrokerLink]:
-        """Those that are in use."""
+        """The links that are not retired."""
         return (link for link in self._links.values() if not link.retired)
 
     def get(self, node_id: int) -> BrokerLink | None:
-        """The link to a broker that the metadata names or named lately, which then is retired."""
+        """The link to a broker; a retired one if the metadata had it until recently."""
         return self._links.get(node_id)
 
-    # -- which there are ---------------------------------------------------------------------------------------------
+    # --- brokers
 
     def set_nodes(self, nodes: Iterable[Node]) -> list[BrokerLink]:
-        """The metadata names these brokers, so bootstrap servers are needed no more.
+        """Have a link for each of these brokers of the metadata, and retire the others, bootstrap servers included.
 
-        Returns the connected links that became those of a broker: who was reached at the address of one is that broker.
+        A bootstrap link with the address of a broker becomes that broker's; returns those that are connected.
         """
         by_id = {node.id: node for node in nodes}
-        adopted: list[BrokerLink] = []
+        promoted: list[BrokerLink] = []
         for node in by_id.values():
             link = self._links.get(node.id)
             if link is None:
-                link = self._adopt(node)
+                link = self._link_for(node)
                 if link.state is LinkState.READY:
-                    adopted.append(link)
+                    promoted.append(link)
                 self._links[node.id] = link
             link.follow(node)
         for node_id, link in list(self._links.items()):
@@ -63,16 +63,16 @@ class LinkPool:
                 del self._links[node_id]
             elif not link.retired:
                 link.retire()
-        return adopted
+        return promoted
 
-    def _adopt(self, node: Node) -> BrokerLink:
+    def _link_for(self, node: Node) -> BrokerLink:
         for link in self:
             if link.is_bootstrap and link.address == (node.host, node.port):
                 return self._links.pop(link.node.id)
         return BrokerLink(node, self._context)
 
     def set_bootstrap(self, addresses: Iterable[Address]) -> None:
-        """Try the bootstrap servers too, but those that are known as brokers."""
+        """Add links for the bootstrap servers, except for addresses of known brokers."""
         known = {link.address for link in self if not link.is_bootstrap}
         for index, (host, port) in enumerate(addresses):
             if (host, port) in known:
@@ -81,19 +81,19 @@ class LinkPool:
             link = self._links.setdefault(node.id, BrokerLink(node, self._context))
             link.follow(node)
 
-    def give_up(self, error: AioprodError) -> None:
-        """Drop all connections: these brokers are not, or no longer, those of our cluster."""
+    def retire_all(self, error: AioprodError) -> None:
+        """Abort all connections: these brokers do not belong to our cluster any more."""
         for link in self:
             link.retire(error)
 
-    # -- any broker --------------------------------------------------------------------------------------------------
+    # --- any broker
 
     def least_loaded(
         self, now: float, avoid: int | None = None, without: Collection[BrokerConnection] = ()
     ) -> BrokerLink | None:
-        """A ready link with the fewest requests in flight; the node id `avoid` only if there is no other.
+        """A ready link with the fewest requests in flight; broker `avoid` only if there is no other.
 
-        Those whose connection is one of `without` don't count as ready.
+        Links whose connection is in `without` are left out.
         """
         ready = [link for link in self if link.is_ready(now) and link.connection not in without]
         candidates = [link for link in ready if link.node.id != avoid] or ready
@@ -104,9 +104,9 @@ class LinkPool:
         return self._context.random.choice([link for link in candidates if load[link] == lowest])
 
     def seek(self, now: float) -> float:
-        """Nobody is ready: see that somebody will be. Returns when to look again if nothing has happened until then.
+        """No link is ready: start one more connection attempt; return when to check again.
 
-        Bootstrap servers are tried all at once: one of them may be silent, and the first answer is all that is needed.
+        Bootstrap servers are all tried at once: any of them may be silent, and one response is enough.
         """
         for link in self:
             if link.is_bootstrap and link.can_connect(now):
@@ -127,21 +127,21 @@ class LinkPool:
 
     @property
     def has_bootstrap(self) -> bool:
-        """Whether bootstrap servers are among those that are tried."""
+        """Whether there are links to bootstrap servers."""
         return any(link.is_bootstrap for link in self)
 
     @property
     def has_brokers(self) -> bool:
-        """Whether brokers that the metadata named are among those that are tried."""
+        """Whether there are links to brokers of the metadata."""
         return any(not link.is_bootstrap for link in self)
 
-    # -- all of them -------------------------------------------------------------------------------------------------
+    # --- all of them
 
     def poll(self, now: float) -> float:
         """Do what is due on each link; returns when something is due next."""
         return min((link.poll(now) for link in list(self._links.values())), default=math.inf)
 
     async def close(self, flush_s: float) -> None:
-        """Close all connections; what is not written out after `flush_s` seconds is dropped."""
+        """Close all connections; what is not flushed after `flush_s` seconds is dropped."""
         connections = [link.connection for link in self._links.values() if link.connection is not None]
         await asyncio.gather(*(connection.close(flush_s) for connection in connections))

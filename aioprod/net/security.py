@@ -1,4 +1,4 @@
-"""TLS contexts and log-ins of a client, made of its settings; a client without them imports nothing for them."""
+"""Builds the TLS contexts and log-ins of a client from its settings, and imports only what these need."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _logins(config: SecurityConfig, settings: ClientSettings, random: Random) ->
             _warn_of_open_password(settings.bootstrap)
         return PasswordLogins(config)
     if isinstance(credentials, AwsIdentity):
-        _tell_unused(credentials.unused)
+        _log_unused(credentials.unused)
     if isinstance(credentials, AwsIdentity) and credentials.mechanism == "AWS_MSK_IAM":
         from aioprod.net.login.aws import AwsCredentials, MskLogins
 
@@ -62,7 +62,7 @@ def _logins(config: SecurityConfig, settings: ClientSettings, random: Random) ->
     if isinstance(credentials, KerberosIdentity):
         from aioprod.net.login.kerberos import KerberosLogins
 
-        _tell_unused(credentials.unused)
+        _log_unused(credentials.unused)
         return KerberosLogins(credentials, timeout_s=timeout_s)
     source = _token_source(credentials, config, settings, random)
     return TokenLogins(config, source, timeout_s=timeout_s, random=random, wall=time.time)
@@ -91,7 +91,7 @@ def _token_source(
     return MskTokens(found, [host for host, _ in settings.bootstrap], wall=time.time)
 
 
-def _tell_unused(options: Iterable[str]) -> None:
+def _log_unused(options: Iterable[str]) -> None:
     if options:
         _logger.info("Options of sasl.jaas.config that change nothing in aioprod: %s.", ", ".join(options))
 
@@ -106,7 +106,7 @@ def _warn_of_open_password(addresses: Iterable[Address]) -> None:
 
 
 def rotation_of(links: Iterable[BrokerLink], context: ClientContext) -> Rotation | None:
-    """What replaces the certificates and credentials of these links, None where there are none."""
+    """The rotation of certificates and credentials for these links, None without any."""
     if not context.is_secured:
         return None
     from aioprod.net.tls.rotation import Rotation

@@ -1,10 +1,9 @@
-"""A client that runs by itself, and what is asked of it about topics."""
+"""The client behind a reader, a member or an administrator: its life, and waiting for topic metadata."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import math
 import os
 import time
 import warnings
@@ -26,22 +25,23 @@ from aioprod.errors import (
     MetadataTimeoutError,
     UsageError,
 )
-from aioprod.net import BrokerLink, Client, ClientListener, ClientSettings
+from aioprod.net import Client, ClientListener, ClientSettings
+from aioprod.net.waiters import Waiters
 
 __all__ = ["Session", "SessionUser", "Started", "check_topic_name"]
 
 
 def check_topic_name(topic: object) -> None:
-    """Raise InvalidTopicError for what can't be the name of a topic."""
+    """Raise InvalidTopicError for an invalid topic name."""
     complaint = topic_name_error(topic) if isinstance(topic, str) else f"A topic's name must be a str, not {topic!r}."
     if complaint is not None:
         raise InvalidTopicError(complaint)
 
 
 class Session(ClientListener):
-    """Connects a reader or an administrator to a cluster; it never creates topics by asking for them.
+    """Connects a reader, a member or an administrator to a cluster; its metadata requests never create topics.
 
-    `settings` are fields of ClientSettings that win over what `config` says. `name` is how messages call the user.
+    `settings` are fields of ClientSettings that override `config`. `name` is what messages call the user object.
     """
 
     def __init__(self, config: SessionConfig, name: str, **settings: Any) -> None:
@@ -53,8 +53,7 @@ class Session(ClientListener):
         self._random = Random()  # noqa: S311  # for jitter
         self._client: Client | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        # In order of arrival, which is the order in which they are woken.
-        self._waiters: dict[asyncio.Future[None], None] = {}
+        self._waiters = Waiters()
         self._failure: BaseException | None = None
         self._process = 0
         self._ending: asyncio.Task[None] | None = None
@@ -94,13 +93,13 @@ class Session(ClientListener):
             await client.close()
 
     def dropped(self, user: object, end: Callable[[], Awaitable[None]] | None = None) -> None:
-        """Nobody refers to `user` any more: warn if it was not closed, and `end` it, by default by closing this.
+        """`user` was garbage-collected: if it is not closed, warn, and `end` it, by default by `close`.
 
-        Nothing that runs in the loop may refer to `user`. May be called in any thread.
+        Nothing in the event loop may refer to `user`. May be called in any thread.
         """
         if self._client is None or self._loop is None or os.getpid() != self._process:
             return
-        with contextlib.suppress(RuntimeError):  # The loop has ended, and with it all that ran there.
+        with contextlib.suppress(RuntimeError):  # The event loop is closed.
             self._loop.call_soon_threadsafe(self._end, end or self.close)
         text = f"Unclosed {self._name}: use `async with`, or await its close()."
         warnings.warn(text, ResourceWarning, stacklevel=2, source=user)
@@ -110,7 +109,7 @@ class Session(ClientListener):
             self._ending = asyncio.ensure_future(end())
 
     async def reload_credentials(self) -> None:
-        """Take up new certificates, passwords and tokens; raises what `Client.reload_credentials` raises."""
+        """Use new certificates, passwords and tokens; raises what `Client.reload_credentials` raises."""
         await self.client.reload_credentials()
 
     @property
@@ -123,7 +122,7 @@ class Session(ClientListener):
         return self._client
 
     def described(self, kind: str, what: str = "") -> str:
-        """The `repr` of its user, whose state ends with `what` while it runs."""
+        """The `repr` of the user object, whose state ends with `what` while it runs."""
         state = "not started" if self._loop is None else "closed"
         if self._client is not None:
             state = f"running{what}" if self._failure is None else "failed"
@@ -144,118 +143,94 @@ class Session(ClientListener):
             )
 
     def backoff_s(self, failures: int) -> float:
-        """How long to wait before the next try, after so many failures before the last one."""
+        """The delay before the next attempt, after `failures` failures before the last one."""
         return self._settings.retry_backoff.delay_s(failures, self._random)
 
     # --- waiting
 
     async def change(self, timeout_s: float, futures: Iterable[asyncio.Future[Any]] = ()) -> None:
-        """Wait until there is news of the cluster, or one of `futures` is done, for `timeout_s` at most.
+        """Wait until the metadata changes, or one of `futures` is done, for `timeout_s` at most.
 
         Raises AioprodError when a background task of the client has failed, UsageError when the session was closed.
         """
-        waiter = asyncio.get_running_loop().create_future()
-        self._waiters[waiter] = None
-        timeout = None if math.isinf(timeout_s) else max(0.0, timeout_s)
-        try:
-            await asyncio.wait([waiter, *futures], timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            del self._waiters[waiter]
+        await self._waiters.wait(timeout_s, futures)
         if self._failure is not None:
             raise AioprodError(f"The client of this {self._name} has failed: {self._failure!r}.") from self._failure
         _ = self.client
 
     def notify(self) -> None:
-        """Have everybody who waits for a change look again."""
-        for waiter in self._waiters:
-            if not waiter.done():
-                waiter.set_result(None)
+        """Wake all waiters of `change` so that they re-check their condition."""
+        self._waiters.notify_all()
 
     # --- ClientListener
 
     def metadata_changed(self, update: MetadataUpdate) -> None:
-        """Who waits looks again."""
+        """Wake all waiters."""
         self.notify()
 
     def failed(self, error: BaseException) -> None:
-        """Who waits hears of it, and so does who asks the client later."""
+        """Fail all waiters, and every later request, with this error."""
         self._failure = error
         self.notify()
 
-    def link_ready(self, link: BrokerLink) -> None:
-        """The client sends its requests by itself."""
-
-    def link_lost(self, link: BrokerLink, error: AioprodError | None) -> None:
-        """The requests on the way were told."""
-
-    def link_data(self, link: BrokerLink) -> None:
-        """The requests were answered."""
-
-    def link_writable(self, link: BrokerLink) -> None:
-        """The client sends its requests by itself."""
-
-    def wake(self) -> None:
-        """The client runs by itself."""
-
     # --- topics
 
-    def want(self, topics: Iterable[str]) -> None:
-        """Have these topics described and kept up to date; one that does not exist is asked for until it does."""
+    def track(self, topics: Iterable[str]) -> None:
+        """Track the metadata of these topics; one that does not exist is requested until it does."""
         client, now = self.client, self.clock()
         for topic in topics:
             client.metadata.touch(topic, now)
         client.wake()
 
     async def partitions(self, topic: str) -> tuple[PartitionInfo, ...]:
-        """All partitions of a topic by index, as the cluster describes it now.
+        """All partitions of a topic by index, by a new response.
 
         Raises UnknownTopicError, InvalidTopicError, AuthorizationError, or MetadataTimeoutError when that takes longer
         than `default.api.timeout.ms`.
         """
-        metadata = self._ask_anew(topic)
+        metadata = self._refresh_topic(topic)
         deadline = self.clock() + self.timeout_s
         while not metadata.cluster.partition_count(topic):
             error = topic_error(metadata, topic, self.clock(), to_write=False)
             if error is not None:
                 metadata.forget_topic(topic)
-                # Others may still want it.
+                # Other waiters may need it.
                 self.notify()
                 raise error
-            await self._news_of(topic, deadline, "describe")
+            await self._wait_for_metadata(topic, deadline, "describe")
         return metadata.cluster.partitions_for_topic(topic)
 
     async def wait_for_leaders(self, topic: str, deadline: float, *, count: int = 1) -> None:
-        """Wait until all partitions of a topic that was just created, or has grown, have leaders; MetadataTimeoutError
-        if they don't. `count`: how many there have to be at least.
+        """Wait until a topic that was just created or extended has `count` partitions, and all of them have leaders.
 
-        That the topic does not exist is no answer here: the broker that is asked has not heard of it yet. Raises
-        AuthorizationError when this client may not describe the topic.
+        "Unknown topic" is retried here: not every broker knows the topic yet. Raises MetadataTimeoutError at the
+        deadline, and AuthorizationError when this client may not describe the topic.
         """
-        metadata = self._ask_anew(topic)
+        metadata = self._refresh_topic(topic)
         while True:
             code = metadata.topic_error(topic) or ErrorCode.NONE
-            said = f"Topic {topic!r} was created, but this client may not describe it ({ErrorCode.said(code)})."
-            if denied := authorization_error(said, code, [Right("DESCRIBE", "topic", topic)]):
+            text = f"Topic {topic!r} was created, but this client may not describe it ({ErrorCode.said(code)})."
+            if denied := authorization_error(text, code, [Right("DESCRIBE", "topic", topic)]):
                 metadata.forget_topic(topic)
                 raise denied
             partitions = metadata.cluster.partitions_for_topic(topic)
             if partitions and all(partition.leader is not None for partition in partitions):
                 if len(partitions) >= count:
                     return
-                # A broker that has not heard yet of the others tells those that it knows, and is not asked by itself.
+                # A broker that lags behind names fewer partitions; such a response is complete, so request another.
                 metadata.request_update(self.clock(), topic)
                 self.client.wake()
-            await self._news_of(topic, deadline, "name the leaders of")
+            await self._wait_for_metadata(topic, deadline, "name the leaders of")
 
-    def _ask_anew(self, topic: str) -> Metadata:
-        """Have the topic described at once, whatever was known of it before."""
+    def _refresh_topic(self, topic: str) -> Metadata:
+        """Drop the metadata of a topic and request it again."""
         check_topic_name(topic)
         metadata = self.client.metadata
         metadata.forget_topic(topic)
-        self.want([topic])
+        self.track([topic])
         return metadata
 
-    async def _news_of(self, topic: str, deadline: float, doing: str) -> None:
+    async def _wait_for_metadata(self, topic: str, deadline: float, doing: str) -> None:
         left_s = deadline - self.clock()
         if left_s <= 0.0:
             raise MetadataTimeoutError(f"No broker could {doing} topic {topic!r} in time: {self.client.describe()}.")
@@ -263,14 +238,14 @@ class Session(ClientListener):
 
 
 class Started(Live):
-    """An async context manager that starts, and closes in the end."""
+    """An async context manager with `start` and `close`."""
 
     async def start(self) -> None:
-        """Begin."""
+        """Start."""
         raise NotImplementedError
 
     async def close(self) -> None:
-        """End."""
+        """Close."""
         raise NotImplementedError
 
     async def __aenter__(self) -> Self:
@@ -284,7 +259,7 @@ class Started(Live):
 
 
 class SessionUser(Started):
-    """Whoever asks a cluster through a `Session`, which lives as long."""
+    """An object with a `Session` of its own, and the same life."""
 
     _session: Session
 
@@ -305,10 +280,10 @@ class SessionUser(Started):
             session.dropped(self)
 
     async def reload_credentials(self) -> None:
-        """Read certificates and passwords anew, fetch another token, and have new connections take over.
+        """Re-read certificates and passwords, fetch a new token, and reconnect to each broker with them.
 
-        One broker after the other, while requests go on. Raises ConfigError, AuthenticationError or
-        BrokerConnectionError: why there are no new credentials, or why a broker does not accept them; the old
-        connections stay in use then. UsageError before `start()` and after `close()`.
+        One broker at a time; no request fails. Raises ConfigError, AuthenticationError or BrokerConnectionError if
+        there are no new credentials, or a broker does not accept them; the old connections stay in use then.
+        UsageError before `start()` and after `close()`.
         """
         await self._session.reload_credentials()

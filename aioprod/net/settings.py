@@ -1,4 +1,4 @@
-"""What a client needs to know to reach a cluster and to stay in touch with it."""
+"""The settings of a `Client`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ RETRY_BACKOFF: Final = Backoff(0.1, 1.0)
 
 @cache
 def software_version() -> str:
-    """Our version in the characters that a broker accepts (KIP-511), which leave out the "+" of local versions."""
+    """Our version, in the characters that brokers accept (KIP-511): without the "+" of local versions."""
     from importlib.metadata import PackageNotFoundError, version  # Takes 10 ms, with zipfile, csv and email.
 
     try:
@@ -39,9 +39,9 @@ def software_version() -> str:
 class ClientSettings:
     """Settings of a `Client`, with the defaults of Java's producer; times in seconds, a buffer of -1 bytes is the OS's.
 
-    `bootstrap` are the addresses to begin with. `canonical_names` looks up the canonical names of their IP addresses
-    and connects to those (KIP-235). `rebootstrap` goes back to them when no known broker can be reached, or none has
-    answered a metadata request for `rebootstrap_trigger_s` (KIP-899, KIP-1102). `security` is None for PLAINTEXT.
+    `bootstrap` are the bootstrap servers. `canonical_names` resolves the canonical names of their IP addresses and
+    connects to those (KIP-235). `rebootstrap` returns to them when no known broker can be reached, or none has answered
+    a metadata request for `rebootstrap_trigger_s` (KIP-899, KIP-1102). `security` is None for PLAINTEXT.
     """
 
     bootstrap: tuple[Address, ...]
@@ -69,7 +69,7 @@ class ClientSettings:
 
     @classmethod
     def from_config(cls, config: ClientConfig, **others: Any) -> Self:
-        """The settings that `config` asks for; `others` are fields of this class and win."""
+        """The settings of `config`; `others` are fields of this class that override them."""
         idle_ms = config.connections_max_idle_ms
         fields: dict[str, Any] = {
             "bootstrap": tuple(parse_address(server) for server in config.bootstrap_servers),

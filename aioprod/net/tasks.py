@@ -1,4 +1,4 @@
-"""Background tasks that can't die unheard."""
+"""Background tasks whose exceptions are reported."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ __all__ = ["Supervisor"]
 
 
 class Supervisor:
-    """Owns tasks: hands an exception that one of them lets through to `failed`, and ends them all on `close`."""
+    """Owns background tasks: calls `failed` with the exception of any of them, and cancels them all on `close`."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, failed: Callable[[BaseException], object]) -> None:
         self._loop = loop
-        self._failed = failed
+        self.failed = failed
         # In order: a simulation runs the same way each time.
         self._tasks: dict[asyncio.Task[None], None] = {}
 
     def spawn(self, work: Coroutine[Any, Any, None], *, name: str) -> asyncio.Task[None]:
-        """Run `work` in the background; what it raises, other than its own cancellation, goes to `failed`."""
+        """Run `work` in the background; `failed` is called with its exception, except cancellation."""
         task = self._loop.create_task(work, name=name)
         self._tasks[task] = None
         task.add_done_callback(self._done)
@@ -28,10 +28,10 @@ class Supervisor:
     def _done(self, task: asyncio.Task[None]) -> None:
         self._tasks.pop(task, None)
         if not task.cancelled() and (error := task.exception()) is not None:
-            self._failed(error)
+            self.failed(error)
 
     async def close(self) -> None:
-        """End all tasks and wait until they have ended."""
+        """Cancel all tasks and wait until they have ended."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

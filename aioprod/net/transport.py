@@ -1,6 +1,6 @@
 """TCP connections, and TLS on them.
 
-All addresses of a name are tried, slow ones side by side, and the first that answers is taken.
+All IP addresses of a name are tried, slow ones in parallel, and the first that connects is used (RFC 8305).
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 __all__ = ["open_connection", "reason_of"]
 
 _ATTEMPT_DELAY_S: Final = 0.25
-"""How long an attempt may take before the next IP address is tried beside it (RFC 8305, section 5)."""
+"""How long an attempt may take before the next IP address is tried in parallel (RFC 8305, section 5)."""
 
 _SHUTDOWN_S: Final = 1.0
-"""How long a TLS connection that we close waits for the peer to say that it closes too."""
+"""How long a TLS connection that we close waits for the peer's close_notify."""
 
 ProtocolT = TypeVar("ProtocolT", bound=asyncio.BaseProtocol)
 
@@ -37,10 +37,10 @@ async def open_connection(
     settings: ClientSettings,
     tls: Tls | None = None,
 ) -> ProtocolT:
-    """Connect to `address`, with `tls` if there is one, and attach the protocol; the time is bounded by the caller.
+    """Connect to `address`, with `tls` if there is one, and attach the protocol; the caller sets the timeout.
 
     Of `settings` only the socket buffer sizes and the time to connect are used. Raises BrokerConnectionError with the
-    reason for each IP address that was tried, and TlsError where the two sides can't agree.
+    reason for each IP address that was tried, and TlsError if the handshake fails.
     """
     try:
         endpoints = await resolve(loop, address)
@@ -57,7 +57,7 @@ async def open_connection(
         connected.close()
         if tls is not None:
             raise tls.failure(error, text_of(address)) from error
-        # The peer reset the connection in the moment in which it was made.
+        # The peer reset the connection just after it was accepted.
         raise BrokerConnectionError(
             f"{text_of(address)} broke the connection: {reason_of(error)}.", address=text_of(address)
         ) from error
@@ -69,7 +69,7 @@ def _tls_options(address: Address, settings: ClientSettings, tls: Tls | None) ->
         return {}
     return {
         "ssl": tls.context,
-        # A dot at its end makes a name absolute; no certificate has it.
+        # A trailing dot makes a name absolute; certificates have none.
         "server_hostname": address[0].rstrip("."),
         # Longer than the caller allows for the whole connection.
         "ssl_handshake_timeout": settings.connect_timeout.max_s * 2.0 + 1.0,
@@ -100,13 +100,13 @@ async def _first_connected(
                     raise error
                 failures.append(f"{running.pop(task)}: {reason_of(error)}")
     finally:
-        await _give_up(running)
+        await _cancel(running)
     raise BrokerConnectionError(
         f"{text_of(address)} can't be reached ({'; '.join(failures)}).", address=text_of(address)
     )
 
 
-async def _give_up(running: dict[asyncio.Task[socket.socket], Endpoint]) -> None:
+async def _cancel(running: dict[asyncio.Task[socket.socket], Endpoint]) -> None:
     for task in running:
         task.cancel()
     for outcome in await asyncio.gather(*running, return_exceptions=True):
@@ -120,7 +120,7 @@ async def _connect(loop: asyncio.AbstractEventLoop, endpoint: Endpoint, settings
         connecting.setblocking(False)
         connecting.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connecting.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        # Before connecting, since the window scale is agreed upon in the handshake.
+        # Before connecting: the window scale is negotiated in the TCP handshake.
         if settings.send_buffer_bytes >= 0:
             connecting.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, settings.send_buffer_bytes)
         if settings.receive_buffer_bytes >= 0:
@@ -133,8 +133,8 @@ async def _connect(loop: asyncio.AbstractEventLoop, endpoint: Endpoint, settings
 
 
 def reason_of(error: Exception) -> str:
-    """What the system says, without number and address, which the sentence around it names."""
-    # asyncio puts a text of its own in place of the system's; look-ups have numbers and texts of their own.
+    """The system's text for an error, without number and address, which the caller's message has."""
+    # asyncio replaces the system's text by its own; name look-ups have other numbers and texts.
     if isinstance(error, OSError) and error.errno is not None and not isinstance(error, socket.gaierror):
         return os.strerror(error.errno)
     return getattr(error, "strerror", None) or str(error) or type(error).__name__

@@ -26,7 +26,7 @@ from aioprod.errors import (
 from aioprod.interceptors import Interceptors
 from aioprod.net.client import Client
 from aioprod.net.settings import ClientSettings
-from aioprod.net.waiting import told_if_slow, told_meanwhile
+from aioprod.net.slow_calls import repeat_while_slow, warn_if_start_is_slow
 from aioprod.producer import unclosed
 from aioprod.producer.backpressure import MemoryWaiters
 from aioprod.producer.clock import Clock
@@ -133,7 +133,7 @@ class Engine:
             name = self.config.transactional_id
             return f"The coordinator of transactional.id {name!r} has not answered yet: {self.client.describe()}"
 
-        with told_if_slow(self.loop, why, timeout_s):
+        with warn_if_start_is_slow(self.loop, why, timeout_s):
             await transactions.initialize(timeout_s)
 
     def _build(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -186,7 +186,6 @@ class Engine:
         self.topics = UnknownTopics(
             self.accumulator,
             self.delivery,
-            loop=loop,
             clock=self.clock,
             guard=self.guard,
             describe=self.client.describe,
@@ -390,7 +389,7 @@ class Engine:
         """Wait until everything has its outcome, or somebody is in a hurry; whether the time was over before."""
         ends_at = None if timeout is None else self.clock() + timeout
         remainder = Remainder(self.accumulator, self.outcomes.explainer, self.clock, ends_at)
-        with told_meanwhile(self.loop, remainder.tell, after_s=CLOSE_QUIET_S):
+        with repeat_while_slow(self.loop, remainder.tell, after_s=CLOSE_QUIET_S):
             limit_s = None if timeout is None else self._time_to_deliver(timeout)
             if self.transactions is not None:
                 from aioprod.producer.transactions.wiring import end_in_time

@@ -167,7 +167,7 @@ class Explainer:
         if partition.queue is not None:
             return None
         metadata = self._client.metadata
-        if metadata.is_asking:
+        if metadata.is_refreshing:
             again = "the cluster is being asked"
         elif metadata.next_refresh(now) <= now:
             again = "the cluster is to be asked again now"

@@ -21,7 +21,7 @@ from aioprod.errors import (
 )
 from aioprod.messages import InitProducerIdRequest
 from aioprod.net.client import Client
-from aioprod.net.waiting import told_if_slow
+from aioprod.net.slow_calls import warn_if_start_is_slow
 
 __all__ = ["ProducerIdKeeper"]
 
@@ -64,7 +64,7 @@ class ProducerIdKeeper:
         """
         scope = asyncio.timeout(timeout_s)
         try:
-            with told_if_slow(self._loop, self._why_none, timeout_s):
+            with warn_if_start_is_slow(self._loop, self._why_none, timeout_s):
                 async with scope:
                     await self._obtain(self._failed, may_pass)
         except TimeoutError as error:

@@ -18,7 +18,8 @@ from aioprod.core.drain import end_backoffs
 from aioprod.core.lifecycle import expired, next_expiry
 from aioprod.core.partition import BrokerQueue
 from aioprod.errors import AioprodError
-from aioprod.net.client import Client, ClientListener
+from aioprod.net.client import Client
+from aioprod.net.events import ClientListener
 from aioprod.net.link import BrokerLink
 from aioprod.producer.backpressure import MemoryWaiters
 from aioprod.producer.completions import Completions

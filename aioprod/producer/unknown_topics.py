@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import math
 from collections.abc import Callable
 
@@ -18,6 +16,7 @@ from aioprod.errors import (
     MetadataTimeoutError,
     UnknownTopicError,
 )
+from aioprod.net.waiters import Waiters
 from aioprod.producer.completions import Completions
 from aioprod.producer.guard import Guard
 
@@ -55,19 +54,16 @@ class UnknownTopics:
         accumulator: Accumulator,
         delivery: Completions,
         *,
-        loop: asyncio.AbstractEventLoop,
         clock: Callable[[], float],
         guard: Guard,
         describe: Callable[[], str],
     ) -> None:
         self._accumulator = accumulator
         self._delivery = delivery
-        self._loop = loop
         self._clock = clock
         self._guard = guard
         self._describe = describe
-        # In order of arrival, which is the order in which they are woken.
-        self._waiters: dict[asyncio.Future[None], None] = {}
+        self._waiters = Waiters()
         # Topics that do not exist, and until when that is remembered.
         self._absent: dict[str, float] = {}
 
@@ -85,26 +81,14 @@ class UnknownTopics:
             remaining_s = deadline - self._clock()
             if remaining_s <= 0:
                 raise metadata_timeout(metadata, name, f"max.block.ms={round(timeout_s * 1000)}", self._describe())
-            await self._change(remaining_s)
+            await self._waiters.wait(remaining_s)
             if topic.error is not None:
                 raise topic.error.again()
             self._guard.check_running()
 
-    async def _change(self, timeout_s: float) -> None:
-        waiter = self._loop.create_future()
-        self._waiters[waiter] = None
-        try:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(timeout_s):
-                    await waiter
-        finally:
-            del self._waiters[waiter]
-
     def changed(self) -> None:
         """Something was learned, or the producer ends: who waits looks again."""
-        for waiter in self._waiters:
-            if not waiter.done():
-                waiter.set_result(None)
+        self._waiters.notify_all()
 
     def move_on(self, now: float) -> float | None:
         """Move on what can go, refuse what can't or has waited too long; when to look again."""

@@ -13,8 +13,8 @@ from aioprod._rights import Right
 from aioprod.errors import AioprodError, BrokerConnectionError, ErrorCode, ProtocolError, RequestTimedOutError
 from aioprod.messages import MetadataRequest, MetadataResponse
 from aioprod.messages.negotiation import ByVersion
-from aioprod.net import prefer_specific_error
-from aioprod.net.broker_errors import UNKNOWN_TOPIC_CODES, refusal
+from aioprod.net.broker_errors import UNKNOWN_TOPIC_CODES, broker_error
+from aioprod.net.retries import prefer_specific_error
 from aioprod.net.session import Session
 from aioprod.wire.schema import Request, Response
 
@@ -144,7 +144,7 @@ class _Tries:
         purpose = self._purpose_of(topic)
         # Kafka's own message speaks of "this server", which is any broker here.
         message = "there is no such topic" if code in UNKNOWN_TOPIC_CODES else message
-        error = refusal(purpose.failure, code, purpose.rights, said=message, instead=purpose.instead)
+        error = broker_error(purpose.failure, code, purpose.rights, said=message, instead=purpose.instead)
         if code in UNKNOWN_TOPIC_CODES or not isinstance(code, ErrorCode) or not code.retriable:
             error.hint = error.hint or (_MAYBE_DONE if topic in self._maybe_done else None)
             error.__cause__ = last_error

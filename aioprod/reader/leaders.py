@@ -25,7 +25,7 @@ from aioprod.errors import (
     RequestTimedOutError,
     UnknownTopicError,
 )
-from aioprod.net.broker_errors import refusal
+from aioprod.net.broker_errors import broker_error
 from aioprod.net.session import Session
 from aioprod.types import TopicPartition
 from aioprod.wire.schema import Request, Response
@@ -170,7 +170,7 @@ class LeaderRequests(Generic[PartitionT, ResponseT]):
         is_waited_out = self._patient and code == ErrorCode.UNKNOWN_SERVER_ERROR
         if not isinstance(code, ErrorCode) or not (code.retriable or is_waited_out):
             what = f"Partition {one.tp.partition} of topic {one.tp.topic!r} could not be {self._purpose}"
-            raise refusal(what, code, [Right(self._operation, "topic", one.tp.topic)])
+            raise broker_error(what, code, [Right(self._operation, "topic", one.tp.topic)])
         if code.refreshes_metadata:
             self._refresh_metadata([one])
 
@@ -181,7 +181,7 @@ class LeaderRequests(Generic[PartitionT, ResponseT]):
     # --- requests
 
     def _send(self, unfinished: Sequence[PartitionT], now: float) -> None:
-        self._session.want(_topics(unfinished))
+        self._session.track(_topics(unfinished))
         client = self._session.client
         cluster = client.metadata.cluster
         by_leader: dict[int, list[PartitionT]] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from aioprod.net.counted import CountedReader
+from aioprod.net.length_prefixed import LengthPrefixedReader
 
 __all__ = ["HELLO_SIZE_MAX", "hello_size", "server_name"]
 
@@ -31,24 +31,24 @@ def server_name(hello: bytes) -> str | None:
     if not hello_size(hello) or hello[_HEADER : _HEADER + 1] != bytes([_CLIENT_HELLO]):
         return None
     try:
-        return _name_in(CountedReader(hello, _HEADER + 4))
+        return _name_in(LengthPrefixedReader(hello, _HEADER + 4))
     except ValueError:
         return None
 
 
-def _name_in(body: CountedReader) -> str | None:
+def _name_in(body: LengthPrefixedReader) -> str | None:
     body.take(_VERSION_AND_RANDOM)
-    body.counted(1)  # session id
-    body.counted(2)  # cipher suites
-    body.counted(1)  # compression methods
-    extensions = CountedReader(body.counted(2))
+    body.prefixed(1)  # session id
+    body.prefixed(2)  # cipher suites
+    body.prefixed(1)  # compression methods
+    extensions = LengthPrefixedReader(body.prefixed(2))
     while extensions.left:
-        kind, content = extensions.number(2), extensions.counted(2)
+        kind, content = extensions.number(2), extensions.prefixed(2)
         if kind != _SERVER_NAME:
             continue
-        names = CountedReader(CountedReader(content).counted(2))
+        names = LengthPrefixedReader(LengthPrefixedReader(content).prefixed(2))
         while names.left:
-            kind, name = names.number(1), names.counted(2)
+            kind, name = names.number(1), names.prefixed(2)
             if kind == _HOST_NAME and name and name.isascii():
                 return name.decode().lower()
     return None

@@ -114,7 +114,7 @@ def metadata(data: bytes) -> None:
             continue
         for topic in answer.topics:
             known.add_topic(topic.name or "", float(now))
-        if known.wanted:
+        if known.tracked:
             known.build_request(float(now), allow_auto_create=True)
         known.handle_response(answer, float(now), version=version)
         while known.is_behind:

@@ -88,14 +88,11 @@ class Owner(ConnectionOwner):
     def connection_writable(self, connection: BrokerConnection) -> None:
         assert connection.can_write
 
-    def due(self, when: float) -> None:
-        assert when > 0.0
-
     def connection_lost(self, connection: BrokerConnection, error: AioprodError | None) -> None:
         self.lost += 1
 
-    def failed(self, error: BaseException) -> None:
-        self.bugs.append(error)
+    def wake_at(self, when: float) -> None:
+        assert when > 0.0
 
 
 def connection(data: bytes) -> None:
@@ -114,7 +111,7 @@ def connection(data: bytes) -> None:
         frame_size_max=FRAME_SIZE_MAX,
     )
     owner, transport = Owner(), Transport()
-    made = BrokerConnection(state, 1, ("host", 9092), owner, loop(), lambda: 1.0)
+    made = BrokerConnection(state, 1, ("host", 9092), owner, loop(), lambda: 1.0, owner.wake_at, owner.bugs.append)
     made.connection_made(cast(asyncio.Transport, transport))
     if not data[0] & 1:
         made.data_received(GREETING)

@@ -84,7 +84,7 @@ async def test_a_ca_that_is_not_trusted(secured: Secured, figures: Figures, cas:
 async def test_no_certificate_of_our_own(certified: Secured, figures: Figures, version: str) -> None:
     options = {name: value for name, value in certified.options().items() if "keystore" not in name}
     error = await refused(certified.servers, options | {"ssl_protocol": version}, TlsError, figures)
-    assert "it wants a certificate of this client, which has none" in error.message
+    assert "it requires a client certificate, and this client has none" in error.message
     assert error.hint is not None
     assert "ssl.keystore.location" in error.hint
 

@@ -66,7 +66,7 @@ def test_topics_of_a_partial_answer_join_the_others() -> None:
     assert update.changed_topics == {"b"}
     assert metadata.cluster.topics == {"a", "b"}
     assert metadata.cluster.partitions_for_topic("a") is before.partitions_for_topic("a")
-    assert metadata.wanted == {"a", "b"}
+    assert metadata.tracked == {"a", "b"}
 
 
 def test_older_leader_epochs_are_refused_per_partition() -> None:
@@ -226,7 +226,7 @@ def test_a_topic_that_is_given_up_is_dropped() -> None:
     metadata.forget_topic("t")
     metadata.forget_topic("t")
     assert metadata.cluster.topics == set()
-    assert metadata.wanted == set()
+    assert metadata.tracked == set()
 
 
 def test_leaders_follow_the_brokers_that_are_alive() -> None:
@@ -289,7 +289,7 @@ def test_an_answer_without_brokers_is_refused() -> None:
     assert metadata.next_refresh(0.0) == 1.0
 
 
-@pytest.mark.parametrize(("code", "text"), [(129, "REBOOTSTRAP_REQUIRED"), (999, "an unknown error")])
+@pytest.mark.parametrize(("code", "text"), [(129, "REBOOTSTRAP_REQUIRED"), (999, "error 999")])
 def test_an_error_for_the_whole_answer_is_refused(code: int, text: str) -> None:
     metadata = new_metadata()
     metadata.add_topic("t", 0.0)

@@ -261,7 +261,7 @@ def test_idle_topics_are_forgotten_by_a_full_refresh() -> None:
     metadata.request_update(now)
     assert names(metadata.build_request(now, True)) == ["a"]
     assert answer_a(metadata, now) == {"idle"}
-    assert metadata.wanted == {"a"}
+    assert metadata.tracked == {"a"}
     assert metadata.cluster.topics == {"a"}
 
 
@@ -280,7 +280,7 @@ def test_a_partial_refresh_forgets_nothing() -> None:
     metadata = known("idle")
     metadata.add_topic("a", 200.0)
     exchange(metadata, 200.0, topic("a", [partition(0)]))
-    assert metadata.wanted == {"a", "idle"}
+    assert metadata.tracked == {"a", "idle"}
 
 
 def test_a_topic_that_is_forgotten_while_it_is_asked_for_stays_forgotten() -> None:
@@ -289,7 +289,7 @@ def test_a_topic_that_is_forgotten_while_it_is_asked_for_stays_forgotten() -> No
     metadata.build_request(1.0, True)
     metadata.forget_topic("a")
     assert answer_a(metadata, 1.0) == set()
-    assert metadata.wanted == set()
+    assert metadata.tracked == set()
     metadata.add_topic("a", 2.0)
     metadata.build_request(2.0, True)
     metadata.forget_topic("a")
@@ -307,7 +307,7 @@ def test_what_has_no_answer_yet_can_be_asked_again_with_what_is_new(full: bool) 
     assert names(metadata.build_request(10.0, True)) == (["a", "b"] if full else ["a"])
     metadata.add_topic("c", 10.5)
     assert metadata.next_refresh(10.5) == math.inf
-    metadata.ask_again()
+    metadata.hedge()
     assert metadata.next_refresh(10.5) == 10.5
     assert names(metadata.build_request(10.5, True)) == (["a", "b", "c"] if full else ["a", "c"])
     answered = response(*(topic(name, [partition(0)]) for name in "abc"))
@@ -319,7 +319,7 @@ def test_a_late_answer_is_taken_while_the_newer_request_goes_on() -> None:
     metadata = known()
     metadata.add_topic("a", 10.0)
     metadata.build_request(10.0, True)
-    metadata.ask_again()
+    metadata.hedge()
     metadata.build_request(10.5, True)
     update = metadata.handle_response(response(topic("a", [partition(0)])), 11.0, version=12, late=True)
     assert update.changed_topics == {"a"}

@@ -172,14 +172,14 @@ def test_a_broker_that_names_the_version_it_refused_is_asked_in_ever_lower_ones(
     assert caught.value.code is ErrorCode.UNSUPPORTED_VERSION
 
 
-@pytest.mark.parametrize(("code", "name"), [(42, "INVALID_REQUEST"), (999, "error code 999")])
+@pytest.mark.parametrize(("code", "name"), [(42, "INVALID_REQUEST"), (999, "error 999")])
 def test_another_error_ends_the_start_up(code: int, name: str) -> None:
     connection = new_connection()
     connection.open(0.0)
     _, correlation_id, _ = sent_versions_request(connection)
     with pytest.raises(BrokerError) as caught:
         drain(connection, versions_answer(correlation_id, error=code))
-    assert str(caught.value) == f"{PEER} refused ApiVersions v4: {name}."
+    assert str(caught.value) == f"{PEER} answered ApiVersions v4 with {name}."
     assert caught.value.code == code
 
 

@@ -86,8 +86,8 @@ def test_an_unavailable_coordinator_is_logged_until_it_is_back(protocol: str, lo
             ((level, text),) = log()
             assert level == "WARNING"
             assert text.startswith("Member of group 'g' has waited for its coordinator for 5 s: It ")
-            assert "No broker is the coordinator of group 'g' just now" in text
-            assert "No broker is the coordinator of group 'g' just now" in one.explain()
+            assert "No broker is the coordinator of group 'g' at the moment" in text
+            assert "No broker is the coordinator of group 'g' at the moment" in one.explain()
             await asyncio.sleep(REPEAT_S)
             assert [level for level, _ in log()] == ["WARNING"] * 2
             assert "for 35 s" in log()[1][1]

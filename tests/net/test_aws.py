@@ -120,7 +120,7 @@ async def test_keys_in_files_are_read_again_when_a_broker_refused_them(tmp_path:
     path = tmp_path / "credentials"
     path.write_text(path.read_text().replace("=alice\n", "=carol\n"))
     assert (await sent(found))["x-amz-credential"].startswith("alice/")
-    found.refused()
+    found.rejected()
     assert (await sent(found))["x-amz-credential"].startswith("carol/")
 
 
@@ -201,7 +201,7 @@ async def test_a_role_is_assumed_once_and_again_in_time(sts: IdentityProvider) -
         fields = await sent(found)
         assert fields["x-amz-credential"].startswith("one/")
         assert fields["x-amz-security-token"] == "t"
-    found.refused()
+    found.rejected()
     assert (await sent(found))["x-amz-credential"].startswith("one/"), "another session would be another principal"
     (asked,) = sts.requests
     assert (asked.form["RoleSessionName"], asked.form["ExternalId"]) == ("aioprod", "ext")

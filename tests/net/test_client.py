@@ -63,7 +63,7 @@ async def test_a_request_waits_for_a_broker_to_come_back() -> None:
 
 async def test_a_broker_that_the_metadata_does_not_name_is_refused() -> None:
     async with FakeCluster() as brokers, running_client(brokers[1].address) as (client, _):
-        with pytest.raises(BrokerConnectionError, match=r"The cluster's metadata names no broker 7\."):
+        with pytest.raises(BrokerConnectionError, match=r"The cluster's metadata has no broker 7\."):
             await client.request(NOTHING, node_id=7)
 
 

@@ -23,7 +23,7 @@ from aioprod.messages import (
     MetadataRequest,
     ProduceResponse,
 )
-from aioprod.net import refresh, transport
+from aioprod.net import metadata_refresh, transport
 from aioprod.net.settings import Address
 from aioprod.testing import FakeCluster
 from aioprod.testing.listening import close_server
@@ -282,7 +282,7 @@ async def test_a_bug_in_a_background_task_ends_the_start(bug: Exception, monkeyp
     async def broken(*args: object) -> None:
         raise bug
 
-    monkeypatch.setattr(refresh, "canonical_addresses", broken)
+    monkeypatch.setattr(metadata_refresh, "canonical_addresses", broken)
     listener = Listener()
     client = new_client(("kafka", 9092), clock=Clock(), listener=listener, canonical_names=True)
     with pytest.raises(type(bug), match="bug"):

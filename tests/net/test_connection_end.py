@@ -126,7 +126,7 @@ async def test_a_bug_in_a_callback_is_reported_and_ends_the_connection() -> None
 
         connection.send_parts(*parts_of(ALL, 9), broken)
         future = connection.request(ALL)
-        with pytest.raises(BrokerConnectionError, match=r"given up after an internal error: ValueError\."):
+        with pytest.raises(BrokerConnectionError, match=r"aborted after an internal error: ValueError\."):
             await future
         assert [str(error) for error in owner.failures] == ["bug"]
 
@@ -209,7 +209,9 @@ async def test_a_transport_without_a_name_is_one_that_was_reset() -> None:
 
     loop, owner = asyncio.get_running_loop(), Owner()
     state = Connection("Broker 1", client_id="t", software_name="a", software_version="0", request_timeout_s=1.0)
-    connection = BrokerConnection(state, 1, ("h", 1), owner, loop, Clock())
+    connection = BrokerConnection(
+        state, 1, ("h", 1), owner, loop, Clock(), owner.deadlines.append, owner.failures.append
+    )
     connection.connection_made(Transport())
     assert connection.local == ""
     connection.resume_writing()

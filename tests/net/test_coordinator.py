@@ -168,7 +168,7 @@ async def test_one_that_is_dead_is_left_for_the_next_one() -> None:
 
 
 async def test_one_that_hangs_is_left_when_there_is_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(coordinator, "_REFRESH_S", 0.01)
+    monkeypatch.setattr(coordinator, "_SILENT_S", 0.01)
     async with asking() as (brokers, coordinators, client, one):
         held = brokers.fault(InitProducerIdRequest, hold=True)
         waiting = asyncio.create_task(ask(client, one))
@@ -182,7 +182,7 @@ async def test_one_that_hangs_is_left_when_there_is_another(monkeypatch: pytest.
 
 
 async def test_one_that_is_slow_is_waited_for_although_nobody_else_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(coordinator, "_REFRESH_S", 0.01)
+    monkeypatch.setattr(coordinator, "_SILENT_S", 0.01)
     async with asking() as (brokers, coordinators, client, one):
         assert await ask(client, one) == 2
         coordinators.refuse(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
@@ -238,7 +238,7 @@ async def test_a_dead_coordinator_in_time() -> None:
 async def test_who_may_not_know_hears_so() -> None:
     async with asking() as (_, coordinators, client, one):
         coordinators.refuse(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-        text = r"id 'orders' is not told: the broker answered TRANSACTIONAL_ID_AUTHORIZATION_FAILED\. "
+        text = r"id 'orders' could not be found: the broker answered TRANSACTIONAL_ID_AUTHORIZATION_FAILED\. "
         with pytest.raises(AuthorizationError, match=text) as caught:
             await ask(client, one)
         error = caught.value
@@ -249,7 +249,7 @@ async def test_who_may_not_know_hears_so() -> None:
 async def test_other_refusals_have_their_code() -> None:
     async with asking() as (brokers, coordinators, client, one):
         coordinators.refuse(ErrorCode.INVALID_GROUP_ID, times=1)
-        with pytest.raises(BrokerError, match=r"is not told: INVALID_GROUP_ID\.") as caught:
+        with pytest.raises(BrokerError, match=r"could not be found: INVALID_GROUP_ID\.") as caught:
             await ask(client, one)
         assert caught.value.code == ErrorCode.INVALID_GROUP_ID
         brokers.fault(

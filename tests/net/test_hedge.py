@@ -9,7 +9,7 @@ import pytest
 from aioprod.errors import ErrorCode
 from aioprod.messages import MetadataRequest, MetadataResponse
 from aioprod.net import Client
-from aioprod.net.refresh import HEDGE_S
+from aioprod.net.metadata_refresh import HEDGE_S
 from aioprod.testing import FakeCluster
 from tests.support.clients import Clock, Listener, running_client
 from tests.support.metadata_answers import names
@@ -134,9 +134,9 @@ async def test_the_late_answer_is_taken_too() -> None:
         await slower.reached.wait()
         slow.release()
         await until(lambda: "a" in client.metadata.cluster.topics)
-        assert client.metadata.is_asking
+        assert client.metadata.is_refreshing
         slower.release()
-        await until(lambda: not client.metadata.is_asking)
+        await until(lambda: not client.metadata.is_refreshing)
 
 
 @pytest.mark.parametrize("refuses", [True, False])
@@ -161,7 +161,7 @@ async def test_a_broker_that_fails_after_another_was_asked_changes_nothing(refus
         await second.reached.wait()
         first.release()
         await until(lambda: client._refresh.error is not None)
-        assert client.metadata.is_asking
+        assert client.metadata.is_refreshing
         assert client.metadata.last_failure is None
         second.release()
         await until(lambda: "a" in client.metadata.cluster.topics)

@@ -159,7 +159,7 @@ async def test_a_broker_that_is_somebody_else(
         await b.events.seen("lost")
         error = b.link.last_error
     assert isinstance(error, AuthenticationError)
-    assert error.message == "Kerberos refused: Major (851968): Unspecified Minor: It is somebody else."
+    assert error.message == "Kerberos failed: Major (851968): Unspecified Minor: It is somebody else."
 
 
 async def test_a_ticket_that_expires_within_the_log_in(library: Library, wanted: Security) -> None:
@@ -170,7 +170,7 @@ async def test_a_ticket_that_expires_within_the_log_in(library: Library, wanted:
         await b.events.seen("lost")
         error = b.link.last_error
     assert isinstance(error, AuthenticationError)
-    assert error.message == "Kerberos refused: Ticket expired."
+    assert error.message == "Kerberos failed: Ticket expired."
 
 
 async def test_the_broker_is_named_by_its_service_and_host(library: Library) -> None:
@@ -213,7 +213,7 @@ async def test_options_that_change_nothing_are_named_once(library: Library, capl
 async def test_no_ticket(library: Library) -> None:
     library.fails = GSSError("No Kerberos credentials available")
     with pytest.raises(
-        AuthenticationError, match=r"^Kerberos refused: No Kerberos credentials available\. Hint: See kl"
+        AuthenticationError, match=r"^Kerberos failed: No Kerberos credentials available\. Hint: See kl"
     ):
         await first(logins())
 

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import asyncio
 from random import Random
-from typing import Any
 
 import pytest
 
@@ -10,7 +9,7 @@ from aioprod.cluster import Node
 from aioprod.errors import BrokerConnectionError
 from aioprod.messages import MetadataRequest
 from aioprod.net.context import ClientContext
-from aioprod.net.events import LinkEvents
+from aioprod.net.events import ClientListener
 from aioprod.net.link import LinkState
 from aioprod.net.pool import LinkPool
 from aioprod.net.settings import ClientSettings
@@ -21,23 +20,6 @@ from tests.support.clients import FAST, Clock
 ALL = MetadataRequest(topics=None)
 
 
-class Quiet(LinkEvents):
-    """Hears nothing."""
-
-    def link_ready(self, link: Any) -> None: ...
-
-    def link_lost(self, link: Any, error: Any) -> None: ...
-
-    def link_data(self, link: Any) -> None: ...
-
-    def link_writable(self, link: Any) -> None: ...
-
-    def due(self, when: float) -> None: ...
-
-    def failed(self, error: BaseException) -> None:
-        raise error
-
-
 class Bench:
     """LinkPool, the time, and what has to be ended."""
 
@@ -46,7 +28,9 @@ class Bench:
         self.clock = Clock()
         self.tasks = Supervisor(loop, print)
         settings = ClientSettings(bootstrap=(), reconnect_backoff=FAST)
-        self.links = LinkPool(ClientContext(settings, loop, self.clock, Random(5), self.tasks, Quiet()))
+        quiet = ClientListener()
+        context = ClientContext(settings, loop, self.clock, Random(5), self.tasks, lambda _: None, quiet, quiet)
+        self.links = LinkPool(context)
 
     async def ready(self, *node_ids: int) -> None:
         """Connect these."""
@@ -157,7 +141,7 @@ async def test_giving_up_drops_all_connections() -> None:
         held = brokers.fault(MetadataRequest, hold=True)
         answer = one.connection.request(ALL)
         await held.reached.wait()
-        b.links.give_up(BrokerConnectionError("another cluster"))
+        b.links.retire_all(BrokerConnectionError("another cluster"))
         with pytest.raises(BrokerConnectionError, match="another cluster"):
             await answer
         assert b.ids == []

@@ -47,7 +47,7 @@ async def test_a_password_in_a_file_may_change(tmp_path: Path) -> None:
     path.write_text("old\n")
     logins = password_logins("PLAIN", f"file:{path}")
     assert await first_token(logins) == b"\0alice\0old"
-    logins.refused()
+    logins.rejected()
     path.write_text("new\n")
     assert await first_token(logins) == b"\0alice\0new"
     path.unlink()
@@ -113,7 +113,7 @@ async def test_a_token_is_kept_until_it_is_due() -> None:
     clock.advance(101)
     assert b"token2" in await first_token(logins), "less than 300 s before its end"
     assert provider.asked == 2
-    logins.refused()
+    logins.rejected()
     assert b"token3" in await first_token(logins)
 
 
@@ -187,9 +187,7 @@ async def test_a_token_that_still_holds_serves_while_no_other_is_to_be_had(caplo
     clock.advance(900)
     with caplog.at_level(logging.WARNING, "aioprod"):
         assert b"token1" in await first_token(logins)
-    assert caplog.messages == [
-        "The token that is kept stays in use for 100 s: The token provider Provider raised OSError."
-    ]
+    assert caplog.messages == ["The cached token stays in use for 100 s: The token provider Provider raised OSError."]
     clock.advance(100)
     with pytest.raises(AuthenticationError, match=r"^The token provider Provider raised OSError\.$") as caught:
         await logins.new("localhost")

@@ -21,7 +21,7 @@ from aioprod.errors import AuthenticationError, ConfigError, TlsError, UsageErro
 from aioprod.messages import ApiVersionsRequest, MetadataRequest, SaslHandshakeRequest
 from aioprod.net import Client
 from aioprod.net.tls.contexts import TlsContexts
-from aioprod.net.tls.rotation import LOOK_S, SETTLED_S, Rotation
+from aioprod.net.tls.rotation import LOOK_S, STABLE_S, Rotation
 from aioprod.testing import FakeCluster, Security
 from aioprod.testing.certificates import Authority
 from aioprod.testing.security import unsecured_token
@@ -184,7 +184,7 @@ async def test_brokers_that_refuse_are_told_of_and_the_others_are_tried(
             await r.client.reload_credentials()
         assert r.connections == before
         assert [message.partition(" at ")[0] for message in caplog.messages] == ["Broker 1", "Broker 2"]
-        assert "does not take a connection with the new credentials, so the old one stays in use" in caplog.text
+        assert "does not accept a connection with the new credentials, so the old one stays in use" in caplog.text
         await r.ask_all()
 
 
@@ -249,7 +249,7 @@ async def test_files_that_changed_are_followed_when_they_have_settled(
         before = r.connections
         assert await r.look() == LOOK_S, "what there is has settled"
         replace(tmp_path, "own.pem", wanted.authority.issue("alice", ends_days=200.0).store)
-        assert await r.look() == SETTLED_S
+        assert await r.look() == STABLE_S
         assert r.connections == before
         assert await r.look() == LOOK_S
         for old, new in zip(before, r.connections, strict=True):
@@ -346,7 +346,7 @@ async def test_files_of_which_nothing_was_ever_made_are_left_to_who_connects(tmp
     config = ClientConfig.from_options(bootstrap_servers="x:1", security_protocol="SSL", **missing)
     async with bench(dead_node(), security=config) as b:
         rotation = Rotation([b.link], b.context)
-        for due_s in (SETTLED_S, LOOK_S):
+        for due_s in (STABLE_S, LOOK_S):
             rotation.poll(b.clock())
             async with asyncio.timeout(10):
                 while math.isinf(rotation._look_at):
@@ -377,7 +377,9 @@ async def test_a_certificate_that_ends_soon_is_warned_of_once_a_day(
             await contexts.current()
             await contexts.current()
             assert len(caplog.messages) == told, days
-    assert caplog.messages[0] == "Our certificate (ssl.keystore) ends in 13.9 days. New files are found by themselves."
+    assert (
+        caplog.messages[0] == "Our certificate (ssl.keystore) ends in 13.9 days. New files are picked up automatically."
+    )
     assert "ended 1.5 days ago" in caplog.messages[-1]
 
 

@@ -139,7 +139,7 @@ async def test_requests_go_on_while_the_credentials_are_fetched_and_answers_come
         await ask(b)
         released.clear()
         assert b.logins is not None
-        b.logins.refused()
+        b.logins.rejected()
         b.clock.advance(58.0)
         b.poll()
         await ask(b)
@@ -182,7 +182,7 @@ async def test_without_new_credentials_the_session_is_used_to_its_end(caplog: py
             async with asyncio.timeout(10):
                 while not caplog.messages:
                     await asyncio.sleep(0.001)
-        assert "can't be renewed: The token provider" in caplog.messages[0]
+        assert "can't be re-authenticated: The token provider" in caplog.messages[0]
         assert b.link.is_ready(b.clock()), "it holds for two more seconds"
         b.clock.advance(2.0)
         assert not b.link.is_ready(b.clock())
@@ -199,7 +199,7 @@ async def test_another_principal_comes_by_another_connection() -> None:
         await ask(b)
         old = b.link.connection
         assert b.logins is not None
-        b.logins.refused()
+        b.logins.rejected()
         b.clock.advance(58.0)
         b.poll()
         await b.events.seen("ready", 2)
@@ -221,7 +221,7 @@ async def test_a_second_connection_that_is_answered_garbage_leaves_the_session_i
         await ask(b)
         old = b.link.connection
         assert b.logins is not None
-        b.logins.refused()
+        b.logins.rejected()
         brokers.fault(ApiVersionsRequest, reply=b"\x00\x00\x00\x05HTTP/")
         b.clock.advance(58.0)
         with caplog.at_level(logging.WARNING, "aioprod"):
@@ -230,7 +230,7 @@ async def test_a_second_connection_that_is_answered_garbage_leaves_the_session_i
                 while not caplog.messages and not b.events.failures:
                     await asyncio.sleep(0.001)
         assert b.events.failures == []
-        assert "can't be renewed: Broker 1 at" in caplog.messages[0]
+        assert "can't be re-authenticated: Broker 1 at" in caplog.messages[0]
         assert b.link.connection is old
         assert b.link.is_ready(b.clock()), "it holds for two more seconds"
 
@@ -245,7 +245,7 @@ async def test_a_log_in_that_is_refused_again_costs_a_connection_and_nothing_els
         await b.ready()
         await ask(b)
         assert b.logins is not None
-        b.logins.refused()
+        b.logins.rejected()
         b.clock.advance(58.0)
         with caplog.at_level(logging.WARNING, "aioprod"):
             b.poll()
@@ -255,7 +255,7 @@ async def test_a_log_in_that_is_refused_again_costs_a_connection_and_nothing_els
         await b.events.seen("ready", 2)
         await ask(b)
         (said,) = caplog.messages
-        assert "was not renewed, so another connection is made: Broker 1 at" in said
+        assert "The broker rejected the re-authentication of Broker 1 at" in said
         counted = b.context.authentications
         assert (counted.successful, counted.failed, counted.failed_renewals) == (2, 0, 1)
 
@@ -276,7 +276,7 @@ async def test_a_password_that_is_wrong_now_leaves_the_session_its_time(
             async with asyncio.timeout(10):
                 while not caplog.messages:
                     await asyncio.sleep(0.001)
-        assert "can't be renewed: Broker 1 at" in caplog.messages[0]
+        assert "can't be re-authenticated: Broker 1 at" in caplog.messages[0]
         assert b.link.is_ready(b.clock()), "it holds for two more seconds"
         await b.link.connection.request(ALL)  # type: ignore[union-attr]
         assert b.context.authentications.failed == 1
@@ -303,7 +303,7 @@ async def test_a_refused_log_in_is_tried_rarely(mechanism: str) -> None:
             b.link.ensure(b.clock())
             await b.events.seen("lost", times)
             assert isinstance(b.link.last_error, AuthenticationError)
-            assert b.link.refusal is b.link.last_error
+            assert b.link.permanent_error is b.link.last_error
             assert b.link.backoff_until - b.clock() > 9.0, "not before reconnect.backoff.max.ms"
             b.clock.advance(20.0)
 
@@ -316,14 +316,14 @@ async def test_credentials_that_are_not_there_are_told_while_they_are_waited_for
     async with secured(security(mechanisms=["OAUTHBEARER"]), sasl_token_provider=never) as (_, b):
         b.link.ensure(b.clock())
         async with asyncio.timeout(10):
-            while not b.link.session.waits:
+            while not b.link.session.is_waiting:
                 await asyncio.sleep(0)
         assert b.link.describe(b.clock()).endswith("waits for the credentials of this client")
         b.link.retire()
         async with asyncio.timeout(10):
             while b.link.state is not LinkState.IDLE:
                 await asyncio.sleep(0)
-        assert not b.link.session.waits
+        assert not b.link.session.is_waiting
 
 
 async def test_a_listener_without_tls_is_taken_for_one_after_some_tries() -> None:
@@ -335,7 +335,7 @@ async def test_a_listener_without_tls_is_taken_for_one_after_some_tries() -> Non
             for times in (1, 2, 3):
                 b.link.ensure(b.clock())
                 await b.events.seen("lost", times)
-                refusals.append(b.link.refusal is not None)
+                refusals.append(b.link.permanent_error is not None)
                 b.clock.advance(1.0)
             assert isinstance(b.link.last_error, TlsError)
             assert refusals == [False, False, True]
@@ -349,7 +349,7 @@ async def test_a_listener_with_a_log_in_is_taken_for_one_after_some_tries() -> N
             with pytest.raises(BrokerConnectionError, match="as a listener with SASL does"):
                 await ask(b)
             await b.events.seen("lost", times)
-            refusals.append(b.link.refusal is not None)
+            refusals.append(b.link.permanent_error is not None)
             b.clock.advance(1.0)
         assert refusals == [False, False, True]
 

@@ -138,10 +138,10 @@ def test_without_a_truststore_there_is_none() -> None:
         (lambda jks: jks[:60] + b"?" + jks[61:], PASSWORD, "the password is wrong, or the store is damaged"),
         (lambda jks: jks[:100], None, "it is cut off"),
         (lambda jks: jks[:8] + b"\xff" * 4 + jks[12:], None, "it is cut off"),
-        (lambda jks: jks[:7] + b"\x03" + jks[8:], None, "it is of version 3, which nobody knows"),
-        (lambda jks: jks[:15] + b"\x09" + jks[16:], None, "it has an entry of kind 9, which nobody knows"),
+        (lambda jks: jks[:7] + b"\x03" + jks[8:], None, "it has the unknown version 3"),
+        (lambda jks: jks[:15] + b"\x09" + jks[16:], None, "it has an entry of the unknown kind 9"),
         (lambda jks: jks.replace(b"X.509", b"X.510"), None, r"it has a certificate of type b'X\.510'"),
-        (lambda jks: jks + b"?", None, "there is more in it than it says"),
+        (lambda jks: jks + b"?", None, "there are bytes after its last entry"),
         (lambda jks: jks[:4], None, "it does not begin as a JKS store"),
     ],
 )

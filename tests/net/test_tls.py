@@ -383,7 +383,7 @@ async def test_no_version_in_common(authority: Authority, tmp_path: Path) -> Non
     def prepare(context: ssl.SSLContext) -> None:
         context.minimum_version = ssl.TLSVersion.TLSv1_3
 
-    message = r"takes none of the TLS versions that are offered: TLSv1\.2"
+    message = r"accepts none of the TLS versions that are offered: TLSv1\.2"
     identity = authority.issue("broker", LOCAL_HOSTS)
     async with tls_server(identity, prepare) as port:
         with pytest.raises(TlsError, match=message):
@@ -419,16 +419,20 @@ async def test_a_peer_that_hangs_up_during_the_handshake() -> None:
 @pytest.mark.parametrize(
     ("reason", "has_certificate", "message"),
     [
-        ("SSLV3_ALERT_BAD_CERTIFICATE", False, "it wants a certificate of this client, which has none."),
-        ("TLSV13_ALERT_CERTIFICATE_REQUIRED", False, "it wants a certificate of this client, which has none."),
-        ("SSLV3_ALERT_HANDSHAKE_FAILURE", False, "which has none or has no cipher suite in common with this client."),
-        ("SSLV3_ALERT_HANDSHAKE_FAILURE", True, "there is no cipher suite in common, or it refuses our certificate."),
+        ("SSLV3_ALERT_BAD_CERTIFICATE", False, "it requires a client certificate, and this client has none."),
+        ("TLSV13_ALERT_CERTIFICATE_REQUIRED", False, "it requires a client certificate, and this client has none."),
+        (
+            "SSLV3_ALERT_HANDSHAKE_FAILURE",
+            False,
+            "and this client has none or has no cipher suite in common with this client.",
+        ),
+        ("SSLV3_ALERT_HANDSHAKE_FAILURE", True, "there is no cipher suite in common, or it rejects our certificate."),
         ("SSLV3_ALERT_CERTIFICATE_UNKNOWN", True, "does not accept our certificate (sslv3 alert certificate unknown)"),
         ("TLSV1_ALERT_UNKNOWN_CA", True, "does not accept our certificate (tlsv1 alert unknown ca); it is valid until"),
         (
             "TLSV1_ALERT_PROTOCOL_VERSION",
             False,
-            "takes none of the TLS versions that are offered: TLSv1.2 and TLSv1.3.",
+            "accepts none of the TLS versions that are offered: TLSv1.2 and TLSv1.3.",
         ),
         ("TLSV1_ALERT_INTERNAL_ERROR", False, "failed: tlsv1 alert internal error."),
         ("", False, "failed: OpenSSL gives no reason."),

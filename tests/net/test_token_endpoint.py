@@ -294,7 +294,7 @@ async def other_protocol(greeting: Callable[[bytes], bytes]) -> AsyncIterator[st
 async def test_an_endpoint_of_another_protocol() -> None:
     async with other_protocol(lambda head: b"220 ready\r\n\r\n") as url:
         error = await refused(url, BY_SECRET | {"sasl.login.retry.backoff.max.ms": 20})
-    assert error.message.startswith(f"The token endpoint {url} can't be asked: ")
+    assert error.message.startswith(f"The token endpoint {url} can't be requested: ")
     assert "220 ready" in error.message
 
 
@@ -313,7 +313,7 @@ async def test_an_endpoint_that_repeats_the_secret_where_http_has_its_status() -
 
 async def test_what_a_peer_says_that_is_no_http_is_bounded_and_printable() -> None:
     explained = _explained(httpx.RemoteProtocolError(f"a\x1b[2J{'b' * 1000}"), REQUEST)
-    assert explained.what == f"can't be asked: a?[2J{'b' * 195}"
+    assert explained.what == f"can't be requested: a?[2J{'b' * 195}"
 
 
 async def test_a_proxy_of_the_environment(idp: IdentityProvider, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -325,7 +325,7 @@ async def test_a_proxy_of_the_environment(idp: IdentityProvider, monkeypatch: py
 async def test_a_proxy_that_httpx_has_no_use_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ALL_PROXY", "gopher://127.0.0.1:1")
     error = await refused("http://idp.invalid/token", BY_SECRET)
-    assert error.message.endswith(" can't be asked by the proxy that the environment names.")
+    assert error.message.endswith(" can't be reached by the proxy that the environment names.")
 
 
 async def test_what_goes_wrong_within_a_request_is_not_told_of_the_proxy(
@@ -336,7 +336,7 @@ async def test_what_goes_wrong_within_a_request_is_not_told_of_the_proxy(
 
     monkeypatch.setattr("h11.Connection.receive_data", broken)
     error = await refused(idp.url, BY_SECRET)
-    assert error.message == f"The token endpoint {idp.url} can't be asked: ValueError."
+    assert error.message == f"The token endpoint {idp.url} can't be requested: ValueError."
 
 
 async def test_without_httpx(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -363,7 +363,9 @@ async def test_no_log_line_has_a_secret(idp: IdentityProvider, caplog: pytest.Lo
 async def test_a_secret_in_the_clear_is_warned_of(url: str, times: int, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "aioprod"):
         source(url, **BY_SECRET)
-    assert [f"The token endpoint {url} is asked in the clear" in said for said in caplog.messages] == [True] * times
+    assert [f"The token endpoint {url} has no TLS: secret and token" in said for said in caplog.messages] == [
+        True
+    ] * times
 
 
 def test_a_connection_that_takes_too_long() -> None:
@@ -373,7 +375,7 @@ def test_a_connection_that_takes_too_long() -> None:
 
 def test_what_can_not_be_sent_is_not_shown() -> None:
     explained = _explained(httpx.LocalProtocolError("Illegal header value abc"), REQUEST)
-    assert explained.what == "can't be asked: LocalProtocolError"
+    assert explained.what == "can't be requested: LocalProtocolError"
 
 
 # -- https -----------------------------------------------------------------------------------------------------------
@@ -450,7 +452,7 @@ async def test_files_that_can_not_be_read_for_long_keep_one_thread(url: str, mon
         return b""
 
     for module in ("token_sources", "token_endpoint"):
-        monkeypatch.setattr(f"aioprod.net.{module}.read_file", slow)
+        monkeypatch.setattr(f"aioprod.net.login.{module}.read_file", slow)
     files = {"sasl.oauthbearer.assertion.file": "/run/assertion"} if url.startswith("http") else {}
     config = ClientConfig.from_dict(LOGIN | {URL: url} | files)
     _, found = security_of(ClientSettings.from_config(config), Random(1))

@@ -105,7 +105,7 @@ def test_connects_versions_and_metadata_are_told_as_debug(log: Log) -> None:
     for part in (
         r"DEBUG Connecting to 127.0.0.1:\d+, attempt 1$",
         r"DEBUG 127.0.0.1:\d+ is connected and speaks Produce \d+, .*Metadata \d+",
-        r"DEBUG Cluster fake-cluster told of itself: brokers \[1\], changed topics: 1$",
+        r"DEBUG Metadata of cluster fake-cluster: brokers \[1\], changed topics: 1$",
         r"DEBUG The connection to Broker 1 at 127.0.0.1:\d+ was closed$",
     ):
         assert re.search(part, text, re.MULTILINE), part

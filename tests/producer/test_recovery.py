@@ -10,7 +10,7 @@ import pytest
 from aioprod import Producer
 from aioprod.errors import ErrorCode, MetadataTimeoutError
 from aioprod.messages import MetadataRequest, MetadataResponse
-from aioprod.net.refresh import HEDGE_S
+from aioprod.net.metadata_refresh import HEDGE_S
 from aioprod.testing import FakeCluster
 from tests.support.producers import ShiftedClock, pass_time, running, turns, until
 from tests.support.simulated import in_simulated_time

@@ -12,7 +12,7 @@ from aioprod.errors import (
     TopicExistsError,
     UnknownTopicError,
 )
-from aioprod.net.broker_errors import refusal
+from aioprod.net.broker_errors import broker_error
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ from aioprod.net.broker_errors import refusal
 )
 def test_each_code_has_its_class(code: ErrorCode | int, kind: type[AioprodError]) -> None:
     rights = [Right("CREATE", "topic", "t"), Right("CREATE", "cluster", "kafka-cluster")]
-    error = refusal("Topic 't' could not be created", code, rights, instead="CREATE on the cluster")
+    error = broker_error("Topic 't' could not be created", code, rights, instead="CREATE on the cluster")
     assert type(error) is kind
     if isinstance(error, BrokerError):
         assert error.code == code
@@ -42,9 +42,9 @@ def test_each_code_has_its_class(code: ErrorCode | int, kind: type[AioprodError]
 
 def test_the_sentence() -> None:
     code = ErrorCode.INVALID_CONFIG
-    assert refusal("It failed", code).message == "It failed: the broker answered INVALID_CONFIG."
-    assert refusal("It failed", 9999).message == "It failed: the broker answered error 9999."
-    assert refusal("It failed", code, said="Bad value.").message == "It failed: Bad value."
+    assert broker_error("It failed", code).message == "It failed: the broker answered INVALID_CONFIG."
+    assert broker_error("It failed", 9999).message == "It failed: the broker answered error 9999."
+    assert broker_error("It failed", code, said="Bad value.").message == "It failed: Bad value."
 
 
 def test_the_broker_s_message_about_missing_rights_is_not_repeated() -> None:
@@ -52,5 +52,6 @@ def test_the_broker_s_message_about_missing_rights_is_not_repeated() -> None:
     code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     page = "Request Request(processor=1, connectionId=127.0.0.1:1, header=...) is not authorized."
     assert (
-        refusal("It failed", code, said=page).message == "It failed: the broker answered CLUSTER_AUTHORIZATION_FAILED."
+        broker_error("It failed", code, said=page).message
+        == "It failed: the broker answered CLUSTER_AUTHORIZATION_FAILED."
     )

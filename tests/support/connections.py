@@ -60,21 +60,17 @@ class Owner(ConnectionOwner):
         self.error = error
         self.lost.set()
 
-    def due(self, when: float) -> None:
-        self.deadlines.append(when)
-
-    def failed(self, error: BaseException) -> None:
-        self.failures.append(error)
-
 
 async def connect(address: tuple[str, int], clock: Clock, owner: Owner) -> BrokerConnection:
     loop = asyncio.get_running_loop()
     state = Connection(
         "Broker 1", client_id="test", software_name="aioprod", software_version="0", request_timeout_s=30.0
     )
-    return await open_connection(
-        loop, address, lambda: BrokerConnection(state, 1, address, owner, loop, clock), SETTINGS
-    )
+
+    def make() -> BrokerConnection:
+        return BrokerConnection(state, 1, address, owner, loop, clock, owner.deadlines.append, owner.failures.append)
+
+    return await open_connection(loop, address, make, SETTINGS)
 
 
 @contextlib.asynccontextmanager

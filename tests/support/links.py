@@ -12,7 +12,7 @@ from aioprod.cluster import Node
 from aioprod.errors import AioprodError
 from aioprod.messages import MetadataRequest
 from aioprod.net.context import ClientContext
-from aioprod.net.events import LinkEvents
+from aioprod.net.events import ClientListener
 from aioprod.net.link import BrokerLink
 from aioprod.net.security import security_of
 from aioprod.net.settings import ClientSettings
@@ -24,7 +24,7 @@ from tests.support.dead_addresses import dead_address
 ALL = MetadataRequest(topics=None)
 
 
-class Events(LinkEvents):
+class Events(ClientListener):
     """Records the events of links, and lets a test wait for them."""
 
     def __init__(self) -> None:
@@ -58,7 +58,7 @@ class Events(LinkEvents):
     def link_writable(self, link: BrokerLink) -> None:
         self._note("writable")
 
-    def due(self, when: float) -> None:
+    def wake_at(self, when: float) -> None:
         self.dues.append(when)
         self._changed.set()
 
@@ -78,7 +78,18 @@ class Bench:
         settings: dict[str, Any] = {"bootstrap": (), "reconnect_backoff": FAST}
         made = ClientSettings(**settings | options)
         self.tls, self.logins = security_of(made, Random(5))
-        self.context = ClientContext(made, loop, self.clock, Random(5), self.tasks, self.events, self.tls, self.logins)
+        self.context = ClientContext(
+            settings=made,
+            loop=loop,
+            clock=self.clock,
+            random=Random(5),
+            tasks=self.tasks,
+            wake_at=self.events.wake_at,
+            events=self.events,
+            listener=self.events,
+            tls=self.tls,
+            logins=self.logins,
+        )
         self.link = BrokerLink(node, self.context)
 
     async def ready(self) -> None:

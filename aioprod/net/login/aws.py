@@ -1,4 +1,4 @@
-"""Log-ins to Amazon MSK by IAM, with credentials that botocore finds (extra `aws`)."""
+"""Log-ins to Amazon MSK with IAM, by credentials that botocore finds (extra `aws`)."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from aioprod.oauth_token import OAuthToken
 __all__ = ["AwsCredentials", "MskLogins", "MskTokens"]
 
 _NAME: Final = "The AWS credentials"
-_SAID_MAX: Final = 300
+_ERROR_TEXT_MAX: Final = 300
 _ROLE_SESSION: Final = "aioprod"
 _REGION_VARIABLES: Final = ("AWS_REGION", "AWS_DEFAULT_REGION")
-_REFUSED_HINT: Final = "Check that this identity may kafka-cluster:Connect, and the clock of this machine."
+_REJECTED_HINT: Final = "Check that this identity may kafka-cluster:Connect, and the clock of this machine."
 _EXPIRED_HINT: Final = "They had expired when they came: check the clock of this machine."
 
 
 class AwsCredentials:
-    """The credentials of one client. What botocore has found is kept, and renewed by it in time.
+    """The credentials of one client, cached; botocore refreshes temporary ones from 15 minutes before their end on.
 
-    A new session for each log-in would be another principal for brokers, where a role is assumed: they refuse that on
-    a connection that is there. Temporary credentials are renewed from 15 minutes before their end on.
+    A new session for each log-in would be another principal for the brokers where a role is assumed, and they reject
+    that in a re-authentication.
     """
 
     def __init__(self, identity: AwsIdentity, *, timeout_s: float) -> None:
@@ -40,7 +40,7 @@ class AwsCredentials:
         self._thread = OneThread()
 
     async def keys(self) -> AwsKeys:
-        """Keys to sign with; raises AuthenticationError if there are none, ConfigError without botocore."""
+        """The signing keys; raises AuthenticationError if there are none, ConfigError without botocore."""
         scope = asyncio.timeout(self._timeout_s)
         try:
             async with scope:
@@ -49,7 +49,7 @@ class AwsCredentials:
             raise AuthenticationError(f"{_NAME} were not found within {self._timeout_s:g} s.") from None
 
     def forget(self) -> None:
-        """Brokers refused them: look again, unless they are renewed anyway."""
+        """Drop the cached credentials, unless botocore refreshes them."""
         if getattr(self._found, "refresh_needed", None) is None:
             self._found = None
 
@@ -88,11 +88,11 @@ class MskLogins:
             "AWS_MSK_IAM",
             aws_msk_iam(host.rstrip("."), region, keys, self._wall(), user_agent()),
             user=f"AWS access key {keys.access!r}",
-            hint=_REFUSED_HINT,
+            hint=_REJECTED_HINT,
         )
 
-    def refused(self) -> None:
-        """Credentials that nobody renews may have been replaced."""
+    def rejected(self) -> None:
+        """Look for credentials again: those that botocore does not refresh may have been replaced."""
         self._credentials.forget()
 
     async def reload(self) -> None:
@@ -102,7 +102,7 @@ class MskLogins:
 
     @property
     def ends(self) -> float | None:
-        """Temporary credentials are renewed before they end, the others don't."""
+        """None: botocore refreshes temporary credentials in time, and others don't expire."""
         return None
 
 
@@ -119,13 +119,13 @@ class MskTokens:
     async def fetch(self) -> OAuthToken:
         """A token for the region of the hosts; raises as `MskLogins.new` does."""
         region = _region(self._hosts)
-        # Asked for each token, so nothing is lost by looking for replaced ones.
+        # Called once for each token, so a new search for replaced credentials costs little.
         self._credentials.forget()
         return msk_token(region, await self._credentials.keys(), self._wall(), user_agent())
 
 
 def user_agent() -> str:
-    """How AWS's logs name us."""
+    """Our name in the logs of AWS."""
     return f"{SOFTWARE_NAME}/{software_version()}"
 
 
@@ -141,11 +141,11 @@ def _region(hosts: list[str]) -> str:
 
 
 def _explained(error: Exception, own: tuple[type[Exception], ...]) -> AuthenticationError:
-    """The text is shown of botocore's `own` errors, but for those with the text of a program that gives credentials."""
+    """Quotes botocore's `own` errors only, except those that contain the output of a credential program."""
     named = type(error).__name__
     is_shown = isinstance(error, own) and named != "CredentialRetrievalError"
-    what = printable(str(error), _SAID_MAX).rstrip(".") if is_shown else named
-    # botocore has a plain RuntimeError for keys that have expired when they come.
+    what = printable(str(error), _ERROR_TEXT_MAX).rstrip(".") if is_shown else named
+    # botocore raises a plain RuntimeError for credentials that are expired on arrival.
     hint = _EXPIRED_HINT if isinstance(error, RuntimeError) and "expired" in str(error) else None
     return AuthenticationError(f"{_NAME} can't be fetched: {what}.", hint=hint)
 

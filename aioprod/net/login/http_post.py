@@ -1,4 +1,4 @@
-"""One HTTP request by httpx, which only clients that need it import: a POST whose answer is bounded in size."""
+"""One HTTP POST by httpx, with a bounded response; only clients that need it import httpx."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from aioprod.net.transport import reason_of
 __all__ = ["PostError", "post"]
 
 ANSWER_MAX: Final = 256 * 1024
-_SAID_MAX: Final = 200
+_REASON_MAX: Final = 200
 
 
 class PostError(Exception):
-    """There is no answer; `what` continues a sentence. `is_passing`: another try may have one."""
+    """The request got no response; `what` continues a sentence. `is_passing`: a retry may succeed."""
 
     def __init__(self, what: str, *, is_passing: bool) -> None:
         super().__init__(what)
@@ -35,16 +35,16 @@ async def post(
     connect_timeout_ms: int | None,
     read_timeout_ms: int | None,
 ) -> tuple[int, bytes]:
-    """The status and the content of the answer; raises PostError without one, or if it is larger than 256 KiB.
+    """The status and the content of the response; raises PostError without one, or if it is larger than 256 KiB.
 
-    A redirect is an answer as any other: it is not followed. Proxies are those of the environment.
+    Redirects are not followed. Proxies are those of the environment.
     """
     timeout = httpx.Timeout(None, connect=_seconds(connect_timeout_ms), read=_seconds(read_timeout_ms))
     try:
         client = httpx.AsyncClient(verify=context, timeout=timeout, follow_redirects=False)
     except (ImportError, ValueError):
         # httpx reads the environment when a client is made.
-        raise PostError("can't be asked by the proxy that the environment names", is_passing=False) from None
+        raise PostError("can't be reached by the proxy that the environment names", is_passing=False) from None
     try:
         async with client:
             return await _answered(client, url, request)
@@ -85,22 +85,22 @@ def _explained(error: Exception, request: TokenRequest) -> PostError:
     causes = list(_causes(error))
     for cause in causes:
         if isinstance(cause, ssl.SSLCertVerificationError):
-            reason = printable(cause.verify_message, _SAID_MAX).rstrip(".")
+            reason = printable(cause.verify_message, _REASON_MAX).rstrip(".")
             return PostError(
                 f"has a certificate that is not accepted ({reason}; its CA is set by ssl.truststore.location in "
                 "sasl.jaas.config)",
                 is_passing=False,
             )
     system = (reason_of(cause) for cause in causes if isinstance(cause, OSError) and cause.errno is not None)
-    # The text of these might show what can't be sent; that of others, what was sent and the peer repeats.
+    # The text of these errors might quote a secret that can't be sent; that of others, one that the peer repeats.
     own = "" if isinstance(error, (httpx.LocalProtocolError, ValueError)) else str(error)
     reason = request.quoted(next(system, own) or type(error).__name__).rstrip(".")
-    what = "can't be reached" if isinstance(error, httpx.ConnectError) else "can't be asked"
+    what = "can't be reached" if isinstance(error, httpx.ConnectError) else "can't be requested"
     return PostError(f"{what}: {reason}", is_passing=isinstance(error, httpx.TransportError))
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """The innermost last."""
+    """An error and its causes, the innermost last."""
     yield error
     if isinstance(error, BaseExceptionGroup):
         for each in error.exceptions:

@@ -1,4 +1,4 @@
-"""Log-ins by Kerberos, with tickets that the system's library gets (extra `gssapi`)."""
+"""Log-ins with Kerberos, by tickets of the system's library (extra `gssapi`)."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from aioprod.net.one_thread import OneThread
 
 __all__ = ["KerberosLogins"]
 
-_SAID_MAX: Final = 300
+_ERROR_TEXT_MAX: Final = 300
 _numbers = itertools.count()
-_REFUSED_HINT: Final = "Check sasl.kerberos.service.name, the clock of this machine, and the brokers' logs."
+_REJECTED_HINT: Final = "Check sasl.kerberos.service.name, the clock of this machine, and the brokers' logs."
 
 
 class KerberosLogins:
-    """Log-ins by GSSAPI. The ticket is got before the log-in begins, in a thread, within `timeout_s`.
+    """Log-ins by GSSAPI. The ticket is fetched before the log-in begins, in a thread, within `timeout_s`.
 
-    Tickets that are got with the key of a keytab are kept in memory, for this client; others where the library does.
+    Tickets from a keytab are kept in memory, for this client; others where the library keeps them.
     """
 
     def __init__(self, identity: KerberosIdentity, *, timeout_s: float) -> None:
@@ -46,18 +46,18 @@ class KerberosLogins:
             raise AuthenticationError(f"Kerberos gave no ticket within {self._timeout_s:g} s.") from None
         principal = self._identity.principal
         user = f"the Kerberos principal {principal!r}" if principal else "the Kerberos principal of this process"
-        return Login("GSSAPI", gssapi(first, context), user=user, hint=_REFUSED_HINT)
+        return Login("GSSAPI", gssapi(first, context), user=user, hint=_REJECTED_HINT)
 
-    def refused(self) -> None:
-        """Tickets are the library's to keep."""
+    def rejected(self) -> None:
+        """Does nothing: the library manages its tickets."""
 
     async def reload(self) -> None:
-        """Get other tickets with the key of a keytab, for the next log-in; others are renewed where they are kept."""
+        """Fetch new tickets from the keytab at the next log-in; other tickets are renewed outside of this process."""
         self._memory = _new_memory()
 
     @property
     def ends(self) -> float | None:
-        """Not known: a ticket is got for each broker."""
+        """None: each broker has a ticket of its own."""
         return None
 
 
@@ -74,20 +74,20 @@ class _Context:
 
     @property
     def is_complete(self) -> bool:
-        return bool(self._said(lambda: self._context.complete))
+        return bool(self._call(lambda: self._context.complete))
 
     def step(self, token: bytes) -> bytes:
-        return self._said(partial(self._context.step, token or None)) or b""
+        return self._call(partial(self._context.step, token or None)) or b""
 
     def unwrap(self, message: bytes) -> bytes:
-        found: bytes = self._said(partial(self._context.unwrap, message)).message
+        found: bytes = self._call(partial(self._context.unwrap, message)).message
         return found
 
     def wrap(self, message: bytes) -> bytes:
-        found: bytes = self._said(partial(self._context.wrap, message, False)).message
+        found: bytes = self._call(partial(self._context.wrap, message, False)).message
         return found
 
-    def _said(self, call: Callable[[], Any]) -> Any:
+    def _call(self, call: Callable[[], Any]) -> Any:
         try:
             return call()
         except self._errors as error:
@@ -95,7 +95,7 @@ class _Context:
 
 
 def _begun(identity: KerberosIdentity, host: str, memory: str) -> tuple[_Context, bytes]:
-    """A context with its first token; asks the KDC for tickets that are not there yet."""
+    """A context with its first token; requests missing tickets from the KDC."""
     try:
         library = importlib.import_module("gssapi")
     except ImportError:
@@ -130,5 +130,5 @@ def _credentials(library: Any, identity: KerberosIdentity, memory: str) -> Any:
 
 
 def _explained(error: Exception) -> AuthenticationError:
-    said = printable(" ".join(str(error).split()), _SAID_MAX).rstrip(".")
-    return AuthenticationError(f"Kerberos refused: {said}.", hint="See klist, krb5.conf, and sasl.jaas.config.")
+    reason = printable(" ".join(str(error).split()), _ERROR_TEXT_MAX).rstrip(".")
+    return AuthenticationError(f"Kerberos failed: {reason}.", hint="See klist, krb5.conf, and sasl.jaas.config.")

@@ -1,4 +1,4 @@
-"""Log-ins for a client's connections: by password, or by tokens, kept until they are due."""
+"""Log-ins for the connections of a client: by password, or by tokens, which are cached."""
 
 from __future__ import annotations
 
@@ -26,28 +26,28 @@ _logger = logging.getLogger("aioprod.net")
 _NONCE_BYTES: Final = 24
 _REFRESH_RETRY_S: Final = 10.0
 """As long as Java's client waits."""
-_REFUSED_HINT: Final = "Check sasl.username and sasl.password, and that the user exists for this mechanism."
+_REJECTED_HINT: Final = "Check sasl.username and sasl.password, and that the user exists for this mechanism."
 
 
 class Logins(Protocol):
-    """Where connections get their log-ins from."""
+    """Creates the log-in of each connection."""
 
     async def new(self, host: str) -> Login:
         """A log-in for a connection to `host`; raises AuthenticationError or ConfigError without credentials."""
 
-    def refused(self) -> None:
-        """A broker did not accept the last one: what is kept is not good for another one."""
+    def rejected(self) -> None:
+        """A broker rejected the last log-in: don't reuse cached credentials."""
 
     async def reload(self) -> None:
-        """Fetch the credentials anew, whatever is kept; raises AuthenticationError or ConfigError if there are none."""
+        """Fetch the credentials again, cached or not; raises AuthenticationError or ConfigError if there are none."""
 
     @property
     def ends(self) -> float | None:
-        """When the credentials expire, in seconds since the epoch; None for those that don't or were not needed."""
+        """When the credentials expire, in seconds since the epoch; None if they don't, or were not used yet."""
 
 
 class PasswordLogins:
-    """Log-ins by PLAIN or SCRAM. The password is looked up each time, as it may be in a file that has changed."""
+    """Log-ins by PLAIN or SCRAM. The password is read for each log-in, as its file may have changed."""
 
     def __init__(self, config: SecurityConfig) -> None:
         self._config = config
@@ -60,32 +60,31 @@ class PasswordLogins:
         user = f"{'token' if password.is_token else 'user'} {password.username!r}"
         if password.mechanism not in SCRAM_MECHANISMS:
             steps = plain(password.username, password.password)
-            return Login(password.mechanism, steps, user=user, hint=_REFUSED_HINT, identity=password)
+            return Login(password.mechanism, steps, user=user, hint=_REJECTED_HINT, identity=password)
         if self._scram is None or self._scram[0] != password:
             made = Scram(password.mechanism, password.username, password.password, is_token=password.is_token)
             self._scram = password, made
         steps = self._scram[1].steps(secrets.token_urlsafe(_NONCE_BYTES))
-        return Login(password.mechanism, steps, user=user, hint=_REFUSED_HINT, identity=password)
+        return Login(password.mechanism, steps, user=user, hint=_REJECTED_HINT, identity=password)
 
-    def refused(self) -> None:
-        """Nothing is kept that a new password would not replace."""
+    def rejected(self) -> None:
+        """Does nothing: the password is read for each log-in."""
 
     async def reload(self) -> None:
-        """Only see that there is a password: it is looked up for each log-in."""
+        """Check that there is a password: it is read for each log-in."""
         credentials_of(self._config)
 
     @property
     def ends(self) -> float | None:
-        """Passwords don't expire, as far as a client knows."""
+        """None: passwords don't expire."""
         return None
 
 
 class TokenLogins:
-    """Log-ins by OAUTHBEARER. A token is kept until `refresh_at`, and beyond when no newer one is to be had.
+    """Log-ins by OAUTHBEARER. A token is cached until `refresh_at`, and until it expires if there is no newer one.
 
-    The source is asked once at a time, for all waiters, and for no longer than `timeout_s`: they share the token, or
-    the error. While a token that is kept still holds it is asked not sooner than 10 s after it had none. `wall` is the
-    time since the epoch.
+    One fetch runs at a time, with a timeout of `timeout_s`, and all waiters share its token or error. While the cached
+    token is valid, a failed fetch is retried after 10 s at the earliest. `wall` returns seconds since the epoch.
     """
 
     def __init__(
@@ -109,7 +108,7 @@ class TokenLogins:
         self._failure: AuthenticationError | ConfigError | None = None
 
     async def new(self, host: str) -> Login:
-        """A log-in by the token that is kept, or by a new one; raises AuthenticationError if there is none."""
+        """A log-in by the cached token, or by a new one; raises AuthenticationError if there is none."""
         known = self._failures
         async with self._lock:
             token = await self._current(known)
@@ -121,35 +120,35 @@ class TokenLogins:
             identity=(claims_of(token.value) or {}).get("sub", token.principal),
         )
 
-    def refused(self) -> None:
-        """Fetch another token for the next log-in; the one that is kept serves only if that fails."""
+    def rejected(self) -> None:
+        """Fetch a new token for the next log-in; the cached one is used only if that fails."""
         self._refresh_at = 0.0
 
     async def reload(self) -> None:
-        """Fetch another token; raises AuthenticationError if there is none, and the one that is kept stays."""
+        """Fetch a new token; raises AuthenticationError if there is none, and keeps the cached one."""
         async with self._lock:
             self._keep(await self._fetch())
 
     @property
     def ends(self) -> float | None:
-        """When the token that is kept expires."""
+        """When the cached token expires."""
         return None if self._token is None else self._token.expires_at
 
     async def _current(self, known: int) -> OAuthToken:
-        """The token that is kept, or another one. Of a waiter that came when `known` fetches had failed."""
+        """The cached token, or a new one; `known` is the number of failed fetches when the caller began to wait."""
         now = self._wall()
         if self._token is not None and now < self._refresh_at:
             return self._token
         try:
             if self._failure is not None and self._failures != known:
-                # Failed while this one waited: with a series of tries for each, the last would wait for all of them.
+                # A fetch failed while this caller waited; if each waiter fetched again, the last would wait for all.
                 raise self._failure
             token = await self._fetch()
         except (AuthenticationError, ConfigError) as error:
             if self._token is None or self._token.expires_at <= now:
                 raise
-            _logger.warning("The token that is kept stays in use for %.0f s: %s", self._token.expires_at - now, error)
-            # Or each new connection would wait until the source has failed once more.
+            _logger.warning("The cached token stays in use for %.0f s: %s", self._token.expires_at - now, error)
+            # Otherwise each new connection would wait for another failed fetch.
             self._refresh_at = min(now + _REFRESH_RETRY_S, self._token.expires_at)
             return self._token
         self._keep(token)
@@ -162,13 +161,13 @@ class TokenLogins:
 
     async def _fetch(self) -> OAuthToken:
         try:
-            return await self._asked()
+            return await self._fetch_in_time()
         except (AuthenticationError, ConfigError) as error:
             self._failures += 1
             self._failure = error
             raise
 
-    async def _asked(self) -> OAuthToken:
+    async def _fetch_in_time(self) -> OAuthToken:
         scope = asyncio.timeout(self._timeout_s)
         try:
             async with scope:
@@ -176,7 +175,7 @@ class TokenLogins:
         except (AuthenticationError, ConfigError):
             raise
         except Exception as error:
-            # Its text may contain a secret, so only the cause has it.
+            # The text may contain a secret, so only the cause has it.
             what = (
                 f"gave no token within {self._timeout_s:g} s" if scope.expired() else f"raised {type(error).__name__}"
             )
@@ -212,7 +211,7 @@ def refresh_at(config: SecurityConfig, begins: float, ends: float, chance: float
     `chance` is from 0 to 1.
     """
     share = config.sasl_login_refresh_window_factor + config.sasl_login_refresh_window_jitter * chance
-    wanted = begins + (ends - begins) * share
+    in_window = begins + (ends - begins) * share
     earliest = begins + config.sasl_login_refresh_min_period_seconds
     latest = ends - config.sasl_login_refresh_buffer_seconds
-    return wanted if earliest >= latest else min(max(wanted, earliest), latest)
+    return in_window if earliest >= latest else min(max(in_window, earliest), latest)

@@ -1,4 +1,9 @@
-"""How long the log-in of a connection holds, and its renewal (KIP-368)."""
+"""The session of a connection's log-in, and its re-authentication before the broker ends it (KIP-368).
+
+At 85 to 95 % of the session the client fetches credentials while requests continue, and then logs in again on the same
+connection, which accepts no requests meanwhile. Brokers reject another principal there, so with other credentials a
+second connection takes over instead. An idle connection is not renewed: its session lapses until the next request.
+"""
 
 from __future__ import annotations
 
@@ -18,35 +23,35 @@ __all__ = ["LoginSession", "LoginSessionOwner"]
 
 _RENEW_AFTER: Final = 0.85
 _RENEW_JITTER: Final = 0.1
-"""A log-in is renewed after 85 to 95 % of its session, by chance, so that clients don't all come at once (as Java)."""
+"""Re-authentication starts after 85 to 95 % of the session, at random, so that clients spread out (as Java)."""
 
 _IN_PLACE_S: Final = 1.25
-"""Brokers refuse to renew a log-in within a second of the last one: of so short a session a second connection takes
+"""Brokers reject a re-authentication within a second of the last one: for shorter sessions a second connection takes
 over."""
 
 _logger = logging.getLogger("aioprod.net")
 
 
 class LoginSessionOwner(Protocol):
-    """Whose connection it is that has a session."""
+    """The link that the session belongs to."""
 
     @property
     def connection(self) -> BrokerConnection | None:
-        """The connection that is in use."""
+        """The connection in use."""
 
     @property
     def peer(self) -> str:
         """The broker, as messages name it."""
 
     async def hand_over(self, login: Login | None = None) -> None:
-        """Have a connection with this log-in take over; raises why there is none. `changing` is held."""
+        """Replace the connection by one with this log-in; raises why that failed. `changing` is held."""
 
 
 class LoginSession:
-    """The session of a link's connection: when it ends, and that it is renewed in time.
+    """The session of a link's connection.
 
-    `ends` is in monotonic seconds, infinite for one without end. `changing` is held while a log-in is renewed or a
-    connection takes over from another one: only one of that at a time. `waits` says that credentials are waited for.
+    `ends` is in monotonic seconds, infinite for a session without end. `changing` is held during a re-authentication
+    or a handover, so that only one runs at a time.
     """
 
     def __init__(self, context: ClientContext, owner: LoginSessionOwner) -> None:
@@ -58,56 +63,56 @@ class LoginSession:
         self._renewing = False
         self._waiting = 0
         self._began_at = 0.0
-        self._settled: asyncio.Future[None] | None = None
+        self._renewed: asyncio.Future[None] | None = None
 
     @property
-    def waits(self) -> bool:
-        """Whether a connection or a renewal waits for the credentials."""
+    def is_waiting(self) -> bool:
+        """Whether a connection or a re-authentication waits for credentials."""
         return self._waiting > 0
 
     @property
-    def is_at_the_broker(self) -> bool:
-        """Whether the broker has been asked to renew the log-in, and has not answered."""
-        return self._settled is not None
+    def is_renewing(self) -> bool:
+        """Whether a re-authentication was sent to the broker and is not answered."""
+        return self._renewed is not None
 
     def begin(self, connection: BrokerConnection) -> None:
-        """The broker has accepted a log-in on this connection, or there is none."""
-        if self._settled is not None:
+        """Start the session of this connection: it is ready, or was re-authenticated."""
+        if self._renewed is not None:
             self._context.authentications.renewed(self._context.clock() - self._began_at)
-        self._settle()
+        self._end_renewal()
         lifetime_s = connection.session_lifetime_s
         if lifetime_s > 0.0:
             share = _RENEW_AFTER + _RENEW_JITTER * self._context.random.random()
             self._renew_at = connection.logged_in_at + lifetime_s * share
             self.ends = connection.logged_in_at + lifetime_s
-            self._context.events.due(self._renew_at)
+            self._context.wake_at(self._renew_at)
         else:
             self._renew_at = self.ends = math.inf
 
     def end(self) -> None:
-        """The connection is gone."""
-        self._settle()
+        """The connection was lost."""
+        self._end_renewal()
         self._renew_at = self.ends = math.inf
 
-    def _settle(self) -> None:
+    def _end_renewal(self) -> None:
         self._renewing = False
-        settled, self._settled = self._settled, None
-        if settled is not None and not settled.done():
-            settled.set_result(None)
+        renewed, self._renewed = self._renewed, None
+        if renewed is not None and not renewed.done():
+            renewed.set_result(None)
 
     def has_lapsed(self, now: float) -> bool:
-        """Whether the log-in has to be renewed before the next request, and no renewal is under way."""
+        """Whether the connection must re-authenticate before the next request, and does not do so yet."""
         return self.ends <= now and math.isinf(self._renew_at) and not self._renewing
 
     def resume(self, now: float) -> None:
-        """Renew the log-in, which has lapsed: there is a request."""
+        """Re-authenticate a lapsed session: there is a request again."""
         self._renew_at = now
-        self._context.events.due(now)
+        self._context.wake_at(now)
 
     def poll(self, connection: BrokerConnection, now: float) -> float:
-        """Renew the log-in of a connection that is in use; that of an idle one lapses until the next request.
+        """Re-authenticate a connection in use if it is due; the session of an idle one lapses until the next request.
 
-        Returns when that is due.
+        Returns when that is due next.
         """
         if self._renew_at > now or connection.closed:
             return self._renew_at
@@ -129,10 +134,10 @@ class LoginSession:
             self._waiting -= 1
 
     async def _renew(self, connection: BrokerConnection) -> None:
-        """Fetch the credentials, while the connection takes requests, then log in.
+        """Fetch the credentials, while requests continue, then log in.
 
-        Brokers take no other principal on the same connection, and close one that was refused: with credentials that
-        are not those of before a second connection is made, and the old one kept until the new one is accepted.
+        Brokers reject another principal on the same connection, and close it after a failed log-in. So with other
+        credentials a second connection takes over, and the old one is kept until the new one is accepted.
         """
         async with self.changing:
             if not self._is_in_use(connection):
@@ -147,17 +152,17 @@ class LoginSession:
                 return
             if self._is_in_use(connection):
                 self._began_at = self._context.clock()
-                self._settled = settled = self._context.loop.create_future()
+                self._renewed = renewed = self._context.loop.create_future()
                 connection.renew(login)
-                await settled
+                await renewed
 
     def _is_in_use(self, connection: BrokerConnection) -> bool:
         return self._owner.connection is connection and not connection.closed
 
     def _not_renewed(self, connection: BrokerConnection, error: AioprodError) -> None:
-        """Without new credentials use the session to its end, and try again."""
+        """There are no new credentials: use the session until its end, and retry."""
         now = self._context.clock()
-        _logger.warning("The log-in to %s can't be renewed: %s", self._owner.peer, error)
+        _logger.warning("The session of %s can't be re-authenticated: %s", self._owner.peer, error)
         if not self._is_in_use(connection):
             return
         self._renewing = False
@@ -165,4 +170,4 @@ class LoginSession:
             connection.abort(error)
             return
         self._renew_at = min(self.ends, now + self._context.settings.reconnect_backoff.max_s)
-        self._context.events.due(self._renew_at)
+        self._context.wake_at(self._renew_at)

@@ -1,4 +1,4 @@
-"""Tokens from an endpoint: asked, asked again when that may help, with errors that say what it answered."""
+"""Tokens from a token endpoint: requests, retries, and errors that quote the response."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ _FILE_MAX: Final = 64 * 1024
 class EndpointTokens:
     """Tokens from `sasl.oauthbearer.token.endpoint.url`, for the client that the settings name.
 
-    Secrets, keys and assertions are looked up each time, as they may be in files that have changed. `wall` is the
-    time since the epoch. An endpoint is asked again, as Java does, for `sasl.login.retry.backoff.max.ms` in all.
+    Secrets, keys and assertions are read for each token, as their files may have changed. Requests are retried for
+    `sasl.login.retry.backoff.max.ms` in all, as in Java. `wall` returns seconds since the epoch.
     """
 
     def __init__(self, config: SecurityConfig, *, random: Random, wall: Callable[[], float]) -> None:
@@ -59,20 +59,20 @@ class EndpointTokens:
         self.name = f"The token endpoint {endpoint.shown}"
         url = urlsplit(endpoint.url)
         if url.scheme == "http" and not is_this_machine(url.hostname or ""):
-            _logger.warning("%s is asked in the clear: who listens can read secret and token. Use https.", self.name)
+            _logger.warning("%s has no TLS: secret and token can be read on the network. Use https.", self.name)
         self._tls = TlsContexts(SecurityConfig.from_dict({"security.protocol": "SSL", **endpoint.tls}))
         self._backoff = Backoff(
             config.sasl_login_retry_backoff_ms / 1000.0, config.sasl_login_retry_backoff_max_ms / 1000.0
         )
 
     async def fetch(self) -> OAuthToken:
-        """Ask for a token; raises AuthenticationError if there is none, ConfigError if it can't be asked."""
+        """Request a token; raises AuthenticationError if there is none, ConfigError if it can't be requested."""
         endpoint, request = await self._thread.run(partial(self._request, self._wall()))
         time = asyncio.get_running_loop().time
         ends = time() + self._backoff.max_s
         step = 0
         while True:
-            token, what = await self._ask(endpoint, request)
+            token, what = await self._attempt(endpoint, request)
             if token is not None:
                 return token
             delay_s = self._backoff.delay_s(step, self._random)
@@ -81,8 +81,8 @@ class EndpointTokens:
             await asyncio.sleep(delay_s)
             step += 1
 
-    async def _ask(self, endpoint: TokenEndpoint, request: TokenRequest) -> tuple[OAuthToken | None, str]:
-        """The token, or why there is none though there may be one next time."""
+    async def _attempt(self, endpoint: TokenEndpoint, request: TokenRequest) -> tuple[OAuthToken | None, str]:
+        """The token, or None and the reason if a retry may succeed."""
         config = self._config
         context = (await self._tls.current()).context
         await asyncio.to_thread(_import_httpx)
@@ -101,10 +101,10 @@ class EndpointTokens:
                 return None, error.what
             raise AuthenticationError(f"{self.name} {error.what}.") from None
         if status not in (200, 201):
-            refusal = error_of(status, answer, request)
+            reason = error_of(status, answer, request)
             if is_passing(status):
-                return None, refusal
-            raise AuthenticationError(f"{self.name} {refusal}.", hint=_HINTS[endpoint.grant])
+                return None, reason
+            raise AuthenticationError(f"{self.name} {reason}.", hint=_HINTS[endpoint.grant])
         try:
             return token_in(answer, self._wall(), endpoint.extensions), ""
         except ValueError as error:
@@ -152,10 +152,11 @@ def _content(setting: str, location: str | None) -> bytes | None:
 
 
 def _import_httpx() -> None:
-    """Takes a tenth of a second, so a thread does it. Raises ConfigError if there is none."""
+    """Import httpx, in a thread as it takes 0.1 s. Raises ConfigError if it is not installed."""
     try:
         import httpx  # noqa: F401 - the next import of it finds it loaded
     except ImportError:
         raise ConfigError(
-            "To ask a token endpoint aioprod needs the package httpx.", hint="Install it: pip install 'aioprod[oidc]'."
+            "To request tokens from an endpoint aioprod needs the package httpx.",
+            hint="Install it: pip install 'aioprod[oidc]'.",
         ) from None

@@ -1,4 +1,4 @@
-"""Where tokens come from, but for an endpoint: a function of the user, or a file."""
+"""Tokens from a function of the user, or from a file."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ _SIZE_MAX: Final = 64 * 1024
 
 
 class TokenSource(Protocol):
-    """Gives a new token each time it is asked. `name` begins the sentences of errors."""
+    """Fetches a new token for each call. `name` begins the sentences of errors."""
 
     @property
     def name(self) -> str: ...
 
     async def fetch(self) -> object:
-        """An OAuthToken, as is checked; raises AuthenticationError or ConfigError, or what a user's code raises."""
+        """An OAuthToken, which the caller checks; raises AuthenticationError, ConfigError, or a user's exception."""
 
 
 class ProvidedTokens:
-    """Tokens that a function of the user gives, or a coroutine, or the name of one; plain functions run in a thread.
+    """Tokens from a function or coroutine function of the user, or its name; plain functions run in a thread.
 
-    One that runs for longer than a try waits is not called once more before it has ended.
+    A function that still runs after a timeout is not called again before it has returned.
     """
 
     def __init__(self, given: Callable[[], Any] | str) -> None:
@@ -40,7 +40,7 @@ class ProvidedTokens:
 
     @property
     def name(self) -> str:
-        """What the user calls it."""
+        """The user's name of the function."""
         given = self._given
         return f"The token provider {given if isinstance(given, str) else _called(given)}"
 
@@ -53,7 +53,7 @@ class ProvidedTokens:
 
 
 class FileTokens:
-    """The token in a file that somebody else renews, as Kubernetes does; it is read each time."""
+    """The token in a file that another process renews, as Kubernetes does; it is read for each log-in."""
 
     def __init__(self, path: str, extensions: Mapping[str, str]) -> None:
         self._path = path

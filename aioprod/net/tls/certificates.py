@@ -1,4 +1,4 @@
-"""What is needed of certificates beside TLS itself: PEM as Java allows it, and until when a certificate is valid."""
+"""Reading certificates: PEM as Java accepts it, and the validity of a certificate."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 __all__ = ["Validity", "certificates_in", "has_private_key", "tidy_pem", "validity"]
 
 _BLOCK: Final = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----([^-]*+(?:-(?!----)[^-]*+)*+)-----END \1-----")
-"""A body ends at the next five dashes, so that no text is searched through once for each of its beginnings."""
+"""A body ends at the next five dashes, so that the time of a search is linear."""
 _LINE: Final = 64
 _UTC_TIME: Final = 0x17
 _EXPLICIT_0: Final = 0xA0
@@ -24,7 +24,7 @@ class Validity(NamedTuple):
 
 
 def tidy_pem(text: str) -> str:
-    """PEM with lines of 64 characters: Java takes base64 in one line and with blanks, OpenSSL does not."""
+    """PEM with lines of 64 characters: Java accepts base64 in one line and with blanks, OpenSSL does not."""
 
     def tidied(block: re.Match[str]) -> str:
         kind, body = block.groups()
@@ -37,7 +37,7 @@ def tidy_pem(text: str) -> str:
 
 
 def certificates_in(pem: str) -> list[bytes]:
-    """The certificates of a PEM text in order, as DER; what is no base64 is left out."""
+    """The certificates of a PEM text in order, as DER; blocks with invalid base64 are left out."""
     found = []
     for kind, body in _BLOCK.findall(pem):
         if kind in ("CERTIFICATE", "X509 CERTIFICATE", "TRUSTED CERTIFICATE"):

@@ -1,4 +1,4 @@
-"""TLS of a client: contexts made of the settings, in a thread, and made anew when one of their files has changed."""
+"""TLS contexts of a client: built from the settings, in a thread, and rebuilt when one of their files has changed."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ _DAY_S: Final = 86400.0
 _WARN_BEFORE_S: Final = 14 * _DAY_S
 
 Files: TypeAlias = tuple[tuple[object, ...], ...]
-"""What tells whether files have changed."""
+"""Identifies the state of files, to detect changes."""
 
 _VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """A context, and what errors say of it: which CAs it trusts, whether it has a certificate and until when."""
+    """A context, and its description for errors: which CAs it trusts, whether it has a certificate and until when."""
 
     context: ssl.SSLContext
     trusted: str = "those of the ssl_context"
@@ -47,7 +47,7 @@ class Tls:
     validity: Validity | None = None
 
     def failure(self, error: Exception, address: str) -> TlsError:
-        """The error for a connection to `address` that ended in its handshake, or with what OpenSSL says later on."""
+        """The error for a connection to `address` that ended in its handshake, or later by an error of OpenSSL."""
         # An SSLError is an OSError too, whose number is not one of the system's.
         if isinstance(error, ssl.SSLError):
             return tls_failure(error, address, self)
@@ -57,10 +57,9 @@ class Tls:
 class TlsContexts:
     """The context for a client's connections.
 
-    It is kept as long as the files that it was made of are the same. Where new ones can't be used, because only one
-    of key and certificate was replaced so far, the old context is kept, with a warning, and the files are tried again.
-    A function given as ssl_context is called once at a time, and may take `timeout_s`. `wall` is the time since the
-    epoch.
+    It is rebuilt when its files have changed. If that fails, for instance because only the certificate was replaced so
+    far and not the key, the old context is kept, with a warning, and the files are tried again. A function given as
+    ssl_context has a timeout of `timeout_s`, and only one call runs at a time. `wall` returns seconds since the epoch.
     """
 
     def __init__(
@@ -72,7 +71,7 @@ class TlsContexts:
         self._thread = OneThread()
         self._made: Tls | None = None
         self._made_of: Files = ()
-        self._complaint = ""
+        self._last_warning = ""
         self._warned_at = -math.inf
         self._lock = asyncio.Lock()
 
@@ -92,13 +91,13 @@ class TlsContexts:
                 except ConfigError as error:
                     if made is None:
                         raise
-                    self._complain(error)
+                    self._warn_of_failure(error)
             self._warn_of_its_end(made)
             return made
 
     @property
     def is_of_settings(self) -> bool:
-        """Whether contexts are made here of the settings, and not given by the user."""
+        """Whether the context is built from the settings, and not given by the user."""
         return self._config.ssl_context is None
 
     async def _from_user(self) -> Tls:
@@ -111,13 +110,13 @@ class TlsContexts:
             ) from None
 
     async def reload(self) -> None:
-        """Make the context anew, whether its files have changed or not. Raises ConfigError, and keeps the old one."""
+        """Rebuild the context, whether its files have changed or not. Raises ConfigError, and keeps the old one."""
         if self._config.ssl_context is None:
             async with self._lock:
                 await self._make(await self.files())
 
     async def files(self) -> Files:
-        """What tells whether the files of the context have changed; empty where there are none."""
+        """The state of the files of the context; empty where there are none."""
         config = self._config
         paths = [path for path in (config.ssl_truststore_location, config.ssl_keystore_location) if path is not None]
         return await asyncio.to_thread(_identities, paths) if paths else ()
@@ -129,25 +128,25 @@ class TlsContexts:
 
     async def _make(self, files: Files) -> Tls:
         self._made = await asyncio.to_thread(_from_settings, self._config)
-        # What has changed since then is found by the next look.
+        # A change since `files` was read is found by the next check.
         self._made_of = files
-        self._complaint = ""
+        self._last_warning = ""
         return self._made
 
-    def _complain(self, error: ConfigError) -> None:
-        if self._complaint != error.message:
-            self._complaint = error.message
+    def _warn_of_failure(self, error: ConfigError) -> None:
+        if self._last_warning != error.message:
+            self._last_warning = error.message
             _logger.warning("The TLS files have changed and can't be used, so the old ones stay in use: %s", error)
 
     def _warn_of_its_end(self, tls: Tls) -> None:
-        """Once a day, in the last two weeks."""
+        """Log a warning once a day, in the last two weeks."""
         now = self._wall()
         if tls.validity is None or tls.validity.ends - now > _WARN_BEFORE_S or now - self._warned_at < _DAY_S:
             return
         self._warned_at = now
         left_s = tls.validity.ends - now
         text = f"ends in {left_s / _DAY_S:.1f} days" if left_s > 0 else f"ended {-left_s / _DAY_S:.1f} days ago"
-        hint = " New files are found by themselves." if self._config.ssl_keystore_location is not None else ""
+        hint = " New files are picked up automatically." if self._config.ssl_keystore_location is not None else ""
         _logger.warning("Our certificate (ssl.keystore) %s.%s", text, hint)
 
 
@@ -156,7 +155,7 @@ def _identities(paths: Sequence[str]) -> Files:
 
 
 def _identity(path: str) -> tuple[object, ...]:
-    """What changes when a file is written or swapped, by a link to it too."""
+    """Changes when a file is written or replaced, also by a symbolic link."""
     try:
         found = os.stat(path)
     except (OSError, ValueError) as error:
@@ -177,8 +176,8 @@ def _from_function(config: SecurityConfig) -> Tls:
 
 
 def _from_settings(config: SecurityConfig) -> Tls:
-    # Not create_default_context(): from Python 3.13 on it refuses certificates without Authority Key Identifier, which
-    # Java takes and which operators such as Strimzi make.
+    # Not create_default_context(): from Python 3.13 on it rejects certificates without Authority Key Identifier, which
+    # Java accepts and operators such as Strimzi issue.
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = config.ssl_endpoint_identification_algorithm == "https"
     offered = [name for name in config.ssl_enabled_protocols if name <= config.ssl_protocol]
@@ -189,7 +188,7 @@ def _from_settings(config: SecurityConfig) -> Tls:
             context.set_ciphers(":".join(config.ssl_cipher_suites))
         except ssl.SSLError:
             raise ConfigError(
-                "OpenSSL knows none of ssl.cipher.suites.", hint="It wants its own names; those of TLS 1.3 are fixed."
+                "OpenSSL knows none of ssl.cipher.suites.", hint="It has its own names; those of TLS 1.3 are fixed."
             ) from None
     trusted = _trust(context, config)
     own = _identify(context, config)
@@ -197,7 +196,7 @@ def _from_settings(config: SecurityConfig) -> Tls:
 
 
 def _trust(context: ssl.SSLContext, config: SecurityConfig) -> str:
-    """Load the CAs; where they are from, for messages."""
+    """Load the CAs; return their origin, for messages."""
     store = trust_store(config)
     if store is None:
         context.load_default_certs()
@@ -212,38 +211,38 @@ def _trust(context: ssl.SSLContext, config: SecurityConfig) -> str:
 
 
 def _identify(context: ssl.SSLContext, config: SecurityConfig) -> bytes | None:
-    """Load our own key and certificate; the certificate, None if there is none."""
+    """Load our own key and certificate; return the certificate as DER, None if there is none."""
     store = key_store(config)
     if store is None:
         return None
     where = store.where
     password = config.ssl_key_password and secret_of("ssl.key.password", config.ssl_key_password)
-    asked = []
+    calls = []
 
-    def answer() -> str:
-        # Without an answer OpenSSL asks on the terminal, and waits.
-        asked.append(True)
+    def give_password() -> str:
+        # Without a password OpenSSL prompts on the terminal, and waits.
+        calls.append(True)
         return password or ""
 
     try:
         with _as_file(store.pem) as name:
-            context.load_cert_chain(name, password=answer)
+            context.load_cert_chain(name, password=give_password)
     except ssl.SSLError as error:
         if error.reason == "KEY_VALUES_MISMATCH":
             raise ConfigError(f"{where} has a private key that does not belong to its certificate.") from None
-        if asked and password is None:
+        if calls and password is None:
             raise ConfigError(f"The private key of {where} is encrypted.", hint="Set ssl.key.password.") from None
-        if asked:
+        if calls:
             raise ConfigError(f"ssl.key.password does not open the private key of {where}.") from None
         raise ConfigError(f"{where} can't be used: {_reason(error)}.") from None
     except ValueError:
-        raise ConfigError("ssl.key.password is longer than the 1024 bytes that OpenSSL takes.") from None
+        raise ConfigError("ssl.key.password is longer than the 1024 bytes that OpenSSL accepts.") from None
     return store.chain[0]
 
 
 @contextmanager
 def _as_file(pem: str) -> Iterator[str]:
-    """A file with this content that only we can read: OpenSSL takes keys from files only."""
+    """A file with this content that only we can read: OpenSSL loads keys from files only."""
     if hasattr(os, "memfd_create"):
         with os.fdopen(os.memfd_create("key", os.MFD_CLOEXEC), "wb") as file:
             file.write(pem.encode())

@@ -1,4 +1,4 @@
-"""What a failure of TLS means, in one sentence: a certificate that is not accepted and why, or a peer without TLS."""
+"""TlsError for the errors of OpenSSL: a certificate that is not accepted and why, or a peer without TLS."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _UNKNOWN_CA: Final = (2, 7, 18, 19, 20, 21)
 """7 is a bad signature: a CA of the same name and with another key."""
 _OTHER_HOST: Final = (62, 64)
 
-_WANTS_CERTIFICATE: Final = ("ALERT_BAD_CERTIFICATE", "ALERT_CERTIFICATE_REQUIRED", "ALERT_HANDSHAKE_FAILURE")
-_REFUSES_CERTIFICATE: Final = (
+_REQUIRES_CERTIFICATE: Final = ("ALERT_BAD_CERTIFICATE", "ALERT_CERTIFICATE_REQUIRED", "ALERT_HANDSHAKE_FAILURE")
+_REJECTS_CERTIFICATE: Final = (
     "ALERT_BAD_CERTIFICATE",
     "ALERT_CERTIFICATE_EXPIRED",
     "ALERT_CERTIFICATE_REVOKED",
@@ -37,7 +37,7 @@ _FOR_PLAIN: Final = "Use the port of a listener with TLS, or a security.protocol
 
 
 def tls_failure(error: ssl.SSLError, address: str, tls: Tls) -> TlsError:
-    """The error for what OpenSSL says, during the handshake or after it."""
+    """The TlsError for an error of OpenSSL, during the handshake or after it."""
     if isinstance(error, ssl.SSLCertVerificationError):
         message, hint = _of_their_certificate(error, address, tls)
     else:
@@ -46,7 +46,7 @@ def tls_failure(error: ssl.SSLError, address: str, tls: Tls) -> TlsError:
 
 
 def handshake_failure(address: str) -> TlsError:
-    """The error for a connection that ended during the handshake; a broker may have been stopped in that moment."""
+    """The error for a connection that ended during the handshake; the broker may also have been stopped just then."""
     return TlsError(
         f"{address} closed the connection during the TLS handshake, as a listener without TLS does.",
         address=address,
@@ -56,10 +56,10 @@ def handshake_failure(address: str) -> TlsError:
 
 
 def _of_their_certificate(error: ssl.SSLCertVerificationError, address: str, tls: Tls) -> tuple[str, str | None]:
-    code, said = error.verify_code, error.verify_message
+    code, reason = error.verify_code, error.verify_message
     if code in _UNKNOWN_CA:
         return (
-            f"The certificate of {address} is from no CA that is trusted here ({said}); trusted: {tls.trusted}.",
+            f"The certificate of {address} is from no CA that is trusted here ({reason}); trusted: {tls.trusted}.",
             "Set ssl.truststore.location to a PEM file with the CA of the brokers.",
         )
     if code == _EXPIRED:
@@ -69,10 +69,10 @@ def _of_their_certificate(error: ssl.SSLCertVerificationError, address: str, tls
         return f"The certificate of {address} is not valid yet; here it is {_date(time.time())}.", hint
     if code in _OTHER_HOST:
         return (
-            f"The certificate of {address} is for another host ({said.rstrip('.')}).",
+            f"The certificate of {address} is for another host ({reason.rstrip('.')}).",
             "Connect by a name that it has, or set ssl.endpoint.identification.algorithm=none.",
         )
-    return f"The certificate of {address} is not accepted: {said.rstrip('.')}.", None
+    return f"The certificate of {address} is not accepted: {reason.rstrip('.')}.", None
 
 
 def _of_the_handshake(reason: str, address: str, tls: Tls) -> tuple[str, str | None]:
@@ -80,20 +80,20 @@ def _of_the_handshake(reason: str, address: str, tls: Tls) -> tuple[str, str | N
         return f"{address} does not speak TLS.", _FOR_PLAIN
     if reason.endswith(_NO_VERSION):
         return (
-            f"{address} takes none of the TLS versions that are offered: {tls.versions}.",
+            f"{address} accepts none of the TLS versions that are offered: {tls.versions}.",
             "Set ssl.enabled.protocols.",
         )
-    if not tls.has_certificate and reason.endswith(_WANTS_CERTIFICATE):
+    if not tls.has_certificate and reason.endswith(_REQUIRES_CERTIFICATE):
         also = " or has no cipher suite in common with this client" if "HANDSHAKE" in reason else ""
         return (
-            f"{address} ended the handshake: it wants a certificate of this client, which has none{also}.",
+            f"{address} ended the handshake: it requires a client certificate, and this client has none{also}.",
             "Set ssl.keystore.location to a PEM file with a private key and its certificate.",
         )
-    if tls.has_certificate and reason.endswith(_REFUSES_CERTIFICATE):
+    if tls.has_certificate and reason.endswith(_REJECTS_CERTIFICATE):
         return f"{address} does not accept our certificate ({_words(reason)}){_span(tls)}.", None
     if reason.endswith("ALERT_HANDSHAKE_FAILURE"):
         return (
-            f"{address} ended the handshake: there is no cipher suite in common, or it refuses our certificate.",
+            f"{address} ended the handshake: there is no cipher suite in common, or it rejects our certificate.",
             None,
         )
     return f"TLS with {address} failed: {_words(reason) or 'OpenSSL gives no reason'}.", None

@@ -1,7 +1,7 @@
 """Java's own format of key stores, JKS: the certificates that such a store trusts.
 
 After magic, version and count come the entries: a tag, an alias, a date, and in a trusted entry one certificate. They
-are not encrypted; a digest at the end, over the password and all before it, tells whether the store is whole. Java's
+are not encrypted; a digest at the end, over the password and all before it, shows whether the store is intact. Java's
 source is `sun.security.provider.JavaKeyStore`.
 """
 
@@ -11,7 +11,7 @@ import hashlib
 import hmac
 from typing import Final, NamedTuple
 
-from aioprod.net.counted import CountedReader
+from aioprod.net.length_prefixed import LengthPrefixedReader
 
 __all__ = ["JKS_MAGIC", "JavaStore", "read_jks"]
 
@@ -32,7 +32,7 @@ class JavaStore(NamedTuple):
 
 
 def read_jks(store: bytes, password: str | None = None) -> JavaStore:
-    """Read a store, and with a password compare its digest. Raises ValueError with the reason, in a few words."""
+    """Read a store, and with a password verify its digest. Raises ValueError with the reason, in a few words."""
     body = store[:-_DIGEST_SIZE]
     if password is not None:
         digest = hashlib.sha1(password.encode("utf-16-be", "surrogatepass") + _WHITENER + body, usedforsecurity=False)
@@ -40,30 +40,30 @@ def read_jks(store: bytes, password: str | None = None) -> JavaStore:
             raise ValueError("the password is wrong, or the store is damaged")
     if not body.startswith(JKS_MAGIC):
         raise ValueError("it does not begin as a JKS store")
-    reader = CountedReader(body, len(JKS_MAGIC))
+    reader = LengthPrefixedReader(body, len(JKS_MAGIC))
     version = reader.number(4)
     if version not in _VERSIONS:
-        raise ValueError(f"it is of version {version}, which nobody knows")
+        raise ValueError(f"it has the unknown version {version}")
     found = JavaStore([], 0)
     for _ in range(reader.number(4)):
         tag = reader.number(4)
-        reader.counted(2)  # alias
+        reader.prefixed(2)  # alias
         reader.take(_DATE_SIZE)
         if tag == _TRUSTED:
             found.certificates.append(_certificate(reader, version))
         elif tag == _PRIVATE_KEY:
-            reader.counted(4)
+            reader.prefixed(4)
             for _ in range(reader.number(4)):
                 _certificate(reader, version)
             found = found._replace(private_keys=found.private_keys + 1)
         else:
-            raise ValueError(f"it has an entry of kind {tag}, which nobody knows")
+            raise ValueError(f"it has an entry of the unknown kind {tag}")
     if reader.left:
-        raise ValueError("there is more in it than it says")
+        raise ValueError("there are bytes after its last entry")
     return found
 
 
-def _certificate(reader: CountedReader, version: int) -> bytes:
-    if version > 1 and (kind := reader.counted(2)) not in (b"X.509", b"X509"):
+def _certificate(reader: LengthPrefixedReader, version: int) -> bytes:
+    if version > 1 and (kind := reader.prefixed(2)) not in (b"X.509", b"X509"):
         raise ValueError(f"it has a certificate of type {kind[:20]!r}")
-    return reader.counted(4)
+    return reader.prefixed(4)

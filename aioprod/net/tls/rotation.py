@@ -1,4 +1,4 @@
-"""Certificates and credentials that are replaced while a client runs: new connections take over, broker by broker."""
+"""Replacing certificates and credentials while a client runs: new connections take over, broker by broker."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from aioprod.net.context import ClientContext
 from aioprod.net.link import BrokerLink
 from aioprod.net.tls.contexts import Files, TlsContexts
 
-__all__ = ["LOOK_S", "SETTLED_S", "Rotation"]
+__all__ = ["LOOK_S", "STABLE_S", "Rotation"]
 
 LOOK_S: Final = 60.0
-"""How often the files of certificates are looked at."""
+"""How often the certificate files are checked for changes."""
 
-SETTLED_S: Final = 5.0
-"""How long files have to be the same before they are read: several files are replaced one after the other."""
+STABLE_S: Final = 5.0
+"""How long files must be unchanged before they are read: several files are replaced one after the other."""
 
 _logger = logging.getLogger("aioprod.net")
 
 
 class Rotation:
-    """Has connections be replaced by others with the present certificates and credentials.
+    """Replaces the connections by others with the current certificates and credentials.
 
-    That is done when it is asked for, and when files of certificates have changed. Passwords in files, and tokens, are
-    taken up by each new log-in in any case. `wall` is the time since the epoch.
+    It does so on `reload`, and when certificate files have changed. Passwords in files, and tokens, are read by each
+    new log-in in any case. `wall` returns seconds since the epoch.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class Rotation:
         self._look_at = -math.inf
 
     def poll(self, now: float) -> float:
-        """Look at the files if it is time to; returns when something is due next."""
+        """Check the files if that is due; returns when something is due next."""
         tls = self._context.tls
         if tls is None or not tls.is_of_settings:
             return math.inf
@@ -54,17 +54,17 @@ class Rotation:
 
     @property
     def expires_s(self) -> float | None:
-        """In how many seconds our certificate ends or the token expires, whatever is first; None without both."""
+        """Seconds until our certificate or the token expires, whichever is first; None without either."""
         tls, logins = self._context.tls, self._context.logins
         ends = [source.ends for source in (tls, logins) if source is not None]
         known = [end for end in ends if end is not None]
         return min(known) - self._wall() if known else None
 
     async def reload(self) -> None:
-        """Read files and passwords anew, fetch another token, and have new connections take over.
+        """Re-read files and passwords, fetch a new token, and have new connections take over.
 
-        Raises ConfigError or AuthenticationError if there is nothing new to be used, and when a broker does not accept
-        it the first of these errors, after all brokers were tried. What was in use stays in use then. UsageError if the
+        Raises ConfigError or AuthenticationError if there are no new credentials. If brokers do not accept them, raises
+        the first such error, after all brokers were tried. The old connections stay in use then. UsageError if the
         client is closed meanwhile.
         """
         errors: list[AioprodError] = []
@@ -96,7 +96,7 @@ class Rotation:
             await link.use_new_credentials()
         except AioprodError as error:
             _logger.warning(
-                "%s does not take a connection with the new credentials, so the old one stays in use: %s",
+                "%s does not accept a connection with the new credentials, so the old one stays in use: %s",
                 link.peer,
                 error,
             )
@@ -104,26 +104,26 @@ class Rotation:
         return []
 
     async def _look(self, tls: TlsContexts) -> None:
-        """Have connections be replaced that were made with files which have changed, and have settled.
+        """Replace connections whose files have changed, once those are stable.
 
-        Without files there is a certificate's end to warn of.
+        Without files it only warns before the certificate expires.
         """
         next_s = LOOK_S
         async with self._changing:
             files = await tls.files()
             if files != self._seen:
                 self._seen = files
-                next_s = SETTLED_S
+                next_s = STABLE_S
             else:
                 await self._follow_files(tls)
         self._look_at = self._context.clock() + next_s
-        self._context.events.due(self._look_at)
+        self._context.wake_at(self._look_at)
 
     async def _follow_files(self, tls: TlsContexts) -> None:
         try:
             current = await tls.current()
         except ConfigError:
-            # Nothing was ever made of these files, and each attempt to connect says so.
+            # These files were never valid, and each attempt to connect reports that.
             return
         for link in list(self._links):
             if link.connection is not None and link.connection.tls is not current:

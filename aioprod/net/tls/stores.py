@@ -1,4 +1,4 @@
-"""Key stores and trust stores: PEM, PKCS12 and JKS, which their first bytes tell apart, all made PEM."""
+"""Key stores and trust stores: PEM, PKCS12 and JKS, detected by their first bytes, all converted to PEM."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CONVERT: Final = "Convert it: keytool -importkeystore -deststoretype PKCS12."
 
 
 class TrustStore(NamedTuple):
-    """Where CAs are from, as messages say it, and these as PEM and as DER."""
+    """The CAs as PEM and as DER, and their origin for messages."""
 
     where: str
     pem: str
@@ -32,7 +32,7 @@ class TrustStore(NamedTuple):
 
 
 class KeyStore(NamedTuple):
-    """Where our own key is from, as messages say it; key and chain as PEM, and the chain as DER, our own first."""
+    """Key and chain as PEM, the chain as DER with our own certificate first, and their origin for messages."""
 
     where: str
     pem: str
@@ -40,7 +40,7 @@ class KeyStore(NamedTuple):
 
 
 def trust_store(config: SecurityConfig) -> TrustStore | None:
-    """The CAs that the settings name, None for the system's. Raises ConfigError for what can't be used."""
+    """The CAs that the settings name, None for the system's. Raises ConfigError if they can't be used."""
     path, inline = config.ssl_truststore_location, config.ssl_truststore_certificates
     if path is None:
         if inline is None:
@@ -52,7 +52,7 @@ def trust_store(config: SecurityConfig) -> TrustStore | None:
 
 
 def key_store(config: SecurityConfig) -> KeyStore | None:
-    """The key and the certificates that the settings name, None for none. Raises ConfigError for what can't be used."""
+    """The key and the certificates that the settings name, None for none. Raises ConfigError if they can't be used."""
     path = config.ssl_keystore_location
     if path is None:
         if config.ssl_keystore_key is None:
@@ -67,7 +67,7 @@ def key_store(config: SecurityConfig) -> KeyStore | None:
 
 
 def trust_store_of(where: str, content: bytes, password: str | None = None, kind: str | None = None) -> TrustStore:
-    """The CAs in a store. Raises ConfigError, beginning with `where`, for what is none of type `kind`."""
+    """The CAs in a store. Raises ConfigError, beginning with `where`, if it is not of type `kind`."""
     found = _kind(where, "truststore", content, kind)
     if found == "PEM":
         _check_without(where, "truststore", password)
@@ -80,7 +80,7 @@ def trust_store_of(where: str, content: bytes, password: str | None = None, kind
         certificates = _trusted_in_jks(where, content, password)
     else:
         store = _open(where, "truststore", content, password)
-        # keytool puts all trusted entries here, and cryptography a certificate that has no key.
+        # keytool puts all trusted entries into additional_certs; `cert` is a certificate without a key.
         loners = [store.cert] if store.cert is not None and store.key is None else []
         certificates = [_der(found.certificate) for found in (*loners, *store.additional_certs)]
     if not certificates:
@@ -96,10 +96,10 @@ def key_store_of(
     *,
     key_password: str | None = None,
 ) -> KeyStore:
-    """The key and its certificates in a store. Raises ConfigError, beginning with `where`, for what is none.
+    """The key and its certificates in a store. Raises ConfigError, beginning with `where`, if it is no such store.
 
-    A store of type PKCS12 has one password for everything; it may be given as that of the key, too. A key in PEM is
-    given as it is, encrypted or not.
+    A store of type PKCS12 has one password for everything; it may be given as the key password too. A key in PEM is
+    returned as it is, encrypted or not.
     """
     found = _kind(where, "keystore", content, kind)
     if found == "PEM":
@@ -139,7 +139,7 @@ def _check_without(where: str, store: str, password: str | None) -> None:
 
 
 def _text(content: bytes) -> str:
-    # OpenSSL takes ASCII only; what is none and within a block is no base64 in any case.
+    # OpenSSL accepts ASCII only; other characters inside a block are no base64 anyway.
     return content.decode("ascii", "replace").replace("\ufffd", "?")
 
 
@@ -148,7 +148,7 @@ def _password(setting: str, given: str | None) -> str | None:
 
 
 def _kind(where: str, store: str, content: bytes, wanted: str | None) -> str:
-    """What a store is. Since Java 9 one that is called JKS may be of type PKCS12: both are taken for both."""
+    """The type of a store. Since Java 9 a store called JKS may be PKCS12: each is accepted for the other."""
     if content.startswith(_JCEKS_MAGIC):
         raise ConfigError(f"{where} is a store of type JCEKS, which aioprod does not read.", hint=_CONVERT)
     kind = "JKS" if content.startswith(JKS_MAGIC) else "PKCS12" if content.startswith(_DER) else "PEM"
@@ -190,7 +190,7 @@ def _open(where: str, store: str, content: bytes, password: str | None) -> PKCS1
         raise ConfigError(f"{where} can't be opened: {reason}.", hint=hint) from None
     except (TypeError, UnsupportedAlgorithm):
         text = f"{where} can't be opened: it has a key or an encryption that the package cryptography does not know."
-        raise ConfigError(text, hint="Export it anew: keytool -importkeystore -deststoretype PKCS12.") from None
+        raise ConfigError(text, hint="Export it again: keytool -importkeystore -deststoretype PKCS12.") from None
 
 
 def _chain(own: x509.Certificate, others: list[x509.Certificate]) -> list[bytes]:

@@ -9,7 +9,7 @@ from aioprod.cluster.metadata import PARTITIONS_AT_ONCE
 from aioprod.core.backoff import Backoff
 from aioprod.errors import ErrorCode, MetadataTimeoutError, RequestTimedOutError
 from aioprod.messages import ApiVersionsRequest, MetadataRequest, MetadataResponse
-from aioprod.net import refresh
+from aioprod.net import metadata_refresh
 from aioprod.net.settings import Address
 from aioprod.testing import FakeCluster
 from aioprod.types import TopicPartition
@@ -242,7 +242,7 @@ async def test_canonical_names_are_looked_up_before_connecting(monkeypatch: pyte
             await asyncio.sleep(0.005)
             return (brokers[1].address,)
 
-        monkeypatch.setattr(refresh, "canonical_addresses", canonical)
+        monkeypatch.setattr(metadata_refresh, "canonical_addresses", canonical)
         async with running_client(("kafka", 9092), canonical_names=True) as (client, _):
             assert asked == [(("kafka", 9092),)]
             assert client.link(1) is not None

@@ -55,11 +55,11 @@ def test_several_answers_in_a_row_say_that_a_topic_does_not_exist() -> None:
 
 def test_answers_that_are_old_say_nothing_any_more() -> None:
     metadata = told(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_ATTEMPTS)
-    last = metadata.told_at("t")
+    last = metadata.answered_at("t")
     assert last == UNKNOWN_ATTEMPTS - 1
     assert isinstance(topic_error(metadata, "t", last + FRESH_S, to_write=True), UnknownTopicError)
     assert topic_error(metadata, "t", last + FRESH_S + 0.1, to_write=True) is None
-    assert metadata.told_at("another") == float("-inf")
+    assert metadata.answered_at("another") == float("-inf")
 
 
 def test_a_topic_that_was_there_is_called_deleted_after_several_answers() -> None:
@@ -73,7 +73,7 @@ def test_a_topic_that_was_there_is_called_deleted_after_several_answers() -> Non
         exchange(metadata, now, topic("t", error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
     error = deletion(metadata, "t", now)
     assert isinstance(error, UnknownTopicError)
-    assert error.message == "Topic 't' was deleted: no broker that was asked has known it for 3.0 s."
+    assert error.message == "Topic 't' was deleted: brokers have not known it for 3.0 s."
     assert str(topic_error(metadata, "t", now, to_write=True)) == str(error)
     assert deletion(told(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 9), "t", 9.0) is None, "it never was there"
     # One answer that knows it is enough to begin anew.
@@ -88,6 +88,6 @@ def test_a_topic_that_is_lost_has_no_partitions_and_is_still_asked_for() -> None
     metadata.lose_topic("t")
     metadata.lose_topic("another")
     assert metadata.cluster.partition_count("t") == 0
-    assert metadata.wanted == {"t"}
+    assert metadata.tracked == {"t"}
     exchange(metadata, 1.0, topic("t", [partition(0), partition(1)]))
     assert metadata.cluster.partition_count("t") == 2
