@@ -136,9 +136,14 @@ class Coordinator:
             self.last_error = last_error
             await self.pause(tries, deadline)
             tries += 1
-        last = "." if last_error is None else f": {last_error.message}"
-        text = f"{message.NAME} was not answered by the coordinator of {self._subject} in time{last}"
-        raise RequestTimedOutError(text) from last_error
+        raise self._overdue(message.NAME, last_error) from last_error
+
+    def _overdue(self, name: str, last_error: AioprodError | None) -> RequestTimedOutError:
+        """The error of a request whose time is over; the last error may be old, so it says how brokers are now, too."""
+        now = self._client.describe()
+        last = "" if last_error is None or last_error.message.rstrip(".") in now else f" Last: {last_error.message}"
+        text = f"{name} was not answered by the coordinator of {self._subject} in time.{last} Now: {now}."
+        return RequestTimedOutError(text, hint=self._client.advice())
 
     def disconnect(self) -> None:
         """Abort the connection to the coordinator.
