@@ -10,7 +10,7 @@ from unittest import mock
 from aioprod.errors import CorruptRecordError, ErrorCode
 from aioprod.messages import AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest, ProduceRequest
 from aioprod.records.parser import parse_batches
-from aioprod.testing.fake.handlers import HANDLERS
+from aioprod.testing.fake.handlers.table import HANDLERS
 from aioprod.testing.simulation.trace import Trace
 from simulation.ledger import number_in
 

@@ -22,7 +22,7 @@ from aioprod import Producer
 from aioprod.errors import ErrorCode, UnknownOutcomeError
 from aioprod.messages import EndTxnRequest
 from aioprod.testing.fake import FakeCluster
-from aioprod.testing.fake.handlers import HANDLERS
+from aioprod.testing.fake.handlers.table import HANDLERS
 from aioprod.testing.simulation import SimulatedLoop, start
 from aioprod.types import DeliveryReport
 from simulation.checker import Evidence, check

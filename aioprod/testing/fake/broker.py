@@ -25,9 +25,9 @@ from aioprod.messages.api_versions import ApiVersion, FinalizedFeatureKey, Suppo
 from aioprod.messages.registry import decode_request
 from aioprod.testing.fake.authentication import Authenticator
 from aioprod.testing.fake.faults import Fault, Seen
-from aioprod.testing.fake.handlers import HANDLERS
 from aioprod.testing.fake.handlers.call import Call
 from aioprod.testing.fake.handlers.produce import has_failed
+from aioprod.testing.fake.handlers.table import HANDLERS
 from aioprod.testing.fake.state.quota import Quota
 from aioprod.testing.listening import close_server, listen
 from aioprod.wire.frame import FRAME_SIZE_MAX, RequestHeader, encode_response
