@@ -12,7 +12,17 @@ SHOWN_MAX = 16
 
 
 def shown(data: Any) -> str:
-    """A key or value; of what is neither bytes nor text nor a number its type, and its length if it has one."""
+    """A key or value; of what is neither bytes nor text nor a number its type, and its length if it has one.
+
+    It never raises: of a value that can't be looked at, as a released memoryview, it shows the type.
+    """
+    try:
+        return _shown(data)
+    except Exception:  # a repr, a log or an error must not fail by what a user's value does
+        return f"<{type(data).__qualname__}>"
+
+
+def _shown(data: Any) -> str:
     if isinstance(data, (bytes, bytearray, memoryview)):
         view = memoryview(data)
         beginning = repr(bytes(view.cast("B")[:SHOWN_MAX])) if view.c_contiguous else "..."

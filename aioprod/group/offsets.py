@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import partial
 from typing import Final
 
 from aioprod._rights import Right
@@ -32,6 +31,8 @@ __all__ = ["commit_offsets", "reset_time", "start_offsets"]
 _RESETS: Final = {"earliest": EARLIEST, "latest": LATEST, "none": None}
 _LAST_WITH_NAMES: Final = 9
 _FIRST_STATIC: Final = 7
+_UNCLEAR: Final = (None, ErrorCode.UNKNOWN_SERVER_ERROR)
+"""What an answer says of a partition when nobody knows whether its offset is committed."""
 _TAKEN_OVER: Final = (
     "Its partitions may have another owner now, who begins where was committed last: take back what was done since "
     "then if it counts twice, and go on reading."
@@ -102,22 +103,37 @@ async def commit_offsets(
 
     Some may be committed when it raises: AuthorizationError, RequestTimedOutError, and BrokerError with its code, also
     for REBALANCE_IN_PROGRESS, and where the member is not one of the group any more (ILLEGAL_GENERATION,
-    UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, STALE_MEMBER_EPOCH).
+    UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, STALE_MEMBER_EPOCH). `may_be_stored` of the error says whether that can be.
     """
     left = dict(offsets)
+    sent = 0
+
+    def build(version: int) -> OffsetCommitRequest:
+        nonlocal sent
+        request = _request(metadata, left, version)
+        sent += 1
+        return request
+
     tries = 0
     trouble: AioprodError | None = None
     while left:
-        message = ByVersion(OffsetCommitRequest, partial(_request, metadata, left), _LAST_WITH_NAMES)
+        message = ByVersion(OffsetCommitRequest, build, _LAST_WITH_NAMES)
         try:
             answer = await coordinator.request(message, deadline=deadline, error_of=_elsewhere)
-        except RequestTimedOutError as error:
-            raise error if trouble is None else RequestTimedOutError(trouble.message) from trouble
+        except AioprodError as error:
+            error.may_be_stored = sent > 0
+            if trouble is None or not isinstance(error, RequestTimedOutError):
+                raise
+            late = RequestTimedOutError(trouble.message)
+            late.may_be_stored = error.may_be_stored
+            raise late from trouble
         codes = _codes(answer)
         left = {tp: offset for tp, offset in left.items() if codes.get(tp) != ErrorCode.NONE}
         for tp in left:
             trouble = _refusal(metadata.group_id, tp, codes.get(tp))
             if not isinstance(trouble, BrokerError) or not _may_pass(trouble.code):
+                # An earlier request may have been carried out, and this one in part.
+                trouble.may_be_stored = sent > 1 or len(left) < len(offsets) or codes.get(tp) in _UNCLEAR
                 raise trouble
         if left:
             await coordinator.pause(tries, deadline)
