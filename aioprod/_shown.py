@@ -12,7 +12,17 @@ _SHOWN_MAX: Final = 16
 
 
 def shown(data: Any) -> str:
-    """A key or value; for an object that is neither bytes nor text nor a number, its type and length."""
+    """A key or value; for an object that is neither bytes nor text nor a number, its type and length.
+
+    It never raises: of a value that can't be read, such as a released memoryview, it shows the type.
+    """
+    try:
+        return _shown(data)
+    except Exception:  # A repr, a log or an error must not fail because of a user's value.
+        return f"<{type(data).__qualname__}>"
+
+
+def _shown(data: Any) -> str:
     if isinstance(data, (bytes, bytearray, memoryview)):
         view = memoryview(data)
         beginning = repr(bytes(view.cast("B")[:_SHOWN_MAX])) if view.c_contiguous else "..."

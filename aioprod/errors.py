@@ -432,8 +432,11 @@ class SendFailuresError(AioprodError, ExceptionGroup[AioprodError]):
         return _regrouped, (type(self), self.message, self.exceptions, self.__dict__)
 
     def derive(self, excs: Sequence[Any], /) -> Any:
-        """A part of the group."""
+        """A group of some of these errors; raises ValueError for another one: its place in the call is not known."""
         places = {id(error): index for error, index in zip(self.exceptions, self.indexes, strict=True)}
+        for error in excs:
+            if id(error) not in places:
+                raise ValueError(f"{error!r:.200} is none of the errors of this group: derive() takes a part of them.")
         indexes = tuple(places[id(error)] for error in excs)
         return SendFailuresError(self.message, excs, count=len(excs), indexes=indexes, hint=self.hint)
 

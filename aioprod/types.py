@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import logging
-import sys
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeAlias
@@ -135,12 +135,12 @@ class ConsumedRecord:
 class SendResult:
     """The result of one bulk call: `count` records, `offsets` as ranges per partition, `failures` as (index, error).
 
-    A result whose failures were never read logs one warning when it is dropped. Reading them is to use `failures`,
-    `raise_for_failures()`, `==` or `repr()`, or to copy or pickle the result.
+    A result whose failures were never read logs one warning when it is dropped, or when the interpreter ends. Reading
+    them is to use `failures`, `raise_for_failures()`, `==` or `repr()`, or to copy or pickle the result.
     """
 
     __match_args__ = ("count", "offsets", "failures")
-    __slots__ = ("_failures", "_is_unread", "count", "offsets")
+    __slots__ = ("__weakref__", "_failures", "_unread", "count", "offsets")
 
     def __init__(
         self,
@@ -151,12 +151,17 @@ class SendResult:
         self.count = count
         self.offsets = offsets
         self._failures = failures
-        self._is_unread = bool(failures)
+        self._unread: weakref.finalize[..., SendResult] | None = None
+        if failures:  # It is told of by texts: an error's traceback may hold the result.
+            index, first = failures[0]
+            self._unread = weakref.finalize(self, _log_unread, _failed(len(failures), count), index, str(first))
 
     @property
     def failures(self) -> tuple[tuple[int, AioprodError], ...]:
         """The records that were not accepted or not delivered, by their index in the call, and why."""
-        self._is_unread = False
+        if self._unread is not None:
+            self._unread.detach()
+            self._unread = None
         return self._failures
 
     def raise_for_failures(self) -> Self:
@@ -192,17 +197,15 @@ class SendResult:
     def _values(self) -> tuple[Any, ...]:
         return self.count, self.offsets, self.failures
 
-    def __del__(self) -> None:
-        if not getattr(self, "_is_unread", False) or sys.is_finalizing():
-            return
-        (index, first), failed = self._failures[0], _failed(len(self._failures), self.count)
-        log.warning(
-            "%s, and the failures of the SendResult were never read, the first at index %d: %s "
-            "(`raise_for_failures()` raises them)",
-            failed,
-            index,
-            first,
-        )
+
+def _log_unread(failed: str, index: int, first: str) -> None:
+    log.warning(
+        "%s, and the failures of the SendResult were never read, the first at index %d: %s "
+        "(`raise_for_failures()` raises them)",
+        failed,
+        index,
+        first,
+    )
 
 
 def _failed(count: int, of: int) -> str:

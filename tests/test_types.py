@@ -71,6 +71,26 @@ def test_a_record_shows_no_more_than_the_beginning_of_its_value(value: Any, show
     )
 
 
+class Hostile:
+    """Nothing can be asked of it."""
+
+    def __len__(self) -> int:
+        raise RuntimeError
+
+
+def released() -> memoryview:
+    view = memoryview(b"gone")
+    view.release()
+    return view
+
+
+@pytest.mark.parametrize(
+    ("value", "shows"), [(released(), "<memoryview>"), (Hostile(), "<Hostile>")], ids=["view", "len"]
+)
+def test_a_record_is_shown_whatever_its_value_does(value: Any, shows: str) -> None:
+    assert f"value={shows}, key={shows}, " in repr(ProducerRecord("t", value, key=value))
+
+
 @pytest.mark.parametrize(
     ("headers", "shows"),
     [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import partial
 from typing import Final
 
 from aioprod._rights import Right
@@ -31,6 +30,8 @@ __all__ = ["commit_offsets", "reset_time", "start_offsets"]
 _RESETS: Final = {"earliest": EARLIEST, "latest": LATEST, "none": None}
 _LAST_WITH_NAMES: Final = 9
 _FIRST_STATIC: Final = 7
+_UNCLEAR: Final = (None, ErrorCode.UNKNOWN_SERVER_ERROR)
+"""What an answer says of a partition when nobody knows whether its offset is committed."""
 _TAKEN_OVER: Final = (
     "Its partitions may have another owner now, which starts at the last committed offsets: undo what was done since "
     "then if it counts twice, and continue to read."
@@ -100,22 +101,37 @@ async def commit_offsets(
 
     Some may be committed when it raises: AuthorizationError, RequestTimedOutError, and BrokerError with its code, also
     for REBALANCE_IN_PROGRESS, and where the coordinator has fenced the member (ILLEGAL_GENERATION,
-    UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, STALE_MEMBER_EPOCH).
+    UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, STALE_MEMBER_EPOCH). `may_be_stored` of the error says whether that can be.
     """
     left = dict(offsets)
+    sent = 0
+
+    def build(version: int) -> OffsetCommitRequest:
+        nonlocal sent
+        request = _request(metadata, left, version)
+        sent += 1
+        return request
+
     tries = 0
     last_error: AioprodError | None = None
     while left:
-        message = ByVersion(OffsetCommitRequest, partial(_request, metadata, left), _LAST_WITH_NAMES)
+        message = ByVersion(OffsetCommitRequest, build, _LAST_WITH_NAMES)
         try:
             response = await coordinator.request(message, deadline=deadline, error_of=_code_for_coordinator)
-        except RequestTimedOutError as error:
-            raise error if last_error is None else RequestTimedOutError(last_error.message) from last_error
+        except AioprodError as error:
+            error.may_be_stored = sent > 0
+            if last_error is None or not isinstance(error, RequestTimedOutError):
+                raise
+            late = RequestTimedOutError(last_error.message)
+            late.may_be_stored = error.may_be_stored
+            raise late from last_error
         codes = _codes(response)
         left = {tp: offset for tp, offset in left.items() if codes.get(tp) != ErrorCode.NONE}
         for tp in left:
             last_error = _commit_error(metadata.group_id, tp, codes.get(tp))
             if not isinstance(last_error, BrokerError) or not _is_retriable(last_error.code):
+                # An earlier request may have been carried out, and this one in part.
+                last_error.may_be_stored = sent > 1 or len(left) < len(offsets) or codes.get(tp) in _UNCLEAR
                 raise last_error
         if left:
             await coordinator.pause(tries, deadline)

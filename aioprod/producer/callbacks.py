@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import inspect
 from functools import partial
-from types import BuiltinMethodType, FunctionType, MethodType
+from types import BuiltinMethodType, FunctionType, MethodType, MethodWrapperType
 from typing import Any
+from weakref import ref
 
 from aioprod.errors import UsageError
 
@@ -38,7 +39,7 @@ class DeliveryCallbacks:
         if code is not None and code is self._last and before == self._before:
             return
         key, behind = _origin(given)
-        if key not in self._known:
+        if self._known.get(key, self) is not behind:
             _check(given, "on_delivery", ("metadata", "error"))
             _check_order(given)
             if len(self._known) >= KNOWN_MAX:
@@ -55,20 +56,31 @@ def error_callback(given: Any) -> Any:
 
 
 def _origin(given: Any) -> tuple[tuple[object, ...], object]:
-    """What callbacks that need one look have in common, and the object behind it, kept so that its id stays its own."""
+    """What callbacks that need one look have in common, and what stands behind it, which is to be the same as well.
+
+    Behind a callable in C it is the object alone, by a weak reference: its type says nothing of how it is called.
+    """
     bound: tuple[object, ...] = ()
-    while type(given) is partial:
+    while isinstance(given, partial) and type(given).__call__ is partial.__call__:
         bound += (len(given.args), *given.keywords)
         given = given.func
     kind = type(given)
-    if kind is BuiltinMethodType:
-        return (type(given.__self__), given.__name__, *bound), None
+    if kind in (BuiltinMethodType, MethodWrapperType):
+        return (type(given.__self__), getattr(given, "__module__", None), given.__name__, *bound), None
+    behind: object
     if kind is FunctionType:
         behind = given.__code__
     elif kind is MethodType:
         behind = given.__func__
+    elif isinstance(given, type):
+        behind = given
+    elif isinstance(getattr(kind, "__call__", None), FunctionType):  # noqa: B004  # what it is, not whether it is
+        behind = kind
     else:
-        behind = given if isinstance(given, type) else kind
+        try:
+            return (id(given), *bound), ref(given)
+        except TypeError:
+            return (id(given), *bound), object()  # Never the same: it is looked at each time.
     return (id(behind), *bound), behind
 
 

@@ -110,4 +110,5 @@ class Ending:
         """Why the records of a topic that is not known yet are refused."""
         if self._explainer is None:
             return self._refusal
-        return ProducerClosedError(f"{self._refusal.message} {self._explainer.topic_unknown(topic, self._now)}")
+        text = f"{self._refusal.message} {self._explainer.topic_unknown(topic, self._now)}"
+        return ProducerClosedError(text, hint=self._refusal.hint)

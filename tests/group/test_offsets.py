@@ -200,10 +200,26 @@ async def test_a_commit_ends_at_its_deadline() -> None:
         with pytest.raises(RequestTimedOutError, match=text) as failure:
             await commit_offsets(coordinator, MEMBER, next_offsets(5, 6, 7), in_time(session, 0.05))
         assert isinstance(failure.value.__cause__, BrokerError)
+        assert failure.value.may_be_stored is True
         assert set(committed(brokers)) == set(PLACES[:2])
         brokers.freeze(1)
         with pytest.raises(RequestTimedOutError, match="OffsetCommit was not answered"):
             await commit_offsets(coordinator, MEMBER, next_offsets(5), in_time(session, 0.05))
+
+
+async def test_a_commit_that_may_have_been_carried_out_says_so() -> None:
+    async with coordinated() as (brokers, session, coordinator):
+        with pytest.raises(RequestTimedOutError) as late:
+            await commit_offsets(coordinator, MEMBER, next_offsets(5), session.clock())
+        assert late.value.may_be_stored is False, "nothing was sent"
+        brokers.fault(OffsetCommitRequest, error=ErrorCode.ILLEGAL_GENERATION)
+        with pytest.raises(BrokerError) as refused:
+            await commit_offsets(coordinator, MEMBER, next_offsets(5), in_time(session))
+        assert refused.value.may_be_stored is False, "the only request was refused as a whole"
+        brokers.fault(OffsetCommitRequest, error=ErrorCode.ILLEGAL_GENERATION, partition=PLACES[1])
+        with pytest.raises(BrokerError) as refused:
+            await commit_offsets(coordinator, MEMBER, next_offsets(5, 6), in_time(session))
+        assert refused.value.may_be_stored is True, "one of the two is committed"
 
 
 async def test_a_partition_that_the_answer_leaves_out() -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import gc
+import inspect
 import logging
 import weakref
 from collections.abc import AsyncIterator, Iterator
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 from unittest.mock import Mock
 
@@ -196,6 +197,38 @@ def test_a_callback_that_was_known_does_not_let_others_in() -> None:
             known.check(right)
             with pytest.raises(UsageError):
                 known.check(wrong)
+
+
+def in_c(given: Any) -> Any:
+    """A callable of one type for all, without a function of Python to call it, that tells its arguments."""
+    made: Any = lru_cache(given)
+    made.__signature__ = inspect.signature(given)
+    return made
+
+
+class Partial(partial[Any]):
+    """It is called as its base class is."""
+
+
+def test_a_callable_in_c_that_was_known_does_not_let_others_of_its_type_in() -> None:
+    known = DeliveryCallbacks()
+    lasting = in_c(lambda metadata, error: None)
+    for right, wrong in (
+        (lasting, in_c(lambda err, msg: None)),
+        (lasting, in_c(lambda metadata: None)),
+        (Partial(DESK.hear), Partial(coroutine)),
+        (Partial(DESK.hear_of, 1), Partial(DESK.hear_of)),
+        ({}.__setitem__, {}.__contains__),
+        ({}.__setitem__, {}.__len__),
+    ):
+        for _ in range(2):
+            known.check(right)
+            with pytest.raises(UsageError):
+                known.check(wrong)
+    for _ in range(100):  # Another one may get the id of one that is gone.
+        known.check(in_c(lambda metadata, error: None))
+        with pytest.raises(UsageError):
+            known.check(in_c(lambda err, msg: None))
 
 
 def test_few_callbacks_are_remembered_and_no_object_of_the_user() -> None:

@@ -7,13 +7,14 @@ import logging
 import math
 from collections.abc import Awaitable, Callable
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from aioprod import Producer, ProducerConfig
-from aioprod.errors import DeliveryError, NotSentError, UnknownOutcomeError
+from aioprod.errors import DeliveryError, NotSentError, ProducerClosedError, UnknownOutcomeError
 from aioprod.messages import EndTxnRequest, MetadataRequest, ProduceRequest
-from aioprod.producer.closing import CloseLimit
+from aioprod.producer.closing import CloseLimit, Ending
 from aioprod.testing import FakeCluster
 from aioprod.testing.simulation import SimulatedLoop, start
 
@@ -200,3 +201,14 @@ def test_a_cancelled_close_says_so_and_why(caplog: pytest.LogCaptureFixture) -> 
     with SimulatedLoop() as loop:
         error = loop.run(main())
     assert "were not delivered: close() was cancelled first. Broker 1 at " in error.message
+
+
+def test_what_a_topic_waited_for_is_told_with_the_hint_of_the_refusal() -> None:
+    explainer = Mock()
+    explainer.topic_unknown.return_value = "No broker could be asked."
+    ending = Ending("It ended.", ProducerClosedError("It is closed.", hint="Start another."), explainer=explainer)
+    error = ending.of_topic(Mock())
+    assert (type(error), str(error)) == (
+        ProducerClosedError,
+        "It is closed. No broker could be asked. Hint: Start another.",
+    )

@@ -6,6 +6,8 @@ import copy
 import gc
 import logging
 import pickle
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -55,6 +57,18 @@ def test_failures_that_nobody_reads_are_told_when_the_result_is_dropped(caplog: 
         "1 of 3 records was not sent or not delivered, and the failures of the SendResult were never read, the first "
         "at index 1: It was not sent. Hint: Send it again. (`raise_for_failures()` raises them)"
     )
+
+
+@pytest.mark.parametrize("read", ["", "kept[0].failures"])
+def test_failures_that_nobody_has_read_are_told_when_the_interpreter_ends(read: str) -> None:
+    program = f"""
+from aioprod import SendResult
+from aioprod.errors import AioprodError
+kept = [SendResult(3, {{}}, ((1, AioprodError("It was not sent.")),))]
+{read}
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ended.stderr.count("1 of 3 records was not sent or not delivered") == (not read)
 
 
 def test_they_are_told_also_of_a_result_in_a_circle(caplog: pytest.LogCaptureFixture) -> None:
@@ -133,6 +147,13 @@ def test_the_group_has_the_hint_of_the_first_and_can_be_pickled_and_taken_apart(
     matched, rest = there.split(NotSentError)
     assert (type(matched), matched.count, matched.indexes) == (SendFailuresError, 1, (1,))
     assert (type(rest), rest.count, rest.indexes) == (SendFailuresError, 3, (2, 3, 4))
+
+
+def test_a_part_of_the_group_holds_nothing_else() -> None:
+    with pytest.raises(SendFailuresError) as caught:
+        SendResult(9, {}, FAILED).raise_for_failures()
+    with pytest.raises(ValueError, match=r"RejectedError\('no 0'\) is none of the errors of this group"):
+        caught.value.derive([failures(1)[0][1]])
 
 
 async def test_records_that_were_refused_and_that_failed_are_raised_together(brokers: FakeCluster) -> None:
