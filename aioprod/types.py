@@ -152,7 +152,7 @@ class SendResult:
         self.offsets = offsets
         self._failures = failures
         self._unread: weakref.finalize[..., SendResult] | None = None
-        if failures:  # It is told of by texts: an error's traceback may hold the result.
+        if failures:  # Texts only: an error's traceback may hold the result.
             index, first = failures[0]
             self._unread = weakref.finalize(self, _log_unread, _failed(len(failures), count), index, str(first))
 

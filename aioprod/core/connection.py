@@ -112,7 +112,7 @@ class Exchange:
 class Connection:
     """The state of one connection to `peer`, which is how error messages name the other side.
 
-    `versions` is None until the broker has told them. `throttled_until` and `last_used` are monotonic seconds. `error`
+    `versions` is None until the broker has sent them. `throttled_until` and `last_used` are monotonic seconds. `error`
     is why the connection ends, once that is known. `protocol` is the `security.protocol`, for the errors. `login` is
     the log-in that is under way or was the last one, None where there is none; `logged_in_at` is when the broker
     accepted it.
@@ -171,16 +171,16 @@ class Connection:
     # --- start-up
 
     def open(self, now: float) -> None:
-        """The socket is connected: ask for the broker's versions, at the newest version of that question."""
+        """The socket is connected: request the broker's versions, by the newest version of ApiVersions."""
         self.phase = Phase.NEGOTIATING
-        self._ask_versions(ApiVersionsRequest.VERSIONS[1], now)
+        self._request_versions(ApiVersionsRequest.VERSIONS[1], now)
 
     def take_output(self) -> bytes:
         """What has to be written for the start-up and for log-ins, empty if nothing."""
         output, self._output = self._output, b""
         return output
 
-    def _ask_versions(self, version: int, now: float) -> None:
+    def _request_versions(self, version: int, now: float) -> None:
         name, software_version = self._software
         self._send(
             ApiVersionsRequest(client_software_name=name, client_software_version=software_version), version, now
@@ -195,19 +195,19 @@ class Connection:
             self.last_used = used
 
     def _negotiate(self, exchange: Exchange, body: memoryview, now: float) -> None:
-        """Read the answer to ApiVersions; a broker that lacks the version is asked again in one it has (KIP-511)."""
+        """Read the answer to ApiVersions; a broker that lacks the version gets it again in one it has (KIP-511)."""
         try:
             answer = decode_api_versions(exchange.version, body)
         except ProtocolError as fault:
             if exchange.version > 0 and body[:2] == _UNSUPPORTED_VERSION:
                 # librdkafka's mock broker, for one, lists its versions in a form that no version has.
-                self._ask_versions(0, now)
+                self._request_versions(0, now)
                 return
             raise self.fault(fault.message) from fault
         code = ErrorCode.of(answer.error_code)
         if code == ErrorCode.UNSUPPORTED_VERSION and exchange.version > 0:
-            # Some brokers list a version that they have just refused: going down each time ends the asking.
-            self._ask_versions(min(retry_version(answer), exchange.version - 1), now)
+            # Some brokers list a version that they have just rejected: a lower one each time ends the retries.
+            self._request_versions(min(retry_version(answer), exchange.version - 1), now)
             return
         if code != ErrorCode.NONE:
             text = f"{self.peer} answered ApiVersions v{exchange.version} with {ErrorCode.said(code)}."
@@ -283,8 +283,8 @@ class Connection:
     def receive(self, data: bytes, now: float) -> Iterator[tuple[Exchange, memoryview]]:
         """The exchanges that `data` completes, each with the body of its answer, a view that must be used at once.
 
-        Raises ProtocolError when the peer says what a Kafka broker would not say at this point, BrokerError when it
-        refuses the start-up. The connection must be given up then.
+        Raises ProtocolError for bytes that no Kafka broker sends at this point, BrokerError when the broker rejects
+        the start-up. The connection must be aborted then.
         """
         if self.phase is not _RENEWING:
             self.last_used = now
@@ -303,7 +303,7 @@ class Connection:
 
     def _match(self, frame: memoryview) -> tuple[Exchange, memoryview]:
         if not self.exchanges:
-            raise self.fault("it sent bytes that nobody asked for")
+            raise self.fault("it sent bytes without a request")
         exchange = self.exchanges[0]
         try:
             correlation_id, body = decode_response_header(exchange.kind.RESPONSE, exchange.version, frame)
@@ -322,7 +322,7 @@ class Connection:
         return ProtocolError(f"{self.peer} broke the protocol: {text}.")
 
     def throttle(self, kind: type[AnyRequest], version: int, throttle_time_ms: int, now: float) -> None:
-        """An answer asks to send nothing for that time; versions in which the broker waited itself are left alone."""
+        """Send nothing for the time that an answer says, but for versions in which the broker itself has waited."""
         first = _THROTTLES_CLIENT_FROM.get(kind.NAME)
         if throttle_time_ms > 0 and first is not None and version >= first:
             self.throttled_until = max(self.throttled_until, now + throttle_time_ms / 1000.0)
@@ -334,13 +334,13 @@ class Connection:
         return min((exchange.deadline for exchange in self.exchanges), default=math.inf)
 
     def overdue(self, now: float) -> RequestTimedOutError | None:
-        """Why the connection must be given up now, if an answer is overdue."""
+        """Why the connection must be aborted now, if an answer is overdue."""
         for exchange in self.exchanges:
             if exchange.deadline <= now:
                 what = f"did not answer {exchange.kind.NAME} within {exchange.timeout_s:g} s"
                 if self.phase is Phase.NEGOTIATING:
                     return RequestTimedOutError(f"{self.peer} accepted the connection and {what}.", hint=self._hint())
-                return RequestTimedOutError(f"{self.peer} {what}, so the connection was given up.")
+                return RequestTimedOutError(f"{self.peer} {what}, so the connection was aborted.")
         return None
 
     def close(self, cause: BaseException | None) -> tuple[AioprodError, list[Exchange]]:
@@ -356,11 +356,11 @@ class Connection:
     def _lost(self, reason: str | None) -> BrokerConnectionError:
         what = "closed the connection" if reason is None else f"broke the connection ({reason})"
         if self.phase is Phase.NEGOTIATING:
-            who, hint = "no Kafka broker does", self._hint()
+            peers, hint = "no Kafka broker does", self._hint()
             if "SSL" not in self.protocol:
-                who = f"a TLS listener or {who}"
+                peers = f"a TLS listener or {peers}"
                 hint += " For one with TLS set security.protocol to SSL or SASL_SSL."
-            return BrokerConnectionError(f"{self.peer} {what} before it answered ApiVersions, as {who}.", hint=hint)
+            return BrokerConnectionError(f"{self.peer} {what} before it answered ApiVersions, as {peers}.", hint=hint)
         if self.phase in (Phase.AUTHENTICATING, Phase.RENEWING) and self.login is not None:
             return BrokerConnectionError(f"{self.peer} {what} during the log-in by {self.login.mechanism}.")
         if reason is None:

@@ -27,7 +27,7 @@ _MECHANISMS_MAX: Final = 10
 class Login:
     """One log-in on one connection; it `is_done` when the broker has accepted it.
 
-    `user` is how errors name the user, `hint` what to do when the broker refuses, `identity` whatever differs where
+    `user` is how errors name the user, `hint` what to do when the broker rejects it, `identity` whatever differs where
     the principal or its password do. `work` has to be run in a thread, and its result handed to `worked`, before there
     is more to send. `session_lifetime_s` is how long the broker accepts requests once the log-in is done, 0.0 for ever
     (KIP-368).
@@ -57,7 +57,7 @@ class Login:
         self._is_renewal = False
 
     def is_of_same(self, other: Login | None) -> bool:
-        """Whether both are of the same principal and password, as far as that is known: a session can go on then."""
+        """Whether both are of the same principal and password, as far as that is known: a session can continue then."""
         return other is None or (self.mechanism, self._identity) == (other.mechanism, other._identity)
 
     def begin(self, *, is_renewal: bool) -> list[SaslHandshakeRequest | SaslAuthenticateRequest]:
@@ -66,7 +66,7 @@ class Login:
         return [SaslHandshakeRequest(mechanism=self.mechanism), *self._tokens(next(self._steps))]
 
     def answered(self, answer: Response, peer: str) -> list[SaslAuthenticateRequest]:
-        """The broker answered one of the two requests: what to send next. Raises AuthenticationError if it refused."""
+        """Read the answer to a request: what to send next. Raises AuthenticationError if the broker rejected it."""
         if isinstance(answer, SaslAuthenticateResponse):
             return self._token_answered(answer, peer)
         assert isinstance(answer, SaslHandshakeResponse)
@@ -89,22 +89,22 @@ class Login:
                 hint="Set security.protocol to PLAINTEXT or SSL, or name the port of a listener with SASL.",
             )
         raise AuthenticationError(
-            f"{peer} refused to begin the log-in of {self._user} by {self.mechanism}: {_name(code)}."
+            f"{peer} rejected the start of the log-in of {self._user} by {self.mechanism}: {_name(code)}."
         )
 
     def _token_answered(self, answer: SaslAuthenticateResponse, peer: str) -> list[SaslAuthenticateRequest]:
         code = ErrorCode.of(answer.error_code)
         if code != ErrorCode.NONE:
-            self._refused(peer, printable(answer.error_message or _name(code), _SAID_MAX))
+            self._reject(peer, printable(answer.error_message or _name(code), _SAID_MAX))
         self.session_lifetime_s = max(0, answer.session_lifetime_ms) / 1000.0
-        return self._go_on(answer.auth_bytes, peer)
+        return self._continue(answer.auth_bytes, peer)
 
     def worked(self, result: bytes, peer: str) -> list[SaslAuthenticateRequest]:
         """The work is done: what to send next."""
         self.work = None
-        return self._go_on(result, peer)
+        return self._continue(result, peer)
 
-    def _go_on(self, answer: bytes, peer: str) -> list[SaslAuthenticateRequest]:
+    def _continue(self, answer: bytes, peer: str) -> list[SaslAuthenticateRequest]:
         try:
             return list(self._tokens(self._steps.send(answer)))
         except StopIteration:
@@ -112,7 +112,7 @@ class Login:
             return []
         except SaslError as failure:
             raise AuthenticationError(
-                f"The log-in of {self._user} by {self.mechanism} was given up: {peer} {failure.what}.", hint=self._hint
+                f"The log-in of {self._user} by {self.mechanism} was aborted: {peer} {failure.what}.", hint=self._hint
             ) from None
 
     def _tokens(self, step: bytes | Work) -> Iterable[SaslAuthenticateRequest]:
@@ -121,9 +121,9 @@ class Login:
         else:
             yield SaslAuthenticateRequest(auth_bytes=step)
 
-    def _refused(self, peer: str, said: str) -> NoReturn:
+    def _reject(self, peer: str, said: str) -> NoReturn:
         raise AuthenticationError(
-            f"{peer} refused the log-in of {self._user} by {self.mechanism}: {said.rstrip('.')}.", hint=self._hint
+            f"{peer} rejected the log-in of {self._user} by {self.mechanism}: {said.rstrip('.')}.", hint=self._hint
         )
 
 

@@ -31,7 +31,7 @@ _RESETS: Final = {"earliest": EARLIEST, "latest": LATEST, "none": None}
 _LAST_WITH_NAMES: Final = 9
 _FIRST_STATIC: Final = 7
 _UNCLEAR: Final = (None, ErrorCode.UNKNOWN_SERVER_ERROR)
-"""What an answer says of a partition when nobody knows whether its offset is committed."""
+"""The codes after which it is not known whether the offset of a partition is committed."""
 _TAKEN_OVER: Final = (
     "Its partitions may have another owner now, which starts at the last committed offsets: undo what was done since "
     "then if it counts twice, and continue to read."

@@ -168,11 +168,11 @@ class Client(ClientListener):
 
     @property
     def _is_led_astray(self) -> bool:
-        """Whether a broker was never reached at the address that the cluster tells of it."""
+        """Whether a broker was never reached at the address that the cluster advertises for it."""
         return any(link.last_error is not None and not (link.was_ready or link.is_bootstrap) for link in self._links)
 
     def advice(self) -> str | None:
-        """The hint where the cluster tells addresses that can't be reached from here; None where it is not that."""
+        """The hint if the cluster advertises addresses that can't be reached from here, else None."""
         return _ADVERTISED_HINT if self._is_led_astray else None
 
     async def run(self) -> None:

@@ -80,7 +80,7 @@ async def test_each_way_to_ask(trusting: Trusting, make_topic: MakeTopic, tmp_pa
 async def test_tokens_for_somebody_else_are_explained(trusting: Trusting, tmp_path: Path) -> None:
     (tmp_path / "token").write_text(trusting.idp.token("pod", aud="other"))
     config = trusting.config(sasl_oauthbearer_token_endpoint_url=(tmp_path / "token").as_uri())
-    with pytest.raises(AuthenticationError, match=r"refused the log-in of the token of 'pod'.*aud=other, sub=pod"):
+    with pytest.raises(AuthenticationError, match=r"rejected the log-in of the token of 'pod'.*aud=other, sub=pod"):
         await Producer(config=config).start()
 
 

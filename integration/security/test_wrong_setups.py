@@ -34,7 +34,7 @@ async def refused(servers: str, options: dict[str, Any], kind: type[AioprodError
 async def test_a_wrong_password(secured: Secured, figures: Figures, mechanism: str) -> None:
     options = secured.options("alice", mechanism) | {"sasl_password": "wrong-one"}
     error = await refused(secured.servers, options, AuthenticationError, figures)
-    assert error.message.startswith(f"{secured.servers} refused the log-in of user 'alice' by {mechanism}: Authentic")
+    assert error.message.startswith(f"{secured.servers} rejected the log-in of user 'alice' by {mechanism}: Authentic")
     assert error.hint is not None
     assert "sasl.password" in error.hint
 
@@ -45,7 +45,7 @@ async def test_a_token_that_has_expired_though_its_provider_says_otherwise(secur
 
     options = secured.options("alice", "OAUTHBEARER") | {"sasl_token_provider": provider}
     error = await refused(secured.servers, options, AuthenticationError, figures)
-    assert "refused the log-in of the token by OAUTHBEARER" in error.message
+    assert "rejected the log-in of the token by OAUTHBEARER" in error.message
     assert error.hint is not None
     assert "sub=alice, it expired 100 s before now" in error.hint
 

@@ -290,7 +290,7 @@ def test_answers_before_the_fault_are_delivered() -> None:
 
 
 def test_bytes_that_nobody_asked_for_are_a_fault() -> None:
-    with pytest.raises(ProtocolError, match="broke the protocol: it sent bytes that nobody asked for"):
+    with pytest.raises(ProtocolError, match="broke the protocol: it sent bytes without a request"):
         drain(ready_connection(), metadata_answer(1))
 
 
@@ -350,7 +350,7 @@ def test_the_earliest_deadline_counts_whatever_the_order() -> None:
     assert connection.overdue(15.9) is None
     error = connection.overdue(16.0)
     assert isinstance(error, RequestTimedOutError)
-    assert str(error) == f"{PEER} did not answer Produce within 5 s, so the connection was given up."
+    assert str(error) == f"{PEER} did not answer Produce within 5 s, so the connection was aborted."
 
 
 def test_a_silent_peer_is_told_as_such() -> None:

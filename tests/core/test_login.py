@@ -139,7 +139,7 @@ def test_work_is_left_to_the_owner() -> None:
         (SaslHandshakeResponse(error_code=34), f"{PEER} takes no log-in at this port.", "Set security.protocol to"),
         (
             SaslHandshakeResponse(error_code=-1),
-            f"{PEER} refused to begin the log-in of user 'alice' by PLAIN: UNKNOWN_SERVER_ERROR.",
+            f"{PEER} rejected the start of the log-in of user 'alice' by PLAIN: UNKNOWN_SERVER_ERROR.",
             None,
         ),
     ],
@@ -173,7 +173,7 @@ def test_a_log_in_that_is_refused(answer: SaslAuthenticateResponse, message: str
     feed(connection, handshake, SaslHandshakeResponse(mechanisms=("PLAIN",)))
     with pytest.raises(AuthenticationError) as caught:
         feed(connection, token, answer)
-    assert caught.value.message == f"{PEER} refused the log-in of user 'alice' by PLAIN: {message}"
+    assert caught.value.message == f"{PEER} rejected the log-in of user 'alice' by PLAIN: {message}"
     assert caught.value.hint == "Check sasl.password."
     assert "hunter2" not in str(caught.value)
 
@@ -193,7 +193,7 @@ def test_a_broker_that_breaks_the_rules_of_the_mechanism() -> None:
     connection = negotiated(new_login())
     (handshake, _), (token, _) = sent(connection)
     feed(connection, handshake, SaslHandshakeResponse(mechanisms=("PLAIN",)))
-    with pytest.raises(AuthenticationError, match="was given up: Broker 1 at localhost:9092 answered PLAIN with data"):
+    with pytest.raises(AuthenticationError, match="was aborted: Broker 1 at localhost:9092 answered PLAIN with data"):
         feed(connection, token, SaslAuthenticateResponse(auth_bytes=b"?"))
 
 
@@ -252,7 +252,7 @@ def test_a_renewal_that_is_refused() -> None:
     connection = logged_in(lifetime_ms=5000)
     connection.renew(new_login(), 6.0)
     (handshake, _), _ = sent(connection)
-    with pytest.raises(AuthenticationError, match=r"refused to begin the log-in .* by PLAIN: ILLEGAL_SASL_STATE"):
+    with pytest.raises(AuthenticationError, match=r"rejected the start of the log-in .* by PLAIN: ILLEGAL_SASL_STATE"):
         feed(connection, handshake, SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE))
 
 
@@ -262,4 +262,4 @@ def test_a_renewal_that_is_not_answered_in_time() -> None:
     connection.renew(new_login(), 6.0)
     error = connection.overdue(36.0)
     assert error is not None
-    assert error.message == f"{PEER} did not answer SaslHandshake within 30 s, so the connection was given up."
+    assert error.message == f"{PEER} did not answer SaslHandshake within 30 s, so the connection was aborted."

@@ -110,7 +110,7 @@ async def test_a_wrong_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     async with FakeCluster(security=MSK) as brokers:
         with pytest.raises(AuthenticationError) as caught:
             await Producer(brokers.bootstrap, **MSK.client_options()).start()
-    assert "refused the log-in of AWS access key 'alice' by AWS_MSK_IAM: [" in caught.value.message
+    assert "rejected the log-in of AWS access key 'alice' by AWS_MSK_IAM: [" in caught.value.message
     assert caught.value.hint == "Check that this identity may kafka-cluster:Connect, and the clock of this machine."
 
 

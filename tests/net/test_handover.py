@@ -104,7 +104,7 @@ async def test_a_connection_that_is_refused_leaves_the_old_one_as_it_was(tmp_pat
         await b.ready()
         old = b.link.connection
         secret.write_text("wrong")
-        with pytest.raises(AuthenticationError, match="refused the log-in of user 'alice'"):
+        with pytest.raises(AuthenticationError, match="rejected the log-in of user 'alice'"):
             await b.link.use_new_credentials()
         assert b.link.connection is old
         assert b.link.is_ready(b.clock())

@@ -43,7 +43,7 @@ async def test_a_password_that_is_changed_while_the_producer_runs() -> None:
             brokers.security = dataclasses.replace(SECURITY, users={"alice": "another"})
             await brokers[1].cut()
             error = await refused(producer)
-            assert "refused the log-in of user 'alice' by PLAIN" in error.message
+            assert "rejected the log-in of user 'alice' by PLAIN" in error.message
             assert str(error).count("Hint") == 1
             brokers.security = SECURITY
             await delivered(producer, b"after")

@@ -240,7 +240,7 @@ async def test_of_a_token_that_is_refused(shown: Shown, value: str) -> None:
     token = OAuthToken(value, unsecured_token("alice").expires_at)
     options = SECURITY.client_options("alice", "OAUTHBEARER") | {"sasl_token_provider": lambda: token}
     await refused(shown, SECURITY, options)
-    assert "refused the log-in of the token" in shown.texts[0]
+    assert "rejected the log-in of the token" in shown.texts[0]
     assert shown.leaks(MARK) == []
 
 
