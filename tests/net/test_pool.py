@@ -1,251 +1,225 @@
 from __future__ import annotations
 
 import asyncio
-import math
-from typing import Any
+from random import Random
 
 import pytest
 
 from aioprod.cluster import Node
-from aioprod.core.backoff import Backoff
-from aioprod.errors import BrokerConnectionError, RequestTimedOutError
-from aioprod.messages import ApiVersionsRequest, MetadataRequest
-from aioprod.net import dialing
+from aioprod.errors import BrokerConnectionError
+from aioprod.messages import MetadataRequest
+from aioprod.net.context import ClientContext
+from aioprod.net.events import ClientListener
 from aioprod.net.link import LinkState
+from aioprod.net.pool import LinkPool
+from aioprod.net.settings import ClientSettings
+from aioprod.net.tasks import Supervisor
 from aioprod.testing import FakeCluster
-from tests.support.links import ALL, bench, dead_node, node_of
+from tests.support.clients import FAST, Clock
 
-# -- connecting ------------------------------------------------------------------------------------------------------
-
-
-async def test_connects_when_it_is_wanted() -> None:
-    async with FakeCluster() as brokers, bench(node_of(brokers)) as b:
-        assert b.link.state is LinkState.IDLE
-        assert b.poll() == math.inf
-        assert not b.link.ensure(b.clock())
-        assert (b.link.state, brokers[1].connections) == (LinkState.CONNECTING, 0)
-        assert not b.link.ensure(b.clock())
-        await b.events.seen("ready")
-        assert b.link.ensure(b.clock())
-        assert b.link.connection is not None
-        await b.link.connection.request(ALL)
-        assert b.events.events == ["ready", "data"]
-        assert brokers[1].connections == 1
-        assert repr(b.link) == f"<BrokerLink Broker 1 at {b.link.node.address}, ready>"
+ALL = MetadataRequest(topics=None)
 
 
-async def test_backs_off_longer_with_each_failure_and_tries_again_when_it_is_wanted() -> None:
-    async with bench(dead_node(), reconnect_backoff=Backoff(10.0, 100.0)) as b:
-        b.link.ensure(b.clock())
-        for attempt, nominal_s in enumerate((10.0, 20.0, 40.0), start=1):
-            await b.events.seen("lost", attempt)
-            state: object = b.link.state
-            assert state is LinkState.BACKOFF
-            assert b.link.attempts == attempt
-            assert 0.75 * nominal_s < b.link.backoff_until - b.clock() < 1.25 * nominal_s
-            assert b.poll() == math.inf
-            assert not b.link.can_connect(b.clock())
-            assert not b.link.ensure(b.clock())
-            assert b.poll() == b.link.backoff_until
-            b.clock.advance(1.25 * nominal_s)
-            assert b.link.can_connect(b.clock())
-            assert b.poll() == math.inf
-            state = b.link.state
-            assert state is LinkState.CONNECTING
-        assert "Connection refused" in str(b.link.last_error)
-        assert b.events.errors[0] is not None
+class Bench:
+    """LinkPool, the time, and what has to be ended."""
+
+    def __init__(self) -> None:
+        loop = asyncio.get_running_loop()
+        self.clock = Clock()
+        self.tasks = Supervisor(loop, print)
+        settings = ClientSettings(bootstrap=(), reconnect_backoff=FAST)
+        quiet = ClientListener()
+        context = ClientContext(settings, loop, self.clock, Random(5), self.tasks, lambda _: None, quiet, quiet)
+        self.links = LinkPool(context)
+
+    async def ready(self, *node_ids: int) -> None:
+        """Connect these."""
+        for node_id in node_ids:
+            link = self.links.get(node_id)
+            assert link is not None
+            while not link.ensure(self.clock()):
+                await asyncio.sleep(0.001)
+
+    async def close(self) -> None:
+        await self.tasks.close()
+        await self.links.close(0.05)
+
+    @property
+    def ids(self) -> list[int]:
+        return sorted(link.node.id for link in self.links)
 
 
-async def test_being_ready_forgets_failures() -> None:
-    async with FakeCluster() as brokers, bench(node_of(brokers)) as b:
-        brokers.fault(ApiVersionsRequest, drop="before", times=2)
-        while not b.events.events.count("ready"):
-            b.link.ensure(b.clock())
-            await asyncio.sleep(0.001)
-        assert b.events.events.count("lost") == 2
-        assert (b.link.attempts, b.link.last_error) == (0, None)
+def nodes_of(brokers: FakeCluster, *node_ids: int) -> list[Node]:
+    return [Node(node_id, *brokers[node_id].address) for node_id in node_ids or brokers.brokers]
 
 
-async def test_a_connection_that_does_not_come_about_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def never(*args: Any) -> None:
-        await asyncio.get_running_loop().create_future()
-
-    monkeypatch.setattr(dialing, "open_connection", never)
-    async with bench(Node(1, "kafka", 9092), connect_timeout=Backoff(0.001, 0.001)) as b:
-        b.link.ensure(b.clock())
-        await b.events.seen("lost")
-        assert str(b.link.last_error) == "kafka:9092 can't be reached: no connection within 0.0 s."
+async def test_bootstrap_servers_give_way_to_brokers() -> None:
+    b = Bench()
+    b.links.set_bootstrap([("a", 1), ("b", 2)])
+    before = (b.ids, b.links.has_bootstrap)
+    assert b.links.set_nodes([Node(1, "c", 3), Node(2, "d", 4)]) == []
+    assert [before, (b.ids, b.links.has_bootstrap)] == [([-2, -1], True), ([1, 2], False)]
+    assert b.links.get(3) is None
 
 
-async def test_a_peer_that_is_silent_is_given_up() -> None:
-    async with FakeCluster() as brokers, bench(node_of(brokers)) as b:
-        fault = brokers.fault(ApiVersionsRequest, silent=True)
-        b.link.ensure(b.clock())
-        await fault.reached.wait()
-        assert b.poll() < math.inf
-        b.clock.advance(30.0)
-        b.poll()
-        await b.events.seen("lost")
-        assert isinstance(b.link.last_error, RequestTimedOutError)
+async def test_the_broker_behind_a_bootstrap_address_keeps_the_connection() -> None:
+    async with FakeCluster(2) as brokers:
+        b = Bench()
+        b.links.set_bootstrap([brokers[2].address, brokers[1].address])
+        await b.ready(-1)
+        first = b.links.get(-1)
+        adopted = b.links.set_nodes(nodes_of(brokers))
+        assert adopted == [first]
+        assert b.links.get(2) is first
+        assert b.ids == [1, 2]
+        await b.close()
 
 
-async def test_the_broker_may_come_back() -> None:
-    async with FakeCluster() as brokers, bench(node_of(brokers)) as b:
-        await b.ready()
-        await brokers[1].kill()
-        await b.events.seen("lost")
-        assert b.link.connection is None
-        await brokers[1].start()
-        while b.events.events.count("ready") < 2:
-            b.link.ensure(b.clock())
-            await asyncio.sleep(0.001)
+async def test_links_follow_the_metadata() -> None:
+    b = Bench()
+    b.links.set_nodes([Node(1, "a", 1), Node(2, "b", 2)])
+    one, two = b.links.get(1), b.links.get(2)
+    b.links.set_nodes([Node(1, "c", 3)])
+    assert b.ids == [1]
+    assert one is b.links.get(1)
+    assert one is not None
+    assert one.address == ("c", 3)
+    assert two is b.links.get(2)
+    assert two is not None
+    assert two.retired
+    b.links.set_nodes([Node(1, "c", 3), Node(2, "b", 2)])
+    assert two is b.links.get(2)
+    assert b.ids == [1, 2]
+    for _ in range(2):
+        b.links.set_nodes([Node(1, "c", 3)])
+    assert b.links.get(2) is None
 
 
-async def test_a_failure_after_the_connection_was_lost_is_reported_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def made_and_lost(loop: Any, address: Any, factory: Any, settings: Any, tls: Any) -> None:
-        connection = factory()
-        b.link.connection_made(connection)
-        b.link.connection_lost(connection, BrokerConnectionError("lost"))
-        raise BrokerConnectionError("failed")
-
-    monkeypatch.setattr(dialing, "open_connection", made_and_lost)
-    async with bench(dead_node()) as b:
-        b.link.ensure(b.clock())
-        await b.events.seen("lost")
-        await b.tasks.close()
-        assert [str(error) for error in b.events.errors] == ["lost"]
-
-
-# -- in use ----------------------------------------------------------------------------------------------------------
-
-
-async def test_a_throttle_holds_requests_back_until_it_ends() -> None:
-    async with FakeCluster() as brokers, bench(node_of(brokers)) as b:
-        await b.ready()
-        assert b.link.connection is not None
-        brokers.fault(MetadataRequest, throttle_ms=5000)
-        await b.link.connection.request(ALL)
-        until = b.link.connection.throttled_until
-        assert until in b.events.dues
-        assert not b.link.ensure(b.clock())
-        assert b.poll() == until
-        b.clock.advance(5.0)
-        b.poll()
-        assert b.events.events[-1] == "writable"
-        assert b.link.ensure(b.clock())
-
-
-async def test_requests_wait_while_the_transport_is_full() -> None:
-    async with FakeCluster() as brokers, bench(node_of(brokers)) as b:
-        await b.ready()
-        assert b.link.connection is not None
-        b.link.connection.pause_writing()
-        assert not b.link.ensure(b.clock())
-        b.link.connection.resume_writing()
-        assert b.link.ensure(b.clock())
-        assert b.events.events[-1] == "writable"
-
-
-async def test_an_idle_connection_is_closed_but_not_one_that_waits_for_an_answer() -> None:
-    async with (
-        FakeCluster() as brokers,
-        bench(node_of(brokers), connections_max_idle_s=10.0, request_timeout_s=100.0) as b,
-    ):
-        await b.ready()
-        connection = b.link.connection
-        assert connection is not None
-        assert b.poll() == connection.last_used + 10.0
+async def test_a_vanished_broker_is_kept_until_its_connection_is_gone() -> None:
+    async with FakeCluster(2) as brokers:
+        b = Bench()
+        b.links.set_nodes(nodes_of(brokers))
+        await b.ready(2)
+        link = b.links.get(2)
+        assert link is not None
+        assert link.connection is not None
         held = brokers.fault(MetadataRequest, hold=True)
-        future = connection.request(ALL)
-        b.clock.advance(50.0)
-        b.poll()
-        assert b.link.ensure(b.clock())
+        answer = link.connection.request(ALL)
+        for _ in range(3):
+            b.links.set_nodes(nodes_of(brokers, 1))
+            b.links.poll(b.clock())
+        assert b.links.get(2) is link
         held.release()
-        await future
-        b.clock.advance(9.0)
-        b.poll()
-        assert b.link.ensure(b.clock())
-        b.clock.advance(1.0)
-        b.poll()
-        await b.events.seen("lost")
-        assert b.events.errors == [None]
-        assert b.link.state is LinkState.IDLE
-        await b.ready()
+        await answer
+        while brokers[2].connections:
+            b.links.poll(b.clock())
+            await asyncio.sleep(0.001)
+        b.links.set_nodes(nodes_of(brokers, 1))
+        assert b.links.get(2) is None
+        await b.close()
 
 
-async def test_a_request_that_is_overdue_costs_the_connection() -> None:
-    async with FakeCluster() as brokers, bench(node_of(brokers)) as b:
-        await b.ready()
-        assert b.link.connection is not None
-        brokers.fault(MetadataRequest, silent=True)
-        future = b.link.connection.request(ALL, timeout_s=1.0)
-        b.clock.advance(1.0)
-        b.poll()
-        with pytest.raises(RequestTimedOutError):
-            await future
-        await b.events.seen("lost")
-        assert b.link.state is LinkState.BACKOFF
+async def test_bootstrap_servers_that_are_known_brokers_are_not_added() -> None:
+    b = Bench()
+    b.links.set_nodes([Node(1, "a", 1)])
+    b.links.set_bootstrap([("a", 1), ("b", 2)])
+    assert b.ids == [-2, 1]
+    b.links.set_bootstrap([("a", 1), ("b", 3)])
+    link = b.links.get(-2)
+    assert link is not None
+    assert link.address == ("b", 3)
 
 
-# -- words -----------------------------------------------------------------------------------------------------------
-
-
-async def test_describes_how_it_stands() -> None:
-    async with FakeCluster() as brokers, bench(node_of(brokers)) as b:
-        name = f"Broker 1 at {b.link.node.address}"
-        assert b.link.describe(b.clock()) == f"{name} is idle"
-        held = brokers.fault(ApiVersionsRequest, hold=True)
-        b.link.ensure(b.clock())
-        later = b.link.connecting_since + 1.5
-        assert b.link.describe(later) == f"{name} has not taken the connection for 1.5 s"
+async def test_giving_up_drops_all_connections() -> None:
+    async with FakeCluster(2) as brokers:
+        b = Bench()
+        b.links.set_nodes(nodes_of(brokers))
+        await b.ready(1)
+        one = b.links.get(1)
+        assert one is not None
+        assert one.connection is not None
+        held = brokers.fault(MetadataRequest, hold=True)
+        answer = one.connection.request(ALL)
         await held.reached.wait()
-        assert b.link.describe(later) == f"{name} has not answered ApiVersions for 1.5 s"
+        b.links.retire_all(BrokerConnectionError("another cluster"))
+        with pytest.raises(BrokerConnectionError, match="another cluster"):
+            await answer
+        assert b.ids == []
+        assert b.links.all_failing
+        b.links.set_bootstrap(brokers.addresses)
+        assert b.ids == [-2, -1]
         held.release()
-        await b.events.seen("ready")
-        assert b.link.describe(b.clock()) == f"{name} is ready"
-        await brokers[1].kill()
-        await b.events.seen("lost")
-        assert b.link.describe(b.clock()) == str(b.link.last_error).rstrip(".")
+        b.links.set_nodes(nodes_of(brokers))
+        assert b.links.get(1) is one
+        assert b.ids == [1, 2]
+        await b.close()
 
 
-# -- connecting that is cancelled ------------------------------------------------------------------------------------
+async def test_the_least_loaded_is_ready_and_has_the_fewest_requests_in_flight() -> None:
+    async with FakeCluster(3) as brokers:
+        b = Bench()
+        b.links.set_nodes(nodes_of(brokers))
+        assert b.links.least_loaded(b.clock()) is None
+        await b.ready(1, 2)
+        one, two = b.links.get(1), b.links.get(2)
+        assert one is not None
+        assert one.connection is not None
+        held = brokers.fault(MetadataRequest, hold=True)
+        answer = one.connection.request(ALL)
+        for _ in range(5):
+            assert b.links.least_loaded(b.clock()) is two
+        assert b.links.least_loaded(b.clock(), avoid=2) is one
+        held.release()
+        await answer
+        assert {b.links.least_loaded(b.clock()) for _ in range(50)} == {one, two}
+        await b.close()
+        assert b.links.least_loaded(b.clock()) is None
 
 
-@pytest.mark.parametrize("turns", range(16))
-async def test_a_connection_ends_in_whichever_turn_of_the_loop_its_making_is_cancelled(turns: int) -> None:
-    """uvloop closes a transport then whose protocol has heard of it, and says no more."""
-    async with FakeCluster() as brokers, bench(node_of(brokers)) as b:
-        b.link.ensure(b.clock())
-        for _ in range(turns):
-            await asyncio.sleep(0)
-        await b.tasks.close()
-        if b.link.connection is not None:
-            async with asyncio.timeout(10):
-                await b.link.connection.close()
-        assert b.link.connection is None
+async def test_the_one_to_avoid_is_taken_when_there_is_no_other() -> None:
+    async with FakeCluster() as brokers:
+        b = Bench()
+        b.links.set_nodes(nodes_of(brokers))
+        await b.ready(1)
+        assert b.links.least_loaded(b.clock(), avoid=1) is b.links.get(1)
+        await b.close()
 
 
-async def test_a_connection_that_takes_too_long_in_the_moment_in_which_it_is_made(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    async def made_and_cancelled(loop: Any, address: Any, factory: Any, settings: Any, tls: Any) -> None:
-        connection = factory()
-        connection.connection_made(Deaf())
-        raise TimeoutError
-
-    monkeypatch.setattr(dialing, "open_connection", made_and_cancelled)
-    async with bench(dead_node()) as b:
-        b.link.ensure(b.clock())
-        await b.events.seen("lost")
-        assert b.link.connection is None
-        assert b.link.state is LinkState.BACKOFF
+async def test_seeking_tries_all_bootstrap_servers_at_once() -> None:
+    b = Bench()
+    b.links.set_bootstrap([("127.0.0.1", 1), ("127.0.0.1", 2), ("127.0.0.1", 3)])
+    soon = b.links.seek(1000.0)
+    assert [link.state for link in b.links] == [LinkState.CONNECTING] * 3
+    assert 1000.0 < soon < 1001.0
+    await b.close()
 
 
-class Deaf(asyncio.Transport):
-    """Takes everything and says nothing."""
+async def test_seeking_tries_one_broker_after_the_other() -> None:
+    b = Bench()
+    now = 1000.0
+    b.links.set_nodes([Node(1, "127.0.0.1", 1), Node(2, "127.0.0.1", 1)])
 
-    def write(self, data: object) -> None:
-        """Nobody reads it."""
+    def connecting() -> int:
+        return sum(link.state is LinkState.CONNECTING for link in b.links)
 
-    def abort(self) -> None:
-        """It is gone already."""
+    soon = b.links.seek(now)
+    assert now < soon < now + 1.0
+    assert connecting() == 1
+    assert b.links.seek(now + 0.01) == soon
+    assert connecting() == 1
+    b.links.seek(soon)
+    assert connecting() == 2
+    assert b.links.seek(soon + 10.0) == float("inf")
+    await b.close()
+
+
+async def test_seeking_waits_for_the_backoff_to_end() -> None:
+    b = Bench()
+    b.links.set_nodes([Node(1, "127.0.0.1", 1)])
+    link = b.links.get(1)
+    assert link is not None
+    b.links.seek(b.clock())
+    while not b.links.all_failing:
+        await asyncio.sleep(0.001)
+    assert b.links.seek(link.backoff_until - 0.0001) == link.backoff_until
+    await b.close()
