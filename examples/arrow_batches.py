@@ -49,14 +49,12 @@ def readings(count: int) -> pa.RecordBatchReader:
 async def load(bootstrap_servers: str, topic: str, count: int) -> SendResult:
     """Send so many readings, keyed by sensor, and return where they are."""
     async with Producer(bootstrap_servers, batch_size=131_072, compression_type="zstd") as producer:
-        return await producer.send_arrow(readings(count), topic=topic)
+        return (await producer.send_arrow(readings(count), topic=topic)).raise_for_failures()
 
 
 if __name__ == "__main__":
     stored = asyncio.run(load(sys.argv[1], "readings", 100_000))
-    for index, error in stored.failures:
-        print(f"row {index} was not stored: {error}")
-    print(f"{stored.count - len(stored.failures):,} of {stored.count:,} rows are stored:")
+    print(f"{stored.count:,} rows are stored:")
     for (topic, partition), offsets in stored.offsets.items():
         for span in offsets:
             print(f"  {topic}-{partition}: offsets {span.start} to {span.stop - 1}")

@@ -35,14 +35,12 @@ async def load(bootstrap_servers: str, topic: str, count: int) -> SendResult:
         compression_type="lz4",
     ) as producer:
         result = await producer.send_many(topic, rows(count), keys=keys, headers=[("source", b"crm")])
-    for index, error in result.failures:
-        print(f"row {index} was not stored: {error}")
-    return result
+    return result.raise_for_failures()
 
 
 if __name__ == "__main__":
     stored = asyncio.run(load(sys.argv[1], "customers", 20_000))
-    print(f"{stored.count - len(stored.failures):,} of {stored.count:,} rows are stored:")
+    print(f"{stored.count:,} rows are stored:")
     for (topic, partition), offsets in stored.offsets.items():
         for span in offsets:
             print(f"  {topic}-{partition}: offsets {span.start} to {span.stop - 1}")

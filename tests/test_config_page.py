@@ -28,3 +28,9 @@ def test_the_page_has_every_setting_and_every_name_of_a_class() -> None:
         assert page.count(f"\n| `{name.replace('_', '.')}` |") == 1, name
     for name in [*UNSUPPORTED_SETTINGS, *(name for known in KNOWN_CLASSES.values() for name in known)]:
         assert f"`{name}`" in page, name
+
+
+def test_a_setting_of_which_one_value_is_built_says_which() -> None:
+    page = reference_page()
+    assert "Only `false` is accepted: preferring the leaders of a rack is not built yet. |" in page
+    assert "Only `2` is accepted: metrics here cover the whole life of a client" in page

@@ -128,7 +128,7 @@ class ClientConfig(SecurityConfig):
     metadata_cluster_check_enable: bool = boolean(
         False,
         built=(False,),
-        later="the check of the cluster's id is not built yet in this version.",
+        later="the check of the cluster's id is not built yet.",
         importance=LOW,
         doc="Reject brokers that belong to another cluster than the first one. Java's default is true.",
     )
@@ -163,7 +163,7 @@ class ClientConfig(SecurityConfig):
     enable_metrics_push: bool = boolean(
         False,
         built=(False,),
-        later="pushing metrics to the brokers is not built yet in this version.",
+        later="pushing metrics to the brokers is not built yet.",
         importance=LOW,
         doc="Send metrics to brokers that subscribe to them (KIP-714). Java's default is true.",
     )

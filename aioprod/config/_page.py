@@ -41,14 +41,14 @@ checked at run time. A function that hands options on declares them as `**option
 _RULES: Final = """\
 ## Settings that depend on each other
 
-A default changes where it contradicts a given setting; two given settings that contradict each other raise
-`ConfigError`.
+Where it says so below, a setting that was left at its default gives way to one that was given. Two given ones that
+contradict each other raise `ConfigError`.
 
 - `delivery.timeout.ms` is at least `linger.ms` + `request.timeout.ms`: its default is raised as needed, and a lower one
   that was given lowers the defaults of these two. (Java raises an error there.)
-- `enable.idempotence` needs `acks=all` and `retries` of at least 1: its default becomes false with other values of
-  these. It needs `max.in.flight.requests.per.connection` of at most 5, also when it was not given, as in Java since
-  4.0.
+- `enable.idempotence` needs `acks=all` and `retries` of at least 1: other values of these switch it off unless it was
+  asked for. More than 5 `max.in.flight.requests.per.connection` are refused even then, as in Java since 4.0: set
+  `enable.idempotence=false` yourself.
 - `reconnect.backoff.ms` given alone sets `reconnect.backoff.max.ms` to the same value.
 - Each of `reconnect.backoff.ms`, `retry.backoff.ms` and `socket.connection.setup.timeout.ms` is at most its `….max.ms`.
 - `batch.size` is at most `buffer.memory`; its default is lowered to `buffer.memory` and `max.request.size` as needed.
@@ -112,17 +112,21 @@ def _settings_table(settings: Mapping[str, Setting]) -> str:
 
 
 def _columns(setting: Setting) -> list[str]:
-    default = setting.default
-    shown = str(default).lower() if isinstance(default, bool) else default
     spelling = f" Also spelled `{setting.alias}`." if setting.alias else ""
-    later = f" Other values raise `ConfigError`: {setting.later}" if setting.built else ""
+    later = f" Only {_shown(setting.built[0])} is accepted: {setting.later}" if setting.built else ""
     return [
         setting.type_name,
-        f"`{shown}`" if default not in ((), "", None) else "none",
+        _shown(setting.default),
         setting.valid,
         setting.importance.value,
         setting.doc + spelling + later,
     ]
+
+
+def _shown(value: object) -> str:
+    if value in ((), "", None):
+        return "none"
+    return f"`{str(value).lower() if isinstance(value, bool) else value}`"
 
 
 def _known_classes() -> Iterator[list[str]]:

@@ -161,7 +161,7 @@ class ProducerConfig(ClientConfig):
     partitioner_rack_aware: bool = boolean(
         False,
         built=(False,),
-        later="preferring the leaders of a rack is not built yet in this version.",
+        later="preferring the leaders of a rack is not built yet.",
         importance=LOW,
         doc="The built-in partitioner prefers leaders in `client.rack` (KIP-1123).",
     )
@@ -198,7 +198,7 @@ class ProducerConfig(ClientConfig):
     transaction_two_phase_commit_enable: bool = boolean(
         False,
         built=(False,),
-        later="two-phase commit is not built yet in this version.",
+        later="two-phase commit is not built yet.",
         importance=LOW,
         doc="An outside coordinator decides whether a transaction is committed (KIP-939).",
     )

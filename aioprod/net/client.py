@@ -37,6 +37,7 @@ __all__ = ["Client", "ClientListener", "prefer_specific_error"]
 ResponseT = TypeVar("ResponseT", bound=Response)
 
 _ADVERTISED: Final = "the brokers name that address themselves (advertised.listeners)"
+_ADVERTISED_HINT: Final = "Check that the brokers' advertised.listeners can be reached from here."
 
 _logger = logging.getLogger("aioprod.net")
 
@@ -176,11 +177,20 @@ class Client:
         """
         now = self._clock()
         reasons = [link.describe(now) for link in self._links]
-        if any(link.last_error is not None and not (link.was_ready or link.is_bootstrap) for link in self._links):
+        if self._is_led_astray:
             reasons.append(_ADVERTISED)
         if self._refresh.error is not None:
             reasons.append(self._refresh.error.message.rstrip("."))
         return "; ".join(dict.fromkeys(reasons))
+
+    @property
+    def _is_led_astray(self) -> bool:
+        """Whether a broker was never reached at the address that the cluster tells of it."""
+        return any(link.last_error is not None and not (link.was_ready or link.is_bootstrap) for link in self._links)
+
+    def advice(self) -> str | None:
+        """The hint where the cluster tells addresses that can't be reached from here; None where it is not that."""
+        return _ADVERTISED_HINT if self._is_led_astray else None
 
     async def run(self) -> None:
         """Poll until the client is closed."""

@@ -130,9 +130,14 @@ class Coordinator:
             self.trouble = trouble
             await self.pause(tries, deadline)
             tries += 1
-        last = "." if trouble is None else f": {trouble.message}"
-        text = f"{message.NAME} was not answered by the coordinator of {self._subject} in time{last}"
-        raise RequestTimedOutError(text) from trouble
+        raise self._overdue(message.NAME, trouble) from trouble
+
+    def _overdue(self, name: str, trouble: AioprodError | None) -> RequestTimedOutError:
+        """What the last try met may be long ago, so how it stands with the brokers now is told too."""
+        now = self._client.describe()
+        last = "" if trouble is None or trouble.message.rstrip(".") in now else f" Last: {trouble.message}"
+        text = f"{name} was not answered by the coordinator of {self._subject} in time.{last} Now: {now}."
+        return RequestTimedOutError(text, hint=self._client.advice())
 
     def hang_up(self) -> None:
         """Drop the connection to the coordinator: a broker does not look at a request before it has answered the last

@@ -72,7 +72,7 @@ class ProducerIdKeeper:
                 raise
             reason = f" Last: {self._last.message}" if self._last else ""
             text = f"No broker gave the producer an id within {timeout_s:g} s.{reason} Now: {self._client.describe()}."
-            raise MetadataTimeoutError(text, hint=OFF) from (self._last or error)
+            raise MetadataTimeoutError(text, hint=self._client.advice() or OFF) from (self._last or error)
 
     def _failed(self, error: AioprodError) -> None:
         self._last = error

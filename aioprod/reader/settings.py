@@ -60,7 +60,7 @@ class ReaderConfig(SessionConfig):
     client_rack: str = text(
         "",
         built=("",),
-        later="reading from followers is not built yet in this version.",
+        later="reading from followers is not built yet.",
         importance=LOW,
         doc="Where this client is, in the words of the brokers' `broker.rack`.",
     )

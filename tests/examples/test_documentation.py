@@ -45,6 +45,18 @@ def test_code_that_does_not_compile_is_noticed(tmp_path: Path) -> None:
         broken.compiled()
 
 
+BULK_CALL = re.compile(r"\.send_(?:many|arrow)\(")
+EXAMPLES = {path.name: path.read_text() for path in sorted((ROOT / "examples").glob("*.py"))}
+TEXTS = {str(snippet): snippet.text for snippet in SNIPPETS} | EXAMPLES
+
+
+@pytest.mark.parametrize("name", [name for name, text in TEXTS.items() if BULK_CALL.search(text)])
+def test_no_example_of_a_bulk_call_passes_over_its_failures(name: str) -> None:
+    text = TEXTS[name]
+    looked_at = re.findall(r"\.raise_for_failures\(\)|\.failures\b", text)
+    assert len(looked_at) >= len(BULK_CALL.findall(re.sub(r'""".*?"""', "", text, flags=re.DOTALL)))
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)]+)\)", page.read_text()):

@@ -207,8 +207,8 @@ async def test_the_deadline_names_the_last_trouble(clock: type[Clock]) -> None:
         brokers.fault(InitProducerIdRequest, error=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         brokers.fault(InitProducerIdRequest, silent=True, times=None)
         text = (
-            r"InitProducerId was not answered by the coordinator of transactional id 'orders' in time: "
-            r"Broker 1 answered COORDINATOR_LOAD_IN_PROGRESS\."
+            r"InitProducerId was not answered by the coordinator of transactional id 'orders' in time\. Last: "
+            r"Broker 1 answered COORDINATOR_LOAD_IN_PROGRESS\. Now: Broker 1 at "
         )
         with pytest.raises(RequestTimedOutError, match=text) as caught:
             await ask(client, one, 0.5)

@@ -9,18 +9,21 @@ import pytest
 
 from aioprod.core.sequences import EPOCH_MAX
 from aioprod.errors import (
+    AioprodError,
     AuthorizationError,
     BrokerError,
     ErrorCode,
     MetadataTimeoutError,
     ProducerClosedError,
     RejectedError,
+    RequestTimedOutError,
     UnknownOutcomeError,
     UnsupportedVersionError,
 )
 from aioprod.messages import InitProducerIdRequest, ProduceRequest
 from aioprod.records.parser import parse_batches
 from aioprod.testing.fake import FakeCluster
+from tests.support.dead_addresses import dead_address
 from tests.support.producers import ShiftedClock, begin, left_over, new_producer, pass_time, running, turns, until
 from tests.support.simulated import in_simulated_time
 
@@ -115,6 +118,23 @@ async def test_the_start_is_over_after_max_block_ms_with_the_last_reason() -> No
             MetadataTimeoutError, match=r"within 0\.\d+ s.*COORDINATOR_NOT_AVAILABLE.*Now: Broker 1 at .* is "
         ):
             await begin(producer)
+
+
+@pytest.mark.parametrize("transactional_id", [None, "till"])
+@in_simulated_time
+async def test_brokers_whose_own_addresses_can_not_be_reached(transactional_id: str | None) -> None:
+    """What a broker answered before says less than how it stands with the addresses now."""
+    async with FakeCluster(1) as brokers:
+        bootstrap = brokers.bootstrap
+        brokers.state.nodes[1] = dead_address()
+        if transactional_id is None:
+            brokers.fault(InitProducerIdRequest, error=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, times=None)
+        producer = new_producer(bootstrap, max_block_ms=5000, transactional_id=transactional_id)
+        with pytest.raises(AioprodError, match=r"Now: .* can't be reached ") as caught:
+            await begin(producer)
+        assert isinstance(caught.value, (MetadataTimeoutError, RequestTimedOutError))
+        await producer.close()
+    assert caught.value.hint == "Check that the brokers' advertised.listeners can be reached from here."
 
 
 async def test_closed_while_it_waits_for_an_id(brokers: FakeCluster) -> None:
