@@ -38,6 +38,9 @@ from aioprod.types import (
     no_value,
 )
 
+if TYPE_CHECKING:
+    from aioprod.producer.transactions.handle import TransactionHandle
+
 __all__ = ["Producer"]
 
 
@@ -60,6 +63,7 @@ class Producer(TransactionalCalls, ProducerLacks):
         partitioner: Any = None,
         interceptors: Any = (),
         on_error: ErrorCallback | None = None,
+        _handle: TransactionHandle | None = None,
         **options: Any,
     ) -> None:
         named = {
@@ -69,7 +73,7 @@ class Producer(TransactionalCalls, ProducerLacks):
             "interceptor_classes": _several(interceptors) or None,
         }
         options |= {name: value for name, value in named.items() if value is not None}
-        super().__init__(ProducerConfig.given(config, bootstrap_servers, options), error_callback(on_error))
+        super().__init__(ProducerConfig.given(config, bootstrap_servers, options), error_callback(on_error), _handle)
         self._is_plain = self._engine.preparation.plain
         self._callbacks = DeliveryCallbacks()
         self._checked: Any = None

@@ -22,6 +22,7 @@ from aioprod.errors import (
 from aioprod.messages import MetadataRequest
 from aioprod.producer.guard import Guard, State
 from aioprod.producer.guard import _after_fork as after_fork_in_child
+from aioprod.producer.transaction_rules import TransactionRules
 from aioprod.testing import FakeCluster
 from tests.support.producers import Spy, left_over, new_producer, running, turns
 
@@ -292,7 +293,7 @@ async def test_after_fork_marks_every_producer_that_lives(brokers: FakeCluster) 
 
 
 def test_a_guard_refuses_with_the_cause_of_a_failure() -> None:
-    guard = Guard()
+    guard = Guard(TransactionRules())
     guard.enter(State.RUNNING)
     cause = RuntimeError("it broke")
     guard.fail(cause)

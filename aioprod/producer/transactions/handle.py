@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Final
 
 from aioprod.config import ProducerConfig
 from aioprod.errors import ConfigError
 from aioprod.producer.facade import Producer
-from aioprod.producer.transactions.participant import FIRST_IMPLICIT, Participant
+from aioprod.producer.transactions.participant import FIRST_IMPLICIT
 
 __all__ = ["TransactionHandle"]
 
@@ -55,6 +54,4 @@ class TransactionHandle:
         if given:
             raise ConfigError(f"{given[0].replace('_', '.')} can't be given: the transaction's handle has it.")
         options |= {"transactional_id": self.transactional_id, "transaction_timeout_ms": self.timeout_ms}
-        producer = Producer(bootstrap_servers, config=config, **options)
-        producer._engine.transactions_as = partial(Participant, self)
-        return producer
+        return Producer(bootstrap_servers, config=config, _handle=self, **options)
