@@ -1,4 +1,10 @@
-"""The parts of a running producer and their life: start, flush, close, failure."""
+"""The parts of a running producer and their life: start, flush, close, failure.
+
+`_build` makes the parts in the order in which they need each other: client, accumulator, completions, outcomes. Each
+gets its collaborators by constructor, but for the scheduler (`attach`), which the client needs first.
+Where two parts call each other, the first one gets a method of the engine or
+an object that looks the second one up on the engine when it is called: `OpenTransactionRules`, `_renew_producer_id`.
+"""
 
 from __future__ import annotations
 
