@@ -15,7 +15,7 @@ cdef Py_ssize_t LOOSE_OVERHEAD, SMALLEST_RECORD
 
 @cython.final
 cdef class Accumulator:
-    cdef public object settings, incomplete, moved
+    cdef public object settings, incomplete
     cdef readonly object compress
     cdef readonly Sequences sequences
     cdef readonly object metadata
@@ -29,7 +29,7 @@ cdef class Accumulator:
     cdef double _newest_deadline
     cdef bint _is_ordered
     cdef Py_ssize_t _full_position, _bound_max
-    cdef object _wake, _due, _random, _withdraw
+    cdef object _wake, _due, _random, _withdraw, _moved
     cdef str _last_name
     cdef Topic _last_topic
 

@@ -73,6 +73,7 @@ class Accumulator:
         compress: Callable[[Batch], object] | None = None,
         sequences: Sequences | None = None,
         withdraw: Callable[[Any, Batch | ParkedRecord], object] | None = None,
+        moved: Callable[[Partition, BrokerQueue | None], object] | None = None,
     ) -> None:
         self.settings = settings
         self.compress = compress
@@ -98,7 +99,7 @@ class Accumulator:
             full_position=self._full_position,
             finish=self.finish,
         )
-        self.moved: Callable[[Partition, BrokerQueue | None], object] | None = None
+        self._moved = moved
         self._wake = wake
         self._due = due
         self._random = random
@@ -375,8 +376,8 @@ class Accumulator:
         if queue is not old:
             partition.delist()
             partition.queue = queue
-            if had_leader and self.moved is not None:
-                self.moved(partition, old)
+            if had_leader and self._moved is not None:
+                self._moved(partition, old)
         partition.enlist(now, self.settings.linger_s)
 
     def unpark(self, topic: Topic) -> None:

@@ -48,36 +48,43 @@ class Sequences:
     """
 
     __slots__ = (
-        "bumped",
+        "_bumped",
+        "_join",
+        "_renew",
         "bumps",
         "epoch",
         "is_exhausted",
-        "join",
         "producer_id",
-        "renew",
         "stamped_in",
         "transaction",
         "transactional",
         "unresolved",
     )
 
-    def __init__(self, *, transactional: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        transactional: bool = False,
+        join: Callable[[Partition], bool] | None = None,
+        renew: Callable[[], object] | None = None,
+        bumped: Callable[[Partition], object] | None = None,
+    ) -> None:
         self.producer_id = -1
         self.epoch = -1
         self.transactional = transactional
         self.transaction = 0
         self.stamped_in = 0
-        self.join: Callable[[Partition], bool] | None = None
-        self.renew: Callable[[], object] | None = None
+        self._join = join
+        self._renew = renew
         self.unresolved: dict[Partition, None] = {}
         self.is_exhausted = False
         self.bumps = 0
-        self.bumped: Callable[[Partition], object] | None = None
+        self._bumped = bumped
 
     def admits(self, partition: Partition) -> bool:
         """Whether a partition may send in this transaction; if not, it is held until it has been added."""
-        if self.join is not None and partition.transaction != self.transaction:
-            if not self.join(partition):
+        if self._join is not None and partition.transaction != self.transaction:
+            if not self._join(partition):
                 partition.held = True
                 return False
             partition.transaction = self.transaction
@@ -222,14 +229,14 @@ class Sequences:
             self._request_id()
             return
         self.bumps += 1
-        if self.bumped is not None:
-            self.bumped(partition)
+        if self._bumped is not None:
+            self._bumped(partition)
 
     def _request_id(self) -> None:
         if not self.is_exhausted:
             self.is_exhausted = True
-            if self.renew is not None:
-                self.renew()
+            if self._renew is not None:
+                self._renew()
 
     def set_producer_id(self, producer_id: int, epoch: int) -> list[Partition]:
         """Set another producer id, or another epoch of it; returns the partitions that waited for it.

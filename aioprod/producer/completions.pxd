@@ -12,13 +12,12 @@ cdef Py_ssize_t SLICE_COST, FUTURE_COST, RUN_SLICE
 @cython.final
 cdef class Completions:
     cdef Accumulator _accumulator
-    cdef object _loop, _plain_future, _clock, _interceptors, _on_error, _faults, _unread, _held, _room_freed, _watch_unseen, _queue
+    cdef object _loop, _plain_future, _clock, _interceptors, _on_error, _faults, _unread, _rules, _held, _room_freed, _watch_unseen, _queue
     cdef bint _intercepted, _scheduled
     cdef double _spent_s
     cdef readonly long long delivered
     cdef readonly dict counts
     cdef public list unseen, undelivered
-    cdef public object on_refused
     cdef Py_ssize_t _unseen_left
 
     @cython.locals(batch=Batch, waiters=list, withdrawn=set, cost=Py_ssize_t, unheard=bint)

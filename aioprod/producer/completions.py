@@ -27,6 +27,7 @@ from aioprod.producer.delivery_future import DeliveryFuture
 from aioprod.producer.failure import Failure, kind_of, rebuilt
 from aioprod.producer.logs.callback_faults import CallbackFaults
 from aioprod.producer.logs.unread_failures import UnreadFailures
+from aioprod.producer.transaction_rules import TransactionRules
 from aioprod.records.builder import EncodedRecord
 from aioprod.types import DeliveryReport, ErrorCallback, ProducerRecord, TopicPartition
 
@@ -63,8 +64,8 @@ class Completions:
     """Settled batches on their way to those who wait, in order, a few milliseconds of each turn of the loop.
 
     `held` is called with the time that each turn took, in seconds, `room_freed` when bytes were given back,
-    `watch_unseen` when `report_unseen` is wanted in a while, `on_refused` with the reason when accepted records never
-    got a partition.
+    `watch_unseen` when `report_unseen` has to be called in a while. `rules` is notified when accepted records fail
+    before they got a partition.
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class Completions:
         clock: Callable[[], float],
         interceptors: Interceptors,
         on_error: ErrorCallback | None,
+        rules: TransactionRules,
         held: Callable[[float], None],
         room_freed: Callable[[], None],
         watch_unseen: Callable[[], None],
@@ -89,6 +91,7 @@ class Completions:
         self._on_error = on_error
         self._faults = CallbackFaults(clock)
         self._unread = UnreadFailures(clock)
+        self._rules = rules
         self._held = held
         self._room_freed = room_freed
         self._watch_unseen = watch_unseen
@@ -100,7 +103,6 @@ class Completions:
         self.counts: dict[type[DeliveryError], int] = {NotSentError: 0, UnknownOutcomeError: 0, RejectedError: 0}
         self.delivered = 0
         self.undelivered: list[DeliveryError] | None = None
-        self.on_refused: Callable[[AioprodError], None] | None = None
 
     # --- what comes in
 
@@ -121,8 +123,8 @@ class Completions:
         """
         message = ""
         for record in records:
-            if not message and self.on_refused is not None:
-                self.on_refused(cause)
+            if not message:
+                self._rules.records_failed(cause)
             message = message or f"A record for topic {record.topic.name!r} was not sent: {cause.message}"
             waiter = record.waiter
             if isinstance(waiter, Future) and type(waiter) is not DeliveryFuture:

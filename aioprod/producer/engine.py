@@ -1,4 +1,10 @@
-"""The parts of a running producer and their life: start, flush, close, failure."""
+"""The parts of a running producer and their life: start, flush, close, failure.
+
+`_build` makes the parts in the order in which they need each other: client, accumulator, completions, outcomes. Each
+gets its collaborators by constructor, but for the scheduler (`attach`), which the client needs first.
+Where two parts call each other, the first one gets a method of the engine or
+an object that looks the second one up on the engine when it is called: `OpenTransactionRules`, `_renew_producer_id`.
+"""
 
 from __future__ import annotations
 
@@ -36,6 +42,7 @@ from aioprod.producer.explain import Explainer
 from aioprod.producer.failure import rebuilt
 from aioprod.producer.guard import Guard, State
 from aioprod.producer.logs import milestones
+from aioprod.producer.logs.event_log import EventLog
 from aioprod.producer.meters import Meters
 from aioprod.producer.outcomes import Outcomes
 from aioprod.producer.preparation import Preparation, Prepared
@@ -43,6 +50,7 @@ from aioprod.producer.producer_id import ProducerIdKeeper
 from aioprod.producer.reporting import Reporting
 from aioprod.producer.scheduler import Scheduler
 from aioprod.producer.settings import accumulator_settings, sender_settings
+from aioprod.producer.transaction_rules import TransactionRules
 from aioprod.producer.unknown_topics import UnknownTopics
 from aioprod.records.builder import record_size_bound
 from aioprod.records.cursor import EncodedRecord
@@ -52,6 +60,7 @@ from aioprod.wire import crc
 
 if TYPE_CHECKING:
     # Only a transactional producer imports them.
+    from aioprod.producer.transactions.handle import TransactionHandle
     from aioprod.producer.transactions.runner import Transactions
 
 __all__ = ["Engine"]
@@ -74,7 +83,9 @@ class Engine:
     loop: asyncio.AbstractEventLoop
     _ending: Ending
 
-    def __init__(self, config: ProducerConfig, on_error: ErrorCallback | None) -> None:
+    def __init__(
+        self, config: ProducerConfig, on_error: ErrorCallback | None, handle: TransactionHandle | None = None
+    ) -> None:
         self.config = config
         self.interceptors = Interceptors.from_config(config)
         serializers = make_serializer(config, is_key=True), make_serializer(config, is_key=False)
@@ -88,10 +99,11 @@ class Engine:
         self.clock = Clock()
         self.random = Random()  # noqa: S311  # for jitter and sticky partitions
         self._on_error = on_error
-        self.guard = Guard()
+        self._handle = handle
+        self._rules = self._rules_of(config)
+        self.guard = Guard(self._rules)
         self._identity: ProducerIdKeeper | None = None
         self.transactions: Transactions | None = None
-        self.transactions_as: Callable[..., Transactions] | None = None
         self._sending: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[DeliveryReport] | None = None
         self._cluster_told: Cluster | None = None
@@ -136,10 +148,31 @@ class Engine:
         with warn_if_start_is_slow(self.loop, why, timeout_s):
             await transactions.initialize(timeout_s)
 
+    def _rules_of(self, config: ProducerConfig) -> TransactionRules:
+        if config.transactional_id is None:
+            return TransactionRules()
+        from aioprod.producer.transactions.wiring import OpenTransactionRules
+
+        return OpenTransactionRules(self)
+
+    def _sequences(self, journal: EventLog) -> Sequences:
+        is_transactional = self.config.transactional_id is not None
+        return Sequences(
+            transactional=is_transactional,
+            join=self._rules.join if is_transactional else None,
+            renew=None if is_transactional else self._renew_producer_id,
+            bumped=lambda partition: journal.bumped(partition, self.clock()),
+        )
+
+    def _renew_producer_id(self) -> None:
+        assert self._identity is not None
+        self._identity.renew()
+
     def _build(self, loop: asyncio.AbstractEventLoop) -> None:
         config = self.config
         settings = sender_settings(config)
         self.loop = loop
+        journal = EventLog()
         self._scheduler = Scheduler(
             settings,
             meters=self.meters,
@@ -158,8 +191,9 @@ class Engine:
             partitioner=self._partitioner,
             due=self._scheduler.wake_at,
             compress=self._scheduler.compress,
-            sequences=Sequences(transactional=settings.transactional) if config.enable_idempotence else None,
+            sequences=self._sequences(journal) if config.enable_idempotence else None,
             withdraw=self.withdraw,
+            moved=lambda partition, old: journal.moved(partition, old, self.clock()),
         )
         self.room = MemoryWaiters(self.accumulator.budget, loop, self._scheduler.press)
         self.delivery = Completions(
@@ -168,6 +202,7 @@ class Engine:
             clock=self.clock,
             interceptors=self.interceptors,
             on_error=self._on_error,
+            rules=self._rules,
             held=self.meters.held,
             room_freed=self.room.freed,
             watch_unseen=self._scheduler.watch_unseen,
@@ -177,7 +212,11 @@ class Engine:
             accumulator=self.accumulator,
             delivery=self.delivery,
             meters=self.meters,
-            explainer=Explainer(settings, accumulator=self.accumulator, client=self.client, clock=self.clock),
+            explainer=Explainer(
+                settings, accumulator=self.accumulator, client=self.client, rules=self._rules, clock=self.clock
+            ),
+            journal=journal,
+            rules=self._rules,
             backoff=self.client.backoff_s,
             wake=self._scheduler.wake,
         )
@@ -194,7 +233,7 @@ class Engine:
         if config.transactional_id is not None:
             from aioprod.producer.transactions.wiring import transactions_of
 
-            self.transactions = transactions_of(self, self._scheduler)
+            self.transactions = transactions_of(self, self._scheduler, self._handle)
         self.meters.watch(self.accumulator, self.client, self.interceptors, self.clock)
 
     # --- records on their way in, and out again

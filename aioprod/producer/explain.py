@@ -15,6 +15,7 @@ from aioprod.net.client import Client
 from aioprod.net.connection import BrokerConnection
 from aioprod.net.link import BrokerLink, LinkState
 from aioprod.producer.settings import SenderSettings
+from aioprod.producer.transaction_rules import TransactionRules
 
 __all__ = ["Explainer", "counted", "seconds_of"]
 
@@ -39,19 +40,22 @@ def _sentence(error: BaseException | str) -> str:
 
 
 class Explainer:
-    """Looks at the parts of a running producer and says what a partition waits for; changes nothing.
-
-    `transaction` says in a sentence how the transaction keeps a partition from being sent to, None if it does not.
-    """
+    """Looks at the parts of a running producer and says what a partition waits for; changes nothing."""
 
     def __init__(
-        self, settings: SenderSettings, *, accumulator: Accumulator, client: Client, clock: Callable[[], float]
+        self,
+        settings: SenderSettings,
+        *,
+        accumulator: Accumulator,
+        client: Client,
+        rules: TransactionRules,
+        clock: Callable[[], float],
     ) -> None:
         self._settings = settings
         self._accumulator = accumulator
         self._client = client
+        self._rules = rules
         self._clock = clock
-        self.transaction: Callable[[Partition], str | None] = lambda _: None
 
     # --- for the user
 
@@ -124,7 +128,7 @@ class Explainer:
     def why(self, partition: Partition, now: float) -> str:
         """What a partition for which something is held waits for."""
         reasons = [
-            self.transaction(partition),
+            self._rules.explain(partition),
             self._deleted(partition, now),
             self._leader(partition, now),
             self._on_the_way(partition, now),

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from aioprod.options import InterceptorsOption, PartitionerOption, ProducerOptions, SerializerOption
+    from aioprod.producer.transactions.handle import TransactionHandle
 
 __all__ = ["Producer"]
 
@@ -41,6 +42,7 @@ class Producer(producer.Producer):
         partitioner: PartitionerOption | None = None,
         interceptors: InterceptorsOption = (),
         on_error: ErrorCallback | None = None,
+        _handle: TransactionHandle | None = None,
         **options: Unpack[ProducerOptions],
     ) -> None:
         named = {
@@ -50,7 +52,7 @@ class Producer(producer.Producer):
             "interceptor_classes": _several(interceptors) or None,
         }
         given = {**options, **{name: value for name, value in named.items() if value is not None}}
-        super().__init__(ProducerConfig.given(config, bootstrap_servers, given), error_callback(on_error))
+        super().__init__(ProducerConfig.given(config, bootstrap_servers, given), error_callback(on_error), _handle)
 
 
 def _several(given: Any) -> tuple[Any, ...]:

@@ -5,12 +5,12 @@ from aioprod.producer cimport native
 
 @cython.final
 cdef class Guard:
-    cdef public object state, loop, cause, barred
+    cdef public object state, loop, cause
     cdef public bint forked
     cdef public long long era
     cdef bint _usable, _open
     cdef unsigned long _thread
-    cdef object _is_running, __weakref__
+    cdef object _rules, _is_running, __weakref__
 
     # int, for nothing: after a void function Cython asks whether there is an error.
     cpdef int check(self) except -1

@@ -12,6 +12,7 @@ from weakref import WeakSet
 from aioprod._live import running_loop
 from aioprod.errors import AioprodError, ProducerClosedError, UsageError
 from aioprod.producer import native
+from aioprod.producer.transaction_rules import TransactionRules
 
 __all__ = ["Guard", "State"]
 
@@ -29,21 +30,21 @@ class State(Enum):
 class Guard:
     """Refuses calls that can't work, each with one sentence; a call that can costs next to nothing.
 
-    `cause` is set when the producer has failed. `barred` says why no record is accepted while nothing else is wrong: a
-    producer with transactions takes them within one only, and `era` numbers these. A fork is noticed through
+    `cause` is set when the producer has failed. A producer with transactions accepts records only while one is
+    open: `rules` has the error of the other times, and `era` numbers the transactions. A fork is noticed through
     `os.register_at_fork`, not per call; the running loop is known by its thread, since asking asyncio for it costs a
     system call before Python 3.12.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, rules: TransactionRules) -> None:
+        self._rules = rules
         self.state = State.NEW
         self.loop: asyncio.AbstractEventLoop | None = None
         self.cause: BaseException | None = None
         self.forked = False
-        self.barred: Callable[[], AioprodError | None] | None = None
         self.era = 0
         self._usable = False
-        self._open = True
+        self._open = not rules.is_transactional
         self._thread = 0
         self._is_running: Callable[[], bool] = bool
 
@@ -75,7 +76,7 @@ class Guard:
         self._usable = False
 
     def check(self) -> None:
-        """Raise UsageError, ProducerClosedError or what `barred` says unless a record can be accepted here and now."""
+        """Raise UsageError, ProducerClosedError or the transaction's error unless a record can be accepted now."""
         if not self._usable or native.thread_id() != self._thread or not self._is_running():
             raise self._reason()
 
@@ -95,9 +96,9 @@ class Guard:
 
     def _reason(self) -> AioprodError:
         """Why a record is not accepted."""
-        if self.state is State.RUNNING and not self._open and self.barred is not None:
+        if self.state is State.RUNNING and not self._open:
             self.check_running()
-            return self.barred() or self.refusal()
+            return self._rules.send_error() or self.refusal()
         return self.refusal()
 
     def check_new(self) -> None:

@@ -35,6 +35,7 @@ from aioprod.producer.failure import Failure
 from aioprod.producer.logs.event_log import EventLog
 from aioprod.producer.meters import Meters
 from aioprod.producer.settings import SenderSettings
+from aioprod.producer.transaction_rules import TransactionRules
 from aioprod.types import TopicPartition
 from aioprod.wire.buffer import Buffer
 from aioprod.wire.codec import decode
@@ -83,20 +84,14 @@ def _hint(family: type[DeliveryError], batch: Batch) -> str | None:
     return duplicates
 
 
-def no_cause(_code: ErrorCode | int, _said: str) -> AioprodError | None:
-    """Without transactions no code speaks of them."""
-    return None
-
-
 class Outcomes:
     """Reads answers, applies the error table, and hands settled batches to the delivery.
 
     `explainer` knows what a batch waits for. `backoff` maps the number of failed attempts to seconds; `wake` makes the
     sender look at what is due now: the end of a backoff, a request for metadata. `journal` writes to the log.
-    `given_up`: nothing is sent again, for this reason and cause, as the transaction is lost; `on_failed_batch` is then
-    called with each batch that was not delivered, and why. `pause_to_join` maps the number of failed attempts to be
-    part of a transaction to seconds; these count for nothing. `transactional_cause` makes the error for a code that
-    speaks of the transactional id, and is given what the broker said.
+    While `given_up` is set no batch is retried, for this reason and cause: the transaction has failed. `rules` is
+    notified of each batch that was not delivered. Failed attempts to add a partition to the transaction are not
+    counted against `retries`.
     """
 
     def __init__(
@@ -107,6 +102,8 @@ class Outcomes:
         delivery: Completions,
         meters: Meters,
         explainer: Explainer,
+        journal: EventLog,
+        rules: TransactionRules,
         backoff: Callable[[int], float],
         wake: Callable[[], None],
     ) -> None:
@@ -114,14 +111,12 @@ class Outcomes:
         self._accumulator = accumulator
         self._delivery = delivery
         self._meters = meters
+        self._rules = rules
         self._backoff = backoff
         self._wake = wake
         self.explainer = explainer
-        self.journal = EventLog()
+        self.journal = journal
         self.given_up: tuple[str, AioprodError] | None = None
-        self.on_failed_batch: Callable[[Batch, str], None] | None = None
-        self.pause_to_join: Callable[[int], float] | None = None
-        self.transactional_cause: Callable[[ErrorCode | int, str], AioprodError | None] = no_cause
 
     # --- answers
 
@@ -173,7 +168,7 @@ class Outcomes:
     def _judge(self, batch: Batch, answer: PartitionProduceResponse, endpoints: Mapping[int, Node], now: float) -> None:
         code = ErrorCode.of(answer.error_code)
         verdict = judge(batch, code, self._settings.retries)
-        if self.pause_to_join is not None and code in NOT_JOINED and not batch.partition.is_established:
+        if self._rules.is_transactional and code in NOT_JOINED and not batch.partition.is_established:
             verdict = Verdict.RETRY
         if code in OUT_OF_SEQUENCE and batch.base_sequence >= 0:
             verdict = self._out_of_sequence(batch)
@@ -241,7 +236,7 @@ class Outcomes:
             )
         else:
             batch.cause = BrokerError(message, code=code, hint=HINTS.get(code))
-        if (cause := self.transactional_cause(code, message.rstrip("."))) is not None:
+        if (cause := self._rules.error_of(code, message.rstrip("."))) is not None:
             cause.__cause__ = batch.cause if denied is None else None
             batch.cause = cause
 
@@ -307,8 +302,8 @@ class Outcomes:
         leader = batch.partition.queue
         has_moved = leader is not None and leader.node_id != batch.broker
         delay_s = 0.0 if has_moved or is_orphan else self._backoff(batch.attempts - 1)
-        if self.pause_to_join is not None and batch.code in NOT_JOINED and not batch.partition.is_established:
-            delay_s = self.pause_to_join(batch.attempts - 1)
+        if self._rules.is_transactional and batch.code in NOT_JOINED and not batch.partition.is_established:
+            delay_s = self._rules.join_pause_s(batch.attempts - 1)
         elif batch.code == ErrorCode.CONCURRENT_TRANSACTIONS:
             delay_s *= COMPLETION_SHARE
         self.journal.retried(batch, delay_s, now)
@@ -376,8 +371,7 @@ class Outcomes:
             reasons=reasons,
         )
         self._delivery.fail(batch, failure)
-        if self.on_failed_batch is not None:
-            self.on_failed_batch(batch, failure.message)
+        self._rules.batch_failed(batch, failure.message)
 
     def _give_up(self, batch: Batch, now: float) -> None:
         assert self.given_up is not None

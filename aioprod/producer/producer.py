@@ -38,14 +38,19 @@ from aioprod.types import (
     no_value,
 )
 
+if TYPE_CHECKING:
+    from aioprod.producer.transactions.handle import TransactionHandle
+
 __all__ = ["Producer"]
 
 
 class Producer(TransactionalCalls, ProducerLacks):
     """The calls of a producer; `aioprod.producer.facade` has the class with the arguments and the words for users."""
 
-    def __init__(self, config: ProducerConfig, on_error: ErrorCallback | None) -> None:
-        super().__init__(config, on_error)
+    def __init__(
+        self, config: ProducerConfig, on_error: ErrorCallback | None, handle: TransactionHandle | None = None
+    ) -> None:
+        super().__init__(config, on_error, handle)
         self._is_plain = self._engine.preparation.plain
         self._callbacks = DeliveryCallbacks()
         self._checked: Any = None

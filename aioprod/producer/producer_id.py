@@ -53,8 +53,7 @@ class ProducerIdKeeper:
         self._on_failure = on_failure
         self._renewal: asyncio.Task[None] | None = None
         self._last: AioprodError | None = None
-        assert accumulator.sequences is not None
-        accumulator.sequences.renew = self._renew
+        self._closed = False
 
     async def start(self, timeout_s: float) -> None:
         """Get the first producer id.
@@ -112,8 +111,10 @@ class ProducerIdKeeper:
             raise BrokerError(said, code=code, hint=OFF)
         set_producer_id(self._accumulator, answer.producer_id, answer.producer_epoch, self._client.now())
 
-    def _renew(self) -> None:
+    def renew(self) -> None:
         """The epochs are used up: partitions wait for another id, their records for no longer than their deadline."""
+        if self._closed:
+            return
         self._renewal = self._loop.create_task(
             self._obtain(self._told_again, lambda error: not isinstance(error, UsageError)), name="aioprod producer id"
         )
@@ -128,8 +129,7 @@ class ProducerIdKeeper:
 
     async def close(self) -> None:
         """Ask no more, also when the connections end and what was on the wire leaves a hole."""
-        assert self._accumulator.sequences is not None
-        self._accumulator.sequences.renew = None
+        self._closed = True
         if self._renewal is not None:
             self._renewal.cancel()
             await asyncio.wait([self._renewal])

@@ -97,10 +97,6 @@ class Scheduler(ClientListener):
         self._delivery = delivery
         self._outcomes = outcomes
         self._topics = topics
-        journal, clock = outcomes.journal, self._clock
-        accumulator.moved = lambda partition, old: journal.moved(partition, old, clock())
-        if accumulator.sequences is not None:
-            accumulator.sequences.bumped = lambda partition: journal.bumped(partition, clock())
         self._deleted = DeletedTopics(accumulator, outcomes, topics)
         self._watch = StallMonitor(accumulator, outcomes.explainer, self._clock())
         self._outages = Outages(client, accumulator, self._clock)

@@ -308,7 +308,7 @@ def test_bad_input_is_told_in_a_sentence_before_any_task_runs(
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
-        (lambda df: df.selectExpr("uuid() as text", "customer"), "others each time, as rand"),
+        (lambda df: df.selectExpr("uuid() as text", "customer"), "gives other rows, as rand"),
         (lambda df: df.limit(3), "what limit"),
         (lambda df: df.sample(0.5), "what sample"),
         (lambda df: df.withColumn("at", functions.current_timestamp()), r"as current_timestamp\(\) makes them"),

@@ -308,14 +308,13 @@ def test_where_brokers_tell_no_epochs_another_leader_ends_a_backoff() -> None:
 
 
 def test_who_listens_hears_of_leaders_that_move() -> None:
-    harness = Harness()
     heard: list[tuple[int, int | None, int | None]] = []
 
     def moved(partition: Partition, old: BrokerQueue | None) -> None:
         before, now = (None if queue is None else queue.node_id for queue in (old, partition.queue))
         heard.append((partition.index, before, now))
 
-    harness.accumulator.moved = moved
+    harness = Harness(moved=moved)
     harness.append(partition=0)
     harness.lead({0: 1, 1: -1})
     assert heard == [], "nothing was known before"

@@ -9,8 +9,9 @@ import pytest
 from aioprod._error_codes import ErrorCode
 from aioprod.core.lifecycle import set_producer_id
 from aioprod.core.partition import Partition
-from aioprod.core.sequences import EPOCH_MAX, sequence_after
+from aioprod.core.sequences import EPOCH_MAX, Sequences, sequence_after
 from aioprod.errors import NotSentError, RejectedError, UnknownOutcomeError
+from tests.support.accumulators import Harness
 from tests.support.sequence_model import Model, random_run
 
 STAMP = tuple[int, int, int]
@@ -298,19 +299,21 @@ def test_with_transactions_a_hole_holds_the_partition_until_the_coordinator_give
 
 
 def test_a_partition_is_held_until_the_transaction_has_it() -> None:
-    model = Model()
     asked: list[int] = []
 
     def join(partition: Partition) -> bool:
         asked.append(partition.index)
         return False
 
-    model.sequences.join = join
-    model.sequences.transaction = 1
-    model.send()
-    assert not model.drain()
+    sequences = Sequences(join=join)
+    harness = Harness(sequences=sequences)
+    harness.lead({0: 1})
+    set_producer_id(harness.accumulator, 7, 0, 0.0)
+    sequences.transaction = 1
+    harness.append(partition=0)
+    assert not harness.drain(now=1.0)
     assert asked == [0]
-    partition = model.accumulator.topics["t"].partitions[0]
+    partition = harness.accumulator.topics["t"].partitions[0]
     assert partition.held
 
 

@@ -22,6 +22,7 @@ from aioprod.errors import (
 from aioprod.messages import MetadataRequest
 from aioprod.producer.guard import Guard, State
 from aioprod.producer.guard import _after_fork as after_fork_in_child
+from aioprod.producer.transaction_rules import TransactionRules
 from aioprod.testing import FakeCluster
 from tests.support.producers import Spy, left_over, new_producer, running, turns
 
@@ -167,7 +168,7 @@ def in_a_forked_child(work: Callable[[], str]) -> str:
 
 
 async def test_a_producer_that_has_failed_gives_the_hint_of_its_cause() -> None:
-    guard = Guard()
+    guard = Guard(TransactionRules())
     guard.fail(UsageError("The loop ended.", hint="Close it before."))
     assert str(guard.refusal()) == "The producer has failed: The loop ended. Hint: Close it before."
 
@@ -298,7 +299,7 @@ async def test_after_fork_marks_every_producer_that_lives(brokers: FakeCluster) 
 
 
 def test_a_guard_refuses_with_the_cause_of_a_failure() -> None:
-    guard = Guard()
+    guard = Guard(TransactionRules())
     guard.enter(State.RUNNING)
     cause = RuntimeError("it broke")
     guard.fail(cause)

@@ -19,6 +19,7 @@ from aioprod.producer.meters import Meters
 from aioprod.producer.outcomes import FAILED_PER_TURN
 from aioprod.producer.sender import RAW_BATCHES, TURN_S, Sender
 from aioprod.producer.settings import sender_settings
+from aioprod.producer.transaction_rules import TransactionRules
 from aioprod.records.compression import Compression, inline_size
 from aioprod.testing import FakeCluster
 from tests.support.accumulators import Harness
@@ -153,6 +154,7 @@ def test_outcomes_have_one_share_of_a_turn_whoever_asks() -> None:
         clock=Stepping(2 * TURN_S),
         interceptors=Interceptors(()),
         on_error=None,
+        rules=TransactionRules(),
         held=lambda hold_s: None,
         room_freed=lambda: None,
         watch_unseen=lambda: None,

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from random import Random
 
 from aioprod.core.accumulator import Accumulator, AccumulatorSettings
 from aioprod.core.batch import Batch, ParkedRecord
 from aioprod.core.drain import drain
 from aioprod.core.lifecycle import complete, land, release
-from aioprod.core.partition import BrokerQueue
+from aioprod.core.partition import BrokerQueue, Partition
 from aioprod.core.sequences import Sequences
 from aioprod.records.headers import NO_HEADERS
 from aioprod.routing.partitioners import Partitioner
@@ -33,6 +33,7 @@ class Harness:
         ignore_keys: bool = False,
         availability_timeout_s: float = 0.0,
         sequences: Sequences | None = None,
+        moved: Callable[[Partition, BrokerQueue | None], object] | None = None,
     ) -> None:
         self.woken: list[BrokerQueue] = []
         self.due: list[float] = []
@@ -56,6 +57,7 @@ class Harness:
             due=self.due.append,
             partitioner=partitioner,
             sequences=sequences,
+            moved=moved,
         )
 
     def lead(

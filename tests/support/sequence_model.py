@@ -19,9 +19,11 @@ from aioprod.errors import BrokerConnectionError, DeliveryError, UnknownOutcomeE
 from aioprod.messages import ProduceResponse
 from aioprod.messages.produce import BatchIndexAndErrorMessage, PartitionProduceResponse, TopicProduceResponse
 from aioprod.producer.failure import Failure
+from aioprod.producer.logs.event_log import EventLog
 from aioprod.producer.meters import Meters
 from aioprod.producer.outcomes import Outcomes
 from aioprod.producer.settings import sender_settings
+from aioprod.producer.transaction_rules import TransactionRules
 from aioprod.records.parser import parse_batches
 from aioprod.wire.codec import encode
 from tests.support.accumulators import Harness
@@ -128,8 +130,7 @@ class Model:
     """One producer, one partition, one connection at a time."""
 
     def __init__(self, *, in_flight_max: int = 5, retries: int = RETRIES, epoch: int = 0, sequence: int = 0) -> None:
-        self.sequences = Sequences()
-        self.sequences.renew = self._renew
+        self.sequences = Sequences(renew=self._renew)
         self.harness = Harness(batch_size=150, linger_s=0.0, in_flight_max=in_flight_max, sequences=self.sequences)
         self.harness.lead({0: 1})
         self.accumulator = self.harness.accumulator
@@ -141,6 +142,8 @@ class Model:
             delivery=self.completions,  # type: ignore[arg-type]
             meters=Meters(),
             explainer=SilentExplainer(),  # type: ignore[arg-type]
+            journal=EventLog(),
+            rules=TransactionRules(),
             backoff=lambda step: 0.0,
             wake=lambda: None,
         )

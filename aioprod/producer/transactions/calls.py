@@ -15,7 +15,8 @@ from aioprod.producer.engine import Engine
 from aioprod.types import ErrorCallback, GroupMetadata, TopicPartition
 
 if TYPE_CHECKING:
-    # Only a transactional producer imports it.
+    # Only a transactional producer imports them.
+    from aioprod.producer.transactions.handle import TransactionHandle
     from aioprod.producer.transactions.runner import Transactions
 
 __all__ = ["TransactionalCalls"]
@@ -35,9 +36,11 @@ class NamesGroup(Protocol):
 class TransactionalCalls:
     """What a producer with a `transactional.id` can do beside sending; `Producer` derives from it."""
 
-    def __init__(self, config: ProducerConfig, on_error: ErrorCallback | None) -> None:
+    def __init__(
+        self, config: ProducerConfig, on_error: ErrorCallback | None, handle: TransactionHandle | None = None
+    ) -> None:
         self.config = config
-        self._engine = Engine(config, on_error)
+        self._engine = Engine(config, on_error, handle)
         self._guard = self._engine.guard
 
     async def init_transactions(self) -> None:
@@ -102,6 +105,17 @@ class TransactionalCalls:
         """
         return _Transaction(self)
 
+    async def _abort_open(self) -> None:
+        """Abort the transaction if one is open; an error of the abort is logged, and raised by the next transaction."""
+        transactions = self._engine.transactions
+        assert transactions is not None
+        if transactions.state in (TransactionState.IN_TRANSACTION, TransactionState.ABORTABLE_ERROR):
+            try:
+                await transactions.abort()
+            except AioprodError as error:
+                done = "aborted, but its producer can't go on" if transactions.is_aborted else "not aborted"
+                log.warning("A transaction was %s: %s", done, error)
+
     def _transactions(self, call: TransactionEvent) -> Transactions:
         self._guard.check_running()
         if self._engine.transactions is None:
@@ -128,21 +142,10 @@ class _Transaction:
             try:
                 await self._producer.commit_transaction()
             except BaseException:
-                await self._abort()
+                await self._producer._abort_open()
                 raise
         else:
-            await self._abort()
-
-    async def _abort(self) -> None:
-        """Abort if there is something to abort; why that fails, the next transaction is told."""
-        transactions = self._producer._engine.transactions
-        assert transactions is not None
-        if transactions.state in (TransactionState.IN_TRANSACTION, TransactionState.ABORTABLE_ERROR):
-            try:
-                await transactions.abort()
-            except AioprodError as error:
-                done = "aborted, but its producer can't go on" if transactions.is_aborted else "not aborted"
-                log.warning("A transaction was %s: %s", done, error)
+            await self._producer._abort_open()
 
 
 def _places(offsets: object) -> dict[TopicPartition, int]:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from aioprod.config import ProducerConfig
 from aioprod.errors import ConfigError
 from aioprod.producer.facade import Producer
-from aioprod.producer.transactions.participant import FIRST_IMPLICIT, Participant
+from aioprod.producer.transactions.participant import FIRST_IMPLICIT
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -67,7 +66,7 @@ class TransactionHandle:
             raise ConfigError(f"{given[0].replace('_', '.')} can't be given: the transaction's handle has it.")
         options["transactional_id"] = self.transactional_id
         options["transaction_timeout_ms"] = self.timeout_ms
-        producer = Producer(
+        return Producer(
             bootstrap_servers,
             config=config,
             key_serializer=key_serializer,
@@ -75,7 +74,6 @@ class TransactionHandle:
             partitioner=partitioner,
             interceptors=interceptors,
             on_error=on_error,
+            _handle=self,
             **options,
         )
-        producer._engine.transactions_as = partial(Participant, self)
-        return producer

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from aioprod._error_codes import ErrorCode
 from aioprod.core.batch import Batch
 from aioprod.core.partition import Partition
 from aioprod.core.transaction_codes import FATAL_FOR_RECORDS, Meaning, Step
@@ -347,6 +348,10 @@ class Transactions:
         self._held.clear()
 
     # --- failures
+
+    def error_of(self, code: ErrorCode | int, message: str) -> AioprodError | None:
+        """The error for a Produce error code that concerns the transactional id; None for other codes."""
+        return self._coordination.cause_of(code, message)
 
     def batch_failed(self, batch: Batch, message: str) -> None:
         """A batch of the transaction was not delivered, for the reason in `message`."""

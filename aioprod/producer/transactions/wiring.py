@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from functools import partial
-from random import Random
 from typing import TYPE_CHECKING
 
+from aioprod._error_codes import ErrorCode
+from aioprod.core.batch import Batch
 from aioprod.core.partition import Partition
 from aioprod.core.transactions import TransactionEvent, TransactionState
+from aioprod.errors import AioprodError
+from aioprod.producer.transaction_rules import TransactionRules
 from aioprod.producer.transactions.effects import Effects
 from aioprod.producer.transactions.requests import CoordinatorRequests
 from aioprod.producer.transactions.runner import Transactions
@@ -17,8 +19,9 @@ from aioprod.producer.transactions.runner import Transactions
 if TYPE_CHECKING:
     from aioprod.producer.engine import Engine
     from aioprod.producer.scheduler import Scheduler
+    from aioprod.producer.transactions.handle import TransactionHandle
 
-__all__ = ["end_in_time", "transactions_of"]
+__all__ = ["OpenTransactionRules", "end_in_time", "transactions_of"]
 
 log = logging.getLogger("aioprod.producer")
 
@@ -26,12 +29,45 @@ JOINING_S = 0.02
 JOINING_DOUBLINGS_MAX = 3
 
 
-def pause_to_join(random: Random, step: int) -> float:
-    """Seconds until a batch goes again that its leader could not get into the transaction, `step` times before.
+class OpenTransactionRules(TransactionRules):
+    """The rules of a producer with a `transactional.id`: the state of its transaction decides.
 
-    It may be another process that produces in the same transaction which was in the way: hence much chance in it.
+    The parts of the producer that follow the rules are built before its transactions, which act on these parts; so
+    the transactions are looked up when a rule is applied.
     """
-    return JOINING_S * 2.0 ** min(step, JOINING_DOUBLINGS_MAX) * random.uniform(0.5, 1.5)
+
+    is_transactional = True
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    @property
+    def _transactions(self) -> Transactions:
+        transactions = self._engine.transactions
+        assert transactions is not None
+        return transactions
+
+    def send_error(self) -> AioprodError | None:
+        return self._transactions.refusal(TransactionEvent.SEND)
+
+    def join(self, partition: Partition) -> bool:
+        return self._transactions.join(partition)
+
+    def explain(self, partition: Partition) -> str | None:
+        return explain(self._transactions, partition)
+
+    def join_pause_s(self, failures: int) -> float:
+        """Much of the pause is random, as another process that produces in the same transaction may retry too."""
+        return JOINING_S * 2.0 ** min(failures, JOINING_DOUBLINGS_MAX) * self._engine.random.uniform(0.5, 1.5)
+
+    def error_of(self, code: ErrorCode | int, message: str) -> AioprodError | None:
+        return self._transactions.error_of(code, message)
+
+    def batch_failed(self, batch: Batch, message: str) -> None:
+        self._transactions.batch_failed(batch, message)
+
+    def records_failed(self, error: AioprodError) -> None:
+        self._transactions.failed(error)
 
 
 def explain(transactions: Transactions, partition: Partition) -> str | None:
@@ -62,8 +98,8 @@ async def end_in_time(transactions: Transactions, timeout_s: float | None, hurry
     return None if timeout_s is None else max(0.0, timeout_s - (loop.time() - start))
 
 
-def transactions_of(engine: Engine, sender: Scheduler) -> Transactions:
-    """The transactions of a producer with a `transactional.id` that is being built."""
+def transactions_of(engine: Engine, sender: Scheduler, handle: TransactionHandle | None) -> Transactions:
+    """The transactions of a producer with a `transactional.id`; with a `handle`, its part in that transaction."""
     config = engine.config
     sequences = engine.accumulator.sequences
     assert config.transactional_id is not None
@@ -84,15 +120,12 @@ def transactions_of(engine: Engine, sender: Scheduler) -> Transactions:
     coordination = CoordinatorRequests(
         engine.client, config.transactional_id, config.transaction_timeout_ms, engine.random
     )
-    transactions = (engine.transactions_as or Transactions)(
-        effects, coordination, loop=engine.loop, max_block_s=engine.max_block_s, on_failure=engine.fail
+    if handle is None:
+        return Transactions(
+            effects, coordination, loop=engine.loop, max_block_s=engine.max_block_s, on_failure=engine.fail
+        )
+    from aioprod.producer.transactions.participant import Participant  # Few producers take part in a session.
+
+    return Participant(
+        handle, effects, coordination, loop=engine.loop, max_block_s=engine.max_block_s, on_failure=engine.fail
     )
-    sequences.join = transactions.join
-    engine.outcomes.on_failed_batch = transactions.batch_failed
-    engine.outcomes.transactional_cause = coordination.cause_of
-    engine.outcomes.explainer.transaction = partial(explain, transactions)
-    engine.outcomes.pause_to_join = partial(pause_to_join, engine.random)
-    engine.delivery.on_refused = transactions.failed
-    engine.guard.barred = lambda: transactions.refusal(TransactionEvent.SEND)
-    engine.guard.admit(False)
-    return transactions
