@@ -49,7 +49,7 @@ def run(*command: str) -> subprocess.CompletedProcess[str]:
         ("custom_partitioner.py", r"hospital -> partition 0, offset \d+\n"),
         ("fire_and_forget.py", r"20,000 stored"),
         ("group_transform.py", r"2,000 words, 2,000 of them different\n"),
-        ("group_worker.py", r"two gives up \[\d, \d\]\n(.*\n)+all of 3,000 jobs are done\n"),
+        ("group_worker.py", r"two is revoked \[\d, \d\]\n(.*\n)+all of 3,000 jobs are done\n"),
         ("shared_transaction.py", r"load 0 is committed: 5,000 rows by 2 workers\n"),
         ("test_with_docker.py", r"2 passed"),
     ],

@@ -49,7 +49,7 @@ _ALL = (
         "a lost answer is a success",
         "aioprod.producer.outcomes",
         "            batch.maybe_stored = True\n            batch.cause = error\n",
-        "            self.deliver(batch, -1, -1, now)\n            continue\n",
+        "            self._deliver(batch, -1, -1, now)\n            continue\n",
     ),
     Mutation(
         "a flush does not wait for the halves of a batch that was too large",

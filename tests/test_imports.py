@@ -20,15 +20,15 @@ PRODUCER = {
     "cluster": "metadata model names topic_errors topic_metadata",
     "config": "_addresses _base _classes _client _files _oidc _producer _properties _security _session _setting "
     "_unsupported",
-    "core": "accumulator backoff batch budget buffer_pool bulk_values connection drain lifecycle parking "
+    "core": "accumulator backoff batch batch_events budget buffer_pool bulk_values connection drain lifecycle parking "
     "partition partition_choice produce_request produce_response retry sequences splitting states transactions",
     "messages": "api_versions init_producer_id metadata negotiation produce",
     "net": "addresses client connection context dialing events link login metadata_refresh pool security settings "
     "slow_calls tasks transport waiters",
     "net.login": "reauthentication",
     "producer": "backpressure bulk callbacks clock closing completion completions compressor deleted_topics "
-    "delivery_future engine explain facade failure guard lacking logs meters native outcomes preparation producer "
-    "producer_id reporting scheduler sender settings transaction_rules transactions unclosed unknown_topics",
+    "delivery_future engine environment explain facade failure guard lacking logs meters native outcomes pipeline preparation "
+    "producer producer_id reporting scheduler sender settings transaction_rules transactions unclosed unknown_topics",
     "producer.bulk": "appender call send_many",
     "producer.logs": "callback_faults event_log line_limit milestones outages stall_monitor unread_failures",
     "producer.transactions": "calls",

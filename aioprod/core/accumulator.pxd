@@ -29,7 +29,7 @@ cdef class Accumulator:
     cdef double _newest_deadline
     cdef bint _is_ordered
     cdef Py_ssize_t _full_position, _bound_max
-    cdef object _wake, _due, _random, _withdraw, _moved
+    cdef object _events, _due, _random
     cdef str _last_name
     cdef Topic _last_topic
 

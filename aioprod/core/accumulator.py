@@ -15,6 +15,7 @@ from typing import Any
 from aioprod.cluster import Metadata
 from aioprod.cluster.names import topic_name_error
 from aioprod.core.batch import Batch, ParkedRecord
+from aioprod.core.batch_events import BatchEvents
 from aioprod.core.budget import MemoryBudget, buffer_full, record_too_large
 from aioprod.core.buffer_pool import BufferPool
 from aioprod.core.partition import BrokerQueue, Partition, Topic
@@ -52,12 +53,11 @@ class AccumulatorSettings:
 class Accumulator:
     """Takes records, and keeps them in order per partition until their outcome is known.
 
-    `queues` has one `BrokerQueue` per leader; `wake` is called with the queue that has something to send,
-    `due` with the time of the first deadline, or now when a topic is new; `compress` with each batch that takes no more
-    records and is not compressed, None if none ever will be. `sequences` numbers batches, None without idempotence.
+    `queues` has one `BrokerQueue` per leader. `due` is called with the time of the first deadline, or now when a topic
+    is new; `compress` with each batch that takes no more records and is not compressed, None if none ever will be; all
+    else is reported to `events`. `sequences` numbers batches, None without idempotence.
     `incomplete` holds every batch without outcome, oldest first; `delayed` (a heap) the partitions that back off;
-    `parked_topics` the topics that are not known yet. `moved` is called with a partition and the queue that it had
-    when its leader changes; `withdraw` is called with a cancelled future and what held its record.
+    `parked_topics` the topics that are not known yet.
     `fitting_is_enough`: no record that fits into a batch beside others is too large, so that none has to be checked.
     """
 
@@ -67,13 +67,11 @@ class Accumulator:
         *,
         metadata: Metadata,
         random: Random,
-        wake: Callable[[BrokerQueue], object],
+        events: BatchEvents,
         due: Callable[[float], object],
         partitioner: Partitioner | None = None,
         compress: Callable[[Batch], object] | None = None,
         sequences: Sequences | None = None,
-        withdraw: Callable[[Any, Batch | ParkedRecord], object] | None = None,
-        moved: Callable[[Partition, BrokerQueue | None], object] | None = None,
     ) -> None:
         self.settings = settings
         self.compress = compress
@@ -99,11 +97,9 @@ class Accumulator:
             full_position=self._full_position,
             finish=self.finish,
         )
-        self._moved = moved
-        self._wake = wake
+        self._events = events
         self._due = due
         self._random = random
-        self._withdraw = withdraw
         self._last_name: str | None = None
         self._last_topic: Topic | None = None
 
@@ -154,7 +150,7 @@ class Accumulator:
                 raise InvalidTopicError(reason)
             settings = self.settings
             sticky = StickyChoice(self._random, batch_size=settings.batch_size, adaptive=settings.adaptive_partitioning)
-            topic = self.topics[name] = self.parked_topics[name] = Topic(name, sticky, self._withdraw)
+            topic = self.topics[name] = self.parked_topics[name] = Topic(name, sticky, self._events.withdraw)
             self.metadata.add_topic(name, now)
             self._due(now)
             self.update_topic(topic, now)
@@ -376,9 +372,15 @@ class Accumulator:
         if queue is not old:
             partition.delist()
             partition.queue = queue
-            if had_leader and self._moved is not None:
-                self._moved(partition, old)
+            if had_leader:
+                self._events.leader_changed(partition, old)
         partition.enlist(now, self.settings.linger_s)
+
+    def schedule_all(self) -> None:
+        """Have each queue drained that has work."""
+        for queue in self.queues.values():
+            if queue.has_work():
+                queue.schedule()
 
     def unpark(self, topic: Topic) -> None:
         """Nothing is parked for the topic any more: its records go straight to their partitions from now on."""
@@ -400,5 +402,5 @@ class Accumulator:
         """The queue of a broker, made at first use."""
         queue = self.queues.get(node_id)
         if queue is None:
-            queue = self.queues[node_id] = BrokerQueue(node_id, self._wake)
+            queue = self.queues[node_id] = BrokerQueue(node_id, self._events.queue_ready)
         return queue

@@ -327,7 +327,20 @@ class Connection:
         if throttle_time_ms > 0 and first is not None and version >= first:
             self.throttled_until = max(self.throttled_until, now + throttle_time_ms / 1000.0)
 
+    def unthrottle(self) -> None:
+        """End the throttling: its time has passed."""
+        self.throttled_until = 0.0
+
     # --- deadlines and the end
+
+    def rename(self, peer: str) -> None:
+        """Name the broker in the errors to come."""
+        self.peer = peer
+
+    def end_with(self, error: AioprodError) -> None:
+        """Give the reason for which the connection ends; the first reason counts."""
+        if self.error is None:
+            self.error = error
 
     def next_deadline(self) -> float:
         """When the first of the outstanding answers is overdue, in monotonic seconds; infinity if there is none."""

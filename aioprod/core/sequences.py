@@ -18,9 +18,8 @@ is. All decisions here rest on that.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from aioprod.core.batch import Batch
+from aioprod.core.batch_events import BatchEvents
 from aioprod.core.partition import Partition, Topic
 
 __all__ = ["EPOCH_MAX", "Sequences", "sequence_after"]
@@ -38,19 +37,16 @@ class Sequences:
     """The producer's id and epoch, and the sequence numbers of its batches.
 
     `producer_id` is what the brokers gave, `epoch` the one in which partitions begin. `unresolved` are the partitions
-    with a gap. `is_exhausted`: one has used all epochs and waits for a new producer id, for which `renew` was called.
-    `bumps` counts the epochs begun after a gap, and `bumped` is called with the partition of each.
+    with a gap. `is_exhausted`: one has used all epochs and waits for the producer id that `events` was asked for.
+    `bumps` counts the epochs begun after a gap.
 
     A transactional producer has one epoch for all partitions, which the coordinator assigns: a partition with a gap is
     held until `set_producer_id` sets the next one. `transaction` numbers the transactions, and `stamped_in` is the last
-    one with a batch that was sent. `join` is called before a partition sends its first batch in a transaction, and
-    returns whether it may.
+    one with a batch that was sent. `events.may_join` decides about the first batch of a partition in a transaction.
     """
 
     __slots__ = (
-        "_bumped",
-        "_join",
-        "_renew",
+        "_events",
         "bumps",
         "epoch",
         "is_exhausted",
@@ -61,30 +57,25 @@ class Sequences:
         "unresolved",
     )
 
-    def __init__(
-        self,
-        *,
-        transactional: bool = False,
-        join: Callable[[Partition], bool] | None = None,
-        renew: Callable[[], object] | None = None,
-        bumped: Callable[[Partition], object] | None = None,
-    ) -> None:
+    def __init__(self, events: BatchEvents, *, transactional: bool = False) -> None:
+        self._events = events
         self.producer_id = -1
         self.epoch = -1
         self.transactional = transactional
         self.transaction = 0
         self.stamped_in = 0
-        self._join = join
-        self._renew = renew
         self.unresolved: dict[Partition, None] = {}
         self.is_exhausted = False
         self.bumps = 0
-        self._bumped = bumped
+
+    def begin_transaction(self) -> None:
+        """Number the next transaction: each partition has to join it."""
+        self.transaction += 1
 
     def admits(self, partition: Partition) -> bool:
         """Whether a partition may send in this transaction; if not, it is held until it has been added."""
-        if self._join is not None and partition.transaction != self.transaction:
-            if not self._join(partition):
+        if partition.transaction != self.transaction:
+            if not self._events.may_join(partition):
                 partition.held = True
                 return False
             partition.transaction = self.transaction
@@ -229,14 +220,12 @@ class Sequences:
             self._request_id()
             return
         self.bumps += 1
-        if self._bumped is not None:
-            self._bumped(partition)
+        self._events.epoch_bumped(partition)
 
     def _request_id(self) -> None:
         if not self.is_exhausted:
             self.is_exhausted = True
-            if self._renew is not None:
-                self._renew()
+            self._events.producer_id_needed()
 
     def set_producer_id(self, producer_id: int, epoch: int) -> list[Partition]:
         """Set another producer id, or another epoch of it; returns the partitions that waited for it.

@@ -134,7 +134,7 @@ class BrokerConnection(asyncio.Protocol):
     def rename(self, node_id: int, peer: str) -> None:
         """Name the broker: metadata has shown which one listens at this address."""
         self.node_id = node_id
-        self._state.peer = peer
+        self._state.rename(peer)
 
     def change_owner(self, owner: ConnectionOwner) -> None:
         """Report events to another owner from now on."""
@@ -228,7 +228,7 @@ class BrokerConnection(asyncio.Protocol):
 
     def unthrottle(self) -> None:
         """End the throttling: its time has passed."""
-        self._state.throttled_until = 0.0
+        self._state.unthrottle()
 
     def hold(self) -> None:
         """Report `can_write` as False, so that the requests in flight complete; `request` still works."""
@@ -282,8 +282,7 @@ class BrokerConnection(asyncio.Protocol):
 
     def abort(self, error: AioprodError) -> None:
         """Abort at once; the requests in flight fail with `error` when the transport is closed."""
-        if self._state.error is None:
-            self._state.error = error
+        self._state.end_with(error)
         self.closed = True
         self._transport.abort()
 
@@ -291,7 +290,7 @@ class BrokerConnection(asyncio.Protocol):
         """Accept no more requests, flush the write buffer, then close."""
         if not self.closed:
             self.closed = self._shut = True
-            self._state.error = BrokerConnectionError(f"The connection to {self.peer} was closed by this client.")
+            self._state.end_with(BrokerConnectionError(f"The connection to {self.peer} was closed by this client."))
             self._transport.close()
 
     def abandon(self) -> None:
@@ -379,8 +378,8 @@ class BrokerConnection(asyncio.Protocol):
         if self._gone.done():
             return
         self.closed = True
-        if isinstance(exc, ssl.SSLError) and self.tls is not None and self._state.error is None:
-            self._state.error = self.tls.failure(exc, text_of(self.address))
+        if isinstance(exc, ssl.SSLError) and self.tls is not None:
+            self._state.end_with(self.tls.failure(exc, text_of(self.address)))
         error, outstanding = self._state.close(exc)
         for exchange in outstanding:
             if exchange.complete is None:

@@ -3,6 +3,7 @@ cimport cython
 from aioprod.core.accumulator cimport Accumulator
 from aioprod.core.batch cimport Batch, Run
 from aioprod.producer.completion cimport Completion
+from aioprod.producer.meters cimport Meters
 
 
 cdef object DeliveryFuture, InvalidStateError, set_result
@@ -12,7 +13,8 @@ cdef Py_ssize_t SLICE_COST, FUTURE_COST, RUN_SLICE
 @cython.final
 cdef class Completions:
     cdef Accumulator _accumulator
-    cdef object _loop, _plain_future, _clock, _interceptors, _on_error, _faults, _unread, _rules, _held, _room_freed, _watch_unseen, _queue
+    cdef object _loop, _plain_future, _clock, _interceptors, _on_error, _faults, _unread, _rules, _room, _scheduler, _queue
+    cdef Meters _meters
     cdef bint _intercepted, _scheduled
     cdef double _spent_s
     cdef readonly long long delivered

@@ -22,11 +22,14 @@ from aioprod.errors import (
     UnknownOutcomeError,
 )
 from aioprod.interceptors import Interceptors
+from aioprod.producer.backpressure import MemoryWaiters
 from aioprod.producer.completion import Completion
 from aioprod.producer.delivery_future import DeliveryFuture
 from aioprod.producer.failure import Failure, kind_of, rebuilt
 from aioprod.producer.logs.callback_faults import CallbackFaults
 from aioprod.producer.logs.unread_failures import UnreadFailures
+from aioprod.producer.meters import Meters
+from aioprod.producer.scheduler import Scheduler
 from aioprod.producer.transaction_rules import TransactionRules
 from aioprod.records.builder import EncodedRecord
 from aioprod.types import DeliveryReport, ErrorCallback, ProducerRecord, TopicPartition
@@ -57,15 +60,16 @@ TURN_S = 0.005
 """How long one turn of the loop may be spent on telling outcomes, whoever asks for it how often."""
 UNCOUNTED_S = 0.001
 """Up to this nobody takes note of the end of a turn, which costs a callback."""
+HOUSEKEEPING_S = 1.0
+"""How often failed futures that were dropped are looked for, while there are any."""
 set_result = Future.set_result
 
 
 class Completions:
     """Settled batches on their way to those who wait, in order, a few milliseconds of each turn of the loop.
 
-    `held` is called with the time that each turn took, in seconds, `room_freed` when bytes were given back,
-    `watch_unseen` when `report_unseen` has to be called in a while. `rules` is notified when accepted records fail
-    before they got a partition.
+    `room` is told when bytes were given back, `rules` when accepted records fail before they got a partition.
+    `report_unseen` has to be called every `HOUSEKEEPING_S` while `unseen` has futures.
     """
 
     def __init__(
@@ -77,9 +81,9 @@ class Completions:
         interceptors: Interceptors,
         on_error: ErrorCallback | None,
         rules: TransactionRules,
-        held: Callable[[float], None],
-        room_freed: Callable[[], None],
-        watch_unseen: Callable[[], None],
+        meters: Meters,
+        room: MemoryWaiters,
+        scheduler: Scheduler,
     ) -> None:
         self._accumulator = accumulator
         self._loop = loop
@@ -92,9 +96,9 @@ class Completions:
         self._faults = CallbackFaults(clock)
         self._unread = UnreadFailures(clock)
         self._rules = rules
-        self._held = held
-        self._room_freed = room_freed
-        self._watch_unseen = watch_unseen
+        self._meters = meters
+        self._room = room
+        self._scheduler = scheduler
         self._queue: deque[Completion] = deque()
         self._scheduled = False
         self._spent_s = 0.0
@@ -164,11 +168,11 @@ class Completions:
                 self._queue.popleft()
                 self._close(completion)
             hold_s = self._clock() - start
-        self._held(hold_s)
+        self._meters.held(hold_s)
         self._spent_s += hold_s
         if self._queue or self._spent_s > UNCOUNTED_S:
             self.schedule()
-        self._room_freed()
+        self._room.freed()
 
     def schedule(self) -> None:
         """Tell outcomes in the next turn of the loop."""
@@ -310,7 +314,7 @@ class Completions:
                 if type(waiter) is DeliveryFuture:
                     self.unseen.append((waiter, record() if self._on_error is not None else None))
                     if len(self.unseen) == 1:
-                        self._watch_unseen()
+                        self._scheduler.wake_at(self._clock() + HOUSEKEEPING_S)
             return True
         place = f"a failed record of {error.topic}-{error.partition}"
         try:
@@ -389,8 +393,12 @@ class Completions:
         self._faults.close()
         self._unread.close()
 
+    def collect_undelivered(self) -> None:
+        """Keep the errors of records that fail from now on, for the report of a close."""
+        self.undelivered = []
+
     def report(self) -> DeliveryReport:
-        """The counts since `start()`, and what failed since `undelivered` was set."""
+        """The counts since `start()`, and what failed since `collect_undelivered`."""
         return DeliveryReport(
             delivered=self.delivered,
             not_sent=self.counts[NotSentError],

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 
 from aioprod.core.batch import Batch
 from aioprod.core.states import COMPLETED
+from aioprod.producer.environment import Environment, Threads
 from aioprod.records.builder import RecordBatchBuilder
 from aioprod.records.compression import Compression, inline_size
 
@@ -17,7 +15,6 @@ __all__ = ["INLINE_S", "Compressor"]
 
 INLINE_S = 0.001
 """What compressing one batch may take on the event loop."""
-THREADS_MAX = 4
 FORGET = 0.9
 """How much of the slowest pace seen stays when the next batch takes less."""
 
@@ -35,18 +32,20 @@ class Compressor:
         self,
         codec: Compression,
         level: int | None,
+        environment: Environment,
         *,
         loop: asyncio.AbstractEventLoop,
         ended: Callable[[Batch, Exception | None], None],
-        timer: Callable[[], float] = time.thread_time,
     ) -> None:
         self._codec = codec
         self._level = level
         self._loop = loop
         self._ended = ended
-        self._timer = timer
-        self._inline_size_max = self.inline_size = inline_size(codec, level, INLINE_S)
-        self._threads: ThreadPoolExecutor | None = None
+        self._timer = environment.thread_time
+        size = environment.inline_size
+        self._inline_size_max = self.inline_size = inline_size(codec, level, INLINE_S) if size is None else size
+        self._new_threads = environment.threads
+        self._threads: Threads | None = None
         self._closed = False
 
     def add(self, batch: Batch) -> None:
@@ -59,8 +58,7 @@ class Compressor:
             return
         batch.compressing = True
         if self._threads is None:
-            threads = min(THREADS_MAX, os.cpu_count() or 1)
-            self._threads = ThreadPoolExecutor(threads, thread_name_prefix="aioprod compressor")
+            self._threads = self._new_threads()
         self._threads.submit(self._work, batch, builder)
 
     def compress(self, builder: RecordBatchBuilder) -> None:

@@ -1,9 +1,7 @@
 """The parts of a running producer and their life: start, flush, close, failure.
 
-`_build` makes the parts in the order in which they need each other: client, accumulator, completions, outcomes. Each
-gets its collaborators by constructor, but for the scheduler (`attach`), which the client needs first.
-Where two parts call each other, the first one gets a method of the engine or
-an object that looks the second one up on the engine when it is called: `OpenTransactionRules`, `_renew_producer_id`.
+The parts that move records are put together in `pipeline`. A transactional producer's `Transactions` are built after
+them, as they act on them; `OpenTransactionRules` looks them up on the engine when a rule is applied.
 """
 
 from __future__ import annotations
@@ -15,14 +13,12 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from aioprod.cluster import Cluster, MetadataUpdate, PartitionInfo
+from aioprod.cluster import Cluster, PartitionInfo
 from aioprod.config import ProducerConfig, close_instance
 from aioprod.core.accumulator import Accumulator
 from aioprod.core.batch import Batch, FlushBarrier, ParkedRecord
 from aioprod.core.budget import MemoryRequest
-from aioprod.core.lifecycle import flush, withdraw
-from aioprod.core.parking import withdraw_parked
-from aioprod.core.sequences import Sequences
+from aioprod.core.lifecycle import flush
 from aioprod.errors import (
     AioprodError,
     DeliveryError,
@@ -31,25 +27,21 @@ from aioprod.errors import (
 )
 from aioprod.interceptors import Interceptors
 from aioprod.net.client import Client
-from aioprod.net.settings import ClientSettings
 from aioprod.net.slow_calls import repeat_while_slow, warn_if_start_is_slow
 from aioprod.producer import unclosed
 from aioprod.producer.backpressure import MemoryWaiters
 from aioprod.producer.clock import Clock
 from aioprod.producer.closing import CLOSE_QUIET_S, CloseLimit, Ending, Remainder
 from aioprod.producer.completions import USER_ERRORS, Completions
-from aioprod.producer.explain import Explainer
+from aioprod.producer.environment import Environment
 from aioprod.producer.failure import rebuilt
 from aioprod.producer.guard import Guard, State
 from aioprod.producer.logs import milestones
-from aioprod.producer.logs.event_log import EventLog
 from aioprod.producer.meters import Meters
 from aioprod.producer.outcomes import Outcomes
+from aioprod.producer.pipeline import Pipeline
 from aioprod.producer.preparation import Preparation, Prepared
-from aioprod.producer.producer_id import ProducerIdKeeper
 from aioprod.producer.reporting import Reporting
-from aioprod.producer.scheduler import Scheduler
-from aioprod.producer.settings import accumulator_settings, sender_settings
 from aioprod.producer.transaction_rules import TransactionRules
 from aioprod.producer.unknown_topics import UnknownTopics
 from aioprod.records.builder import record_size_bound
@@ -81,6 +73,9 @@ class Engine:
     topics: UnknownTopics
     room: MemoryWaiters
     loop: asyncio.AbstractEventLoop
+    clock: Clock
+    random: Random
+    _pipeline: Pipeline
     _ending: Ending
 
     def __init__(
@@ -96,13 +91,10 @@ class Engine:
         self._reporting = Reporting(config, self.metrics_snapshot)
         self.max_block_s = config.max_block_ms / 1000
         self.metadata_listeners: list[Callable[[Cluster], object]] = []
-        self.clock = Clock()
-        self.random = Random()  # noqa: S311  # for jitter and sticky partitions
         self._on_error = on_error
         self._handle = handle
         self._rules = self._rules_of(config)
         self.guard = Guard(self._rules)
-        self._identity: ProducerIdKeeper | None = None
         self.transactions: Transactions | None = None
         self._sending: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[DeliveryReport] | None = None
@@ -112,24 +104,24 @@ class Engine:
 
     # --- start
 
-    async def start(self) -> None:
+    async def start(self, environment: Environment) -> None:
         """Build the parts in the running loop and connect; what was begun is undone when that fails."""
         guard = self.guard
         guard.check_new()
         guard.enter(State.STARTING)
         guard.belong_to(asyncio.get_running_loop())
         crc.load()
-        self._build(asyncio.get_running_loop())
+        self._build(asyncio.get_running_loop(), environment)
         deadline = self.clock() + self.max_block_s
         try:
             await self.client.start(self.max_block_s)
             guard.check_not_closed()
-            self._sending = self.loop.create_task(self._scheduler.run(), name="aioprod sender")
+            self._sending = self.loop.create_task(self._pipeline.run(), name="aioprod sender")
             self._sending.add_done_callback(self._sender_ended)
             if self.transactions is not None:
                 await self._initialize(self.transactions, deadline - self.clock())
-            elif self._identity is not None:
-                await self._identity.start(deadline - self.clock())
+            elif self._pipeline.producer_id is not None:
+                await self._pipeline.producer_id.start(deadline - self.clock())
         except BaseException:
             guard.check_not_closed()
             await self._tear_down()
@@ -155,85 +147,34 @@ class Engine:
 
         return OpenTransactionRules(self)
 
-    def _sequences(self, journal: EventLog) -> Sequences:
-        is_transactional = self.config.transactional_id is not None
-        return Sequences(
-            transactional=is_transactional,
-            join=self._rules.join if is_transactional else None,
-            renew=None if is_transactional else self._renew_producer_id,
-            bumped=lambda partition: journal.bumped(partition, self.clock()),
-        )
-
-    def _renew_producer_id(self) -> None:
-        assert self._identity is not None
-        self._identity.renew()
-
-    def _build(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _build(self, loop: asyncio.AbstractEventLoop, environment: Environment) -> None:
         config = self.config
-        settings = sender_settings(config)
         self.loop = loop
-        journal = EventLog()
-        self._scheduler = Scheduler(
-            settings,
-            meters=self.meters,
+        self.clock = environment.clock
+        self.random = environment.random
+        self._pipeline = pipeline = Pipeline(
+            config,
+            environment,
             loop=loop,
-            clock=self.clock,
+            meters=self.meters,
+            guard=self.guard,
+            rules=self._rules,
+            interceptors=self.interceptors,
+            partitioner=self._partitioner,
+            on_error=self._on_error,
             on_failure=self.fail,
             on_metadata=self._metadata_changed,
         )
-        client_settings = ClientSettings.from_config(config)
-        self.client = Client(client_settings, loop=loop, clock=self.clock, random=self.random, listener=self._scheduler)
-        self.accumulator = Accumulator(
-            accumulator_settings(config),
-            metadata=self.client.metadata,
-            random=self.random,
-            wake=self._scheduler.schedule,
-            partitioner=self._partitioner,
-            due=self._scheduler.wake_at,
-            compress=self._scheduler.compress,
-            sequences=self._sequences(journal) if config.enable_idempotence else None,
-            withdraw=self.withdraw,
-            moved=lambda partition, old: journal.moved(partition, old, self.clock()),
-        )
-        self.room = MemoryWaiters(self.accumulator.budget, loop, self._scheduler.press)
-        self.delivery = Completions(
-            self.accumulator,
-            loop=loop,
-            clock=self.clock,
-            interceptors=self.interceptors,
-            on_error=self._on_error,
-            rules=self._rules,
-            held=self.meters.held,
-            room_freed=self.room.freed,
-            watch_unseen=self._scheduler.watch_unseen,
-        )
-        self.outcomes = Outcomes(
-            settings,
-            accumulator=self.accumulator,
-            delivery=self.delivery,
-            meters=self.meters,
-            explainer=Explainer(
-                settings, accumulator=self.accumulator, client=self.client, rules=self._rules, clock=self.clock
-            ),
-            journal=journal,
-            rules=self._rules,
-            backoff=self.client.backoff_s,
-            wake=self._scheduler.wake,
-        )
-        if config.enable_idempotence and not settings.transactional:
-            self._identity = ProducerIdKeeper(self.client, self.accumulator, loop=loop, on_failure=self.fail)
-        self.topics = UnknownTopics(
-            self.accumulator,
-            self.delivery,
-            clock=self.clock,
-            guard=self.guard,
-            describe=self.client.describe,
-        )
-        self._scheduler.attach(self.client, self.accumulator, self.delivery, self.outcomes, self.topics, self.room)
+        self.client = pipeline.client
+        self.accumulator = pipeline.accumulator
+        self.delivery = pipeline.completions
+        self.outcomes = pipeline.outcomes
+        self.topics = pipeline.topics
+        self.room = pipeline.room
         if config.transactional_id is not None:
             from aioprod.producer.transactions.wiring import transactions_of
 
-            self.transactions = transactions_of(self, self._scheduler, self._handle)
+            self.transactions = transactions_of(self, pipeline.sender, self._handle)
         self.meters.watch(self.accumulator, self.client, self.interceptors, self.clock)
 
     # --- records on their way in, and out again
@@ -248,15 +189,8 @@ class Engine:
             raise
 
     def withdraw(self, waiter: asyncio.Future[RecordMetadata], owner: Batch | ParkedRecord) -> None:
-        """A future was cancelled: take its record back if it was not sent yet."""
-        if isinstance(owner, ParkedRecord):
-            if owner.moved_to is None:
-                withdraw_parked(self.accumulator, owner)
-                self.room.freed()
-                return
-            owner = owner.moved_to
-        if withdraw(self.accumulator, owner, waiter, self.clock()):
-            self.room.freed()
+        """Take the record of a cancelled future back if it was not sent yet."""
+        self._pipeline.withdraw(waiter, owner)
 
     def unwatched(self, future: asyncio.Future[RecordMetadata], prepared: Prepared) -> None:
         """Whoever awaited this finished future was cancelled in the same turn of the loop."""
@@ -275,8 +209,7 @@ class Engine:
         await self.topics.known(topic, self.max_block_s)
         return list(self.client.metadata.cluster.partitions_for_topic(topic))
 
-    def _metadata_changed(self, update: MetadataUpdate) -> None:
-        self.topics.changed()
+    def _metadata_changed(self) -> None:
         cluster = self.client.metadata.cluster
         if cluster is self._cluster_told:
             return
@@ -398,8 +331,8 @@ class Engine:
 
     async def _close(self, limit: CloseLimit, hurry: asyncio.Future[None]) -> DeliveryReport:
         """Wait for the outcomes until `limit`, or until somebody is in a hurry; then give the rest up."""
-        self.delivery.undelivered = []
-        self._scheduler.hurry()
+        self.delivery.collect_undelivered()
+        self._pipeline.sender.stop_lingering()
         begun = self.clock()
         refusal = ProducerClosedError("The producer was closed before the record could be accepted.")
         self.room.close(refusal)
@@ -445,9 +378,9 @@ class Engine:
     async def _tear_down(self) -> None:
         self.guard.enter(State.CLOSED)
         self._reporting.stop()
-        self._scheduler.close()
-        if self._identity is not None:
-            await self._identity.close()
+        self._pipeline.close()
+        if self._pipeline.producer_id is not None:
+            await self._pipeline.producer_id.close()
         if self.transactions is not None:
             await self.transactions.stop()
         if self._sending is not None:

@@ -80,6 +80,10 @@ class Guard:
         if not self._usable or native.thread_id() != self._thread or not self._is_running():
             raise self._reason()
 
+    def begin_transaction(self) -> None:
+        """Number the next transaction: a call that waits since the one before is refused."""
+        self.era += 1
+
     def check_era(self, era: int) -> None:
         """Raise UsageError when a call that has waited began in another transaction than the present one."""
         if era != self.era:

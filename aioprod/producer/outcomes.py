@@ -34,6 +34,7 @@ from aioprod.producer.explain import Explainer, counted
 from aioprod.producer.failure import Failure
 from aioprod.producer.logs.event_log import EventLog
 from aioprod.producer.meters import Meters
+from aioprod.producer.scheduler import Scheduler
 from aioprod.producer.settings import SenderSettings
 from aioprod.producer.transaction_rules import TransactionRules
 from aioprod.types import TopicPartition
@@ -87,9 +88,8 @@ def _hint(family: type[DeliveryError], batch: Batch) -> str | None:
 class Outcomes:
     """Reads answers, applies the error table, and hands settled batches to the delivery.
 
-    `explainer` knows what a batch waits for. `backoff` maps the number of failed attempts to seconds; `wake` makes the
-    sender look at what is due now: the end of a backoff, a request for metadata. `journal` writes to the log.
-    While `given_up` is set no batch is retried, for this reason and cause: the transaction has failed. `rules` is
+    `explainer` knows what a batch waits for. `backoff` maps the number of failed attempts to seconds. `scheduler` is
+    woken when something is due: the end of a backoff, a request for metadata. `journal` writes to the log. `rules` is
     notified of each batch that was not delivered. Failed attempts to add a partition to the transaction are not
     counted against `retries`.
     """
@@ -105,7 +105,7 @@ class Outcomes:
         journal: EventLog,
         rules: TransactionRules,
         backoff: Callable[[int], float],
-        wake: Callable[[], None],
+        scheduler: Scheduler,
     ) -> None:
         self._settings = settings
         self._accumulator = accumulator
@@ -113,10 +113,10 @@ class Outcomes:
         self._meters = meters
         self._rules = rules
         self._backoff = backoff
-        self._wake = wake
+        self._scheduler = scheduler
         self.explainer = explainer
         self.journal = journal
-        self.given_up: tuple[str, AioprodError] | None = None
+        self._given_up: tuple[str, AioprodError] | None = None
 
     # --- answers
 
@@ -174,7 +174,7 @@ class Outcomes:
             verdict = self._out_of_sequence(batch)
         if verdict is Verdict.DELIVERED:
             offset = answer.base_offset if code == ErrorCode.NONE else -1
-            self.deliver(batch, offset, answer.log_append_time_ms, now)
+            self._deliver(batch, offset, answer.log_append_time_ms, now)
             return
         self._remember(batch, code, answer.error_message)
         if verdict is Verdict.SPLIT and self._may_divide(batch):
@@ -295,7 +295,7 @@ class Outcomes:
         is_orphan = self._is_orphan(batch)
         if is_orphan and not self._readdress(batch, now):
             return
-        if self.given_up is not None:
+        if self._given_up is not None:
             self._give_up(batch, now)
             return
         self._meters.retried(batch)
@@ -308,19 +308,43 @@ class Outcomes:
             delay_s *= COMPLETION_SHARE
         self.journal.retried(batch, delay_s, now)
         requeue(self._accumulator, batch, now, delay_s)
-        self._wake()
+        self._scheduler.wake()
 
     def _refresh(self, batch: Batch, now: float) -> None:
         """What we know of the batch's topic is out of date."""
         metadata = self._accumulator.metadata
         metadata.touch(batch.partition.topic.name, now)
         metadata.request_update(now, batch.partition.topic.name)
-        self._wake()
+        self._scheduler.wake()
 
     # --- outcomes
 
-    def deliver(self, batch: Batch, base_offset: int, append_time: int, now: float) -> None:
-        """The broker has the batch; `append_time` is in ms, -1 where the records keep their own."""
+    # --- retries
+
+    @property
+    def given_up(self) -> AioprodError | None:
+        """The error for which no batch is retried, None if batches are retried."""
+        return None if self._given_up is None else self._given_up[1]
+
+    def stop_retries(self, why: str, cause: AioprodError) -> None:
+        """Retry no batch from now on: the transaction has failed."""
+        self._given_up = (why, cause)
+
+    def allow_retries(self) -> None:
+        """Retry batches again: another transaction begins."""
+        self._given_up = None
+
+    # --- the end of a batch
+
+    def acknowledge(self, batch: Batch, base_offset: int, append_time: int, now: float) -> None:
+        """Complete a batch that a broker has stored, unless it has expired meanwhile.
+
+        `append_time` is in ms, -1 where the records keep their own.
+        """
+        if land(self._accumulator, batch, now):
+            self._deliver(batch, base_offset, append_time, now)
+
+    def _deliver(self, batch: Batch, base_offset: int, append_time: int, now: float) -> None:
         sequences = self._accumulator.sequences
         if sequences is not None and batch.base_sequence >= 0 and not self._is_orphan(batch):
             sequences.acknowledge(batch)
@@ -374,8 +398,8 @@ class Outcomes:
         self._rules.batch_failed(batch, failure.message)
 
     def _give_up(self, batch: Batch, now: float) -> None:
-        assert self.given_up is not None
-        why, batch.cause = self.given_up
+        assert self._given_up is not None
+        why, batch.cause = self._given_up
         self.fail(batch, now, why)
 
     def fail_unsent(self, now: float) -> bool:

@@ -18,6 +18,7 @@ from aioprod.producer.bulk.send_many import send_many
 from aioprod.producer.callbacks import DeliveryCallbacks
 from aioprod.producer.clock import Clock
 from aioprod.producer.delivery_future import DeliveryFuture
+from aioprod.producer.environment import Environment
 from aioprod.producer.guard import State
 from aioprod.producer.lacking import ProducerLacks
 from aioprod.producer.preparation import Prepared, as_bytes, partition_index, seconds, timestamp_ms
@@ -82,7 +83,11 @@ class Producer(TransactionalCalls, ProducerLacks):
         Raises MetadataTimeoutError when no bootstrap server answers within `max.block.ms`: it names each address and
         what went wrong there. Raises UsageError when it was started before.
         """
-        await self._engine.start()
+        await self._start_in(Environment())
+
+    async def _start_in(self, environment: Environment) -> None:
+        """Start with another clock, random numbers and threads, as the simulation does."""
+        await self._engine.start(environment)
         self._clock = self._engine.clock
         self._accumulator = self._engine.accumulator
         self._create_future = self._engine.loop.create_future

@@ -6,7 +6,7 @@ from aioprod.core.batch cimport Batch
 from aioprod.core.partition cimport BrokerQueue
 from aioprod.core.produce_request cimport encode_produce
 from aioprod.core.drain cimport drain
-from aioprod.core.lifecycle cimport compressed, land
+from aioprod.core.lifecycle cimport compressed
 from aioprod.producer.meters cimport Meters
 from aioprod.records.builder cimport RecordBatchBuilder
 
@@ -18,8 +18,8 @@ cdef class Sender:
     cdef object _client, _clock, _compressor, _delivery, _on_failure, _outcomes, _room, _scheduled, _settings
     cdef object _turn, _wake_at
     cdef double _busy_since
-    cdef public bint closing
-    cdef public int version_max
+    cdef bint _is_closing
+    cdef int _version_max
 
     @cython.locals(start=double, hold_s=double)
     cpdef _serve_scheduled(self)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from aioprod.core.accumulator import Accumulator
 from aioprod.core.batch import Batch
 from aioprod.core.drain import drain
-from aioprod.core.lifecycle import compressed, land
+from aioprod.core.lifecycle import compressed
 from aioprod.core.partition import BrokerQueue
 from aioprod.core.produce_request import FIRST_FLEXIBLE, FIRST_WITH_TOPIC_IDS, encode_produce
 from aioprod.core.produce_response import read_plain
@@ -37,8 +37,7 @@ class Sender:
 
     `turn` is called with what is to be called in the next turn of the loop, `wake_at` with the time of a deadline, in
     monotonic seconds, `on_failure` with the cause when something here goes wrong that no record is to blame for.
-    `compressor` is None where nothing is compressed. `closing`: nothing lingers any more. `version_max` is the newest
-    Produce version that may be used: one that does more than the transaction wants must not be (KIP-890).
+    `compressor` is None where nothing is compressed.
     """
 
     __slots__ = (
@@ -48,6 +47,7 @@ class Sender:
         "_clock",
         "_compressor",
         "_delivery",
+        "_is_closing",
         "_meters",
         "_on_failure",
         "_outcomes",
@@ -55,9 +55,8 @@ class Sender:
         "_scheduled",
         "_settings",
         "_turn",
+        "_version_max",
         "_wake_at",
-        "closing",
-        "version_max",
     )
 
     def __init__(
@@ -90,8 +89,16 @@ class Sender:
         self._on_failure = on_failure
         self._busy_since = 0.0
         self._scheduled: deque[BrokerQueue] = deque()
-        self.closing = False
-        self.version_max = ProduceRequest.VERSIONS[1]
+        self._is_closing = False
+        self._version_max = ProduceRequest.VERSIONS[1]
+
+    def stop_lingering(self) -> None:
+        """Send every batch as soon as its broker takes it: the producer closes."""
+        self._is_closing = True
+
+    def limit_version(self, version_max: int) -> None:
+        """Use no newer Produce version than this: a newer one would add partitions to the transaction (KIP-890)."""
+        self._version_max = version_max
 
     def schedule(self, queue: BrokerQueue) -> None:
         """Something of this queue may leave: drain it in the next turn of the loop."""
@@ -163,7 +170,7 @@ class Sender:
 
     def _cut(self, queue: BrokerQueue) -> bool:
         """Whether batches that are not full may leave: the linger is Nagle's unless it is fixed."""
-        if self.closing or self._settings.linger_s == 0.0 or self._room.is_wanted:
+        if self._is_closing or self._settings.linger_s == 0.0 or self._room.is_wanted:
             return True
         return self._settings.adaptive_linger and queue.in_flight == 0
 
@@ -221,14 +228,13 @@ class Sender:
         )
         if not expects:
             for batch in batches:
-                if land(self._accumulator, batch, now):
-                    self._outcomes.deliver(batch, -1, -1, now)
+                self._outcomes.acknowledge(batch, -1, -1, now)
             self._delivery.schedule()
         return raw
 
     def _version(self, connection: BrokerConnection, batches: list[Batch]) -> int:
         """The Produce version: the newest that both know, without topic ids where one of them is not known."""
-        version = connection.versions.pick(ProduceRequest, at_most=self.version_max)
+        version = connection.versions.pick(ProduceRequest, at_most=self._version_max)
         if version >= FIRST_WITH_TOPIC_IDS:
             for batch in batches:
                 if batch.topic_id is None:
@@ -263,8 +269,7 @@ class Sender:
         else:
             throttle_time_ms = plain.throttle_time_ms
             for place, batch in enumerate(batches):
-                if land(self._accumulator, batch, now):
-                    self._outcomes.deliver(batch, plain.base_offsets[place], plain.append_times[place], now)
+                self._outcomes.acknowledge(batch, plain.base_offsets[place], plain.append_times[place], now)
         if throttle_time_ms > 0:
             sent.connection.throttle(ProduceRequest, sent.version, throttle_time_ms)
         self._meters.answered(now - sent.sent_at, throttle_time_ms)

@@ -6,7 +6,6 @@ import pytest
 
 from aioprod.cluster import Cluster
 from aioprod.core.batch import Batch, ParkedRecord
-from aioprod.core.partition import BrokerQueue, Partition
 from aioprod.errors import (
     BufferFullError,
     ConfigError,
@@ -307,20 +306,14 @@ def test_where_brokers_tell_no_epochs_another_leader_ends_a_backoff() -> None:
     assert len(harness.drain(2)) == 1
 
 
-def test_who_listens_hears_of_leaders_that_move() -> None:
-    heard: list[tuple[int, int | None, int | None]] = []
-
-    def moved(partition: Partition, old: BrokerQueue | None) -> None:
-        before, now = (None if queue is None else queue.node_id for queue in (old, partition.queue))
-        heard.append((partition.index, before, now))
-
-    harness = Harness(moved=moved)
+def test_leader_changes_are_reported() -> None:
+    harness = Harness()
     harness.append(partition=0)
     harness.lead({0: 1, 1: -1})
-    assert heard == [], "nothing was known before"
+    assert harness.moves == [], "nothing was known before"
     harness.lead({0: 2, 1: 3}, epoch=2)
     harness.lead({0: -1, 1: 3}, epoch=3)
-    assert heard == [(0, 1, 2), (1, None, 3), (0, 2, None)]
+    assert harness.moves == [(0, 1, 2), (1, None, 3), (0, 2, None)]
 
 
 def test_a_topic_without_anything_held_is_forgotten() -> None:

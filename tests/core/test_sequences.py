@@ -7,6 +7,7 @@ from random import Random
 import pytest
 
 from aioprod._error_codes import ErrorCode
+from aioprod.core.batch_events import BatchEvents
 from aioprod.core.lifecycle import set_producer_id
 from aioprod.core.partition import Partition
 from aioprod.core.sequences import EPOCH_MAX, Sequences, sequence_after
@@ -301,15 +302,16 @@ def test_with_transactions_a_hole_holds_the_partition_until_the_coordinator_give
 def test_a_partition_is_held_until_the_transaction_has_it() -> None:
     asked: list[int] = []
 
-    def join(partition: Partition) -> bool:
-        asked.append(partition.index)
-        return False
+    class Events(BatchEvents):
+        def may_join(self, partition: Partition) -> bool:
+            asked.append(partition.index)
+            return False
 
-    sequences = Sequences(join=join)
+    sequences = Sequences(Events(), transactional=True)
     harness = Harness(sequences=sequences)
     harness.lead({0: 1})
     set_producer_id(harness.accumulator, 7, 0, 0.0)
-    sequences.transaction = 1
+    sequences.begin_transaction()
     harness.append(partition=0)
     assert not harness.drain(now=1.0)
     assert asked == [0]

@@ -10,7 +10,8 @@ import pytest
 from aioprod import Producer, TopicPartition
 from aioprod.errors import DeliveryError, ErrorCode, NotSentError
 from aioprod.messages import ProduceRequest
-from aioprod.producer.compressor import INLINE_S, THREADS_MAX, Compressor
+from aioprod.producer.compressor import INLINE_S, Compressor
+from aioprod.producer.environment import THREADS_MAX, Environment
 from aioprod.records.builder import HEADER, PREFIX, RecordBatchBuilder
 from aioprod.records.compression import Compression, inline_size
 from aioprod.testing import FakeCluster
@@ -64,7 +65,7 @@ async def test_every_codec_in_threads(brokers: FakeCluster, codec: str) -> None:
     values = [b"%d " % n * 100 for n in range(2000)]
     options = OPTIONS | {"compression_type": codec, "batch_size": 100_000}
     async with running(brokers, **options) as producer:
-        compressor = producer._engine._scheduler._compressor
+        compressor = producer._engine._pipeline.compressor
         assert compressor is not None
         compressor._inline_size_max = compressor.inline_size = 0
         result = await producer.send_many("t", values, partition=1)
@@ -352,8 +353,9 @@ class Pace:
 
 async def test_hard_data_moves_to_threads_until_they_have_become_easy_again() -> None:
     pace = Pace()
+    loop = asyncio.get_running_loop()
     compressor = Compressor(
-        Compression.GZIP, 9, loop=asyncio.get_running_loop(), ended=lambda batch, error: None, timer=pace
+        Compression.GZIP, 9, Environment(thread_time=pace), loop=loop, ended=lambda batch, error: None
     )
     assert compressor.inline_size == INLINE
     pace.step_s = 50 * INLINE_S

@@ -68,7 +68,7 @@ async def test_everybody_who_waits_gets_the_cause(
         await turns(3)
 
         monkeypatch.setattr(producer._engine.topics, "move_on", breaks)
-        producer._engine._scheduler.wake()
+        producer._engine._pipeline.wake()
         async with asyncio.timeout(5):
             waiting: list[Awaitable[object]] = [
                 in_flight,
@@ -136,7 +136,7 @@ async def test_a_failure_while_an_answer_is_read(brokers: FakeCluster, monkeypat
     brokers.create_topic("t")
     async with running(brokers) as producer:
         await producer.partitions_for("t")
-        monkeypatch.setattr(producer._engine.outcomes, "deliver", breaks)
+        monkeypatch.setattr(producer._engine.outcomes, "acknowledge", breaks)
         with pytest.raises(UnknownOutcomeError, match="on purpose"):
             async with asyncio.timeout(5):
                 await producer.send("t", b"v")

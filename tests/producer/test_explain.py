@@ -373,7 +373,7 @@ async def test_the_time_of_what_is_on_the_way_is_over(brokers: FakeCluster) -> N
         accumulator = producer._engine.accumulator
         for batch in accumulator.incomplete:
             batch.deadline -= 45.0
-        producer._engine._scheduler.wake()
+        producer._engine._pipeline.wake()
         await until(lambda: not accumulator.incomplete)
         future = producer.submit("t", b"w")
         check(

@@ -13,10 +13,12 @@ from aioprod import ProducerConfig
 from aioprod.core.lifecycle import complete, land
 from aioprod.errors import NotSentError
 from aioprod.interceptors import Interceptors
+from aioprod.producer.backpressure import MemoryWaiters
 from aioprod.producer.completions import Completions
 from aioprod.producer.compressor import INLINE_S
 from aioprod.producer.meters import Meters
 from aioprod.producer.outcomes import FAILED_PER_TURN
+from aioprod.producer.scheduler import Scheduler
 from aioprod.producer.sender import RAW_BATCHES, TURN_S, Sender
 from aioprod.producer.settings import sender_settings
 from aioprod.producer.transaction_rules import TransactionRules
@@ -51,7 +53,7 @@ async def test_what_is_compressed_on_the_loop_is_spread_over_requests_and_turns(
     options: dict[str, Any] = {"compression_type": "gzip", "compression_gzip_level": 9, "batch_size": size}
     async with running(brokers, linger_ms=1_000_000, adaptive_linger=False, **options) as producer:
         await producer.partitions_for("t")
-        compressor = producer._engine._scheduler._compressor
+        compressor = producer._engine._pipeline.compressor
         assert compressor is not None
         compressor._timer = lambda: 0.0
         for partition in range(3 * RAW_BATCHES):
@@ -155,9 +157,9 @@ def test_outcomes_have_one_share_of_a_turn_whoever_asks() -> None:
         interceptors=Interceptors(()),
         on_error=None,
         rules=TransactionRules(),
-        held=lambda hold_s: None,
-        room_freed=lambda: None,
-        watch_unseen=lambda: None,
+        meters=Meters(),
+        room=MemoryWaiters(harness.accumulator.budget, loop, lambda: None),
+        scheduler=Scheduler(loop, lambda: 0.0),
     )
     for partition in range(3):
         harness.batch(partition=partition)

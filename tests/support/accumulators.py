@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from random import Random
 
 from aioprod.core.accumulator import Accumulator, AccumulatorSettings
 from aioprod.core.batch import Batch, ParkedRecord
+from aioprod.core.batch_events import BatchEvents
 from aioprod.core.drain import drain
 from aioprod.core.lifecycle import complete, land, release
 from aioprod.core.partition import BrokerQueue, Partition
@@ -18,8 +19,11 @@ from tests.support.metadata_answers import broker, new_metadata, partition, resp
 UNLIMITED = 1000
 
 
-class Harness:
-    """One accumulator; `woken` are the queues that were scheduled for a drain, `due` the announced deadlines."""
+class Harness(BatchEvents):
+    """One accumulator; `woken` are the queues that were scheduled for a drain, `due` the announced deadlines.
+
+    `moves` has partition, old and new leader of each change, None for no leader.
+    """
 
     def __init__(
         self,
@@ -33,10 +37,10 @@ class Harness:
         ignore_keys: bool = False,
         availability_timeout_s: float = 0.0,
         sequences: Sequences | None = None,
-        moved: Callable[[Partition, BrokerQueue | None], object] | None = None,
     ) -> None:
         self.woken: list[BrokerQueue] = []
         self.due: list[float] = []
+        self.moves: list[tuple[int, int | None, int | None]] = []
         self.metadata = new_metadata()
         settings = AccumulatorSettings(
             batch_size=batch_size,
@@ -53,12 +57,18 @@ class Harness:
             settings,
             metadata=self.metadata,
             random=Random(1),
-            wake=self.woken.append,
+            events=self,
             due=self.due.append,
             partitioner=partitioner,
             sequences=sequences,
-            moved=moved,
         )
+
+    def queue_ready(self, queue: BrokerQueue) -> None:
+        self.woken.append(queue)
+
+    def leader_changed(self, partition: Partition, old: BrokerQueue | None) -> None:
+        before, now = (None if queue is None else queue.node_id for queue in (old, partition.queue))
+        self.moves.append((partition.index, before, now))
 
     def lead(
         self, leaders: Mapping[int, int], *, name: str = "t", epoch: int = 1, now: float = 0.0, update: bool = True

@@ -12,6 +12,7 @@ from aioprod import Producer, ProducerRecord, RecordMetadata
 from aioprod.errors import AioprodError
 from aioprod.messages import ProduceRequest
 from aioprod.producer.clock import Clock
+from aioprod.producer.environment import Environment
 from aioprod.records.parser import parse_batches
 from aioprod.testing import FakeCluster
 from aioprod.testing.simulation import SimulatedLoop, start
@@ -38,18 +39,18 @@ class ShiftedClock(Clock):
         return time.monotonic_ns() + int(self.offset_s * 1e9)
 
 
-def new_producer(bootstrap: str | None, *, clock: ShiftedClock | None = None, **options: Any) -> Producer:
+def new_producer(bootstrap: str | None, **options: Any) -> Producer:
     """A producer that is not started, with short backoffs."""
-    producer = Producer(bootstrap, **(QUICK | options))
-    if clock is not None:
-        producer._engine.clock = clock
-    return producer
+    return Producer(bootstrap, **(QUICK | options))
 
 
-async def begin(producer: Producer) -> None:
+async def begin(producer: Producer, clock: ShiftedClock | None = None) -> None:
     """Start a producer, with the time of the loop where that is a simulated one."""
     loop = asyncio.get_running_loop()
-    await (start(producer, loop) if isinstance(loop, SimulatedLoop) else producer.start())
+    if clock is not None:
+        await producer._start_in(Environment(clock=clock))
+    else:
+        await (start(producer, loop) if isinstance(loop, SimulatedLoop) else producer.start())
 
 
 @contextlib.asynccontextmanager
@@ -58,8 +59,8 @@ async def running(
 ) -> AsyncIterator[Producer]:
     """A started producer, closed within `close_s` seconds at the end; it may leave no task and no memory in use."""
     before = asyncio.all_tasks()
-    producer = new_producer(brokers.bootstrap, clock=clock, **options)
-    await begin(producer)
+    producer = new_producer(brokers.bootstrap, **options)
+    await begin(producer, clock)
     try:
         yield producer
     finally:
@@ -76,7 +77,7 @@ def left_over(before: set[asyncio.Task[Any]]) -> list[asyncio.Task[Any]]:
 def pass_time(producer: Producer, clock: ShiftedClock, seconds: float) -> None:
     """Advance a producer's clock."""
     clock.offset_s += seconds
-    producer._engine._scheduler.wake()
+    producer._engine._pipeline.wake()
 
 
 async def until(condition: Callable[[], object]) -> None:

@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 from random import Random
+from types import SimpleNamespace
 
 from aioprod import ProducerConfig
 from aioprod._error_codes import ErrorCode
 from aioprod.core.batch import Batch
+from aioprod.core.batch_events import BatchEvents
 from aioprod.core.drain import drain
 from aioprod.core.lifecycle import expired, release, set_producer_id
 from aioprod.core.sequences import Sequences
@@ -126,11 +128,11 @@ def values_of(batch: Batch) -> list[int]:
     return [int(record.value or b"") for record in batch.builder.records()]
 
 
-class Model:
+class Model(BatchEvents):
     """One producer, one partition, one connection at a time."""
 
     def __init__(self, *, in_flight_max: int = 5, retries: int = RETRIES, epoch: int = 0, sequence: int = 0) -> None:
-        self.sequences = Sequences(renew=self._renew)
+        self.sequences = Sequences(self)
         self.harness = Harness(batch_size=150, linger_s=0.0, in_flight_max=in_flight_max, sequences=self.sequences)
         self.harness.lead({0: 1})
         self.accumulator = self.harness.accumulator
@@ -145,7 +147,7 @@ class Model:
             journal=EventLog(),
             rules=TransactionRules(),
             backoff=lambda step: 0.0,
-            wake=lambda: None,
+            scheduler=SimpleNamespace(wake=lambda: None),  # type: ignore[arg-type]
         )
         self.log = ModelLog()
         self.wire: deque[tuple[list[Batch], bytes]] = deque()
@@ -156,7 +158,7 @@ class Model:
         self._first_sequence = sequence
         self._forgotten: set[int] = set()
 
-    def _renew(self) -> None:
+    def producer_id_needed(self) -> None:
         self.renewals += 1
 
     # --- what a user does

@@ -17,7 +17,7 @@ from aioprod.net.client import Client
 from aioprod.producer.completions import Completions
 from aioprod.producer.guard import Guard
 from aioprod.producer.outcomes import Outcomes
-from aioprod.producer.scheduler import Scheduler
+from aioprod.producer.sender import Sender
 from aioprod.producer.transactions.requests import ProducerIdentity, transaction_version
 from aioprod.producer.unknown_topics import UnknownTopics
 
@@ -51,7 +51,7 @@ class Effects:
     outcomes: Outcomes
     delivery: Completions
     topics: UnknownTopics
-    sender: Scheduler
+    sender: Sender
     guard: Guard
     flush: Callable[[float | None], Awaitable[None]]
 
@@ -65,10 +65,10 @@ class Effects:
 
     def begin(self, implicit: bool) -> None:
         """Another transaction begins: each partition has to join it, `implicit` by its first Produce request."""
-        self.outcomes.given_up = None
-        self.sender.limit_produce(ProduceRequest.VERSIONS[1] if implicit else FIRST_THAT_JOINS - 1)
-        self.sequences.transaction += 1
-        self.guard.era += 1
+        self.outcomes.allow_retries()
+        self.sender.limit_version(ProduceRequest.VERSIONS[1] if implicit else FIRST_THAT_JOINS - 1)
+        self.sequences.begin_transaction()
+        self.guard.begin_transaction()
 
     def set_producer_id(self, identity: ProducerIdentity) -> None:
         """Batches that are stamped from now on carry this."""
@@ -94,14 +94,14 @@ class Effects:
 
     def give_up_unsent(self, why: str, cause: AioprodError) -> None:
         """Fail soon what is not on the wire, and until the next transaction what would be sent again."""
-        self.outcomes.given_up = (why, cause)
+        self.outcomes.stop_retries(why, cause)
         self.loop.call_soon(self._give_up_some)
 
     def _give_up_some(self) -> None:
         """A turn's worth of it."""
-        if self.outcomes.given_up is None:
+        cause = self.outcomes.given_up
+        if cause is None:
             return
-        _, cause = self.outcomes.given_up
         are_parked = self.topics.refuse_some(lambda _topic: cause)
         if self.outcomes.fail_unsent(self.now()) or are_parked:
             self.loop.call_soon(self._give_up_some)

@@ -18,7 +18,7 @@ from aioprod.producer.transactions.runner import Transactions
 
 if TYPE_CHECKING:
     from aioprod.producer.engine import Engine
-    from aioprod.producer.scheduler import Scheduler
+    from aioprod.producer.sender import Sender
     from aioprod.producer.transactions.handle import TransactionHandle
 
 __all__ = ["OpenTransactionRules", "end_in_time", "transactions_of"]
@@ -98,7 +98,7 @@ async def end_in_time(transactions: Transactions, timeout_s: float | None, hurry
     return None if timeout_s is None else max(0.0, timeout_s - (loop.time() - start))
 
 
-def transactions_of(engine: Engine, sender: Scheduler, handle: TransactionHandle | None) -> Transactions:
+def transactions_of(engine: Engine, sender: Sender, handle: TransactionHandle | None) -> Transactions:
     """The transactions of a producer with a `transactional.id`; with a `handle`, its part in that transaction."""
     config = engine.config
     sequences = engine.accumulator.sequences

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from aioprod.producer import Producer
 from aioprod.producer.clock import Clock
+from aioprod.producer.environment import Environment
 from aioprod.testing.simulation.loop import SimulatedLoop
 
 __all__ = ["SimulatedClock", "start"]
@@ -56,12 +57,12 @@ async def start(producer: Producer, loop: SimulatedLoop, *, pauses: float = 0.0,
     `pauses` is the probability that a reading of the clock takes up to 20 ms. Batches of more than `inline_size` bytes
     are compressed in a simulated thread.
     """
-    engine = producer._engine
-    engine.clock = SimulatedClock(loop, pauses)
-    engine.random = Random(loop.random.random())
-    await producer.start()
-    compressor = engine._scheduler._compressor
-    if compressor is not None:
-        compressor._threads = SimulatedThreads(loop)  # type: ignore[assignment]
-        compressor._timer = float
-        compressor.inline_size = compressor._inline_size_max = inline_size
+    await producer._start_in(
+        Environment(
+            clock=SimulatedClock(loop, pauses),
+            random=Random(loop.random.random()),
+            threads=lambda: SimulatedThreads(loop),
+            thread_time=float,
+            inline_size=inline_size,
+        )
+    )

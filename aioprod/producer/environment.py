@@ -1,0 +1,48 @@
+"""What a producer takes from its process; the simulation gives it others."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, Protocol
+
+from aioprod.producer.clock import Clock
+
+__all__ = ["Environment", "Threads"]
+
+THREADS_MAX = 4
+
+
+class Threads(Protocol):
+    """The two calls of a `concurrent.futures.Executor` that compression needs."""
+
+    def submit(self, work: Callable[..., object], /, *args: Any) -> object:
+        """Run `work(*args)` in a thread."""
+        ...
+
+    def shutdown(self, *, wait: bool, cancel_futures: bool) -> None:
+        """Accept no more work."""
+        ...
+
+
+def _thread_pool() -> Threads:
+    return ThreadPoolExecutor(min(THREADS_MAX, os.cpu_count() or 1), thread_name_prefix="aioprod compressor")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Environment:
+    """A producer's clock, random numbers (for jitter and sticky partitions) and threads.
+
+    `thread_time` is the CPU time of the calling thread in seconds. `inline_size` is how many bytes are compressed on
+    the event loop at most, None for what the codec compresses within a millisecond.
+    """
+
+    clock: Clock = field(default_factory=Clock)
+    random: Random = field(default_factory=Random)
+    threads: Callable[[], Threads] = _thread_pool
+    thread_time: Callable[[], float] = time.thread_time
+    inline_size: int | None = None

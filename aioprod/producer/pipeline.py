@@ -1,0 +1,285 @@
+"""The parts of a started producer: how they are put together, and what they do when something happens.
+
+A part gets the parts that it calls by its constructor. Those that were built before the part that they have to reach
+report an event instead, and the `Pipeline` handles it:
+
+- `BatchEvents`: the accumulator, its queues and its sequence numbers;
+- `ClientListener`: connections, responses, metadata;
+- `_tick`: a deadline has passed.
+
+The drain runs in the iteration of the loop in which a batch is opened or full, when a response has freed a slot, when a
+connection becomes usable, and when a deadline has passed; so an idle `send()` pays no task switch.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable
+from typing import Any
+
+from aioprod.cluster import MetadataUpdate
+from aioprod.config import ProducerConfig
+from aioprod.core.accumulator import Accumulator
+from aioprod.core.batch import Batch, ParkedRecord
+from aioprod.core.batch_events import BatchEvents
+from aioprod.core.drain import end_backoffs
+from aioprod.core.lifecycle import expired, next_expiry, withdraw
+from aioprod.core.parking import withdraw_parked
+from aioprod.core.partition import BrokerQueue, Partition
+from aioprod.core.sequences import Sequences
+from aioprod.errors import AioprodError
+from aioprod.interceptors import Interceptors
+from aioprod.net.client import Client
+from aioprod.net.events import ClientListener
+from aioprod.net.link import BrokerLink
+from aioprod.net.settings import ClientSettings
+from aioprod.producer.backpressure import MemoryWaiters
+from aioprod.producer.completions import HOUSEKEEPING_S, Completions
+from aioprod.producer.compressor import Compressor
+from aioprod.producer.deleted_topics import DeletedTopics
+from aioprod.producer.environment import Environment
+from aioprod.producer.explain import Explainer
+from aioprod.producer.guard import Guard
+from aioprod.producer.logs.event_log import EventLog
+from aioprod.producer.logs.outages import Outages
+from aioprod.producer.logs.stall_monitor import StallMonitor
+from aioprod.producer.meters import Meters
+from aioprod.producer.outcomes import FAILED_PER_TURN, Outcomes
+from aioprod.producer.producer_id import ProducerIdKeeper
+from aioprod.producer.scheduler import Scheduler
+from aioprod.producer.sender import Sender
+from aioprod.producer.settings import accumulator_settings, sender_settings
+from aioprod.producer.transaction_rules import TransactionRules
+from aioprod.producer.unknown_topics import UnknownTopics
+from aioprod.records.compression import Compression
+from aioprod.types import ErrorCallback
+
+__all__ = ["Pipeline"]
+
+
+class Pipeline(ClientListener, BatchEvents):
+    """Moves records from the accumulator to the brokers, and their outcomes to the completions.
+
+    `on_failure` is called with the cause when something goes wrong that no record is to blame for, `on_metadata` after
+    each answer with metadata. `producer_id` is None without idempotence and with transactions.
+    """
+
+    def __init__(
+        self,
+        config: ProducerConfig,
+        environment: Environment,
+        *,
+        loop: asyncio.AbstractEventLoop,
+        meters: Meters,
+        guard: Guard,
+        rules: TransactionRules,
+        interceptors: Interceptors,
+        partitioner: Any,
+        on_error: ErrorCallback | None,
+        on_failure: Callable[[BaseException], None],
+        on_metadata: Callable[[], None],
+    ) -> None:
+        self._clock = clock = environment.clock
+        self._meters = meters
+        self._rules = rules
+        self._on_failure = on_failure
+        self._on_metadata = on_metadata
+        self._settings = settings = sender_settings(config)
+        self._log = EventLog()
+        self.scheduler = Scheduler(loop, clock)
+        self.compressor = self._compressor(environment, loop)
+        self.client = Client(
+            ClientSettings.from_config(config), loop=loop, clock=clock, random=environment.random, listener=self
+        )
+        is_transactional = settings.transactional
+        self.accumulator = accumulator = Accumulator(
+            accumulator_settings(config),
+            metadata=self.client.metadata,
+            random=environment.random,
+            events=self,
+            due=self.scheduler.wake_at,
+            partitioner=partitioner,
+            compress=None if self.compressor is None else self.compressor.add,
+            sequences=Sequences(self, transactional=is_transactional) if config.enable_idempotence else None,
+        )
+        self.room = MemoryWaiters(accumulator.budget, loop, accumulator.schedule_all)
+        self.completions = Completions(
+            accumulator,
+            loop=loop,
+            clock=clock,
+            interceptors=interceptors,
+            on_error=on_error,
+            rules=rules,
+            meters=meters,
+            room=self.room,
+            scheduler=self.scheduler,
+        )
+        self.outcomes = Outcomes(
+            settings,
+            accumulator=accumulator,
+            delivery=self.completions,
+            meters=meters,
+            explainer=Explainer(settings, accumulator=accumulator, client=self.client, rules=rules, clock=clock),
+            journal=self._log,
+            rules=rules,
+            backoff=self.client.backoff_s,
+            scheduler=self.scheduler,
+        )
+        self.topics = UnknownTopics(
+            accumulator, self.completions, clock=clock, guard=guard, describe=self.client.describe
+        )
+        self.producer_id: ProducerIdKeeper | None = None
+        if config.enable_idempotence and not is_transactional:
+            self.producer_id = ProducerIdKeeper(self.client, accumulator, loop=loop, on_failure=on_failure)
+        self.sender = Sender(
+            settings,
+            client=self.client,
+            accumulator=accumulator,
+            delivery=self.completions,
+            outcomes=self.outcomes,
+            room=self.room,
+            meters=meters,
+            compressor=self.compressor,
+            clock=clock,
+            turn=loop.call_soon,
+            wake_at=self.scheduler.wake_at,
+            on_failure=on_failure,
+        )
+        self._deleted = DeletedTopics(accumulator, self.outcomes, self.topics)
+        self._stalls = StallMonitor(accumulator, self.outcomes.explainer, clock())
+        self._outages = Outages(self.client, accumulator, clock)
+
+    def _compressor(self, environment: Environment, loop: asyncio.AbstractEventLoop) -> Compressor | None:
+        settings = self._settings
+        if settings.codec == Compression.NONE:
+            return None
+        return Compressor(settings.codec, settings.compression_level, environment, loop=loop, ended=self._compressed)
+
+    def _compressed(self, batch: Batch, error: Exception | None) -> None:
+        self.sender.come_back(batch, error)
+
+    def close(self) -> None:
+        """End the threads: every record has its outcome."""
+        if self.compressor is not None:
+            self.compressor.close()
+
+    # --- deadlines
+
+    async def run(self) -> None:
+        """Do what is due whenever something is, for ever."""
+        await self.scheduler.run(self._timed_tick)
+
+    def _timed_tick(self, now: float) -> float:
+        due = self._tick(now)
+        self._meters.held(self._clock() - now)
+        return due
+
+    def _tick(self, now: float) -> float:
+        """Do everything that is due; returns when the next thing will be."""
+        accumulator = self.accumulator
+        for batch in expired(accumulator, now, FAILED_PER_TURN):
+            self.outcomes.expire(batch, now)
+        nexts = [
+            self._outages.poll(now),
+            self.client.poll(now),
+            end_backoffs(accumulator, now),
+            self._deleted.give_up(now),
+            self.topics.move_on(now),
+            next_expiry(accumulator),
+            self._stalls.poll(now),
+        ]
+        nexts += [self._attend(queue, now) for queue in accumulator.queues.values() if queue.has_work()]
+        if self.completions.unseen:
+            were_all_looked_at = self.completions.report_unseen(closing=False)
+            nexts.append(now + HOUSEKEEPING_S if were_all_looked_at else now)
+        self.completions.run()
+        return min((due for due in nexts if due is not None), default=math.inf)
+
+    def _attend(self, queue: BrokerQueue, now: float) -> float | None:
+        """Send what is due on one queue; returns when it needs attention again.
+
+        What could not be sent now is looked at again when an answer, a connection or metadata come.
+        """
+        due = queue.next_due()
+        if queue.ready or (due is not None and due <= now):
+            self.sender.serve(queue)
+            due = queue.next_due()
+        return due if due is not None and due > now else None
+
+    # --- BatchEvents
+
+    def queue_ready(self, queue: BrokerQueue) -> None:
+        self.sender.schedule(queue)
+
+    def withdraw(self, waiter: Any, owner: Batch | ParkedRecord) -> None:
+        """Take the record of a cancelled future back if it was not sent yet."""
+        if isinstance(owner, ParkedRecord):
+            if owner.moved_to is None:
+                withdraw_parked(self.accumulator, owner)
+                self.room.freed()
+                return
+            owner = owner.moved_to
+        if withdraw(self.accumulator, owner, waiter, self._clock()):
+            self.room.freed()
+
+    def leader_changed(self, partition: Partition, old: BrokerQueue | None) -> None:
+        self._log.moved(partition, old, self._clock())
+
+    def epoch_bumped(self, partition: Partition) -> None:
+        self._log.bumped(partition, self._clock())
+
+    def producer_id_needed(self) -> None:
+        """Request another producer id; with transactions the coordinator gives one with the next epoch."""
+        if self.producer_id is not None:
+            self.producer_id.renew()
+
+    def may_join(self, partition: Partition) -> bool:
+        return self._rules.join(partition)
+
+    # --- ClientListener
+
+    def link_ready(self, link: BrokerLink) -> None:
+        self._meters.connected(link.node.id)
+        self._outages.back(link)
+        self._refill(link)
+
+    def link_lost(self, link: BrokerLink, error: AioprodError | None) -> None:
+        self._meters.disconnected(link.node.id)
+        self._outages.lost(link, error)
+        self.completions.run()
+        self.scheduler.wake()
+
+    def link_data(self, link: BrokerLink) -> None:
+        """Refill the wire first, then complete the records that were acknowledged."""
+        self._refill(link)
+        self.completions.run()
+        self.sender.rest()
+
+    def link_writable(self, link: BrokerLink) -> None:
+        self._refill(link)
+
+    def _refill(self, link: BrokerLink) -> None:
+        queue = self.accumulator.queues.get(link.node.id)
+        if queue is not None:
+            self.sender.serve(queue)
+
+    def metadata_changed(self, update: MetadataUpdate) -> None:
+        """Follow the leaders, and send the records that were parked for new topics."""
+        now = self._clock()
+        self._outages.named_anew()
+        self.accumulator.update_topics(update.changed_topics, now)
+        if update.recreated:
+            self.outcomes.recreated(update.recreated, now)
+            self.completions.schedule()
+        if self._settings.transactional or not self._settings.follows_recreated:
+            self._deleted.suspect(update.errors)
+        self.topics.changed()
+        self._on_metadata()
+        self.scheduler.wake()
+
+    def wake(self) -> None:
+        self.scheduler.wake()
+
+    def failed(self, error: BaseException) -> None:
+        self._on_failure(error)
