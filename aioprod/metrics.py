@@ -61,18 +61,22 @@ class Counter:
 
 
 class Gauge:
-    """A value that is read for each snapshot, by `read`, which the part that has the value sets; None is no value."""
+    """A value that is read for each snapshot; None is no value."""
 
-    __slots__ = ("doc", "name", "read")
+    __slots__ = ("_read", "doc", "name")
 
     def __init__(self, name: str, doc: str, read: Callable[[], float | None] = lambda: 0) -> None:
         self.name = name
         self.doc = doc
-        self.read = read
+        self._read = read
+
+    def observe(self, read: Callable[[], float | None]) -> None:
+        """Read the value from the part that has it, from now on."""
+        self._read = read
 
     def readings(self) -> dict[str, float]:
         """Return the present value, if there is one, under the gauge's name."""
-        value = self.read()
+        value = self._read()
         return {} if value is None else {self.name: value}
 
 

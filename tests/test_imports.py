@@ -27,8 +27,9 @@ PRODUCER = {
     "slow_calls tasks transport waiters",
     "net.login": "reauthentication",
     "producer": "backpressure bulk callbacks clock closing completion completions compressor deleted_topics "
-    "delivery_future engine environment explain facade failure guard lacking logs meters native outcomes pipeline preparation "
-    "producer producer_id reporting scheduler sender settings transaction_rules transactions unclosed unknown_topics",
+    "delivery_future engine environment explain facade failure guard lacking logs meters native outcomes pipeline "
+    "preparation producer producer_id reporting scheduler sender settings transaction_rules transactions unclosed "
+    "unknown_topics",
     "producer.bulk": "appender call send_many",
     "producer.logs": "callback_faults event_log line_limit milestones outages stall_monitor unread_failures",
     "producer.transactions": "calls",

@@ -24,7 +24,7 @@ def test_gauge() -> None:
     values = [1.0]
     gauge = Gauge("age_s", "How old.")
     assert gauge.readings() == {"age_s": 0}
-    gauge.read = lambda: values[-1]
+    gauge.observe(lambda: values[-1])
     values.append(2.5)
     assert gauge.readings() == {"age_s": 2.5}
 
@@ -84,7 +84,7 @@ def test_registry() -> None:
 def test_producer_metrics() -> None:
     metrics = ProducerMetrics()
     metrics.request_latency.record(2.0)
-    metrics.buffer_available_bytes.read = lambda: 5
+    metrics.buffer_available_bytes.observe(lambda: 5)
     snapshot = metrics.snapshot()
     assert set(snapshot.values()) >= {0, 2.0, 5}
     assert set(snapshot) == {
@@ -124,6 +124,6 @@ def test_producer_metrics() -> None:
         "reauthentication_latency_avg",
         "reauthentication_latency_max",
     }
-    metrics.credentials_expire_s.read = lambda: 3.0
+    metrics.credentials_expire_s.observe(lambda: 3.0)
     assert metrics.snapshot()["credentials_expire_s"] == 3.0
     assert all(doc.endswith(".") for doc in metrics.describe().values())

@@ -83,7 +83,7 @@ class AssignmentState:
         self._auto_offset_reset = auto_offset_reset
         self._session = session
         self._metrics = metrics
-        metrics.assigned_partitions.read = lambda: len(self.partitions)
+        metrics.assigned_partitions.observe(lambda: len(self.partitions))
         self._starts: Mapping[TopicPartition, int] = {}
         self._committed: dict[TopicPartition, int] = {}
         # Partitions whose callback is running, with the positions that it may commit.

@@ -41,9 +41,9 @@ class MemberMetrics(Metrics):
 def measured(fetcher: Fetcher) -> MemberMetrics:
     """The metrics of a member with this fetcher; they have no reference to the member."""
     metrics = MemberMetrics()
-    metrics.records_consumed_total.read = lambda: fetcher.records_returned
-    metrics.bytes_consumed_total.read = lambda: fetcher.bytes_fetched
-    metrics.fetch_total.read = lambda: fetcher.responses
-    metrics.records_lag_max.read = lambda: max((lag for lag in fetcher.lag.values() if lag is not None), default=None)
-    metrics.paused_partitions.read = lambda: len(fetcher.paused)
+    metrics.records_consumed_total.observe(lambda: fetcher.records_returned)
+    metrics.bytes_consumed_total.observe(lambda: fetcher.bytes_fetched)
+    metrics.fetch_total.observe(lambda: fetcher.responses)
+    metrics.records_lag_max.observe(lambda: max((lag for lag in fetcher.lag.values() if lag is not None), default=None))
+    metrics.paused_partitions.observe(lambda: len(fetcher.paused))
     return metrics

@@ -47,24 +47,24 @@ class Meters:
         """Read from these parts what is a state and no event."""
         metrics = self.metrics
         budget = accumulator.budget
-        metrics.buffer_total_bytes.read = lambda: budget.limit
-        metrics.buffer_available_bytes.read = lambda: budget.limit - budget.used
-        metrics.waiting_senders.read = lambda: len(budget.waiting)
-        metrics.requests_in_flight.read = lambda: sum(queue.in_flight for queue in accumulator.queues.values())
-        metrics.connection_count.read = lambda: len(self._connected)
-        metrics.loop_gap_max.read = lambda: self._longest_hold_s * 1000
-        metrics.metadata_age_s.read = lambda: client.metadata.age(clock())
+        metrics.buffer_total_bytes.observe(lambda: budget.limit)
+        metrics.buffer_available_bytes.observe(lambda: budget.limit - budget.used)
+        metrics.waiting_senders.observe(lambda: len(budget.waiting))
+        metrics.requests_in_flight.observe(lambda: sum(queue.in_flight for queue in accumulator.queues.values()))
+        metrics.connection_count.observe(lambda: len(self._connected))
+        metrics.loop_gap_max.observe(lambda: self._longest_hold_s * 1000)
+        metrics.metadata_age_s.observe(lambda: client.metadata.age(clock()))
         logins = client.authentications
-        metrics.successful_authentication_total.read = lambda: logins.successful
-        metrics.failed_authentication_total.read = lambda: logins.failed
-        metrics.successful_reauthentication_total.read = lambda: logins.renewals.count
-        metrics.failed_reauthentication_total.read = lambda: logins.failed_renewals
-        metrics.reauthentication_latency_avg.read = lambda: logins.renewals.average
-        metrics.reauthentication_latency_max.read = lambda: logins.renewals.max
-        metrics.credentials_expire_s.read = lambda: client.credentials_expire_s
+        metrics.successful_authentication_total.observe(lambda: logins.successful)
+        metrics.failed_authentication_total.observe(lambda: logins.failed)
+        metrics.successful_reauthentication_total.observe(lambda: logins.renewals.count)
+        metrics.failed_reauthentication_total.observe(lambda: logins.failed_renewals)
+        metrics.reauthentication_latency_avg.observe(lambda: logins.renewals.average)
+        metrics.reauthentication_latency_max.observe(lambda: logins.renewals.max)
+        metrics.credentials_expire_s.observe(lambda: client.credentials_expire_s)
         sequences = accumulator.sequences
-        metrics.epoch_bumps.read = lambda: 0 if sequences is None else sequences.bumps
-        metrics.interceptor_failures.read = lambda: interceptors.failures
+        metrics.epoch_bumps.observe(lambda: 0 if sequences is None else sequences.bumps)
+        metrics.interceptor_failures.observe(lambda: interceptors.failures)
 
     def sent(self, batches: list[Batch], now: float) -> None:
         """A Produce request with these sealed batches leaves."""
