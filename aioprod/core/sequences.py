@@ -37,7 +37,7 @@ class Sequences:
     """The producer's id and epoch, and the sequence numbers of its batches.
 
     `producer_id` is what the brokers gave, `epoch` the one in which partitions begin. `unresolved` are the partitions
-    with a gap. `is_exhausted`: one has used all epochs and waits for the producer id that `events` was asked for.
+    with a gap. `is_exhausted`: one has used all epochs and waits for another producer id.
     `bumps` counts the epochs begun after a gap.
 
     A transactional producer has one epoch for all partitions, which the coordinator assigns: a partition with a gap is
