@@ -245,7 +245,7 @@ async def test_an_abort_is_no_less_one_when_the_producer_fails_after_it(
         explicit.fault(InitProducerIdRequest, error=ErrorCode.TRANSACTION_ABORTABLE)
         with caplog.at_level(logging.WARNING), pytest.raises(RejectedError):
             await work(producer, b"too large")
-        assert "A transaction was aborted, but its producer can't go on" in caplog.text
+        assert "A transaction was aborted, but its producer has failed" in caplog.text
         with pytest.raises(BrokerError):
             await producer.begin_transaction()
     assert seen(explicit)[-2:] == ["EndTxn", "InitProducerId"]

@@ -269,7 +269,7 @@ async def test_offsets_of_a_member_that_is_in_no_generation_are_refused(cluster:
     member = Member(cluster.bootstrap, group_id="g", topics="t")
     async with transacting(cluster) as producer:
         await producer.begin_transaction()
-        with pytest.raises(UsageError, match=r"group 'g' is in no generation of it.*when it has given records"):
+        with pytest.raises(UsageError, match=r"group 'g' is in no generation of it.*has returned records"):
             await producer.send_offsets_to_transaction({TopicPartition("t", 0): 1}, member.group_metadata)
         await producer.abort_transaction()
     assert "AddOffsetsToTxn" not in seen(cluster)

@@ -165,7 +165,7 @@ async def test_a_bug_is_not_taken_for_success(implicit: FakeCluster, monkeypatch
         async def broken(_step: object) -> bool:
             raise ZeroDivisionError("a bug")
 
-        monkeypatch.setattr(running, "_tried", broken)
+        monkeypatch.setattr(running, "_retry", broken)
         with pytest.raises(AioprodError, match="a bug"):
             await producer.commit_transaction()
         with pytest.raises(AioprodError, match="a bug"):

@@ -277,7 +277,7 @@ async def test_a_commit_after_a_rival_took_over_is_unknown(version: int) -> None
             await session.commit()
         assert caught.value.status is caught.value.standing is TransactionStatus.TAKEN_OVER
         assert caught.value.code == ErrorCode.PRODUCER_FENCED
-        assert "committed_offsets() tell" in str(caught.value)
+        assert "committed_offsets() show" in str(caught.value)
         with pytest.raises(TransactionUnknownError):
             await session.abort()
 

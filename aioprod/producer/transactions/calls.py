@@ -44,7 +44,7 @@ class TransactionalCalls:
         self._guard = self._engine.guard
 
     async def init_transactions(self) -> None:
-        """Do nothing: `start()` has initialized the transactional id. Here for those who are used to Java's producer.
+        """Do nothing: `start()` has initialized the transactional id. It exists as Java's producer has it.
 
         After an interrupted change of the cluster's transaction.version it initializes again. Raises
         ProducerFencedError, AuthorizationError, RequestTimedOutError after `max.block.ms`, UsageError.
@@ -61,19 +61,21 @@ class TransactionalCalls:
     async def commit_transaction(self) -> None:
         """Wait for all records of the transaction, and commit it.
 
-        Raises TransactionAbortedError when a record was not delivered or the coordinator refused something: nothing is
-        committed, and `abort_transaction()` is what is left. Raises FlushTimeoutError when records have no outcome
+        Raises TransactionAbortedError when a record was not delivered or the coordinator rejected a request: nothing is
+        committed, and only `abort_transaction()` is allowed. Raises FlushTimeoutError when records have no outcome
         after `max.block.ms`: the transaction is open as before. Raises RequestTimedOutError when the coordinator has
-        not answered after `max.block.ms`: the commit goes on, and calling this again tells how it ends. A call that is
-        cancelled leaves the one or the other, too. Raises ProducerFencedError when another producer took over.
+        not answered after `max.block.ms`: the commit continues in the background, and another call waits for its
+        outcome. A cancelled call leaves one of these two states. Raises ProducerFencedError when another producer took
+        over.
         """
         await self._transactions(TransactionEvent.COMMIT).commit()
 
     async def abort_transaction(self) -> None:
-        """Abort the transaction: what was not sent is given up, and readers with read_committed see none of it.
+        """Abort the transaction: unsent records fail, and readers with read_committed see none of its records.
 
-        Records that are given up fail with NotSentError, whose `__cause__` is a TransactionAbortedError. Raises
-        RequestTimedOutError after `max.block.ms`: the abort goes on. Raises UsageError when nothing is open.
+        Unsent records fail with NotSentError, whose `__cause__` is a TransactionAbortedError. Raises
+        RequestTimedOutError after `max.block.ms`: the abort continues in the background. Raises UsageError when no
+        transaction is open.
         """
         await self._transactions(TransactionEvent.ABORT).abort()
 
@@ -84,24 +86,24 @@ class TransactionalCalls:
 
         `offsets` maps (topic, partition) to the next offset to read. `group_metadata` is the group's name, or an object
         with `group_id` and, for a group's live member, `generation_id`, `member_id` and `group_instance_id`: with these
-        the group's coordinator refuses members that were replaced meanwhile. Raises TransactionAbortedError then,
+        the group's coordinator fences a member that was replaced. Raises TransactionAbortedError then,
         AuthorizationError, RequestTimedOutError after `max.block.ms`, UsageError; after each the transaction can only
         be aborted.
         """
         transactions = self._transactions(TransactionEvent.SEND_OFFSETS)
         places = _places(offsets)
         group = _group(group_metadata)
-        if refusal := transactions.refusal(TransactionEvent.SEND_OFFSETS):
-            raise refusal
+        if error := transactions.call_error(TransactionEvent.SEND_OFFSETS):
+            raise error
         if places:
             await transactions.send_offsets(places, group)
 
     def transaction(self) -> AbstractAsyncContextManager[None]:
         """A transaction as a block: `async with producer.transaction():` commits at its end.
 
-        An exception, or a cancellation, aborts it and comes out unchanged, also when the abort fails. So what comes out
-        of the block tells that nothing is committed, with one exception: an error of the commit itself, after the
-        coordinator was told; `commit_transaction()` then tells how it ended.
+        An exception, or a cancellation, aborts it and is raised unchanged, also when the abort fails. So an exception
+        means that nothing is committed, except for one of the commit itself after EndTxn was sent: then another call of
+        `commit_transaction()` waits for the outcome.
         """
         return _Transaction(self)
 
@@ -113,7 +115,7 @@ class TransactionalCalls:
             try:
                 await transactions.abort()
             except AioprodError as error:
-                done = "aborted, but its producer can't go on" if transactions.is_aborted else "not aborted"
+                done = "aborted, but its producer has failed" if transactions.is_aborted else "not aborted"
                 log.warning("A transaction was %s: %s", done, error)
 
     def _transactions(self, call: TransactionEvent) -> Transactions:
@@ -149,7 +151,7 @@ class _Transaction:
 
 
 def _places(offsets: object) -> dict[TopicPartition, int]:
-    """Offsets as the user gives them; raises UsageError."""
+    """Check and normalize the offsets of a caller; raises UsageError."""
     if not isinstance(offsets, Mapping):
         raise UsageError(f"The offsets are of type {type(offsets).__name__}: give a mapping of TopicPartition to int.")
     places: dict[TopicPartition, int] = {}
@@ -168,7 +170,7 @@ def _places(offsets: object) -> dict[TopicPartition, int]:
 
 
 def _group(given: object) -> GroupMetadata:
-    """A group as the user gives it; raises UsageError."""
+    """Check and normalize the group of a caller; raises UsageError."""
     if isinstance(given, str):
         given = GroupMetadata(given)
     group = GroupMetadata(
@@ -190,7 +192,7 @@ def _group(given: object) -> GroupMetadata:
         )
     if not getattr(given, "is_joined", True):
         raise UsageError(
-            f"The member of group {group.group_id!r} is in no generation of it, so nobody would notice its successor.",
-            hint="Take member.group_metadata when it has given records, and before it is asked for more.",
+            f"The member of group {group.group_id!r} is in no generation of it, so brokers could not fence it later.",
+            hint="Read member.group_metadata after the member has returned records, and before the next call for more.",
         )
     return group

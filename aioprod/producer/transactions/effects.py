@@ -1,4 +1,4 @@
-"""What transactions do to the rest of a producer: let records in, stamp them, hold partitions, give batches up."""
+"""What transactions do to the rest of a producer: admit records, set the epoch, hold partitions, fail batches."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ __all__ = ["Effects", "Present"]
 
 @dataclass(slots=True)
 class Present:
-    """What is to be remembered of a transaction.
+    """The state of one transaction.
 
-    `implicit`: Produce and TxnOffsetCommit add to it by themselves. `is_known`: the coordinator was told of it, so
-    that it has to be ended; `may_be_known`: it may have been, as an answer was lost. `is_replaced`: what aborts it is
-    that another epoch is asked for, as a new producer would.
+    `implicit`: Produce and TxnOffsetCommit add to it by themselves. `is_known`: the coordinator knows of it, so that it
+    has to be ended; `may_be_known`: it may know of it, as an answer was lost. `is_replaced`: InitProducerId aborts it,
+    sent without a producer id as by a new producer.
     """
 
     implicit: bool
@@ -56,53 +56,53 @@ class Effects:
     flush: Callable[[float | None], Awaitable[None]]
 
     def admit(self, is_open: bool) -> None:
-        """Whether records are accepted from now on."""
+        """Accept records from now on, or not."""
         self.guard.admit(is_open)
 
     def transaction_version(self) -> int:
-        """The level of transactions that the cluster offers, 0 where it tells none."""
+        """The cluster's transaction.version, 0 if it has none."""
         return transaction_version(self.client)
 
     def begin(self, implicit: bool) -> None:
-        """Another transaction begins: each partition has to join it, `implicit` by its first Produce request."""
+        """Begin another transaction: each partition has to join it, if `implicit` by its first Produce request."""
         self.outcomes.allow_retries()
         self.sender.limit_version(ProduceRequest.VERSIONS[1] if implicit else FIRST_THAT_JOINS - 1)
         self.sequences.begin_transaction()
         self.guard.begin_transaction()
 
     def set_producer_id(self, identity: ProducerIdentity) -> None:
-        """Batches that are stamped from now on carry this."""
+        """Stamp the batches that are sent from now on with this producer id and epoch."""
         set_producer_id(self.accumulator, identity.producer_id, identity.epoch, self.now())
 
     @property
     def has_gap(self) -> bool:
-        """Whether partitions are usable with a new epoch only, as stamped batches of theirs were not delivered."""
+        """Whether a partition needs a new epoch, as stamped batches were not delivered."""
         return bool(self.sequences.unresolved)
 
     @property
     def has_sent(self) -> bool:
-        """Whether a batch of the present transaction has left."""
+        """Whether a batch of the present transaction was sent."""
         return self.sequences.stamped_in == self.sequences.transaction
 
     def release(self, partition: Partition, *, is_member: bool) -> None:
-        """A held partition goes on, as a member of the transaction if the coordinator knows of it."""
+        """Let a held partition send again, as a member of the transaction if the coordinator has added it."""
         if is_member:
             partition.transaction = self.sequences.transaction
         if partition not in self.sequences.unresolved:
             partition.held = False
             reevaluate(self.accumulator, partition, self.now())
 
-    def give_up_unsent(self, why: str, cause: AioprodError) -> None:
-        """Fail soon what is not on the wire, and until the next transaction what would be sent again."""
+    def fail_unsent(self, why: str, cause: AioprodError) -> None:
+        """Fail the batches that are not in flight, soon, and those that would be retried until the next transaction."""
         self.outcomes.stop_retries(why, cause)
-        self.loop.call_soon(self._give_up_some)
+        self.loop.call_soon(self._fail_some)
 
-    def _give_up_some(self) -> None:
-        """A turn's worth of it."""
+    def _fail_some(self) -> None:
+        """Fail as many as one time slice allows."""
         cause = self.outcomes.given_up
         if cause is None:
             return
         are_parked = self.topics.refuse_some(lambda _topic: cause)
         if self.outcomes.fail_unsent(self.now()) or are_parked:
-            self.loop.call_soon(self._give_up_some)
+            self.loop.call_soon(self._fail_some)
         self.delivery.run()

@@ -26,8 +26,8 @@ _ITS_OWN: Final = ("transactional_id", "transaction_timeout_ms")
 class TransactionHandle:
     """One transaction of a `TransactionSession`, for the processes that produce in it; may be pickled.
 
-    `epoch` is new with each transaction: brokers refuse whoever comes with an older one. `transaction_version` is the
-    same for all who take part, whatever the cluster's is meanwhile; `timeout_ms` that after which brokers abort.
+    `epoch` is new with each transaction: brokers fence producers with an older one. `transaction_version` is the same
+    for all its producers, also when the cluster's changes meanwhile; brokers abort the transaction after `timeout_ms`.
     """
 
     transactional_id: str

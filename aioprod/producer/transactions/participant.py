@@ -25,29 +25,29 @@ _ENDED_BY_THE_SESSION: Final = (
 
 
 class Participant(Transactions):
-    """One transaction from beginning to end: with the identity of its handle, and without a say in how it ends."""
+    """Sends in one transaction, with the identity of its handle; the session begins and ends the transaction."""
 
     def __init__(self, handle: TransactionHandle, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._handle = handle
 
-    def refusal(self, call: TransactionEvent) -> AioprodError | None:
-        """Why the user can't make a call: those that begin and end a transaction are the session's."""
+    def call_error(self, call: TransactionEvent) -> AioprodError | None:
+        """The error that a call raises; the calls that begin and end a transaction are the session's."""
         if call in _ENDED_BY_THE_SESSION:
             return UsageError(
                 f"{call.value} can't be called: this producer takes part in a transaction of "
                 f"{self._handle.transactional_id!r} that a TransactionSession began.",
                 hint="The session sends offsets, commits and aborts.",
             )
-        refusal = super().refusal(call)
-        if isinstance(refusal, TransactionAbortedError):
-            refusal.hint = "Close this producer; the session has to abort the transaction."
-        return refusal
+        call_error = super().call_error(call)
+        if isinstance(call_error, TransactionAbortedError):
+            call_error.hint = "Close this producer; the session has to abort the transaction."
+        return call_error
 
     async def initialize(self, timeout_s: float | None = None) -> None:
-        """Take the handle's identity; no broker is asked."""
+        """Take the handle's identity, without a request."""
         if self.state is not TransactionState.UNINITIALIZED:
-            raise self.refusal(TransactionEvent.INITIALIZE) or UsageError("The producer was started before.")
+            raise self.call_error(TransactionEvent.INITIALIZE) or UsageError("The producer was started before.")
         self._set_identity(ProducerIdentity(self._handle.producer_id, self._handle.epoch))
         self._present = Present(self._handle.is_implicit)
         self._effects.begin(self._handle.is_implicit)

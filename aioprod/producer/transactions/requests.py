@@ -1,4 +1,4 @@
-"""What a transaction asks of coordinators: producer id, partitions, offsets and its end, each until it is answered."""
+"""The requests of a transaction to its coordinators: producer id, partitions, offsets and EndTxn, each with retries."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from aioprod.net.coordinator import Coordinator
 from aioprod.types import GroupMetadata, TopicPartition
 from aioprod.wire.schema import AnyRequest, Request, Response
 
-__all__ = ["CoordinatorRequests", "Offsets", "ProducerIdentity", "Refused", "transaction_version"]
+__all__ = ["CoordinatorRequests", "Offsets", "ProducerIdentity", "Rejected", "transaction_version"]
 
 ResponseT = TypeVar("ResponseT", bound=Response)
 
@@ -56,7 +56,7 @@ FIRST_IMPLICIT_REQUESTS: Final[Mapping[type[AnyRequest], int]] = {
 FIRST_WITH_EPOCH: Final = 3
 """The InitProducerId version that raises the epoch of a living producer (KIP-360)."""
 FIRST_WITH_MEMBER: Final = 3
-"""The TxnOffsetCommit version in which a member names itself, so that one that was replaced is refused (KIP-447)."""
+"""The TxnOffsetCommit version with the member's generation, by which brokers fence a replaced member (KIP-447)."""
 COMPLETION_BACKOFF: Final = Backoff(initial_s=0.02, max_s=0.1)
 """How long to wait for the transaction before to be completed, which takes some milliseconds."""
 
@@ -87,8 +87,8 @@ def transaction_version(client: Client) -> int:
     return level if offers else min(level, 1)
 
 
-class Refused(Exception):  # noqa: N818  # says what was answered, and never leaves the producer
-    """A coordinator refused a request for good: the `code`, its `meaning`, and the `error` that the user is told."""
+class Rejected(Exception):  # noqa: N818  # never leaves the producer
+    """A coordinator rejected a request for good: the `code`, its `meaning`, and the `error` to raise."""
 
     def __init__(self, code: ErrorCode | int, meaning: Meaning, error: AioprodError) -> None:
         super().__init__(error)
@@ -98,11 +98,11 @@ class Refused(Exception):  # noqa: N818  # says what was answered, and never lea
 
 
 class CoordinatorRequests:
-    """The requests of one transactional id; who calls sees to it that there is one at a time.
+    """The requests of one transactional id; the caller makes one at a time.
 
-    Each call asks until `deadline`, in monotonic seconds, and then raises RequestTimedOutError; what it asked may still
-    be carried out. Raises Refused for a code that won't change by asking again, and the errors of `Coordinator`.
-    `is_old`: the coordinator, as it was asked for an epoch last, is older than 2.5 (KIP-360).
+    Each call retries until `deadline`, in monotonic seconds, and then raises RequestTimedOutError; the request may
+    still be carried out. Raises Rejected for a code that no retry can change, and the errors of `Coordinator`.
+    `is_old`: the coordinator that gave the last epoch is older than 2.5 (KIP-360).
     """
 
     def __init__(self, client: Client, transactional_id: str, timeout_ms: int, random: Random) -> None:
@@ -117,19 +117,19 @@ class CoordinatorRequests:
 
     @property
     def may_be_known(self) -> bool:
-        """Whether a request of the present epoch may still be on its way, though another try was answered."""
+        """Whether a request of the present epoch may still reach the coordinator, though a retry was answered."""
         return self._coordinator.lost > 0
 
     async def initialize(self, before: ProducerIdentity, deadline: float, *, is_open: bool = False) -> ProducerIdentity:
         """Get a producer id and epoch; older producers of this id are fenced, and an open transaction aborted.
 
-        `before` raises the epoch of this very producer, if it is still the one (KIP-360). A coordinator that `is_old`
-        can't be told who asks, nor can one whose transaction `is_open` and to be aborted by this: it takes the producer
-        for a new one, and the epoch that it gives tells whether there was yet another.
+        `before` raises the epoch of this producer, unless another one took over (KIP-360). A coordinator that `is_old`
+        does not take `before`, nor may it be sent to abort a transaction that `is_open`: the coordinator treats this as
+        a new producer then, and the epoch that it returns shows whether another one was there in between.
         """
         named, is_first = before, before.producer_id < 0
         if self.is_old and not (is_first or is_open):
-            # Where another one took over this is refused, and that one is not fenced in turn.
+            # If another producer took over, this is rejected, and does not fence that producer in turn.
             await self.end(before, deadline, committed=False, raises_epoch=False, is_known=False)
 
         def build(version: int) -> InitProducerIdRequest:
@@ -144,27 +144,27 @@ class CoordinatorRequests:
             )
 
         message = ByVersion(InitProducerIdRequest, build)
-        answer = await self._ask(
+        answer = await self._request(
             Step.INITIALIZE, message, deadline, self._coordinator, lambda answer: answer.error_code
         )
         identity = ProducerIdentity(answer.producer_id, answer.producer_epoch)
         if named != before:
-            # To abort what is open raises the epoch as well.
+            # The abort of an open transaction raises the epoch as well.
             self._check_next(identity, ProducerIdentity(before.producer_id, before.epoch + (2 if is_open else 1)))
         self._coordinator.lost = 0
         return identity
 
     def _check_next(self, identity: ProducerIdentity, expected: ProducerIdentity) -> None:
-        """Raise Refused where somebody else has got an epoch in between, or so it looks."""
+        """Raise Rejected if another producer has got an epoch in between, or seems to have."""
         if identity != expected:
-            # One that was given to this very producer, and lost on its way, looks the same.
+            # An epoch that was given to this producer in an answer that was lost looks the same.
             said = f"The coordinator, which is older than 2.5, gave {identity} where {expected} was the next"
-            raise Refused(ErrorCode.INVALID_PRODUCER_EPOCH, Meaning.FENCED, self.fenced(said))
+            raise Rejected(ErrorCode.INVALID_PRODUCER_EPOCH, Meaning.FENCED, self.fenced(said))
 
     async def add_partitions(
         self, identity: ProducerIdentity, partitions: Iterable[TopicPartition], deadline: float
     ) -> None:
-        """Tell the coordinator which partitions are written to, below transaction.version 2."""
+        """Add partitions to the transaction, below transaction.version 2."""
         topics: dict[str, list[int]] = {}
         for topic, index in sorted(partitions):
             topics.setdefault(topic, []).append(index)
@@ -176,7 +176,7 @@ class CoordinatorRequests:
                 AddPartitionsToTxnTopic(name=name, partitions=tuple(indexes)) for name, indexes in topics.items()
             ),
         )
-        await self._ask(
+        await self._request(
             Step.ADD_PARTITIONS,
             self._limited(request),
             deadline,
@@ -186,14 +186,14 @@ class CoordinatorRequests:
         )
 
     async def add_offsets(self, identity: ProducerIdentity, group_id: str, deadline: float) -> None:
-        """Tell the coordinator whose offsets will be committed, below transaction.version 2."""
+        """Add the offsets of a group to the transaction, below transaction.version 2."""
         request = AddOffsetsToTxnRequest(
             transactional_id=self.transactional_id,
             producer_id=identity.producer_id,
             producer_epoch=identity.epoch,
             group_id=group_id,
         )
-        await self._ask(
+        await self._request(
             Step.ADD_OFFSETS,
             request,
             deadline,
@@ -211,10 +211,10 @@ class CoordinatorRequests:
         *,
         adds: bool,
     ) -> None:
-        """Commit the offsets of a group once the transaction is; `adds` them to it by the same request.
+        """Send the offsets of a group, to be committed with the transaction; `adds` the group by the same request.
 
-        Raises UnsupportedVersionError for a member of a group whose coordinator is older than 2.5: it could not refuse
-        one that was replaced.
+        Raises UnsupportedVersionError for a member of a group whose coordinator is older than 2.5: it could not fence a
+        replaced member.
         """
         topics: dict[str, list[TxnOffsetCommitRequestPartition]] = {}
         for (topic, index), given in sorted(offsets.items()):
@@ -228,7 +228,7 @@ class CoordinatorRequests:
             if version < FIRST_WITH_MEMBER and group != GroupMetadata(group.group_id):
                 raise UnsupportedVersionError(
                     f"The offsets of group {group.group_id!r} were not committed: its coordinator is older than 2.5 "
-                    "and can't tell whether the member still owns the partitions (KIP-447).",
+                    "and does not check that the member still owns the partitions (KIP-447).",
                     hint="Results could be committed twice. Use brokers from 2.5 on; or give the group's name alone, "
                     "if each partition is always read under the same transactional.id, so that its next owner "
                     "fences this one.",
@@ -251,7 +251,7 @@ class CoordinatorRequests:
             coordinator = self._groups[group.group_id] = Coordinator(self._client, "group", group.group_id)
         at_most = None if adds else CLIENTS_MAX[TxnOffsetCommitRequest]
         message = ByVersion(TxnOffsetCommitRequest, build, at_most)
-        await self._ask(
+        await self._request(
             Step.COMMIT_OFFSETS,
             message,
             deadline,
@@ -269,9 +269,9 @@ class CoordinatorRequests:
         raises_epoch: bool,
         is_known: bool = True,
     ) -> ProducerIdentity:
-        """Commit or abort; the identity to go on with. May be repeated: the coordinator answers the same again.
+        """Commit or abort; returns the identity for the next transaction. Repeating it is safe.
 
-        One that is not `is_known` may not have begun at all: then there is nothing to end, and that is no error.
+        Without `is_known` the coordinator may know of no transaction: then there is nothing to end, and no error.
         """
         request = EndTxnRequest(
             transactional_id=self.transactional_id,
@@ -282,22 +282,22 @@ class CoordinatorRequests:
         step = Step.COMMIT if committed else Step.ABORT
         message = request if raises_epoch else self._limited(request)
         try:
-            answer = await self._ask(step, message, deadline, self._coordinator, lambda answer: answer.error_code)
-        except Refused as refused:
-            if is_known or refused.code != ErrorCode.INVALID_TXN_STATE:
+            answer = await self._request(step, message, deadline, self._coordinator, lambda answer: answer.error_code)
+        except Rejected as rejected:
+            if is_known or rejected.code != ErrorCode.INVALID_TXN_STATE:
                 raise
             return identity
         if answer.producer_id < 0:
             return identity
         return ProducerIdentity(answer.producer_id, answer.producer_epoch)
 
-    # --- asking
+    # --- retries
 
     def _limited(self, request: Request[ResponseT]) -> ByVersion[ResponseT]:
         kind = type(request)
         return ByVersion(kind, lambda _version: request, CLIENTS_MAX[kind])
 
-    async def _ask(
+    async def _request(
         self,
         step: Step,
         message: Request[ResponseT] | ByVersion[ResponseT],
@@ -316,7 +316,7 @@ class CoordinatorRequests:
             except RequestTimedOutError as late:
                 if not last:
                     raise
-                raise RequestTimedOutError(f"{last}, and was asked again until the time was over.") from late
+                raise RequestTimedOutError(f"{last}, and to each retry until the timeout.") from late
             code = ErrorCode.of(code_of(answer))
             meaning = meaning_of(step, code)
             if meaning is Meaning.DONE:
@@ -324,14 +324,14 @@ class CoordinatorRequests:
             if meaning not in (Meaning.WAIT, Meaning.AGAIN):
                 error = self._error(step, code, meaning, rights_of(answer))
                 error.may_be_stored = _is_open(step, code)
-                raise Refused(code, meaning, error)
+                raise Rejected(code, meaning, error)
             if meaning is Meaning.WAIT:
                 delay_s = min(delay_s, COMPLETION_BACKOFF.delay_s(attempt - 1, self._random))
             last = _said(step, code)
             await asyncio.sleep(min(delay_s, max(0.0, deadline - self._client.now())))
 
     def _error(self, step: Step, code: ErrorCode | int, meaning: Meaning, rights: Iterable[Right]) -> AioprodError:
-        """What the user is told."""
+        """The error to raise for a code."""
         said = _said(step, code)
         if _is_open(step, code):
             said += "; it may be committed or not"
@@ -347,7 +347,7 @@ class CoordinatorRequests:
         return BrokerError(f"{said}.", code=code)
 
     def cause_of(self, code: ErrorCode | int, said: str) -> AioprodError | None:
-        """Why a record was refused, as a broker `said`, if that is because of the transactional id; else None."""
+        """The error of a rejected record if it concerns the transactional id; `said` is the broker's answer."""
         if FATAL_FOR_RECORDS.get(code) is Meaning.FENCED:
             return self.fenced(said)
         if code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
@@ -358,7 +358,7 @@ class CoordinatorRequests:
         return authorization_error(f"{said}.", code, [self._own_right, *rights])
 
     def fenced(self, said: str) -> ProducerFencedError:
-        """The error for one whose epoch is not the newest any more, as a broker `said`."""
+        """The error for a producer whose epoch is no longer the newest; `said` is the broker's answer."""
         return ProducerFencedError(
             f"{said}: another producer with transactional.id {self.transactional_id!r} took over, or the transaction "
             f"was open for longer than transaction.timeout.ms={self._timeout_ms}.",
@@ -367,7 +367,7 @@ class CoordinatorRequests:
 
 
 def _is_open(step: Step, code: ErrorCode | int) -> bool:
-    """Whether a transaction may be committed whose coordinator answers this: an earlier try may have done it."""
+    """Whether the transaction may be committed despite this answer: an earlier try may have done it."""
     return step is Step.COMMIT and code != ErrorCode.INVALID_TXN_STATE
 
 
@@ -376,9 +376,9 @@ def _said(step: Step, code: ErrorCode | int) -> str:
 
 
 def _worst(codes: Iterable[int]) -> int:
-    """The one code to act on: one that ends something, else one that asks for patience, else none.
+    """The one code to act on: one that no retry can change, else one that is retriable, else none.
 
-    A partition that was not attempted says nothing of why; the reason is with another one.
+    OPERATION_NOT_ATTEMPTED gives no reason: another partition has it.
     """
     worst = int(ErrorCode.NONE)
     for code in codes:
@@ -402,5 +402,5 @@ def _committed(answer: TxnOffsetCommitResponse) -> list[tuple[str, int]]:
 
 
 def _denied(operation: Operation, codes: Iterable[tuple[str, int]]) -> list[Right]:
-    """The rights to topics that were found missing."""
+    """The missing rights to topics."""
     return [Right(operation, "topic", topic) for topic, code in codes if code == ErrorCode.TOPIC_AUTHORIZATION_FAILED]

@@ -1,4 +1,16 @@
-"""The transactions of one producer: does what the table in `core/transactions.py` allows, and tells who asked."""
+"""The transactions of one producer (KIP-98, KIP-360, KIP-890).
+
+1. `initialize` gets producer id and epoch (InitProducerId); brokers fence producers with an older epoch.
+2. `begin` sends nothing. Before a partition's first batch `join` adds the partition (AddPartitionsToTxn); from
+   transaction.version 2 on ("implicit") the Produce request itself does.
+3. `send_offsets` adds the group (AddOffsetsToTxn, if not implicit) and sends its offsets (TxnOffsetCommit).
+4. `commit` flushes, then sends EndTxn; `abort` fails what is unsent, waits for what is in flight, then sends EndTxn.
+   Both continue in the background when their caller is cancelled or times out.
+5. The epoch rises with each end if implicit, else only when batches were lost (InitProducerId).
+
+The table in `core/transactions.py` says which call or event is allowed in which state. An error that spoils only the
+transaction leads to ABORTABLE_ERROR (`fail`), one that ends the producer to FATAL_ERROR (`_fail_producer`).
+"""
 
 from __future__ import annotations
 
@@ -24,7 +36,7 @@ from aioprod.errors import (
 )
 from aioprod.net.tasks import Supervisor
 from aioprod.producer.transactions.effects import Effects, Present
-from aioprod.producer.transactions.requests import CoordinatorRequests, ProducerIdentity, Refused
+from aioprod.producer.transactions.requests import CoordinatorRequests, ProducerIdentity, Rejected
 from aioprod.types import GroupMetadata, TopicPartition
 
 __all__ = ["Transactions"]
@@ -33,7 +45,7 @@ FIRST_IMPLICIT: Final = 2
 """The transaction.version from which a Produce request adds its partitions, and EndTxn raises the epoch (KIP-890)."""
 
 PATIENCE_S: Final = 30.0
-"""How long a request in the background is tried before it begins anew."""
+"""How long a request in the background is retried before its deadline is renewed."""
 
 S = TransactionState
 E = TransactionEvent
@@ -41,25 +53,25 @@ E = TransactionEvent
 
 @dataclass(slots=True)
 class End:
-    """A commit or an abort in the background, and why it failed; `is_told`: the coordinator has done its part."""
+    """A commit or an abort in the background, and why it failed; `is_acknowledged`: the coordinator has answered."""
 
     call: TransactionEvent
     task: asyncio.Task[None]
     error: AioprodError | None = None
-    is_told: bool = False
+    is_acknowledged: bool = False
 
 
-def _doubtful(error: AioprodError, end: End) -> AioprodError:
-    """The same error; of a commit that the coordinator may have heard of nobody knows what became of it."""
+def _with_outcome_unknown(error: AioprodError, end: End) -> AioprodError:
+    """The same error, which says of a commit that the coordinator may have carried it out."""
     error.may_be_stored = end.call is E.COMMIT
     return error
 
 
 class Transactions:
-    """The runner: one request to a coordinator at a time, every call within `max.block.ms`.
+    """Runs the calls: one request to a coordinator at a time, every call within `max.block.ms`.
 
-    A commit or an abort that the coordinator may have heard of goes on in the background when its caller is cancelled
-    or runs out of time. `on_failure` is called with what nobody expected.
+    A commit or an abort that was sent continues in the background when its caller is cancelled or times out.
+    `on_failure` is called with an unexpected exception of a background task.
     """
 
     def __init__(
@@ -77,8 +89,8 @@ class Transactions:
         self._coordination = coordination
         self._max_block_s = max_block_s
         self._tasks = Supervisor(loop, on_failure)
-        self._asking = asyncio.Lock()
-        self._moved = asyncio.Event()
+        self._request_lock = asyncio.Lock()
+        self._state_changed = asyncio.Event()
         self._identity = ProducerIdentity()
         self._present = Present(implicit=False)
         self._held: dict[Partition, None] = {}
@@ -87,19 +99,19 @@ class Transactions:
 
     # --- the table
 
-    def refusal(self, call: TransactionEvent) -> AioprodError | None:
-        """Why the user can't make a call now, None if nothing speaks against it."""
+    def call_error(self, call: TransactionEvent) -> AioprodError | None:
+        """The error that the call raises in the present state, None if it is allowed."""
         return error_for(self.state, call, self.error)
 
     def _advance(self, event: TransactionEvent) -> None:
-        """Go where an event leads; raises the reason if it is a call that is refused."""
-        refusal = self.refusal(event)
-        if refusal is not None:
-            raise refusal
+        """Enter the state to which the event leads; raises if it is a call that is not allowed."""
+        error = self.call_error(event)
+        if error is not None:
+            raise error
         self.state = TRANSITIONS[self.state, event]
         self._effects.admit(self.state is S.IN_TRANSACTION)
-        self._moved.set()
-        self._moved.clear()
+        self._state_changed.set()
+        self._state_changed.clear()
 
     # --- calls
 
@@ -114,29 +126,30 @@ class Transactions:
             async with self._turn(call, timeout_s) as deadline:
                 self._set_identity(await self._coordination.initialize(self._identity, deadline))
             self._advance(E.INITIALIZED)
-        except Refused as refused:
-            if refused.meaning is Meaning.FENCED:
-                self._break(refused.error)
-            raise refused.error from None
+        except Rejected as rejected:
+            if rejected.meaning is Meaning.FENCED:
+                self._fail_producer(rejected.error)
+            raise rejected.error from None
         finally:
             if self.state is S.INITIALIZING:
                 self._advance(E.NOT_INITIALIZED)
 
     async def begin(self) -> None:
-        """Begin a transaction; one that is still being aborted is waited for."""
+        """Begin a transaction, after the abort of the one before if that still runs."""
         if self.state is S.ABORTING:
             await self._ended()
         implicit = self._effects.transaction_version() >= FIRST_IMPLICIT
         is_unsafe = not self._present.implicit and (implicit or self._coordination.may_be_known)
         if self._end is not None and (self.state is S.UNINITIALIZED or (self.state is S.READY and is_unsafe)):
-            # What was sent in one that raised no epoch and is still on its way, its end above all, must not meet this.
+            # A delayed request of the transaction before, EndTxn above all, has the same epoch and would act on this
+            # one.
             await self._initialize(E.BEGIN)
         self._advance(E.BEGIN)
         self._present = Present(implicit)
         self._effects.begin(implicit)
 
     async def commit(self) -> None:
-        """Wait for all records, then commit; a commit that was interrupted before is gone on with."""
+        """Wait for all records, then commit; joins a commit whose caller was cancelled or timed out."""
         if self.state not in (S.COMMITTING, S.COMMITTED):
             self._advance(E.COMMIT)
             try:
@@ -145,29 +158,29 @@ class Transactions:
                 if self.state is S.FLUSHING:
                     self._advance(E.WITHDRAWN)
                 if isinstance(error, FlushTimeoutError):
-                    # The transaction is open: nothing of it is visible to anybody.
+                    # The transaction is open, so readers with read_committed see none of it.
                     error.may_be_stored = False
                 raise
             if self.state is not S.FLUSHING:
-                raise self.refusal(E.COMMIT) or UsageError("The producer was closed while it committed.")
+                raise self.call_error(E.COMMIT) or UsageError("The producer was closed while it committed.")
             self._advance(E.FLUSHED)
-            self._go_on(E.COMMIT, self._commit())
+            self._end_in_background(E.COMMIT, self._commit())
         await self._ended()
         if self.state is S.COMMITTED:
             self._advance(E.RETURNED)
 
     async def abort(self) -> None:
-        """Give up what is not sent, wait for what is on the wire, then abort; or wait for an abort that goes on."""
+        """Fail unsent records, wait for the batches in flight, then abort; joins an abort that already runs."""
         if self.state is not S.ABORTING:
             self._advance(E.ABORT)
             aborted = TransactionAbortedError("The transaction was aborted.", on_purpose=self.error is None)
             aborted.__cause__ = self.error
-            self._effects.give_up_unsent("the transaction was aborted.", aborted)
-            self._go_on(E.ABORT, self._abort())
+            self._effects.fail_unsent("the transaction was aborted.", aborted)
+            self._end_in_background(E.ABORT, self._abort())
         await self._ended()
 
     async def send_offsets(self, offsets: Mapping[TopicPartition, int], group: GroupMetadata) -> None:
-        """Commit a group's offsets when the transaction is committed; what interrupts it fails the transaction."""
+        """Send a group's offsets, to be committed with the transaction; an error or cancellation fails it."""
         self._advance(E.SEND_OFFSETS)
         present = self._present
         async with self._turn(E.SEND_OFFSETS) as deadline:
@@ -176,12 +189,12 @@ class Transactions:
             self._advance(E.SEND_OFFSETS)
             try:
                 await self._send_offsets(present, offsets, group, deadline)
-            except Refused as refused:
-                self._refused(refused)
-                raise self._own(refused, E.SEND_OFFSETS) from refused.error.__cause__
+            except Rejected as rejected:
+                self._fail_after(rejected)
+                raise self._error_for_caller(rejected, E.SEND_OFFSETS) from rejected.error.__cause__
             except BaseException as error:
                 text = f"Whether the offsets of group {group.group_id!r} are in the transaction is not known."
-                self.failed(error if isinstance(error, AioprodError) else TransactionAbortedError(text))
+                self.fail(error if isinstance(error, AioprodError) else TransactionAbortedError(text))
                 raise
 
     async def _send_offsets(
@@ -191,88 +204,89 @@ class Transactions:
             present.may_be_known = True
             await self._coordination.add_offsets(self._identity, group.group_id, deadline)
             present.may_be_known = False
-        # Under version 2 the request itself adds: there is something to be ended as soon as it is sent.
+        # If implicit the request itself adds the group: from here on there is a transaction to end.
         present.is_known = True
         await self._coordination.commit_offsets(self._identity, offsets, group, deadline, adds=present.implicit)
 
     @property
     def is_aborted(self) -> bool:
-        """Whether the transaction whose abort was called last is aborted, though the producer may have failed since."""
-        return self._end is not None and self._end.call is E.ABORT and self._end.is_told
+        """Whether the last abort was carried out, even if the producer has failed since."""
+        return self._end is not None and self._end.call is E.ABORT and self._end.is_acknowledged
 
     # --- the end of a transaction, in the background
 
-    def _go_on(self, call: TransactionEvent, work: Coroutine[Any, Any, None]) -> None:
+    def _end_in_background(self, call: TransactionEvent, work: Coroutine[Any, Any, None]) -> None:
         self._end = End(call, self._tasks.spawn(work, name=f"aioprod {call.value}"))
 
     async def _ended(self) -> None:
-        """Wait for the end that goes on in the background; raises why it failed, or RequestTimedOutError."""
+        """Wait for the commit or abort in the background; raises its error, or RequestTimedOutError."""
         end = self._end
         assert end is not None
         done, _ = await asyncio.wait([end.task], timeout=self._max_block_s)
         if not done:
-            raise _doubtful(self._late(end.call), end)
+            raise _with_outcome_unknown(self._timeout_error(end.call), end)
         if end.task.cancelled():
-            raise _doubtful(ProducerClosedError(f"The producer was closed before {end.call.value} had ended."), end)
-        if (bug := end.task.exception()) is not None:
-            text = f"{end.call.value} failed in a way that nobody expected: {bug!r}."
-            raise _doubtful(AioprodError(text), end) from bug
+            text = f"The producer was closed before {end.call.value} had ended."
+            raise _with_outcome_unknown(ProducerClosedError(text), end)
+        if (unexpected := end.task.exception()) is not None:
+            text = f"{end.call.value} failed with an unexpected error: {unexpected!r}."
+            raise _with_outcome_unknown(AioprodError(text), end) from unexpected
         if end.error is not None:
             raise end.error.again()
 
     async def _commit(self) -> None:
-        """Commit what the coordinator knows of; without anything there is nothing to commit."""
-        async with self._asking:
+        """Commit what the coordinator knows of; a transaction without records and offsets needs no request."""
+        async with self._request_lock:
             self._release_held()
             if self.state is not S.COMMITTING:
-                # What was asked of a coordinator meanwhile was refused.
+                # A coordinator has rejected another request meanwhile.
                 assert self._end is not None
-                self._end.error = self.refusal(E.COMMIT)
+                self._end.error = self.call_error(E.COMMIT)
                 return
-            if await self._tried(Step.COMMIT):
+            if await self._retry(Step.COMMIT):
                 self._advance(E.ENDED)
 
     async def _abort(self) -> None:
-        """Abort once nothing of the transaction is on the wire any more."""
+        """Abort when no batch of the transaction is in flight any more."""
         await self._effects.flush(None)
-        async with self._asking:
-            # What was on the wire may have told that the producer is fenced.
+        async with self._request_lock:
+            # The answer to a batch in flight may have said that the producer is fenced.
             ended = self.state is S.ABORTING
             for step in self._steps_to_abort(self._present):
-                ended = ended and await self._tried(step)
+                ended = ended and await self._retry(step)
             self._release_held()
             if ended:
                 self.error = None
                 self._advance(E.ENDED)
 
     def _steps_to_abort(self, present: Present) -> tuple[Step, ...]:
-        """End it; then get another epoch where this one is used up, or may be meant by what is still on its way."""
+        """Abort; then get a new epoch if sequence numbers have a gap or a delayed request may still add to it."""
         if present.implicit or not (self._effects.has_gap or present.may_be_known):
             return (Step.ABORT,)
-        # The markers of an abort have the epoch of what they abort, so that a record which was lost on its way may come
-        # after them. Where a new producer is asked for they have a later one, which keeps such a record out.
+        # The markers of an abort have the epoch of the transaction, so that a delayed batch could be appended after
+        # them. InitProducerId without a producer id writes them with a later epoch, which fences such a batch.
         present.is_replaced = present.is_known and self._coordination.is_old
         return (Step.INITIALIZE,) if present.is_replaced else (Step.ABORT, Step.INITIALIZE)
 
-    async def _tried(self, step: Step) -> bool:
-        """Take the last steps of a transaction until they are answered; False when that ends the producer instead."""
+    async def _retry(self, step: Step) -> bool:
+        """Retry a step of the end until it is answered; returns False if the transaction or the producer failed."""
         assert self._end is not None
         try:
             while True:
                 try:
-                    self._set_identity(await self._take(step))
-                    self._end.is_told = True
+                    self._set_identity(await self._request(step))
+                    self._end.is_acknowledged = True
                     return True
                 except RequestTimedOutError:
                     continue
-        except Refused as refused:
-            self._refused(refused)
-            self._end.error = self._own(refused, self._end.call)
+        except Rejected as rejected:
+            self._fail_after(rejected)
+            self._end.error = self._error_for_caller(rejected, self._end.call)
         except AioprodError as error:
-            self._break(_doubtful(error, self._end))
+            self._fail_producer(_with_outcome_unknown(error, self._end))
         return False
 
-    async def _take(self, step: Step) -> ProducerIdentity:
+    async def _request(self, step: Step) -> ProducerIdentity:
         present, commits = self._present, step is Step.COMMIT
         if step is Step.INITIALIZE:
             coordination = self._coordination
@@ -285,24 +299,24 @@ class Transactions:
         )
 
     async def close(self) -> None:
-        """Abort what is open, or wait for the end that goes on. Who calls limits the time."""
+        """Abort an open transaction, or wait for the commit or abort that runs; the caller limits the time."""
         while self.state is S.FLUSHING:
-            await self._moved.wait()
+            await self._state_changed.wait()
         if self.state in (S.IN_TRANSACTION, S.ABORTABLE_ERROR):
             await self.abort()
         elif self.state in (S.COMMITTING, S.ABORTING):
             await self._ended()
 
     async def stop(self) -> None:
-        """End what goes on in the background."""
+        """Cancel the background tasks."""
         await self._tasks.close()
 
     # --- partitions
 
     def join(self, partition: Partition) -> bool:
-        """The first batch of a partition in this transaction could leave: whether it may now.
+        """Whether a partition may send its first batch in this transaction.
 
-        If not the partition is held, until the coordinator knows of it.
+        If not the partition is held until the coordinator has added it.
         """
         if self.state in (S.IN_TRANSACTION, S.FLUSHING):
             if self._present.implicit:
@@ -314,9 +328,9 @@ class Transactions:
         return False
 
     async def _add(self) -> None:
-        """Add what is held, all at once, and what came meanwhile after that."""
+        """Add all held partitions in one request, then those that were held meanwhile."""
         try:
-            async with self._asking:
+            async with self._request_lock:
                 while self._held and self.state in (S.IN_TRANSACTION, S.FLUSHING):
                     await self._add_held(list(self._held))
         finally:
@@ -329,11 +343,11 @@ class Transactions:
             await self._coordination.add_partitions(self._identity, names, self._deadline())
         except RequestTimedOutError:
             return
-        except Refused as refused:
+        except Rejected as rejected:
             self._present.may_be_known = False
-            self._refused(refused)
+            self._fail_after(rejected)
         except AioprodError as error:
-            self._break(error)
+            self._fail_producer(error)
         else:
             self._present.may_be_known = False
             self._present.is_known = True
@@ -342,7 +356,7 @@ class Transactions:
                 self._effects.release(partition, is_member=True)
 
     def _release_held(self) -> None:
-        """The transaction ends: partitions that it did not get wait for it no more."""
+        """Release the partitions that were not added: the transaction ends."""
         for partition in self._held:
             self._effects.release(partition, is_member=False)
         self._held.clear()
@@ -358,24 +372,24 @@ class Transactions:
         error = TransactionAbortedError(message)
         error.__cause__ = batch.cause
         if batch.code in FATAL_FOR_RECORDS:
-            self._break(batch.cause if isinstance(batch.cause, AioprodError) else error)
+            self._fail_producer(batch.cause if isinstance(batch.cause, AioprodError) else error)
         else:
-            self.failed(error)
+            self.fail(error)
 
-    def _refused(self, refused: Refused) -> None:
-        """A coordinator refused something: the transaction fails, or the producer."""
-        if refused.meaning is Meaning.FAILED:
-            self.failed(refused.error)
+    def _fail_after(self, rejected: Rejected) -> None:
+        """Fail the transaction, or the producer, after a coordinator has rejected a request."""
+        if rejected.meaning is Meaning.FAILED:
+            self.fail(rejected.error)
         else:
-            self._break(refused.error)
+            self._fail_producer(rejected.error)
 
-    def _own(self, refused: Refused, call: TransactionEvent) -> AioprodError:
-        """The error for the one whose call was refused."""
-        failed = refused.meaning is Meaning.FAILED and not isinstance(refused.error, AuthorizationError)
-        return (self.refusal(call) if failed else None) or refused.error.again()
+    def _error_for_caller(self, rejected: Rejected, call: TransactionEvent) -> AioprodError:
+        """The error that the call raises whose request was rejected."""
+        failed = rejected.meaning is Meaning.FAILED and not isinstance(rejected.error, AuthorizationError)
+        return (self.call_error(call) if failed else None) or rejected.error.again()
 
-    def failed(self, error: AioprodError) -> None:
-        """The transaction can only be aborted, if it is not ending anyway."""
+    def fail(self, error: AioprodError) -> None:
+        """Fail the transaction, so that it can only be aborted; does nothing if it is ending already."""
         if (self.state, E.FAILED) not in TRANSITIONS:
             return
         is_news = self.state not in (S.ABORTABLE_ERROR, S.ABORTING, S.FATAL_ERROR)
@@ -384,16 +398,16 @@ class Transactions:
             self.error = error
             aborted = TransactionAbortedError(f"The transaction has failed: {error.message}", hint=error.hint)
             aborted.__cause__ = error
-            self._effects.give_up_unsent("the transaction has failed.", aborted)
+            self._effects.fail_unsent("the transaction has failed.", aborted)
 
-    def _break(self, error: AioprodError) -> None:
-        """The producer can't go on."""
+    def _fail_producer(self, error: AioprodError) -> None:
+        """Fail the producer: it can't continue."""
         if self.state is not S.FATAL_ERROR:
             self.error = error
             self._advance(E.BROKEN)
             if self._end is not None and not self._end.task.done():
                 self._end.error = error
-            self._effects.give_up_unsent("the producer has failed.", error)
+            self._effects.fail_unsent("the producer has failed.", error)
 
     # --- small things
 
@@ -407,22 +421,23 @@ class Transactions:
 
     @contextlib.asynccontextmanager
     async def _turn(self, call: TransactionEvent, timeout_s: float | None = None) -> AsyncIterator[float]:
-        """Hold off other requests to coordinators; gives the deadline of the call."""
+        """Hold the request lock; yields the deadline of the call, in monotonic seconds."""
         limit_s = self._max_block_s if timeout_s is None else timeout_s
         deadline = self._effects.now() + limit_s
         try:
             async with asyncio.timeout(limit_s):
-                await self._asking.acquire()
+                await self._request_lock.acquire()
         except TimeoutError as error:
-            raise self._late(call) from error
+            raise self._timeout_error(call) from error
         try:
             yield deadline
         finally:
-            self._asking.release()
+            self._request_lock.release()
 
-    def _late(self, call: TransactionEvent) -> RequestTimedOutError:
-        goes_on = " It goes on: call it again to hear how it ends." if self.state in (S.COMMITTING, S.ABORTING) else ""
+    def _timeout_error(self, call: TransactionEvent) -> RequestTimedOutError:
+        continues = self.state in (S.COMMITTING, S.ABORTING)
+        advice = " It continues in the background: call it again for its outcome." if continues else ""
         return RequestTimedOutError(
-            f"{call.value} was not done within max.block.ms={round(self._max_block_s * 1000)}.{goes_on}",
+            f"{call.value} was not done within max.block.ms={round(self._max_block_s * 1000)}.{advice}",
             hint="Check that the brokers can be reached, and that enough replicas are in sync.",
         )

@@ -1,4 +1,4 @@
-"""One transaction that several processes produce in: begun and ended in one place, by whoever holds the session."""
+"""A transaction in which several processes produce, begun and ended by one session."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from aioprod.producer.transactions.requests import (
     CoordinatorRequests,
     Offsets,
     ProducerIdentity,
-    Refused,
+    Rejected,
     transaction_version,
 )
 from aioprod.producer.transactions.session_settings import TransactionSessionConfig
@@ -51,7 +51,7 @@ _LOST = frozenset(
         ErrorCode.INVALID_PRODUCER_ID_MAPPING,
     }
 )
-"""Codes that brokers give to a transaction that has timed out as well as to one that somebody took over."""
+"""Codes of a transaction that has timed out, and of one whose transactional id was taken over."""
 
 
 class TransactionSession(SessionUser):
@@ -64,8 +64,8 @@ class TransactionSession(SessionUser):
             await session.commit()
 
     `options` are fields of `TransactionSessionConfig` (Java's names in snake_case); they win over those of `config`.
-    Touches no network before `start()`. One call at a time. Every call goes on trying for `default.api.timeout.ms`
-    while brokers can't be reached or ask for patience, and raises RequestTimedOutError then. Raises ConfigError.
+    Touches no network before `start()`. One call at a time. Every call is retried for `default.api.timeout.ms` while
+    brokers can't be reached or answer with a retriable error, and then raises RequestTimedOutError. Raises ConfigError.
     """
 
     def __init__(
@@ -122,17 +122,17 @@ class TransactionSession(SessionUser):
     async def begin(self) -> TransactionHandle:
         """Begin a transaction with a new epoch.
 
-        That aborts what is open under this transactional id and fences all who still work on it: after this no
-        earlier transaction can be committed any more, so that `committed_offsets` is the last word on them. Raises
-        AuthorizationError, ConfigError for a time-out that the brokers don't allow, BrokerError.
+        That aborts an open transaction of this transactional id and fences all its producers: no earlier transaction
+        can be committed after this, so that `committed_offsets` is final for them. Raises AuthorizationError,
+        ConfigError for a time-out that the brokers don't allow, BrokerError.
         """
         async with self._turn:
             deadline = self._deadline()
             self._handle = None
             try:
                 identity = await self._coordination.initialize(ProducerIdentity(), deadline)
-            except Refused as refused:
-                raise refused.error from None
+            except Rejected as rejected:
+                raise rejected.error from None
             self._commit_tried = False
             self._handle = TransactionHandle(
                 self._id,
@@ -144,9 +144,9 @@ class TransactionSession(SessionUser):
             return self._handle
 
     def resume(self, handle: TransactionHandle) -> None:
-        """Go on with a transaction that another session of this transactional id has begun, in whatever process.
+        """Continue a transaction that another session of this transactional id has begun, in any process.
 
-        That one must not end it as well: what it hears is then no more than a guess. No broker is asked. Raises
+        The other session must not end it as well: the answers that it gets would be ambiguous. Sends no request. Raises
         UsageError for the handle of another transactional id.
         """
         if handle.transactional_id != self._id:
@@ -161,58 +161,58 @@ class TransactionSession(SessionUser):
 
         `offsets` maps (topic, partition) to the next offset, or to an `OffsetAndMetadata`; the partitions have to
         exist. A group that is given by its name needs no members. Raises TransactionAbortedError when the transaction
-        is gone or can only be aborted, ProducerFencedError when somebody took over, AuthorizationError.
+        was aborted or can only be aborted, ProducerFencedError after a takeover, AuthorizationError.
         """
         async with self._turn:
             handle, deadline = self._open("send_offsets"), self._deadline()
-            whose = GroupMetadata(group) if isinstance(group, str) else group
+            metadata = GroupMetadata(group) if isinstance(group, str) else group
             identity = ProducerIdentity(handle.producer_id, handle.epoch)
             try:
                 if not handle.is_implicit:
-                    await self._coordination.add_offsets(identity, whose.group_id, deadline)
-                await self._coordination.commit_offsets(identity, offsets, whose, deadline, adds=handle.is_implicit)
-            except Refused as refused:
-                await self._lost(handle, refused, deadline)
+                    await self._coordination.add_offsets(identity, metadata.group_id, deadline)
+                await self._coordination.commit_offsets(identity, offsets, metadata, deadline, adds=handle.is_implicit)
+            except Rejected as rejected:
+                await self._fail(handle, rejected, deadline)
 
     async def commit(self) -> None:
-        """Commit the transaction, once all who produce in it have had their acknowledgements.
+        """Commit the transaction, after all producers in it have had their acknowledgements.
 
-        Brokers commit as well what is incomplete: count what the workers report before. It is asked again until there
-        is a clear answer. Raises TransactionUnknownError for every other answer, and for none in time: then it may be
-        committed or not. `begin()` and `committed_offsets()` tell, by the offsets that were sent with it. A commit
-        without any record or offset is refused.
+        Brokers also commit an incomplete transaction: count what the workers report before. The request is retried
+        until there is a definite answer. Raises TransactionUnknownError for any other answer, and for none in time: the
+        transaction may be committed or not. `begin()` and then `committed_offsets()` show it by the offsets that were
+        sent with it. Raises an error for a transaction without records and offsets.
         """
         async with self._turn:
             handle, deadline = self._open("commit"), self._deadline()
             self._commit_tried = True
             try:
                 await self._end(handle, deadline, committed=True)
-            except Refused as refused:
-                await self._unknown(handle, refused.error, refused.code, deadline)
+            except Rejected as rejected:
+                await self._fail_as_unknown(handle, rejected.error, rejected.code, deadline)
             except RequestTimedOutError as error:
-                await self._unknown(handle, error, None, deadline)
+                await self._fail_as_unknown(handle, error, None, deadline)
             self._handle = None
 
     async def abort(self) -> None:
         """Abort the transaction; one that the brokers have aborted already is no error, nor is one without records.
 
-        Raises ProducerFencedError when somebody took over, and TransactionUnknownError after a `commit()` whose
-        outcome is not known and which may have been carried out.
+        Raises ProducerFencedError after a takeover, and TransactionUnknownError after a `commit()` whose outcome is
+        unknown and which may have been carried out.
         """
         async with self._turn:
             handle, deadline = self._open("abort"), self._deadline()
             try:
                 await self._end(handle, deadline, committed=False)
-            except Refused as refused:
-                if refused.code not in _LOST:
-                    raise refused.error from None
+            except Rejected as rejected:
+                if rejected.code not in _LOST:
+                    raise rejected.error from None
                 if self._commit_tried:
-                    await self._unknown(handle, refused.error, refused.code, deadline)
-                standing = await self._standing(handle, deadline)
-                if standing is TransactionStatus.TAKEN_OVER:
-                    raise self._taken_over() from refused.error
-                if standing not in (TransactionStatus.OPEN, TransactionStatus.ABORTED):
-                    raise refused.error from None
+                    await self._fail_as_unknown(handle, rejected.error, rejected.code, deadline)
+                status = await self._fetch_status(handle, deadline)
+                if status is TransactionStatus.TAKEN_OVER:
+                    raise self._taken_over() from rejected.error
+                if status not in (TransactionStatus.OPEN, TransactionStatus.ABORTED):
+                    raise rejected.error from None
             self._handle = None
 
     async def _end(self, handle: TransactionHandle, deadline: float, *, committed: bool) -> None:
@@ -224,27 +224,27 @@ class TransactionSession(SessionUser):
     async def committed_offsets(
         self, group: str, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """What a group has committed for each of the partitions, None for nothing; never what may still be undone.
+        """The committed offset of a group for each of the partitions, None for none; never one that may be aborted.
 
-        Offsets in a transaction that is being ended are waited for. Raises RequestTimedOutError when that takes too
-        long: its hint names the tool for transactions that hang. Raises AuthorizationError, BrokerError.
+        Waits while offsets are in a transaction that is being ended. Raises RequestTimedOutError when that takes too
+        long: its hint names the tool for hanging transactions. Raises AuthorizationError, BrokerError.
         """
         coordinator = Coordinator(self._session.client, "group", group)
         return await stable_offsets(coordinator, partitions, self._deadline())
 
     async def status(self, handle: TransactionHandle) -> TransactionStatus:
-        """How the coordinator sees a transaction (KIP-664).
+        """The status of a transaction at its coordinator (KIP-664).
 
-        Tells a time-out from somebody who took over: brokers answer both with the same codes. Begin again only after
-        the first. Raises RequestTimedOutError.
+        It distinguishes a time-out from a takeover, which brokers answer with the same codes. Begin again only after a
+        time-out. Raises RequestTimedOutError.
         """
-        return await self._standing(handle, self._deadline())
+        return await self._fetch_status(handle, self._deadline())
 
     async def standing(self, handle: TransactionHandle) -> TransactionStatus:
         """The former name of `status`."""
         return await self.status(handle)
 
-    async def _standing(self, handle: TransactionHandle, deadline: float) -> TransactionStatus:
+    async def _fetch_status(self, handle: TransactionHandle, deadline: float) -> TransactionStatus:
         def code_of(answer: DescribeTransactionsResponse) -> int:
             return answer.transaction_states[0].error_code if answer.transaction_states else ErrorCode.NONE
 
@@ -256,30 +256,31 @@ class TransactionSession(SessionUser):
 
     # --- failures
 
-    async def _standing_if_told(self, handle: TransactionHandle, deadline: float) -> TransactionStatus:
-        """The same for an error that is raised in any case: at least a few seconds, and no error of its own."""
+    async def _fetch_status_or_not_known(self, handle: TransactionHandle, deadline: float) -> TransactionStatus:
+        """The status for an error that is raised in any case: tries for some seconds at least, and raises nothing."""
         try:
-            return await self._standing(handle, max(deadline, self._session.clock() + _EXTRA_S))
+            return await self._fetch_status(handle, max(deadline, self._session.clock() + _EXTRA_S))
         except AioprodError:
             return TransactionStatus.NOT_KNOWN
 
-    async def _lost(self, handle: TransactionHandle, refused: Refused, deadline: float) -> NoReturn:
-        """Raise what a refusal in the middle of a transaction means."""
-        if refused.code in _LOST:
-            standing = await self._standing_if_told(handle, deadline)
-            if standing is TransactionStatus.TAKEN_OVER:
-                raise self._taken_over() from refused.error
-            if standing is TransactionStatus.ABORTED:
+    async def _fail(self, handle: TransactionHandle, rejected: Rejected, deadline: float) -> NoReturn:
+        """Raise the error of a rejected request, by the status of the transaction."""
+        if rejected.code in _LOST:
+            status = await self._fetch_status_or_not_known(handle, deadline)
+            if status is TransactionStatus.TAKEN_OVER:
+                raise self._taken_over() from rejected.error
+            if status is TransactionStatus.ABORTED:
                 raise TransactionAbortedError(
                     f"The transaction of {self._id!r} was aborted, by its time-out or by its own session.",
                     hint=f"If it was open for longer than transaction.timeout.ms={handle.timeout_ms}, begin again, "
                     "but only once, with less to do in it or with a longer time-out.",
-                ) from refused.error
-        elif refused.meaning is Meaning.FAILED:
+                ) from rejected.error
+        elif rejected.meaning is Meaning.FAILED:
             raise TransactionAbortedError(
-                f"The transaction of {self._id!r} can only be aborted: {refused.error.message}", hint=refused.error.hint
-            ) from refused.error
-        raise refused.error from None
+                f"The transaction of {self._id!r} can only be aborted: {rejected.error.message}",
+                hint=rejected.error.hint,
+            ) from rejected.error
+        raise rejected.error from None
 
     def _taken_over(self) -> ProducerFencedError:
         return ProducerFencedError(
@@ -287,16 +288,16 @@ class TransactionSession(SessionUser):
             hint="Stop, and see that only one of them runs: to begin again would fence the other one.",
         )
 
-    async def _unknown(
+    async def _fail_as_unknown(
         self, handle: TransactionHandle, error: AioprodError, code: ErrorCode | int | None, deadline: float
     ) -> NoReturn:
-        standing = await self._standing_if_told(handle, deadline)
+        status = await self._fetch_status_or_not_known(handle, deadline)
         raise TransactionUnknownError(
             f"Whether the transaction of {self._id!r} was committed is not known: {error.message} "
-            f"Its coordinator says of it now: {standing.value}.",
+            f"Its coordinator says of it now: {status.value}.",
             code=code,
-            status=standing,
-            hint="Don't repeat its records: begin() and then committed_offsets() tell by the offsets sent with it.",
+            status=status,
+            hint="Don't repeat its records: begin() and then committed_offsets() show it by the offsets sent with it.",
         ) from error
 
     # --- small things
@@ -307,9 +308,9 @@ class TransactionSession(SessionUser):
         return self._handle
 
     def _deadline(self) -> float:
-        _ = self._session.client  # refuses where it is not started
+        _ = self._session.client  # raises if the session is not started
         return self._session.clock() + self._session.timeout_s
 
 
 _EXTRA_S = 5.0
-"""How long it is tried to learn more about a failure when the time for the call itself is over."""
+"""How long the status is fetched for an error although the timeout of the call is over."""

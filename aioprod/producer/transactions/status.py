@@ -1,4 +1,4 @@
-"""How a coordinator sees a transaction of which one has lost track."""
+"""The status of a transaction whose outcome is unknown, as its coordinator describes it (KIP-664)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["Identified", "TransactionStatus", "status_of"]
 
 
 class Identified(Protocol):
-    """What a transaction is known by."""
+    """The identity of a transaction."""
 
     @property
     def producer_id(self) -> int: ...
@@ -21,13 +21,13 @@ class Identified(Protocol):
 
 
 class TransactionStatus(Enum):
-    """How a coordinator sees a transaction of which one has lost track."""
+    """The status of a transaction, as its coordinator describes it."""
 
     OPEN = "it is open, or nothing was written in it"
     COMMITTED = "it was committed"
     ABORTED = "it was aborted, by its time-out or by its own session"
     TAKEN_OVER = "another session or producer with the same transactional id took over"
-    NOT_KNOWN = "its coordinator can't tell"
+    NOT_KNOWN = "its coordinator does not know it"
 
 
 _OPEN_STATES: Final = frozenset({"Empty", "Ongoing"})
@@ -36,10 +36,10 @@ _ABORT_STATES: Final = frozenset({"PrepareAbort", "CompleteAbort", "PrepareEpoch
 
 
 def status_of(handle: Identified, state: TransactionState) -> TransactionStatus:
-    """Read what the coordinator says of a transactional id, for one of its transactions.
+    """The status of one transaction of a transactional id, from the coordinator's state of that id.
 
-    The end of a transaction leaves the epoch, or raises it by one (a time-out, and any end under transaction.version
-    2); who takes over raises it once more, or once from an epoch in which nothing was written.
+    The end of a transaction keeps the epoch, or raises it by one (a time-out, and any end under transaction.version 2);
+    a takeover raises it once more, or once from an epoch in which nothing was written.
     """
     raised = state.producer_epoch - handle.epoch
     if state.producer_id != handle.producer_id or raised > 1:

@@ -48,7 +48,7 @@ class OpenTransactionRules(TransactionRules):
         return transactions
 
     def send_error(self) -> AioprodError | None:
-        return self._transactions.refusal(TransactionEvent.SEND)
+        return self._transactions.call_error(TransactionEvent.SEND)
 
     def join(self, partition: Partition) -> bool:
         return self._transactions.join(partition)
@@ -67,7 +67,7 @@ class OpenTransactionRules(TransactionRules):
         self._transactions.batch_failed(batch, message)
 
     def records_failed(self, error: AioprodError) -> None:
-        self._transactions.failed(error)
+        self._transactions.fail(error)
 
 
 def explain(transactions: Transactions, partition: Partition) -> str | None:
@@ -81,13 +81,18 @@ def explain(transactions: Transactions, partition: Partition) -> str | None:
     return f"{state[0].upper()}{state[1:]}{error}."
 
 
-async def end_in_time(transactions: Transactions, timeout_s: float | None, hurry: asyncio.Future[None]) -> float | None:
-    """Abort what is open as the producer closes, for `timeout_s` at most or until `hurry`; the time that is left."""
+async def end_in_time(
+    transactions: Transactions, timeout_s: float | None, cancelled: asyncio.Future[None]
+) -> float | None:
+    """Abort an open transaction as the producer closes; returns the time that is left.
+
+    The abort is left to the brokers after `timeout_s`, or when `cancelled` is done.
+    """
     loop = asyncio.get_running_loop()
     start = loop.time()
     ending = loop.create_task(transactions.close(), name="aioprod end of transactions")
     try:
-        await asyncio.wait([ending, hurry], timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait([ending, cancelled], timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
     finally:
         ending.cancel()
         await asyncio.wait([ending])
