@@ -20,7 +20,7 @@ QUICK_SCALE = 0.1
 
 
 def _selected(given: str, known: Collection[str], what: str) -> tuple[str, ...]:
-    """The names in a comma-separated list, or all; ends the program for an unknown one."""
+    """Return the names in a comma-separated list, or all; an unknown name ends the program."""
     names = tuple(given.split(",")) if given else tuple(known)
     unknown = [name for name in names if name not in known]
     if unknown:
@@ -48,7 +48,7 @@ def _arguments() -> argparse.Namespace:
 
 
 def main() -> int:
-    """Measure what the command line selects; 1 when a contender failed."""
+    """Run the measurements that the command line selects; return 1 if a contender failed."""
     arguments = _arguments()
     if arguments.list:
         for row in ROWS.values():
@@ -63,7 +63,7 @@ def main() -> int:
         only=arguments.only,
         wrap=arguments.wrap,
     )
-    # As Ctrl-C does: the contender and the broker that run must not be left behind.
+    # Like Ctrl-C, this also ends the running contender and broker.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     results = asyncio.run(run(options))
     print("", *report.target_table(results), sep="\n")

@@ -1,7 +1,7 @@
-"""Our assignors beside Java's, in time and memory: `python -m benchmarks.assignors`.
+"""Compare our assignors with Java's, in time and memory: `python -m benchmarks.assignors`.
 
-2,000 members and 10,000 partitions, when the group is new and in its next round, where 100 members have left and 100
-have come. Java's time is the best of its runs, as it is compiled while it runs; ours is that of the build that runs.
+A group has 2,000 members and 10,000 partitions. The first round is that of a new group; before the second one 100
+members leave and 100 join. Java's time is the best of its runs, as the JVM compiles code while it runs.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TOPICS = {f"t{index}": 100 for index in range(100)}
 NAMES = list(TOPICS)
 RUNS = 5
 RATIO_MAX = 5.0
-"""How much longer than Java's the sticky ones may take."""
+"""The maximum ratio of our sticky assignors' time to Java's."""
 
 SHAPES: Mapping[str, Callable[[int, random.Random], Sequence[str]]] = {
     "all topics": lambda number, source: NAMES,
@@ -36,19 +36,19 @@ SHAPES: Mapping[str, Callable[[int, random.Random], Sequence[str]]] = {
     "10 of 20, some of 100": lambda number, source: source.sample(NAMES[: 20 if number % 20 else 100], 10),
     "the first 1 to 100": lambda number, source: NAMES[: 1 + number % 100],
 }
-"""What a member with this number reads."""
+"""The subscription of the member with this number."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """The best time in seconds and the most bytes that were in use at once."""
+    """The best time in seconds, and the peak memory in bytes."""
 
     seconds: float
     size: int
 
 
 def rounds(shape: str) -> Iterator[tuple[str, dict[str, Subscription]]]:
-    """The new group, and the next round of it."""
+    """Return the rounds: the new group, and the group after members left and joined."""
     source = random.Random(shape)
     said = [Subscription(SHAPES[shape](number, source)) for number in range(MEMBERS + CHANGING)]
     members = {f"member-{number}": subscription for number, subscription in enumerate(said)}
@@ -65,7 +65,7 @@ def rounds(shape: str) -> Iterator[tuple[str, dict[str, Subscription]]]:
 
 
 def our_cost(assignor: Assignor, group: GroupCase) -> Cost:
-    """Measured in this process; the memory in a run of its own, as looking at it takes time."""
+    """Measure our assignor in this process; memory in a separate run, as tracing it takes time."""
     partitions, members = dict(TOPICS), group.subscriptions(assignor)
     best = float("inf")
     for _ in range(RUNS):
@@ -81,7 +81,7 @@ def our_cost(assignor: Assignor, group: GroupCase) -> Cost:
 
 
 def javas_cost(oracle: JavaOracle, name: str, group: GroupCase, limit_s: int) -> Cost | None:
-    """Measured in the JVM; None if it did not come to an end. Slow ones run once."""
+    """Measure Java's assignor in the JVM; None if it did not finish. Slow assignors run once."""
     cost: Cost | None = None
     for runs in (1, RUNS):
         question = {"group": group.as_json(), "assignor": name, "runs": runs, "limit_s": limit_s}
@@ -103,7 +103,7 @@ def _row(name: str, shape: str, kind: str, ours: Cost, java: Cost | None, limit_
 
 
 def main() -> int:
-    """Print the table; 1 if a sticky one takes longer than it may."""
+    """Print the table; return 1 if a sticky assignor exceeds the maximum ratio."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.assignors", description="Our assignors beside Java's.")
     parser.add_argument("--only", default="", metavar="WORD", help="assignors and shapes whose names contain it")
     parser.add_argument("--limit", type=int, default=60, metavar="SECONDS", help="that Java may take; default: 60")
@@ -118,7 +118,7 @@ def main() -> int:
                 if arguments.only not in f"{name} {shape}":
                     continue
                 ours = our_cost(assignor, group)
-                # A JVM for each: a call over its limit continues to run.
+                # Each assignor has its own JVM, as a call continues to run after its time limit.
                 with JavaOracle() as oracle:
                     java = javas_cost(oracle, name, group, arguments.limit)
                 print(_row(name, shape, kind, ours, java, arguments.limit), flush=True)

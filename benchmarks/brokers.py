@@ -1,4 +1,4 @@
-"""The brokers that all contenders send to: real Kafka, and librdkafka's mock, which costs next to nothing."""
+"""The brokers of the benchmarks: real Kafka, and librdkafka's mock broker, which takes very little CPU time."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ _POLL_S: Final = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """One running broker: its address, and how to get topics on it.
+    """One running broker: its address, and how to create topics.
 
-    `partitions` is the number of each topic; `many_partitions` that of each topic made by `many`. `log_in` is what it
-    wants of its clients, in aioprod's settings.
+    `partitions` is the number of partitions of each topic; `many_partitions` that of each topic created by `many`.
+    `log_in` are the settings that its clients need, by aioprod's names.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Broker:
     log_in: dict[str, Any] = field(default_factory=dict)
 
     def many(self, partitions: int) -> tuple[str, ...]:
-        """Topics that have at least so many partitions together."""
+        """Create topics that have at least this many partitions together."""
         names = [f"many-{number:04}" for number in range(-(-partitions // self.many_partitions))]
         self.create(names, self.many_partitions)
         return tuple(names)
@@ -54,7 +54,7 @@ class Broker:
 
 @asynccontextmanager
 async def start(name: str) -> AsyncIterator[Broker]:
-    """The broker of that name with the topic `records`; ends with the block."""
+    """Start the broker of that name with the topic `records`; stop it at the end of the block."""
     async with BROKERS[name]() as broker:
         await asyncio.to_thread(broker.create, [TOPIC], broker.partitions)
         yield broker
@@ -62,10 +62,10 @@ async def start(name: str) -> AsyncIterator[Broker]:
 
 @asynccontextmanager
 async def _kafka(security: Security | None = None) -> AsyncIterator[Broker]:
-    """One real broker on this machine, which forgets soon what it was sent.
+    """Start one real broker on this machine, with a short retention.
 
-    It has no readers, so it writes no index: the first entry of each partition costs it two fsyncs, and it would be
-    busy with those of 10,000 partitions while it is measured against.
+    There are no consumers, so it writes no index: the first index entry of each partition costs two fsyncs, and those
+    of 10,000 partitions would disturb the measurements.
     """
     cluster = await KafkaCluster.start(
         backend="local",
@@ -92,12 +92,12 @@ async def _kafka(security: Security | None = None) -> AsyncIterator[Broker]:
 
 
 def _tls() -> AbstractAsyncContextManager[Broker]:
-    """The same over TLS 1.3, behind a log-in."""
+    """Start the same broker with TLS 1.3 and a log-in."""
     return _kafka(Security(mechanisms=["SCRAM-SHA-512"]))
 
 
 def _create(address: dict[str, str], names: list[str], partitions: int) -> None:
-    """Create those topics that are not there yet, and wait until each partition takes records."""
+    """Create the topics that don't exist, and wait until each partition accepts records."""
     admin = AdminClient({**address, "log_level": 0})
     for first in range(0, len(names), _CREATED_AT_ONCE):
         topics = [NewTopic(name, partitions, 1) for name in names[first : first + _CREATED_AT_ONCE]]
@@ -116,7 +116,7 @@ def _create(address: dict[str, str], names: list[str], partitions: int) -> None:
 
 
 def _write_to_each(address: dict[str, str], names: list[str], partitions: int) -> None:
-    """One record to each partition: a broker announces a partition before it has made its log, and is slow then."""
+    """Write one record to each partition: brokers announce partitions before they create their logs, which is slow."""
     missing = {(name, partition) for name in names for partition in range(partitions)}
     failures: list[KafkaError] = []
 
@@ -138,7 +138,7 @@ def _write_to_each(address: dict[str, str], names: list[str], partitions: int) -
 
 @asynccontextmanager
 async def _mock() -> AsyncIterator[Broker]:
-    """librdkafka's mock in its own process; it creates each topic in a client's metadata request."""
+    """Start librdkafka's mock broker in its own process; it creates each topic in a client's metadata request."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "benchmarks.mock", stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
     )

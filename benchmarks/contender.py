@@ -18,7 +18,7 @@ MODULES = {
     "confluent": "benchmarks.contenders.confluent",
     "confluent_aio": "benchmarks.contenders.confluent_aio",
 }
-"""Each is imported only in the processes that it runs in."""
+"""The contenders' modules; each process imports only its own."""
 
 
 def _loop_factory(loop: str) -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -30,7 +30,7 @@ def _loop_factory(loop: str) -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 def main() -> None:
-    """Run the job that the command line holds."""
+    """Run the job that is given on the command line."""
     job = Job.from_json(sys.argv[1])
     client = importlib.import_module(MODULES[job.client])
     meter = Meter()

@@ -14,23 +14,23 @@ __all__ = ["KEYS", "pairs", "values"]
 
 KEYS = [b"key-%d" % number for number in range(1000)]
 POOL_MAX = 1000
-"""Different values in a stream, of which there are fewer when these are large."""
+"""The number of different values; there are fewer if they are large."""
 POOL_BYTES_MAX = 1_000_000
 
 
 def values(job: Job) -> Iterator[bytes]:
-    """Values of the job's size without end: JSON such as services log, of which compression has something to find."""
+    """Yield values of the job's size without end: JSON like a service's log, so that they can be compressed."""
     return itertools.cycle(_pool(job.value_size))
 
 
 def pairs(job: Job) -> Iterator[tuple[bytes, bytes]]:
-    """(key, value) without end."""
+    """Yield pairs (key, value) without end."""
     return zip(itertools.cycle(KEYS), values(job))
 
 
 @cache
 def _pool(size: int) -> list[bytes]:
-    """Made once, in the warm-up."""
+    """Create the values once, in the warm-up."""
     random = Random(7)
     return [_value(random, size) for _ in range(min(POOL_MAX, POOL_BYTES_MAX // size))]
 

@@ -1,4 +1,4 @@
-"""Where and when a run took place: without that its figures mean nothing."""
+"""The environment of a run, which its figures depend on."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from typing import Any
 __all__ = ["environment"]
 
 PACKAGES = ("uvloop", "crc32c", "cramjam", "pyarrow")
-"""Those that all rows depend on; the contenders name their own versions."""
+"""The libraries that all rows depend on; the contenders add their own."""
 
 
 def environment() -> dict[str, Any]:
-    """The machine, its load before the run, the interpreter and the libraries in use."""
+    """Return the machine, its load before the run, the interpreter and the libraries in use."""
     return {
         "date": datetime.now(UTC).date().isoformat(),
         "commit": _commit(),
@@ -41,7 +41,7 @@ def _processor() -> str:
 
 
 def _commit() -> str:
-    """The short id of the commit that is checked out, with a plus sign if there are changes to it."""
+    """Return the short hash of the current commit, with a plus sign if the working tree has changes."""
     git = ["git", "-C", str(Path(__file__).parent)]
     try:
         found = subprocess.run([*git, "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True)

@@ -1,6 +1,6 @@
-"""The hot functions one by one, as a pyperf suite of the build that runs: `python -m benchmarks.micro` compares both.
+"""A pyperf suite of the hot functions, for the build that runs: `python -m benchmarks.micro` compares both builds.
 
-Figures are per call as Python code makes it; where a call has a batch of records, its name says how many.
+Figures are per call from Python code; if a call has a batch of records, its name says how many.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = ["SUITE", "main"]
 VALUE = b"x" * 100
 KEYS = [b"key-%d" % number for number in range(1000)]
 RECORDS = 140
-"""As many of them as a batch of 16 KB holds."""
+"""The records of a batch of 16 KB."""
 BATCH_SIZE = 16 * 1024
 PARTITIONS = 8
 PRODUCE_VERSION = 9
@@ -57,7 +57,7 @@ def _sealed() -> RecordBatchBuilder:
 
 
 def record_append(loops: int) -> float:
-    """One record into a batch, which is a new one when it is full."""
+    """Append one record to a batch; a full batch is replaced."""
     keys = list(islice(cycle(KEYS), loops))
     builder = _builder()
     start = time.perf_counter()
@@ -68,7 +68,7 @@ def record_append(loops: int) -> float:
 
 
 def murmur2_of_keys(loops: int) -> float:
-    """The hash of one key of 5 to 7 bytes."""
+    """Hash one key of 5 to 7 bytes."""
     keys = list(islice(cycle(KEYS), loops))
     start = time.perf_counter()
     for key in keys:
@@ -77,7 +77,7 @@ def murmur2_of_keys(loops: int) -> float:
 
 
 def seal(loops: int) -> float:
-    """Header and checksum of a batch of 16 KB: one record is as good as many, and soon encoded."""
+    """Write header and checksum of a batch of 16 KB; it has one record, which is encoded fast."""
     value = bytes(16_000)
     taken = 0.0
     for _ in range(loops):
@@ -90,7 +90,7 @@ def seal(loops: int) -> float:
 
 
 def cursor(loops: int) -> float:
-    """Walking the records of a batch."""
+    """Iterate over the records of a batch."""
     builder = _filled()
     start = time.perf_counter()
     for _ in range(loops):
@@ -101,7 +101,7 @@ def cursor(loops: int) -> float:
 
 
 def parse(loops: int) -> float:
-    """Reading a batch back, with its records."""
+    """Parse a batch and its records."""
     builder = _sealed()
     data = bytes(builder.buffer[PREFIX : PREFIX + builder.compressed_size])
     start = time.perf_counter()
@@ -113,7 +113,7 @@ def parse(loops: int) -> float:
 
 
 def columns(loops: int) -> float:
-    """Reading a batch back into columns."""
+    """Parse a batch into columns."""
     builder = _sealed()
     data = bytes(builder.buffer[PREFIX : PREFIX + builder.compressed_size])
     table = RecordTable(rows_max=RECORDS, size_max=1 << 20)
@@ -126,7 +126,7 @@ def columns(loops: int) -> float:
 
 
 def accumulator_append(loops: int) -> float:
-    """One record without key, from the call on the accumulator to the open batch of a partition."""
+    """Append one record without a key, from the accumulator's call to the open batch of a partition."""
     harness = Harness(batch_size=BATCH_SIZE, buffer_memory=max(2**20, loops * RECORD_BYTES_MAX), max_request_size=2**20)
     harness.lead(dict.fromkeys(range(PARTITIONS), 1))
     append = harness.accumulator.append
@@ -137,7 +137,7 @@ def accumulator_append(loops: int) -> float:
 
 
 def _request() -> list[Batch]:
-    """One batch for each partition, sealed."""
+    """Create a request with one sealed batch per partition."""
     harness = Harness(batch_size=BATCH_SIZE, buffer_memory=2**20, max_request_size=2**20)
     harness.lead(dict.fromkeys(range(PARTITIONS), 1))
     batches = [harness.batch(VALUE, partition=partition) for partition in range(PARTITIONS)]
@@ -147,7 +147,7 @@ def _request() -> list[Batch]:
 
 
 def produce_encode(loops: int) -> float:
-    """The body of a request with 8 batches."""
+    """Encode the body of a request with 8 batches."""
     batches = _request()
     start = time.perf_counter()
     for _ in range(loops):
@@ -165,7 +165,7 @@ def _answer() -> bytes:
 
 
 def produce_answer(loops: int) -> float:
-    """The answer to it, when all is well."""
+    """Decode the response without errors, on the fast path."""
     batches = _request()
     answer = _answer()
     assert read_plain(PRODUCE_VERSION, answer, batches) is not None
@@ -176,7 +176,7 @@ def produce_answer(loops: int) -> float:
 
 
 def produce_decode(loops: int) -> float:
-    """The same answer through the codec of all messages, which also decodes those with errors."""
+    """Decode the same response with the general codec, which also decodes errors."""
     answer = _answer()
     start = time.perf_counter()
     for _ in range(loops):
@@ -199,7 +199,7 @@ SUITE: dict[str, Callable[[int], float]] = {
 
 
 def main() -> None:
-    """Run the suite under pyperf, whose options these are."""
+    """Run the suite with pyperf's command line options."""
     runner = pyperf.Runner(program_args=("-m", "benchmarks.hot"))
     runner.metadata["build"] = "compiled" if aioprod.COMPILED else "interpreted"
     for name, function in SUITE.items():

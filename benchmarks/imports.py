@@ -1,7 +1,7 @@
-"""What it costs to import a client, aioprod beside aiokafka and confluent-kafka: `make bench-import`.
+"""Measure the import of aioprod, aiokafka and confluent-kafka: `make bench-import`.
 
-Each import is one of a fresh interpreter, with the bytecode cached, and the clients take turns. Times are those of the
-import alone, without the start of the interpreter; memory is what is resident after it.
+Each import runs in a new interpreter, with cached bytecode, and the clients take turns. Times are those of the import
+alone, without the start of the interpreter; memory is the resident memory after it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["Cost", "main", "table"]
 
 ROUNDS: Final = 5
 PEER: Final = "aiokafka"
-"""Whose times are 1 in the last column."""
+"""The client whose time is 1 in the last column."""
 
 IMPORTS: Final = {
     "aioprod": ("aioprod; aioprod.Producer", "0"),
@@ -30,10 +30,10 @@ IMPORTS: Final = {
     "confluent-kafka": ("confluent_kafka; confluent_kafka.Producer", "0"),
     "asyncio": ("asyncio", "0"),
 }
-"""What is imported, and AIOPROD_NO_EXT."""
+"""The module to import, and AIOPROD_NO_EXT."""
 
 BEFORE: Final = {"aioprod.spark.datasource": "pyspark.sql.datasource, pyspark.sql.types"}
-"""What is there anyway, and is not counted."""
+"""Modules that are always loaded and not counted."""
 
 CODE: Final = """
 import resource, sys, time
@@ -48,7 +48,7 @@ print(wall * 1e3, cpu * 1e3, resident / 1e6, len(sys.modules) - modules)
 
 
 class Cost(NamedTuple):
-    """One import: milliseconds, resident megabytes, modules."""
+    """The cost of one import: milliseconds, resident megabytes, modules."""
 
     wall_ms: float
     cpu_ms: float
@@ -57,7 +57,7 @@ class Cost(NamedTuple):
 
 
 def cost_of(name: str) -> Cost:
-    """Import it once."""
+    """Import the client once."""
     what, no_ext = IMPORTS[name]
     before = f"import {BEFORE[name]}" if name in BEFORE else ""
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
@@ -69,7 +69,7 @@ def cost_of(name: str) -> Cost:
 
 
 def table(costs: dict[str, list[Cost]]) -> Table:
-    """The medians, and the ratio of the times to the peer's."""
+    """Return the medians, and the ratio of the times to the peer's."""
     medians = {name: Cost(*map(median, zip(*found, strict=True))) for name, found in costs.items()}
     peer = medians[PEER]
     return Table(

@@ -46,14 +46,14 @@ class Job:
 
     @classmethod
     def from_json(cls, line: str) -> Self:
-        """The job of `to_json`."""
+        """Parse the job from `to_json`."""
         fields: dict[str, Any] = json.loads(line)
         return cls(**fields | {"topics": tuple(fields["topics"])})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
-    """What one process measured between its warm-up and its last acknowledgement.
+    """The measurement of one process, from the end of its warm-up to its last acknowledgement.
 
     `cpu_us` is user and system time of the whole process per record; latencies are from the call to the
     acknowledgement, of a sample of the records; `gap_ms` is the largest thread CPU time between two beats of the loop.
@@ -77,5 +77,5 @@ class Measurement:
 
     @classmethod
     def from_json(cls, line: str) -> Self:
-        """The measurement of `to_json`."""
+        """Parse the measurement from `to_json`."""
         return cls(**json.loads(line))

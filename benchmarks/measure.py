@@ -1,4 +1,4 @@
-"""How a contender process measures itself: processor time, memory, latencies, the gaps of its loop."""
+"""Measurements of a contender process: CPU time, memory, latencies, and how long its event loop is blocked."""
 
 from __future__ import annotations
 
@@ -16,37 +16,37 @@ from benchmarks.job import Beat, Job, Measurement
 __all__ = ["ROUND", "SLICE", "LoopBeat", "Meter", "Tally", "percentile", "run_measured"]
 
 SLICE = 500
-"""Records between two turns that a call which never waits gives to its loop, and between two samples of the latency."""
+"""Records between two loop iterations, for calls that never wait, and between two samples of the latency."""
 ROUND = 10_000
-"""Records of one bulk call, and futures that are collected before they are awaited."""
+"""The records of one bulk call, and of futures that are awaited together."""
 BEAT_S = 0.001
 
 
 def percentile(values: list[float], percent: float) -> float:
-    """The value that `percent` of the values don't exceed."""
+    """Return the value that `percent` of the values don't exceed."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(len(ordered) * percent / 100))]
 
 
 class Tally:
-    """Counts the records whose delivery was confirmed, and holds the sampled latencies in seconds."""
+    """Counts acknowledged records, and collects the sampled latencies in seconds."""
 
     def __init__(self) -> None:
         self.acknowledged = 0
         self.latencies_s: list[float] = []
 
     def on_delivery(self, metadata: object, error: object) -> None:
-        """aioprod's callback."""
+        """The callback of aioprod."""
         if error is None:
             self.acknowledged += 1
 
     def on_message(self, error: object, message: object) -> None:
-        """confluent-kafka's callback."""
+        """The callback of confluent-kafka."""
         if error is None:
             self.acknowledged += 1
 
     def timed(self, callback: Callable[[Any, Any], None]) -> Callable[[Any, Any], None]:
-        """The same callback for a record that is sent now and is one of the sample."""
+        """Return the callback for a record that is sent now and whose latency is sampled."""
         start = time.perf_counter()
 
         def delivered(first: Any, second: Any) -> None:
@@ -61,9 +61,9 @@ class Tally:
 
 
 class LoopBeat:
-    """The largest thread CPU time between two beats of the running loop.
+    """The longest thread CPU time between two beats of the running loop.
 
-    CPU time and not wall time: on a busy machine the latter measures the other processes.
+    It is CPU time because wall time on a busy machine measures other processes.
     """
 
     def __init__(self, beat: Beat) -> None:
@@ -74,14 +74,14 @@ class LoopBeat:
         self._last = 0.0
 
     def start(self) -> None:
-        """Begin with the present turn of the loop."""
+        """Begin with the current loop iteration."""
         if self._runs:
             self.gap_s = 0.0
             self._last = time.thread_time()
             self._again()
 
     def stop(self) -> None:
-        """No more beats; what runs since the last one counts."""
+        """Stop; the time since the last beat counts."""
         if self._runs:
             self._note()
             self._runs = False
@@ -104,7 +104,7 @@ class LoopBeat:
 
 
 class Meter:
-    """Processor time and memory of this process: memory counts from the creation on, the rest from `start()`."""
+    """CPU time and memory of this process: memory from its creation, the rest from `start()`."""
 
     def __init__(self) -> None:
         self._start_mb = _resident_mb()
@@ -112,7 +112,7 @@ class Meter:
         self._cpu = 0.0
 
     def start(self) -> None:
-        """The warm-up is over."""
+        """Begin to measure, after the warm-up."""
         gc.collect()
         self._wall = time.perf_counter()
         self._cpu = _cpu_s()
@@ -120,7 +120,7 @@ class Meter:
     def measurement(
         self, job: Job, tally: Tally, gap_s: float | None, settings: dict[str, Any], versions: dict[str, str]
     ) -> Measurement:
-        """What happened since. Raises AssertionError unless every record was acknowledged."""
+        """Return the measurement since `start()`. Raises AssertionError unless every record was acknowledged."""
         cpu_s = _cpu_s() - self._cpu
         wall_s = time.perf_counter() - self._wall
         assert tally.acknowledged == job.records, f"{tally.acknowledged} of {job.records} records were acknowledged."
@@ -147,7 +147,7 @@ async def run_measured(
     settings: dict[str, Any],
     versions: dict[str, str],
 ) -> Measurement:
-    """Warm up with `work`, then measure it, on the running loop."""
+    """Run `work` to warm up, then measure it, on the running loop."""
     await work(job.warm_up, Tally())
     tally = Tally()
     beat = LoopBeat(job.beat)
@@ -164,8 +164,8 @@ def _cpu_s() -> float:
 
 
 def _peak_mb() -> float:
-    """The most memory this process has had. Linux hands `ru_maxrss` down from the parent over fork and exec: its own
-    peak is in /proc."""
+    """Return the peak memory of this process. On Linux the child inherits `ru_maxrss` over fork and exec, so its own
+    peak is read from /proc."""
     own = _status_mb("VmHWM")
     if own is not None:
         return own
@@ -174,7 +174,7 @@ def _peak_mb() -> float:
 
 
 def _resident_mb() -> float:
-    """What it has now; where that can't be read, the most it has had."""
+    """Return the current resident memory; if it can't be read, the peak."""
     now = _status_mb("VmRSS")
     return _peak_mb() if now is None else now
 

@@ -1,4 +1,4 @@
-"""Both builds of the hot functions side by side: `python -m benchmarks.micro [options of pyperf, as --fast]`."""
+"""Compare both builds of the hot functions: `python -m benchmarks.micro [options of pyperf, such as --fast]`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["main"]
 
 ROOT = Path(__file__).parent.parent
 BUILDS = {"compiled": "", "interpreted": "1"}
-"""The names of the builds, and what AIOPROD_NO_EXT is for each."""
+"""The builds, and the value of AIOPROD_NO_EXT for each."""
 
 
 def main() -> int:
@@ -32,7 +32,7 @@ def main() -> int:
 
 
 def _suite(build: str, path: Path, options: Sequence[str]) -> pyperf.BenchmarkSuite:
-    """Run the suite in one build. Raises SystemExit when the other one ran, CalledProcessError when it failed."""
+    """Run the suite with one build. Raises SystemExit if the other one ran, CalledProcessError if it failed."""
     print(f"{build}:", flush=True)
     command = [sys.executable, "-m", "benchmarks.hot", "--inherit-environ", "AIOPROD_NO_EXT", "-o", str(path), *options]
     subprocess.run(command, cwd=ROOT, env=dict(os.environ, AIOPROD_NO_EXT=BUILDS[build]), check=True)

@@ -1,4 +1,4 @@
-"""The plot: processor time per record of both sides in each row that has such a target."""
+"""The plot: CPU time per record of both clients, for each row with a target of CPU time."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ __all__ = ["plot"]
 
 OURS = "#2f5d8a"
 THEIRS = {"aiokafka": ("#c8762b", "s"), "confluent-kafka": ("#4d7c57", "D")}
-"""Colour and marker of each client beside us."""
+"""The colour and marker of each other client."""
 LESS, MORE = "#b8c2cc", "#b04a4a"
-"""Of the line between the two: we took less, we took more."""
+"""The colours of the line between both: aioprod took less, aioprod took more."""
 
 
 def plot(results: Mapping[str, Any], path: Path) -> None:
@@ -51,7 +51,7 @@ def _name(row: Row) -> str:
 
 
 def _client(check: Check, runs: Mapping[str, Runs]) -> str:
-    """Whose time the other one is: that of the best."""
+    """Return the client with the best time among the others."""
     best = min(check.against, key=lambda label: medians(runs[label])[check.metric])
     return best.split(" ")[0]
 

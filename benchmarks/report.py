@@ -1,5 +1,6 @@
-"""The results as text: five rows for README, the table of the targets, and all numbers. `python -m benchmarks.report`
-writes them and the plot again, from the existing results."""
+"""The results as text: rows for the README, the table of targets, and all numbers.
+
+`python -m benchmarks.report` writes them and the plot again, from the existing results."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ BEGIN = "<!-- benchmarks: made by `python -m benchmarks.report` -->"
 END = "<!-- benchmarks end -->"
 
 HEADLINES = ("nowait-16k", "submit-gather", "tasks", "send-many", "idle")
-"""The rows that README shows, by their first check."""
+"""The rows in the README, by their first check."""
 
 METRICS = {
     "cpu_us": ("CPU per record", "us", 2),
@@ -29,11 +30,11 @@ METRICS = {
     "gap_ms": ("gap", "ms", 1),
     "peak_mb": ("peak", "MB", 0),
 }
-"""Words, unit and decimals of the metrics that are judged."""
+"""The title, unit and decimals of the metrics with targets."""
 
 
 def headlines(results: Mapping[str, Any]) -> list[str]:
-    """Lines of Markdown: aioprod beside its peer in a few rows, on the first of the brokers."""
+    """Return lines of Markdown that compare aioprod and its peer in a few rows, on the first broker."""
     broker = next(iter(results["brokers"]))
     lines = [
         _line(["call", "beside", "measured", "aioprod", "the other", "less by"]),
@@ -50,7 +51,7 @@ def headlines(results: Mapping[str, Any]) -> list[str]:
 
 
 def behind(results: Mapping[str, Any]) -> list[str]:
-    """A sentence that names the rows in which the other was cheaper on the first of the brokers, if there are any."""
+    """Return a sentence with the rows in which the other client took less on the first broker; empty without any."""
     broker = next(iter(results["brokers"]))
     named = []
     for row in ROWS.values():
@@ -62,7 +63,7 @@ def behind(results: Mapping[str, Any]) -> list[str]:
 
 
 def target_table(results: Mapping[str, Any]) -> list[str]:
-    """Lines of Markdown: a line per target, a column per broker."""
+    """Return lines of Markdown: a line per target, a column per broker."""
     brokers: dict[str, str] = results["brokers"]
     lines = [_line(["call style", "against", "target", *brokers.values()]), _line(["---"] * (3 + len(brokers)))]
     measured = {entry["row"] for entry in results["entries"]}
@@ -84,7 +85,7 @@ def _target(check: Check) -> str:
 
 
 def _cell(check: Check, found: Outcome | None) -> str:
-    """Both sides, the ratio of the medians, in brackets that of the lowest runs, the verdict."""
+    """Return both values, the ratio of the medians, in brackets that of the lowest runs, and the verdict."""
     if found is None:
         return "not measured"
     _, unit, decimals = METRICS[check.metric]
@@ -96,7 +97,7 @@ def _cell(check: Check, found: Outcome | None) -> str:
 
 
 def all_numbers(results: Mapping[str, Any]) -> list[str]:
-    """Lines of Markdown: the targets, and every contender of every row, with its settings."""
+    """Return lines of Markdown: the targets, and every contender of every row, with its settings."""
     legend = (
         "Each cell: aioprod / other client, then how many times less aioprod needs (by medians; in brackets, by each "
         "one's best run), then whether our own target was met."
@@ -123,7 +124,7 @@ def all_numbers(results: Mapping[str, Any]) -> list[str]:
 
 
 def _row_section(row: Row, entries: Sequence[Mapping[str, Any]]) -> list[str]:
-    """One row's contenders: medians, with the range of the processor time in brackets."""
+    """Return a row's contenders: medians, with the range of the CPU time in brackets."""
     head = ["contender", "CPU us/record", "records/s", "p50 ms", "p99 ms", "loop gap ms", "peak MB", "growth MB"]
     lines = [f"### {row.name}: {row.title}", "", _line(head), _line(["---"] * len(head))]
     for entry in entries:
@@ -164,7 +165,7 @@ def _circumstances(results: Mapping[str, Any]) -> list[str]:
 
 
 def readme_section(results: Mapping[str, Any]) -> list[str]:
-    """What README shows between its two markers."""
+    """Return the README's section between its two markers."""
     return [
         *headlines(results),
         "",
@@ -176,7 +177,7 @@ def readme_section(results: Mapping[str, Any]) -> list[str]:
 
 
 def with_section(text: str, section: Iterable[str]) -> str:
-    """`text` with other lines between the two markers; raises ValueError when they are not in it."""
+    """Return `text` with these lines between the two markers; raises ValueError if it has no markers."""
     before, begin, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
@@ -185,7 +186,7 @@ def with_section(text: str, section: Iterable[str]) -> str:
 
 
 def write(results: Mapping[str, Any]) -> None:
-    """Write the results, the tables and the plot, and README's section."""
+    """Write the results, the tables, the plot, and the README's section."""
     from benchmarks.plot import plot  # takes a second to import, which measuring alone does not need
 
     RESULTS.mkdir(exist_ok=True)
@@ -196,7 +197,7 @@ def write(results: Mapping[str, Any]) -> None:
 
 
 def _json(results: Mapping[str, Any]) -> str:
-    """One line per contender, so that two results can be compared line by line."""
+    """Return one line per contender, so that results can be compared line by line."""
     entries = ",\n".join(json.dumps(entry) for entry in results["entries"])
     head = json.dumps({name: value for name, value in results.items() if name != "entries"}, indent=1)
     return f'{head[:-2]},\n "entries": [\n{entries}\n]}}\n'

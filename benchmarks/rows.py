@@ -28,9 +28,9 @@ FEW_PARTITIONS: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """One client with one call and its settings; `records` are the measured ones, `settings` are fields of `Job`.
+    """One client with one call and its settings; `records` is the measured number, `settings` are fields of `Job`.
 
-    With `partitions` of more than 0 there are topics with so many partitions in all.
+    If `partitions` is not 0, it is the number of partitions of all topics together.
     """
 
     label: str
@@ -41,9 +41,9 @@ class Contender:
     partitions: int = 0
 
     def job(self, broker: Broker, records: int | None, scale: float) -> Job:
-        """What its process does; `records` replaces the number of records, `scale` multiplies it.
+        """Return the job of its process; `records` replaces the number of records, `scale` multiplies it.
 
-        Records that are sent one at a time, with a pause before each, are never more than its own number.
+        A contender that pauses before each record never sends more than its own number.
         """
         unit = 100 if self.call == "idle" else ROUND
         wanted = self.records * scale if records is None else records
@@ -80,7 +80,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A way of calling, its contenders, and the targets. `title` and `against` are the words of the table."""
+    """A call, its contenders, and its targets. `title` and `against` are the texts in the table."""
 
     name: str
     title: str
@@ -89,12 +89,12 @@ class Row:
     checks: tuple[Check, ...]
 
     def is_judged(self, contender: Contender) -> bool:
-        """Whether a target depends on it; the others are there for comparison."""
+        """Whether a target depends on this contender; others are only compared."""
         return any(contender.label in (*check.ours, *check.against) for check in self.checks)
 
 
 def _row(name: str, title: str, against: str, contenders: list[Contender], *checks: Check, **settings: Any) -> Row:
-    """A row whose `settings` hold for all of its contenders that don't say otherwise."""
+    """Return a row whose `settings` apply to all contenders that don't override them."""
     shared = {"batch_size": 128 * KB} | settings
     given = (
         Contender(c.label, c.client, c.call, c.records, shared | dict(c.settings), c.partitions) for c in contenders
@@ -107,7 +107,7 @@ def _ours(call: str, records: int, label: str = AIOPROD, **settings: Any) -> Con
 
 
 def _builds_and_loops(call: str, records: int, interpreted: int = 20_000) -> list[Contender]:
-    """aioprod as it should be used, on the other loop, and interpreted."""
+    """Return aioprod's contenders: as recommended, on the other loop, and interpreted."""
     return [
         _ours(call, records),
         _ours(call, records, ON_ASYNCIO, loop="asyncio"),
@@ -337,5 +337,5 @@ ROWS: Final[dict[str, Row]] = {
         *_limit_rows(),
     )
 }
-"""In the order of the table, and in which they run: that with the 10,000 partitions late, as the broker keeps them."""
+"""In the order in which they run and are shown: 10,000 partitions come late, as the broker keeps them."""
 assert ROUND % SLICE == 0

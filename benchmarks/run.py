@@ -1,4 +1,4 @@
-"""Runs the rows: each measurement in a process of its own, the contenders of a row taking turns."""
+"""Run the rows: each measurement has a process of its own, and the contenders of a row take turns."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ __all__ = ["Options", "run"]
 ROOT = Path(__file__).parent.parent
 TIMEOUT_S = 300.0
 OTHERS_RUNS = 3
-"""Contenders on which no target depends run so many times at most."""
+"""The maximum number of runs of contenders on which no target depends."""
 WARM_UP = Contender("warm-up", "confluent", "produce", 1_000_000)
-"""Without it the first contender would meet a broker whose JVM has not compiled its code yet."""
+"""The warm-up of the broker, whose JVM has not compiled its code before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What is run. `only` keeps the contenders whose label contains it; `wrap` is a command before each process's."""
+    """The options of a run. `only` selects contenders whose label contains it; `wrap` is a prefix of each command."""
 
     rows: tuple[str, ...]
     brokers: tuple[str, ...]
@@ -41,11 +41,11 @@ class Options:
 
 
 class ContenderFailedError(Exception):
-    """A contender's process ended without a measurement; the message has the end of what it said."""
+    """A contender's process ended without a measurement; the message has the end of its output."""
 
 
 async def run(options: Options) -> dict[str, Any]:
-    """Measure everything; the content of a results file, with one entry per broker, row and contender."""
+    """Measure everything; return the content of a results file, with an entry per broker, row and contender."""
     place = environment()
     titles: dict[str, str] = {}
     entries: list[dict[str, Any]] = []
@@ -80,12 +80,12 @@ async def _run_row(broker: brokers.Broker, row: Row, options: Options) -> list[d
 
 
 def _turns(count: int, number: int) -> list[int]:
-    """The order of the contenders in one run: in each another one comes first."""
+    """Return the order of the contenders in one run; each run begins with another one."""
     return [(first + number) % count for first in range(count)]
 
 
 async def _measure(job: Job, wrap: Sequence[str]) -> Measurement:
-    """One process, from its start to its end."""
+    """Run one process and return its measurement."""
     environment = dict(os.environ, AIOPROD_NO_EXT="1" if job.build == "interpreted" else "")
     environment.pop("AIOKAFKA_NO_EXTENSIONS", None)
     process = await asyncio.create_subprocess_exec(
@@ -118,7 +118,7 @@ async def _measure(job: Job, wrap: Sequence[str]) -> Measurement:
 
 
 def _add(entry: dict[str, Any], measurement: Measurement) -> None:
-    """One more run; what is the same in all runs is kept once."""
+    """Add a run; values that all runs share are kept once."""
     numbers = asdict(measurement)
     entry["settings"] = numbers.pop("settings")
     entry["versions"] = numbers.pop("versions")

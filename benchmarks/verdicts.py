@@ -1,4 +1,4 @@
-"""What the measurements mean: medians, ratios, and whether a target is reached."""
+"""The evaluation of measurements: medians, ratios, and whether a target is reached."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from benchmarks.rows import Check
 __all__ = ["Outcome", "Runs", "lowest", "medians", "outcome", "runs_of"]
 
 Runs = Sequence[Mapping[str, Any]]
-"""The numbers of one contender in one row, one mapping per run."""
+"""The figures of one contender in one row, one mapping per run."""
 
 METRICS = ("cpu_us", "records_per_s", "p50_us", "p99_us", "gap_ms", "peak_mb", "growth_mb")
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One target on one broker: the metric of both sides, the value that the target bounds, and the verdict.
+    """One target on one broker: the metric of both sides, the value with the bound, and the verdict.
 
-    `value` is of the medians, `lowest` the same of the lowest run of each side, which other work disturbed least.
-    `theirs` is None where the target is a limit.
+    `value` is computed from the medians, `lowest` from the lowest run of each side, which other work disturbed least.
+    `theirs` is None if the target is a limit.
     """
 
     ours: float
@@ -33,7 +33,7 @@ class Outcome:
 
 
 def runs_of(results: Mapping[str, Any], broker: str, row: str) -> dict[str, Runs]:
-    """The runs of each contender of a row."""
+    """Return the runs of each contender of a row."""
     return {
         entry["contender"]: entry["runs"]
         for entry in results["entries"]
@@ -42,12 +42,12 @@ def runs_of(results: Mapping[str, Any], broker: str, row: str) -> dict[str, Runs
 
 
 def medians(runs: Runs) -> dict[str, float]:
-    """The median of each metric; one that a run lacks is left out."""
+    """Return the median of each metric that all runs have."""
     return _each(runs, median)
 
 
 def lowest(runs: Runs) -> dict[str, float]:
-    """The lowest value of each metric."""
+    """Return the lowest value of each metric."""
     return _each(runs, min)
 
 
@@ -61,7 +61,7 @@ def _each(runs: Runs, pick: Callable[[list[float]], float]) -> dict[str, float]:
 
 
 def outcome(check: Check, runs: Mapping[str, Runs]) -> Outcome | None:
-    """Judge the measurements of one row, which are given by contender; None when one that counts is missing."""
+    """Judge a row's measurements, given by contender; None if one on which the target depends is missing."""
     if any(not runs.get(label) for label in (*check.ours, *check.against)):
         return None
     ours, theirs = _sides(check, runs, medians)
@@ -73,7 +73,7 @@ def outcome(check: Check, runs: Mapping[str, Runs]) -> Outcome | None:
 def _sides(
     check: Check, runs: Mapping[str, Runs], pick: Callable[[Runs], dict[str, float]]
 ) -> tuple[float, float | None]:
-    """The worst of ours, the best of theirs: of every metric that is judged less is better."""
+    """Return our worst and their best value; in every metric with a target less is better."""
     ours = max(pick(runs[label])[check.metric] for label in check.ours)
     theirs = min((pick(runs[label])[check.metric] for label in check.against), default=None)
     return ours, theirs

@@ -1,8 +1,8 @@
-"""Arrow data without a detour through Python objects: `send_arrow()` takes the rows from where they lie in memory.
+"""Send Arrow data without Python objects per row: `send_arrow()` reads the rows directly from Arrow's memory.
 
-Anything with the Arrow PyCapsule interface will do: record batches, tables, readers, data frames. What this reader
-makes up batch by batch could as well come from `pyarrow.dataset.dataset("readings.parquet").scanner().to_reader()`:
-only a few batches of it are in memory at a time.
+It accepts anything with the Arrow PyCapsule interface: record batches, tables, readers, data frames. In place of the
+generated reader you could use `pyarrow.dataset.dataset("readings.parquet").scanner().to_reader()`: only a few of its
+batches are in memory at a time.
 
     python examples/arrow_batches.py localhost:9092
 """
@@ -28,11 +28,11 @@ SCHEMA = pa.schema(
         "headers": pa.map_(pa.string(), pa.binary()),
     }
 )
-"""The columns have the names of the parts of a record."""
+"""The columns are named like the fields of a record."""
 
 
 def readings(count: int) -> pa.RecordBatchReader:
-    """Stands in for a file: so many readings of twenty sensors."""
+    """Generate this many readings of twenty sensors, in place of a file."""
 
     def batches() -> Iterator[pa.RecordBatch]:
         for start in range(0, count, ROWS_PER_BATCH):
@@ -47,7 +47,7 @@ def readings(count: int) -> pa.RecordBatchReader:
 
 
 async def load(bootstrap_servers: str, topic: str, count: int) -> SendResult:
-    """Send so many readings, keyed by sensor, and return where they are."""
+    """Send this many readings, keyed by sensor, and return where they are stored."""
     async with Producer(bootstrap_servers, batch_size=131_072, compression_type="zstd") as producer:
         return (await producer.send_arrow(readings(count), topic=topic)).raise_for_failures()
 

@@ -1,8 +1,7 @@
-"""A web service that answers when Kafka has the record: one producer per process, one `await send()` per request.
+"""A web service that responds when Kafka has acknowledged the record: one producer, one `await send()` per request.
 
-The producer starts and closes with the application. Whatever goes wrong is one of two things for the caller: the order
-is not stored, or it may be. When the caller hangs up and the handler is cancelled, a record that was not sent yet is
-taken back.
+The producer starts and closes with the application. On an error the response says whether the order is not stored, or
+may be stored. If the client disconnects and the handler is cancelled, a record that was not sent yet is removed.
 
     uvicorn --factory examples.asgi_service:make_app         with any ASGI server; KAFKA=host:port[,...]
     python examples/asgi_service.py localhost:9092           sends one order to itself, no server needed
@@ -41,18 +40,18 @@ async def create_order(request: Request) -> JSONResponse:
 
 
 def failed(error: AioprodError, status: int, advice: str) -> JSONResponse:
-    """An answer that says what happened and what to do."""
+    """Return a response that says what happened and what to do."""
     return JSONResponse({"error": error.message, "advice": advice}, status_code=status)
 
 
 def make_app(bootstrap_servers: str | None = None) -> Starlette:
-    """The application, with a producer that lives as long as it does."""
+    """Return the application, with a producer that starts and closes with it."""
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         servers = bootstrap_servers or os.environ.get("KAFKA", "localhost:9092")
-        # A server does not end while it starts, so without Kafka that may not take long. Later an orchestrator gives a
-        # pod 30 s to end, from SIGTERM on: the last requests, then the producer.
+        # A server can't be stopped while it starts, so the start must fail soon without Kafka. Orchestrators give a pod
+        # 30 s after SIGTERM, for the last requests and then for the producer to close.
         producer = Producer(
             servers,
             max_block_ms=10_000,

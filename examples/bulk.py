@@ -1,6 +1,7 @@
-"""Many records with one call: `send_many()` takes any iterable, waits for room by itself, and is done when all are.
+"""Send many records with one call: `send_many()` takes any iterable, and returns when all records have an outcome.
 
-It is the fastest way in: no future and no callback per record. A fault of a single record does not stop the others.
+It is the fastest call: it has no future and no callback per record, and waits for buffer memory by itself. The failure
+of one record does not stop the others.
 
     python examples/bulk.py localhost:9092
 """
@@ -18,7 +19,7 @@ COUNTRIES = ("AT", "CH", "DE", "IT")
 
 
 async def rows(count: int) -> AsyncIterator[dict[str, object]]:
-    """Stands in for a database cursor."""
+    """Generate rows, in place of a database cursor."""
     for number in range(count):
         if number % 1000 == 0:
             await asyncio.sleep(0)
@@ -26,7 +27,7 @@ async def rows(count: int) -> AsyncIterator[dict[str, object]]:
 
 
 async def load(bootstrap_servers: str, topic: str, count: int) -> SendResult:
-    """Send so many rows, keyed by country, and return where they are."""
+    """Send this many rows, keyed by country, and return where they are stored."""
     keys = [COUNTRIES[number % len(COUNTRIES)] for number in range(count)]
     async with Producer(
         bootstrap_servers,

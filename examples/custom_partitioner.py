@@ -1,7 +1,7 @@
-"""A partitioner of your own: partition 0 is for the customers who must not wait, all others share the rest.
+"""A partitioner of your own: priority customers have partition 0, all other customers share the other partitions.
 
-Any object with `partition(topic, key, value, cluster) -> int` will do. It sees the serialized key and value, and the
-present snapshot of the cluster. It is called for each record without a partition, so it has to be quick.
+A partitioner is any object with `partition(topic, key, value, cluster) -> int`. It gets the serialized key and value,
+and a snapshot of the cluster's metadata. It is called for each record without a partition, so it has to be fast.
 
     python examples/custom_partitioner.py localhost:9092
 """
@@ -17,7 +17,7 @@ from aioprod.routing.hashes import murmur2_partition
 
 
 class PriorityPartitioner:
-    """Keys that are in `first` go to partition 0; the rest go by Java's hash to one of the others."""
+    """Keys in `first` go to partition 0; all other keys go to one of the other partitions, by Java's hash."""
 
     def __init__(self, first: set[bytes]) -> None:
         self._first = first
@@ -31,7 +31,7 @@ class PriorityPartitioner:
 
 
 async def order(bootstrap_servers: str, topic: str, customers: list[bytes]) -> list[RecordMetadata]:
-    """Send an order of each customer and return where they are."""
+    """Send an order of each customer and return where they are stored."""
     async with Producer(bootstrap_servers, partitioner=PriorityPartitioner({b"hospital"})) as producer:
         accepted = [producer.submit(topic, b"an order", key=customer) for customer in customers]
         await producer.flush()

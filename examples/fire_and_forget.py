@@ -1,7 +1,7 @@
-"""Fire and forget, with a callback per record and back-pressure: nothing waits, and nothing is lost in silence.
+"""Fire and forget, with a callback per record and back-pressure: no call waits, and every failure is reported.
 
-`send_nowait()` accepts a record and returns. What became of it comes to `on_delivery(metadata, error)`: exactly one of
-the two is None. When `buffer.memory` is used up it raises BufferFullError, and `await drain()` waits for room.
+`send_nowait()` accepts a record and returns. The outcome goes to `on_delivery(metadata, error)`; exactly one of the two
+is None. When `buffer.memory` is exhausted, it raises BufferFullError, and `await drain()` waits for free memory.
 
     python examples/fire_and_forget.py localhost:9092
 """
@@ -20,7 +20,7 @@ SENSORS = 50
 
 
 async def report(bootstrap_servers: str, topic: str, readings: int) -> Counter[str]:
-    """Send so many readings and return how many met which outcome."""
+    """Send this many readings and return the number of records by outcome."""
     outcomes: Counter[str] = Counter()
 
     def on_delivery(metadata: RecordMetadata | None, error: AioprodError | None) -> None:
@@ -41,7 +41,7 @@ async def report(bootstrap_servers: str, topic: str, readings: int) -> Counter[s
             if number % 100 == 0:
                 # A loop that never awaits would starve the producer, and every other task of the event loop.
                 await asyncio.sleep(0)
-    # Leaving the block has delivered everything, and every callback has been called.
+    # At the end of the block every record has its outcome, and every callback was called.
     return outcomes
 
 

@@ -1,4 +1,4 @@
-"""Reads one topic, writes another, each record exactly once: output and offsets are one transaction.
+"""Read one topic and write another, each record exactly once: results and offsets are one transaction.
 
 python examples/group_transform.py localhost:9092
 """
@@ -20,7 +20,7 @@ BATCH = 200
 
 
 async def transform(bootstrap_servers: str, source: str, target: str, name: str) -> None:
-    """Write each word in capitals, until cancelled; any number of these may run, each under a name of its own."""
+    """Write each word in capitals, until cancelled; several can run at once, each with its own name."""
     async with (
         Producer(bootstrap_servers, transactional_id=f"{target}-{name}") as producer,
         Member(
@@ -34,7 +34,7 @@ async def transform(bootstrap_servers: str, source: str, target: str, name: str)
         batches = member.batches(max_records=BATCH, max_wait_ms=200)
         while True:
             records = await anext(batches)
-            # The generation of these records: if the group has rebalanced since, the offsets are rejected.
+            # The metadata has the generation of these records: after a rebalance the offsets are rejected.
             metadata = member.group_metadata
             offsets = {TopicPartition(one.topic, one.partition): one.offset + 1 for one in records}
             try:
@@ -50,7 +50,7 @@ async def transform(bootstrap_servers: str, source: str, target: str, name: str)
 
 
 async def main(bootstrap_servers: str) -> None:
-    """Transform words with two workers, one of which comes later."""
+    """Transform words with two workers, one of which joins later."""
     source, target = f"words-{uuid4().hex[:8]}", f"capitals-{uuid4().hex[:8]}"
     async with Admin(bootstrap_servers) as admin:
         await admin.create_topic(source, partitions=4)

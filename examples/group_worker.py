@@ -1,4 +1,4 @@
-"""Two workers of one group share the partitions of a topic; one of them leaves, and the other one takes over.
+"""Two workers in one group share the partitions of a topic; one of them leaves, and the other one takes over.
 
 python examples/group_worker.py localhost:9092
 """
@@ -18,7 +18,7 @@ JOBS = 3000
 
 
 class Worker:
-    """Does jobs until all are done; what it has done is committed before its partitions go to another one."""
+    """Process jobs until all are done; commit before partitions are revoked."""
 
     def __init__(self, bootstrap_servers: str, name: str, done: set[bytes]) -> None:
         self.name = name
@@ -34,19 +34,19 @@ class Worker:
         )
 
     def assigned(self, partitions: Iterable[TopicPartition]) -> None:
-        """These come to it."""
+        """These partitions are assigned to this worker."""
         share = sorted(tp.partition for tp in partitions)
         print(f"{self.name} gets {share}")
         if share:
             self.has_share.set()
 
     async def revoked(self, partitions: Iterable[TopicPartition]) -> None:
-        """These go to another member, which begins at the offsets committed here."""
+        """Another member gets these partitions, and begins at the offsets that are committed here."""
         print(f"{self.name} is revoked {sorted(tp.partition for tp in partitions)}")
         await self.member.commit()
 
     async def work(self) -> None:
-        """One job after the other; a commit now and then bounds what is done twice after a crash."""
+        """Process the jobs in turn; regular commits limit how many are processed twice after a crash."""
         async with self.member as member:
             async for record in member:
                 self.done.add(record.value)
@@ -57,7 +57,7 @@ class Worker:
 
 
 async def main(bootstrap_servers: str) -> None:
-    """Make the jobs, and have them done."""
+    """Create the jobs, and process them."""
     async with Admin(bootstrap_servers) as admin:
         if TOPIC not in await admin.topics():
             await admin.create_topic(TOPIC, partitions=4)

@@ -1,6 +1,6 @@
-"""One transaction, three processes: begun here, written by workers, committed here, and all of it visible at once.
+"""One transaction in three processes: this one begins and commits it, and two workers write in it.
 
-Run it twice: the second time it finds that the load was committed before, and writes nothing.
+Run it twice: the second run finds that the load was committed before, and writes nothing.
 
     python examples/shared_transaction.py localhost:9092
 """
@@ -23,7 +23,7 @@ MARKER = TopicPartition(TOPIC, 0)
 
 
 async def write(bootstrap_servers: str, handle: TransactionHandle, partition: int) -> int:
-    """Write one worker's share to a partition that is its own; returns how much of it is stored."""
+    """Write one worker's records to a partition of its own; return how many are stored."""
     async with handle.producer(bootstrap_servers) as producer:
         rows = (b"row %d" % number for number in range(partition, ROWS, WORKERS))
         result = await producer.send_many(TOPIC, rows, partition=partition)
@@ -31,12 +31,12 @@ async def write(bootstrap_servers: str, handle: TransactionHandle, partition: in
 
 
 def worker(bootstrap_servers: str, handle: TransactionHandle, partition: int) -> int:
-    """What a process does: the handle has come to it by pickle."""
+    """The worker process: it gets the handle by pickle."""
     return asyncio.run(write(bootstrap_servers, handle, partition))
 
 
 async def load(bootstrap_servers: str, number: int) -> str:
-    """Load `number`, once, however often this is called; says what became of it."""
+    """Load `number` once, however often this is called; return what was done."""
     async with TransactionSession(bootstrap_servers, transactional_id=TOPIC) as session:
         handle = await session.begin()
         done = (await session.committed_offsets(TOPIC, [MARKER]))[MARKER]
@@ -57,7 +57,7 @@ async def load(bootstrap_servers: str, number: int) -> str:
 
 
 async def main(bootstrap_servers: str) -> None:
-    """Make the topic if there is none, and load."""
+    """Create the topic unless it exists, and load."""
     async with Admin(bootstrap_servers) as admin:
         if TOPIC not in await admin.topics():
             await admin.create_topic(TOPIC, partitions=WORKERS)

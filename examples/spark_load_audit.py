@@ -1,7 +1,7 @@
-"""A backfill that can be interrupted, and the proof that all of it arrived.
+"""A backfill that can be interrupted, and an audit that all of it arrived.
 
-Loads a folder of Parquet into a topic, exactly once, and audits the topic. Interrupt it (Ctrl-C, kill -9, a machine
-that goes) and start it again: it continues with the chunk where it was. The folder holds the data and the manifest.
+Load a folder of Parquet files into a topic, exactly once, and audit the topic. After an interruption (Ctrl-C, kill -9,
+a lost machine) start it again: it continues with the current chunk. The folder has the data and the manifest.
 
     python examples/spark_load_audit.py localhost:9092 backfill/
 """
@@ -24,7 +24,7 @@ ROWS = 50_000
 
 
 def orders(spark: SparkSession, path: Path) -> None:
-    """What a warehouse would hold: orders of some customers, in a few files."""
+    """Generate orders of some customers, in a few files, in place of a warehouse."""
     spark.range(0, ROWS, 1, 8).selectExpr(
         "id as order_id",
         "concat('customer-', id % 500) as customer",
@@ -34,14 +34,14 @@ def orders(spark: SparkSession, path: Path) -> None:
 
 
 async def create(bootstrap_servers: str) -> None:
-    """Make the topic if it is not there."""
+    """Create the topic unless it exists."""
     async with Admin(bootstrap_servers) as admin:
         if TOPIC not in await admin.topics():
             await admin.create_topic(TOPIC, partitions=6)
 
 
 def main(bootstrap_servers: str, folder: Path) -> int:
-    """Returns 0 when all is in the topic, once and in order."""
+    """Return 0 if the topic has every row, once and in order."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     asyncio.run(create(bootstrap_servers))
     spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()

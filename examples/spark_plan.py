@@ -1,7 +1,7 @@
-"""How many partitions does a topic need? `plan()` computes it from the data that will be written; no broker is needed.
+"""How many partitions does a topic need? `plan()` computes it from the data that will be written, without a broker.
 
-It counts where each key would go, for every partitioner and number of partitions that is requested, how evenly a group
-of consumers would share the work, and what would move if the topic grew later. The answer is words, numbers and a page.
+For each partitioner and number of partitions it counts the rows of each partition, how evenly a group of consumers
+would share them, and how many keys would move if partitions were added. It returns text, numbers and a page.
 
     python examples/spark_plan.py partition-plan.html
 """
@@ -19,7 +19,7 @@ os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else Spark's workers 
 
 
 def orders(spark: SparkSession, count: int) -> DataFrame:
-    """Stands in for a table: few customers order much, many order little."""
+    """Generate orders, in place of a table: a few customers order much, many order little."""
     return spark.range(count).selectExpr(
         "concat('customer-', cast(floor(2000 * pow(rand(7), 3)) as int)) as customer",
         "id as number",
@@ -28,7 +28,7 @@ def orders(spark: SparkSession, count: int) -> DataFrame:
 
 
 def compare(df: DataFrame, page: str) -> PlanReport:
-    """For records with the customer as key and the row as JSON, read by eight consumers."""
+    """Plan a topic of records with the customer as key and the row as JSON, read by eight consumers."""
     return plan(df, key="customer", partitioners=["murmur2", "crc32"], counts=[6, 12, 24, 48], consumers=8, report=page)
 
 

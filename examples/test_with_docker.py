@@ -1,11 +1,11 @@
-"""Tests with a real broker: the fixtures come with `aioprod[testing]`, nothing has to be set up.
+"""Tests with a real broker: `aioprod[testing]` has the fixtures, and no setup is needed.
 
     pytest examples/test_with_docker.py                         a container if Docker has the image, else processes
     AIOPROD_KAFKA=docker pytest examples/test_with_docker.py    in a container, or fail
     AIOPROD_KAFKA=local pytest examples/test_with_docker.py     Kafka's processes on this machine, no Docker
-    python examples/test_with_docker.py localhost:9092          with a broker that is there
+    python examples/test_with_docker.py localhost:9092          with a running broker
 
-`kafka_cluster` is one broker for the whole run, `kafka_topic` a fresh topic for each test, `tcp_proxy` a network that
+`kafka_cluster` is one broker for the whole run, `kafka_topic` a new topic for each test, and `tcp_proxy` a network that
 fails on demand.
 """
 
@@ -25,12 +25,12 @@ from aioprod.testing import KafkaCluster, TcpProxy
 
 
 async def pay(producer: Producer, topic: str, account: bytes, cents: int) -> int:
-    """What is tested here: publish a payment and return its offset."""
+    """The code under test: publish a payment and return its offset."""
     return (await producer.send(topic, b"%d" % cents, key=account, headers=[("kind", b"payment")])).offset
 
 
 def test_a_payment_is_stored(kafka_cluster: KafkaCluster, kafka_topic: str) -> None:
-    """What was acknowledged is what another reader finds."""
+    """Another client reads what was acknowledged."""
 
     async def scenario() -> None:
         async with Producer(kafka_cluster.bootstrap_servers) as producer:
@@ -44,7 +44,7 @@ def test_a_payment_is_stored(kafka_cluster: KafkaCluster, kafka_topic: str) -> N
 def test_an_unreachable_broker_is_reported_in_time(
     kafka_cluster: KafkaCluster, tcp_proxy: Callable[[str], TcpProxy]
 ) -> None:
-    """A service behind a broken network starts with an error, not with a hang."""
+    """With a broken network the start of a service fails, and does not hang."""
     proxy = tcp_proxy(kafka_cluster.bootstrap_servers.split(",")[0])
     proxy.drop = True
     with pytest.raises(MetadataTimeoutError, match=proxy.address):

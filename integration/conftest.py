@@ -1,4 +1,4 @@
-"""What the tests against real brokers and against Java share: clusters, topics, one JVM, the figures told at the end.
+"""Shared by the tests with real brokers and with Java: clusters, topics, one JVM, the figures printed at the end.
 
 The clusters `kafka_cluster` and `kafka_cluster_3` are those of aioprod's own pytest plugin.
 """

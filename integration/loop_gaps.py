@@ -1,7 +1,7 @@
-"""How long each kind of work holds the event loop: the largest processor time between two of its beats.
+"""How long each kind of work blocks the event loop: the longest CPU time between two beats of the loop.
 
-`python -m integration.loop_gaps [host:port]` prints a table; without an address a broker is started. Processor time of
-the thread, not the clock: what else the machine does is left out. Garbage collection is off while a case runs.
+`python -m integration.loop_gaps [host:port]` prints a table; without an address it starts a broker. It measures the CPU
+time of the thread, so that other load of the machine does not count. Garbage collection is off while a case runs.
 """
 
 from __future__ import annotations

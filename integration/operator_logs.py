@@ -1,7 +1,7 @@
-"""The log that an operator reads: what a producer writes in an outage, and what in a time without one.
+"""The log for operators: the lines that a producer logs during an outage, and without one.
 
 `python -m integration.operator_logs [scenario ...]` starts three brokers and prints the log of each scenario: a start
-without Kafka, a broker that is lost for 20 s, a topic that is deleted, and MINUTES (by default 10) of healthy load.
+without Kafka, a broker that is down for 20 s, a deleted topic, and MINUTES (by default 10) of healthy load.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The administrator against a real broker."""
+"""`Admin` with a real broker."""
 
 from __future__ import annotations
 

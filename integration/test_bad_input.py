@@ -1,4 +1,4 @@
-"""Bad input gets one clear error before anything is sent, and nothing that was accepted is lost."""
+"""Invalid input raises one clear error before anything is sent, and no accepted record is lost."""
 
 from __future__ import annotations
 

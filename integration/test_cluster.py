@@ -1,4 +1,4 @@
-"""KafkaCluster with real brokers: it starts, survives what tests do to it, and leaves nothing behind."""
+"""KafkaCluster with real brokers: it starts, survives the faults of tests, and leaves nothing behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a newcomer tries, tried: the examples, the code in the documentation, and the demo, against real brokers."""
+"""The examples, the code in the documentation, and the demo, with real brokers."""
 
 from __future__ import annotations
 

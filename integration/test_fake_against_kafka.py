@@ -1,6 +1,6 @@
-"""Real brokers go through the scenarios that describe `FakeCluster`: where they differ the fake one is wrong.
+"""Real brokers run the scenarios of `FakeCluster`: if they differ, the fake cluster is wrong.
 
-The fake cluster goes through them in `tests/testing/fake/`.
+The fake cluster runs them in `tests/testing/fake/`.
 """
 
 from __future__ import annotations

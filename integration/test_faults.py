@@ -1,4 +1,4 @@
-"""Brokers that die, freeze and restart, and networks that cut, stall and crawl, under load."""
+"""Brokers that die, freeze and restart under load, and networks that cut, stall and slow down connections."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Our assignors beside Java's, over random groups that live for some rounds.
+"""Our assignors compared with Java's, over random groups with several rebalances.
 
-Java's answers are equal to ours but where one of three flaws of its sticky assignors has a part: see `flaw`.
+The assignments are equal, except for three flaws of Java's sticky assignors: see `flaw`.
 """
 
 from __future__ import annotations

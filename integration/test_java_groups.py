@@ -1,4 +1,4 @@
-"""What members of a group send each other, beside Java's consumer: the same bytes, and each reads the other's."""
+"""Subscriptions and assignments compared with Java's consumer: equal bytes, and each reads the other's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every message in every version beside Kafka's own classes: field by field, byte by byte."""
+"""Every message in every version compared with Kafka's own classes: field by field, byte by byte."""
 
 from __future__ import annotations
 

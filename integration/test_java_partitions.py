@@ -1,4 +1,4 @@
-"""The partition of a key beside the real libraries: Java's producer, and the librdkafka inside confluent-kafka."""
+"""The partition of a key compared with the real libraries: Java's producer, and confluent-kafka's librdkafka."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One key's records, sent by many tasks at once while brokers are killed, are read in send order by another client."""
+"""Another client reads the records of a key in the order sent, by many tasks at once while brokers are killed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bounds that hold when the cluster does not: memory, deadlines, `close(timeout)`; and what `flush()` waits for."""
+"""Limits that hold while the cluster fails: memory, deadlines, `close(timeout)`; and what `flush()` waits for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Everything at once, at random: all calls, cancellations and time-outs, while the network is cut and stalls."""
+"""Everything at random and at once: all calls, cancellations and timeouts, while connections are cut and stall."""
 
 from __future__ import annotations
 

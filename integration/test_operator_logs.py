@@ -1,4 +1,4 @@
-"""What an operator reads of a real broker that is lost and comes back, and of a load on one that is well."""
+"""The log of a producer whose real broker goes down and comes back, and of a load on a healthy broker."""
 
 from __future__ import annotations
 

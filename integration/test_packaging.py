@@ -1,4 +1,4 @@
-"""What users install: wheel and sdist are built, installed in empty environments, and send a record; also uncompiled.
+"""Wheel and sdist are built, installed in empty environments, and send a record; also without compiled modules.
 
 pip takes aioprod's dependencies from its package index. The tests of the long form compile all modules twice, which
 takes some minutes.

@@ -1,4 +1,4 @@
-"""Every way in and out of a producer, against one real broker; confluent-kafka reads back what was sent."""
+"""Every call of a producer with one real broker; confluent-kafka reads back what was sent."""
 
 from __future__ import annotations
 

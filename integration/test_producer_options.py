@@ -1,4 +1,4 @@
-"""What a producer can be set to, against one real broker: serializers, interceptors, partitioners, acks, codecs."""
+"""The producer's settings with one real broker: serializers, interceptors, partitioners, acks, codecs."""
 
 from __future__ import annotations
 

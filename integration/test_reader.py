@@ -1,4 +1,4 @@
-"""Reading back what others wrote: confluent-kafka (all codecs, transactions) and aioprod."""
+"""The reader reads what confluent-kafka (all codecs, transactions) and aioprod wrote."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrow data of every layout against a real broker, read back by librdkafka: rows, places, and what `offsets` says."""
+"""Arrow data of every layout, written to a real broker and read by librdkafka: rows, partitions, and `offsets`."""
 
 from __future__ import annotations
 

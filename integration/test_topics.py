@@ -1,4 +1,4 @@
-"""Topics that are new, unknown, strict about sizes, or deleted meanwhile; what a producer hears of the cluster."""
+"""Topics that are new, unknown, limited in size, or deleted meanwhile; and metadata updates of the producer."""
 
 from __future__ import annotations
 

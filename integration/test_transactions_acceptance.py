@@ -1,6 +1,6 @@
-"""Transactions on real brokers that die: readers with read_committed see what was committed, all of it, once.
+"""Transactions on real brokers that die: consumers with read_committed see all that was committed, once.
 
-The short form is for every day. The long form, 1,000 transactions with ten kills of their coordinator, and programs
+The short form runs by default. The long form, 1,000 transactions with ten kills of their coordinator, and programs
 that are killed twenty times, is `make transactions`, or AIOPROD_LONG=1. AIOPROD_CLIENT=confluent runs the same with
 librdkafka's producer, which shows whether a failure is the producer's or the test's.
 """

@@ -1,4 +1,4 @@
-"""Addresses where nobody answers, or somebody who is no Kafka broker: the error says who was asked, and why not."""
+"""Addresses without a server, or with another server than Kafka: the error has the address and the cause."""
 
 from __future__ import annotations
 

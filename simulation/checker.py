@@ -95,7 +95,7 @@ def _outcome(plan: Plan, entry: Entry, log: Log, stored: Counter[int]) -> Iterab
 
 
 def _was_delivered(plan: Plan, entry: Entry) -> bool:
-    """Whether a record without error was delivered: its outcome was seen, or its error would have been."""
+    """Whether a record without an error was delivered: its sender got the outcome, or would have got the error."""
     if entry.completions:
         return True
     return entry.style == "forget" and plan.has_on_error and not entry.cancelled

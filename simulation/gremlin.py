@@ -178,7 +178,7 @@ class Gremlin:
         return True
 
     def _named_culprits(self, answer: ProduceResponse) -> ProduceResponse:
-        """Name some of the records as the invalid ones (KIP-467)."""
+        """Report some of the records as invalid (KIP-467)."""
 
         def named(row: PartitionProduceResponse) -> PartitionProduceResponse:
             if row.error_code != ErrorCode.INVALID_RECORD:

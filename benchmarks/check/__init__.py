@@ -1,1 +1,1 @@
-"""Instructions of the hot calls, a commit beside its parent: `make bench-check`; `benchmarks/README.md` says more."""
+"""Compare the instructions of the hot calls of two commits: `make bench-check`, described in `benchmarks/README.md`."""

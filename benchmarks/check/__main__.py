@@ -36,7 +36,7 @@ def _arguments() -> argparse.Namespace:
 
 
 async def _counts(folders: dict[str, Path], rows: list[str], switch: Path) -> dict[str, dict[str, int]]:
-    """The instructions of each row in each folder, by its label; as many at once as there are cores."""
+    """Count the instructions of each row in each folder, by its label; one process per core runs at once."""
     places = asyncio.Semaphore(os.cpu_count() or 1)
     found: dict[str, dict[str, int]] = {label: {} for label in folders}
 
@@ -56,7 +56,7 @@ async def _counts(folders: dict[str, Path], rows: list[str], switch: Path) -> di
 
 
 def check(arguments: argparse.Namespace) -> int:
-    """Build, count, compare; 1 when a row is over its budget, or dearer without a reason."""
+    """Build, count and compare; return 1 if a row exceeds its budget, or takes more instructions without a reason."""
     switch = build_switch(FOLDER)
     trees = Trees(ROOT, FOLDER)
     base = arguments.base or ("HEAD" if trees.is_changed() else "HEAD^")
@@ -84,7 +84,7 @@ def check(arguments: argparse.Namespace) -> int:
 
 
 def main() -> int:
-    """Check what the command line selects."""
+    """Run the check that the command line selects."""
     try:
         return check(_arguments())
     except CheckError as error:

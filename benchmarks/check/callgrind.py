@@ -1,4 +1,4 @@
-"""Counting the instructions of a program's measured part with callgrind."""
+"""Count the instructions of a program's measured part with callgrind."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ del sys.argv[0]
 sys.path.insert(0, sys.argv.pop(0))
 runpy.run_path(sys.argv[0], run_name="__main__")
 """
-"""Runs the program with a tree in front of all else, where the installed aioprod may be another one."""
+"""Runs the program with the tree first on the path, as another aioprod may be installed."""
 TIMEOUT_S: Final = 300.0
 _TOTAL: Final = re.compile(r"^totals: (\d+)$", re.MULTILINE)
 
 
 class CheckError(Exception):
-    """Why nothing can be counted here."""
+    """Instructions can't be counted; the message says why."""
 
 
 def build_switch(folder: Path) -> Path:
-    """The library by which the program turns the counting on and off; built where it is missing or old."""
+    """Return the library with which the program turns counting on and off; build it if it is missing or outdated."""
     if shutil.which("valgrind") is None:
         raise CheckError("There is no valgrind here, which counts the instructions: run `apt-get install valgrind`.")
     built = folder / "switch.so"
@@ -52,9 +52,9 @@ def build_switch(folder: Path) -> Path:
 
 
 async def count(tree: Path, arguments: list[str], switch: Path, folder: Path) -> int:
-    """The instructions of the cheapest round of the program with the aioprod of a tree.
+    """Return the instructions of the cheapest round of the program with the aioprod of a tree.
 
-    Its profiles are left in `folder`. Raises CheckError when it fails.
+    The profiles are kept in `folder`. Raises CheckError if the program fails.
     """
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -93,7 +93,7 @@ async def count(tree: Path, arguments: list[str], switch: Path, folder: Path) ->
 
 
 def cheapest(profiles: Iterable[str]) -> int:
-    """The least instructions in a profile that has any; raises CheckError when callgrind counted none."""
+    """Return the lowest count of all profiles with instructions; raises CheckError if there is none."""
     totals = [int(number) for profile in profiles for number in _TOTAL.findall(profile)]
     counted = [total for total in totals if total]
     if not counted:

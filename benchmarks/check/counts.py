@@ -1,4 +1,4 @@
-"""What is counted, what it may cost, and what to say of the counts."""
+"""The rows of the check, their budgets, and the verdicts on their counts."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Final
 __all__ = ["ROUNDS", "ROWS", "THRESHOLD", "Row", "Verdict", "table", "verdicts"]
 
 ROUNDS: Final = 5
-"""That are counted, of which the cheapest stands: what depends on the broker's time is only ever too much."""
+"""The rounds to count; the cheapest is used, as effects of the broker's timing can only add instructions."""
 THRESHOLD: Final = 2.0
-"""By how many percent a row may get dearer without a reason: counts of the same code differ by far less."""
+"""The increase in percent that needs no reason; counts of the same code differ by far less."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One hot call: how many of it are a round, and how many instructions each may take; None: no limit yet."""
+    """One hot call: the number of calls of a round, and the budget of instructions per record (None: no budget)."""
 
     name: str
     records: int
@@ -39,7 +39,7 @@ ROWS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Instructions of one row a record, of the base and now. Rows without a budget are shown and not judged."""
+    """The instructions of one row per record, before and now. Rows without a budget are shown but not judged."""
 
     row: Row
     base: float
@@ -48,22 +48,22 @@ class Verdict:
 
     @property
     def change(self) -> float:
-        """In percent; more is dearer."""
+        """The increase in percent."""
         return 100 * (self.now / self.base - 1)
 
     @property
     def dearer(self) -> bool:
-        """Whether it needs a reason."""
+        """Whether the increase needs a reason."""
         return self.row.budget is not None and self.change > self.threshold
 
     @property
     def over_budget(self) -> bool:
-        """Whether it is too dear, whatever the reason."""
+        """Whether the row exceeds its budget, which no reason allows."""
         return self.row.budget is not None and self.now > self.row.budget
 
 
 def verdicts(base: Mapping[str, int], now: Mapping[str, int], threshold: float) -> list[Verdict]:
-    """The instructions of rounds, by row, a record and side by side."""
+    """Compare the instructions per record of each row."""
     return [
         Verdict(row, base[name] / row.records, now[name] / row.records, threshold)
         for name, row in ROWS.items()
@@ -72,7 +72,7 @@ def verdicts(base: Mapping[str, int], now: Mapping[str, int], threshold: float) 
 
 
 def table(found: list[Verdict]) -> str:
-    """The counts as people read them."""
+    """Return the counts as a table of text."""
     lines = [f"{'instructions':<24}{'base':>9}{'now':>9}{'change':>9}{'budget':>9}"]
     for verdict in found:
         row = verdict.row

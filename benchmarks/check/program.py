@@ -1,7 +1,7 @@
-"""One hot call, many times: what callgrind counts, `program.py ROW ROUNDS RECORDS BOOTSTRAP TOPIC SWITCH`.
+"""The program that callgrind counts: it repeats one hot call. `program.py ROW ROUNDS RECORDS BOOTSTRAP TOPIC SWITCH`.
 
-It runs with the aioprod of the tree that comes first on the path, so it uses nothing else of ours, and of aioprod what
-all commits have. Only what lies between the two calls of the switch is counted.
+It runs with the aioprod of the tree that is first on the path, so it uses no other module of this repository, and only
+what all commits of aioprod have. Only instructions between the two calls of the switch are counted.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from aioprod.producer import engine
 VALUE = b"x" * 100
 KEYS = [b"key-%d" % number for number in range(1000)]
 PER_TURN = 1000
-"""Records of `send_nowait` before the loop gets a turn."""
+"""The number of calls of `send_nowait` between two loop iterations."""
 ROWS = 10_000
-"""Of one Arrow batch."""
+"""The rows of one Arrow batch."""
 
 OPEN_TURN_S = 0.25
-"""In place of the few milliseconds that a turn may take: under callgrind all takes 50 times as long."""
+"""Replaces the time slice of a few milliseconds: under callgrind everything takes 50 times as long."""
 SEED = 7
 FLUSHED: dict[str, Any] = {"linger_ms": 10_000, "adaptive_linger": False}
-"""Batches leave when they are full, as where records come faster than answers. Here the broker's time would decide."""
+"""Batches are sent when they are full, as under load; otherwise their size depends on the broker's timing."""
 AWAITED: dict[str, Any] = {"linger_ms": 300, "adaptive_linger": False}
-"""The same for calls that wait for the last batch, too."""
+"""The same for calls that also wait for the last batch."""
 
 Round = Callable[[], Awaitable[int]]
-"""Sends the records of one round; how many were delivered."""
+"""Sends the records of one round, and returns the number of delivered ones."""
 
 
 def nowait(producer: Producer, topic: str, records: int, *, keyed: bool = False) -> Round:
@@ -126,18 +126,18 @@ CALLS: dict[str, tuple[Callable[[Producer, str, int], Round], dict[str, Any]]] =
 
 
 def _sliced_modules() -> list[ModuleType]:
-    """The modules that limit their work in a loop iteration; a base commit may have them by their former names."""
+    """Return the modules that limit their work per loop iteration; a base commit may have their former names."""
     names = ("completions", "sender") if find_spec("aioprod.producer.completions") else ("results", "dispatch")
     return [import_module(f"aioprod.producer.{name}") for name in names]
 
 
 async def main(row: str, rounds: int, records: int, bootstrap_servers: str, topic: str, switch: ctypes.CDLL) -> None:
-    """A round that is not counted, then those that are; raises AssertionError unless each record was delivered."""
+    """Run a warm-up round, then the counted rounds; raises AssertionError unless each record was delivered."""
     assert aioprod.__file__.startswith(sys.path[0]), f"{aioprod.__file__} is not the one that is meant."
     assert aioprod.COMPILED, f"The modules of {aioprod.__file__} are not compiled."
     for module in _sliced_modules():
         vars(module)["TURN_S"] = OPEN_TURN_S
-    # The sticky choice draws partitions, and two batches in a row for the same one take two requests.
+    # The sticky partitioner is random, and two batches in a row for the same partition take two requests.
     vars(engine)["Random"] = lambda: Random(SEED)
     call, linger = CALLS[row]
     options: dict[str, Any] = {"acks": "all", "batch_size": 128 * 1024, "buffer_memory": 64 * 2**20} | linger

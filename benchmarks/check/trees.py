@@ -18,18 +18,18 @@ from benchmarks.check.callgrind import CheckError
 __all__ = ["Trees"]
 
 PARTS: Final = ("aioprod", "setup.py", "build_ext.py", "pyproject.toml", "README.md")
-"""What a build takes; earlier commits have no build_ext.py."""
+"""The files that a build needs; earlier commits have no build_ext.py."""
 BUILT: Final = ("build/cython", "build/lib.*", "build/temp.*")
-"""What a build leaves beside the modules, and looks at the next time."""
+"""The files that a build creates beside the modules, and reuses the next time."""
 KEPT: Final = 6
-"""Built folders that are kept, those last used."""
+"""The number of built folders that are kept: those used last."""
 
 
 class Trees:
-    """The built folders of one repository, each made once.
+    """The built folders of one repository, each created once.
 
-    It begins as a copy of the repository with all that is compiled there. `setup.py` compiles what is older than its
-    sources, and a file keeps its time as long as its content is the same: so little is compiled.
+    Each begins as a copy of the repository with its compiled modules. `setup.py` compiles modules that are older than
+    their sources, and unchanged files keep their modification time, so only the differences are compiled.
     """
 
     def __init__(self, repository: Path, folder: Path) -> None:
@@ -45,7 +45,7 @@ class Trees:
         return self._git("rev-parse", "--verify", f"{revision}^{{tree}}")
 
     def of_working_tree(self) -> str:
-        """The hash of what would be committed if all were: files that are new count, those that are ignored don't."""
+        """The hash of the working tree's content, with new files and without ignored ones."""
         with tempfile.TemporaryDirectory() as folder:
             index = Path(folder) / "index"
             own = Path(self._git("rev-parse", "--path-format=absolute", "--git-path", "index"))
@@ -55,7 +55,7 @@ class Trees:
             return self._git("write-tree", index=index)
 
     def built(self, tree: str) -> Path:
-        """The folder with the compiled modules of the content of that hash."""
+        """Return the folder with the compiled modules of the content with that hash."""
         parts = self._git("ls-tree", tree, "--", *PARTS)
         folder = self._folder / hashlib.sha1(parts.encode(), usedforsecurity=False).hexdigest()[:16]
         done = folder / "done"
@@ -84,7 +84,7 @@ class Trees:
             shutil.rmtree(path.parent)
 
     def _bring_in_line(self, folder: Path, tree: str) -> None:
-        """Make its sources those of the tree, touching none that is the same."""
+        """Update the sources to those of the tree, and leave unchanged files alone."""
         wanted = set()
         with tarfile.open(fileobj=io.BytesIO(self._archive(tree))) as archive:
             for member in archive:

@@ -24,7 +24,7 @@ Call = Callable[[Any, Job, int, Tally], Awaitable[None]]
 
 
 def settings(job: Job) -> dict[str, Any]:
-    """What the producer is given beside its address; gzip always has level 9 here."""
+    """Return the producer's settings except its address; aiokafka always uses gzip level 9."""
     given = {
         "acks": "all",
         "linger_ms": job.linger_ms,
@@ -35,7 +35,7 @@ def settings(job: Job) -> dict[str, Any]:
 
 
 async def measure(job: Job, meter: Meter) -> Measurement:
-    """Run the job; raises AssertionError when aiokafka's compiled parts are missing."""
+    """Run the job; raises AssertionError if aiokafka's compiled modules are missing."""
     assert "_crecords" in DefaultRecordBatchBuilder.__module__, "aiokafka runs without its compiled parts."
     call = CALLS[job.call]
     producer = AIOKafkaProducer(

@@ -1,4 +1,4 @@
-"""aioprod's calls, as its documentation says they are used."""
+"""aioprod's calls, used as documented."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Call = Callable[[Producer, Job, int, Tally], Awaitable[None]]
 
 
 def settings(job: Job) -> dict[str, Any]:
-    """What the producer is given beside its address."""
+    """Return the producer's settings except its address."""
     given = {
         "acks": "all",
         "linger_ms": job.linger_ms,
@@ -37,7 +37,7 @@ def settings(job: Job) -> dict[str, Any]:
 
 
 async def measure(job: Job, meter: Meter) -> Measurement:
-    """Run the job; raises AssertionError when this is another build than it asks for."""
+    """Run the job; raises AssertionError if this is not the build that the job requires."""
     assert (job.build == "compiled") == aioprod.COMPILED, (
         f"The job asks for the {job.build} build, and the other one runs: build the modules with `make compiled`."
     )
@@ -93,7 +93,7 @@ async def _send_nowait_keyed(producer: Producer, job: Job, count: int, tally: Ta
 
 
 async def _touch(producer: Producer, job: Job) -> None:
-    """One record to each partition of each topic, so that the producer knows and has used them all."""
+    """Send one record to each partition of each topic, so that the producer has used them all."""
     tally = Tally()
     for topic in job.topics:
         for partition in range(job.partitions):
@@ -104,7 +104,7 @@ async def _touch(producer: Producer, job: Job) -> None:
 
 
 async def _spread(producer: Producer, job: Job, count: int, tally: Tally) -> None:
-    """Bursts of records to one topic after the other."""
+    """Send bursts of records to one topic after the other."""
     stream = data.values(job)
     counted = tally.on_delivery
     for number in range(count // SLICE):

@@ -1,4 +1,4 @@
-"""What the loop-bound clients have in common: the ways of awaiting outcomes, around a call that each brings along."""
+"""The ways to await outcomes, shared by the asyncio clients; each client provides the call."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ Collect = Callable[[str, Iterator[bytes], Tally], Awaitable[list[asyncio.Future[
 
 TASKS = 1000
 TASK_SAMPLE = 10
-"""One in so many records of a task is timed."""
+"""One in this many records of a task is timed."""
 
 
 async def each(collect: Collect, job: Job, count: int, tally: Tally) -> None:
-    """Rounds of futures, awaited one by one."""
+    """Await rounds of futures one by one."""
     stream = data.values(job)
     for _ in range(count // ROUND):
         futures = await collect(job.topics[0], stream, tally)
@@ -35,14 +35,14 @@ async def each(collect: Collect, job: Job, count: int, tally: Tally) -> None:
 
 
 async def gathered(collect: Collect, job: Job, count: int, tally: Tally) -> None:
-    """Rounds of futures, awaited by `asyncio.gather`."""
+    """Await rounds of futures with `asyncio.gather`."""
     stream = data.values(job)
     for _ in range(count // ROUND):
         tally.acknowledged += len(await asyncio.gather(*await collect(job.topics[0], stream, tally)))
 
 
 async def tasks(send: Send, job: Job, count: int, tally: Tally) -> None:
-    """1000 tasks, each with one record under way at a time."""
+    """Run 1000 tasks, each with one record in flight at a time."""
     topic = job.topics[0]
     stream = data.values(job)
     samples = count // TASKS // TASK_SAMPLE
@@ -60,7 +60,7 @@ async def tasks(send: Send, job: Job, count: int, tally: Tally) -> None:
 
 
 async def idle(send: Send, job: Job, count: int, tally: Tally) -> None:
-    """One record at a time, with nothing else under way; each is timed."""
+    """Send one record at a time with nothing else in flight, and time each."""
     topic = job.topics[0]
     for value in islice(data.values(job), count):
         start = time.perf_counter()

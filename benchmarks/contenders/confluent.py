@@ -22,9 +22,9 @@ FULL_S = 0.01
 
 
 def settings(job: Job) -> dict[str, Any]:
-    """What the producer is given beside its address.
+    """Return the producer's settings except its address.
 
-    Its queue takes a million records, so that their number is no bound; keyed records go where Java's would.
+    Its queue holds a million records, so that their number is no limit; keys have the same partitions as with Java.
     """
     given = {
         "acks": "all",
@@ -40,12 +40,12 @@ def settings(job: Job) -> dict[str, Any]:
 
 
 def versions() -> dict[str, str]:
-    """Of the binding and of the library below it."""
+    """Return the versions of the binding and of librdkafka."""
     return {"confluent-kafka": metadata.version("confluent-kafka"), "librdkafka": libversion()[0]}
 
 
 async def measure(job: Job, meter: Meter) -> Measurement:
-    """Run the job. It has no use for the loop that it is called on, and holds it until it is done."""
+    """Run the job. It does not use the running loop, and blocks it until it is done."""
     call = CALLS[job.call]
     address = {"bootstrap.servers": job.bootstrap_servers, **librdkafka_settings(job.log_in)}
     producer = Producer({**address, **settings(job)})
@@ -94,7 +94,7 @@ def _produce_keyed(producer: Any, job: Job, count: int, tally: Tally) -> None:
 
 
 def _produce_batch(producer: Any, job: Job, count: int, tally: Tally) -> None:
-    """The dictionaries are made once: a program that gets its values one by one would have to make them each time."""
+    """Send batches of the same dictionaries; a program that gets its values one by one would create them each time."""
     messages = [{"value": value} for value in islice(data.values(job), ROUND)]
     for _ in range(count // ROUND):
         taken = producer.produce_batch(job.topics[0], messages, on_delivery=tally.on_message)

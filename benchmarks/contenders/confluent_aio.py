@@ -20,7 +20,7 @@ __all__ = ["measure"]
 
 Call = Callable[[Any, Job, int, Tally], Awaitable[None]]
 COLLECTED = 1000
-"""Its default: records that it collects before it hands them to librdkafka."""
+"""The number of records that it collects before it passes them to librdkafka, by default."""
 
 
 async def measure(job: Job, meter: Meter) -> Measurement:
@@ -44,7 +44,7 @@ async def measure(job: Job, meter: Meter) -> Measurement:
 
 
 async def _produce(producer: Any, topic: str, values: Iterator[bytes], tally: Tally) -> list[asyncio.Future[Any]]:
-    """One round of futures, flushed: without that the last ones wait for its timer of a second."""
+    """Send one round of futures and flush: otherwise the last ones wait for its timer of one second."""
     futures: list[asyncio.Future[Any]] = []
     for _ in range(ROUND // SLICE):
         start = time.perf_counter()
@@ -63,7 +63,7 @@ async def _produce_gathered(producer: Any, job: Job, count: int, tally: Tally) -
 
 
 async def _idle(producer: Any, job: Job, count: int, tally: Tally) -> None:
-    """Collecting one record at a time and flushing is the shortest way that it has to one acknowledgement."""
+    """Send one record and flush: its fastest way to one acknowledgement."""
 
     async def send(topic: str, value: bytes) -> None:
         future = await producer.produce(topic, value)

@@ -1,1 +1,1 @@
-"""aioprod's sink and source on Spark beside Spark's own, and beside what people write with confluent-kafka."""
+"""Compare aioprod's sink and source with Spark's own, and with `foreachPartition` and confluent-kafka."""

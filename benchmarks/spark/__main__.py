@@ -1,7 +1,7 @@
-"""`make bench-spark`: processor seconds per million rows of each path, all in one run, one after the other in turns.
+"""`make bench-spark`: CPU seconds per million rows of each path; the paths take turns in one run.
 
-Whole process tree without the broker and without this idle driver: the JVM and Spark's Python workers. The medians of
-the rounds are shown, beside the bare query above each sink, and as ratios to Spark's own.
+It measures the JVM and Spark's Python workers, without the broker and the idle driver. It shows the medians of the
+rounds, the difference to the bare query, and the ratio to Spark's own sink and source.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from integration.spark.connector import connector_jars
 from integration.spark.sessions import local_session
 
 SLOW = 4
-"""The row-wise path gets that many times fewer rows."""
+"""The row-wise path gets this many times fewer rows."""
 
 
 def main() -> int:

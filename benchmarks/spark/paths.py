@@ -1,4 +1,4 @@
-"""The ways that rows go: 16 byte keys, 100 byte values, eight partitions."""
+"""The measured paths, with keys of 16 bytes, values of 100 bytes, and eight partitions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TASKS = 4
 
 @dataclass(frozen=True)
 class Paths:
-    """Each path by its name: takes a number of rows, and comes back when all were delivered, or read."""
+    """The paths by name: each takes a number of rows, and returns when all were delivered, or read."""
 
     spark: SparkSession
     servers: str

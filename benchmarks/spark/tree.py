@@ -1,4 +1,4 @@
-"""The processor time of everything below this process, also of what has ended, without some of it."""
+"""The CPU time of all child processes, including ended ones, with some processes excluded."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SAMPLE_S = 0.05
 
 
 def _processes() -> dict[int, tuple[int, float, str]]:
-    """Parent, seconds of user and system time, and kind of each process of this machine."""
+    """Return parent, user and system seconds, and kind of each process of this machine."""
     found = {}
     for name in os.listdir("/proc"):
         if not name.isdigit():
@@ -32,13 +32,13 @@ def _processes() -> dict[int, tuple[int, float, str]]:
 
 
 def children() -> set[int]:
-    """The processes that this one has started and that still run."""
+    """Return the running processes that this one has started."""
     return {pid for pid, (parent, _, _) in _processes().items() if parent == os.getpid()}
 
 
 class ProcessTree(threading.Thread):
-    """Samples while the `with` block lasts. Spark kills idle workers without waiting for them: their time is in no
-    parent's account, so the last that was seen of each process is kept."""
+    """Samples the processes inside the `with` block. Spark kills idle workers without waiting for them, so no parent
+    accounts for their time: the last sample of each process is kept."""
 
     def __init__(self, without: Collection[int]) -> None:
         super().__init__(daemon=True)
@@ -60,7 +60,7 @@ class ProcessTree(threading.Thread):
             self.seconds()
 
     def seconds(self) -> dict[str, float]:
-        """What was used so far, by kind: jvm, python."""
+        """Return the CPU seconds so far, by kind: jvm, python."""
         with self._lock:
             processes = _processes()
             below: dict[int, list[int]] = defaultdict(list)

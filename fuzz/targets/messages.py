@@ -70,7 +70,7 @@ def version_of(kind: type[Message], byte: int) -> int:
 
 
 def response_seeds() -> Iterator[bytes]:
-    """Kafka's own answers."""
+    """Kafka's own responses."""
     keys = {kind.RESPONSE: kind.API_KEY for kind in REQUESTS}
     for kind, version, body in golden_messages():
         for response, key in keys.items():

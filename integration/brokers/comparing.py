@@ -1,4 +1,4 @@
-"""What is in a topic, three ways: what was sent, what aioprod reads, what confluent-kafka reads with its checksums."""
+"""Compare a topic three ways: what was sent, what aioprod reads, and what confluent-kafka reads with checksums."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""kfake, the broker of franz-go: a program in Go, built once and kept."""
+"""kfake, franz-go's broker: a Go program that is built once and cached."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks of members whose offsets are committed with a transaction: one result of each record, whoever was replaced."""
+"""Checks of members that commit their offsets in transactions: one result per record, also if one is replaced."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who reads in a group: a member of ours, and a consumer of confluent-kafka."""
+"""The consumers of a group: aioprod's `Member`, and confluent-kafka's consumer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a check is, what is expected of it on each release, and what became of it."""
+"""`Check`: its expected result on each release, and its result."""
 
 from __future__ import annotations
 

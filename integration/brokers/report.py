@@ -1,4 +1,4 @@
-"""The results as a table. `python -m integration.brokers.report` makes that of docs/brokers.md anew of all kept."""
+"""The results as a table. `python -m integration.brokers.report` writes docs/brokers.md from the stored results."""
 
 from __future__ import annotations
 

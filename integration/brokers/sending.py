@@ -1,4 +1,4 @@
-"""Checks of records on their way in: five calls, five codecs, headers, nulls, timestamps, acks, large ones."""
+"""Checks of sending: five calls, five codecs, headers, nulls, timestamps, acks, and large records."""
 
 from __future__ import annotations
 

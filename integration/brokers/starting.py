@@ -1,4 +1,4 @@
-"""How each version is started: with KRaft, with ZooKeeper, or as kfake; always one broker behind a proxy."""
+"""Start each version with KRaft, with ZooKeeper, or as kfake: always one broker behind a proxy."""
 
 from __future__ import annotations
 

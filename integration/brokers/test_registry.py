@@ -1,4 +1,4 @@
-"""What becomes of a check, by what is expected of it on a release."""
+"""The result of a check, for each expected result on a release."""
 
 from __future__ import annotations
 

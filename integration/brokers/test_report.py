@@ -1,4 +1,4 @@
-"""The table of versions and checks, the page that has it, and the exit status."""
+"""The table of versions and checks, the page with the table, and the exit status."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks of transactions: their ends, their offsets, fencing, a refused record, a lost connection, a session."""
+"""Checks of transactions: commit and abort, offsets, fencing, a rejected record, a lost connection, a session."""
 
 from __future__ import annotations
 

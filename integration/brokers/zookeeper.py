@@ -1,4 +1,4 @@
-"""A broker that keeps its metadata in ZooKeeper, as all did before KRaft: two JVMs."""
+"""A broker with its metadata in ZooKeeper, as before KRaft: two JVMs."""
 
 from __future__ import annotations
 

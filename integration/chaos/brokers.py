@@ -1,4 +1,4 @@
-"""The cluster of a run: its topics, who leads which partition when, and leaders that are moved."""
+"""The cluster of a run: its topics, the leaders of its partitions over time, and leader elections."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The judgement: what the client said of each record against what is in the log."""
+"""Compare the outcomes that the client reported with the records in the log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The clients under test behind one interface: send one record to a partition, say once what became of it."""
+"""The clients under test with one interface: send a record to a partition, and report its outcome once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A disk of one broker that can be filled to the last byte: a file system in memory, which takes root to mount."""
+"""A disk of one broker that can be filled: a file system in memory, which only root can mount."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happens to the brokers and to the network between them and the client, one fault after the other."""
+"""Faults of the brokers and of the network to the client, one after the other."""
 
 from __future__ import annotations
 

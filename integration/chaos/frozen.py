@@ -1,4 +1,4 @@
-"""One broker frozen for longer than the deadline of delivery: what became of the records that had to wait for it."""
+"""One broker is frozen for longer than the delivery timeout: the outcomes of the records that waited for it."""
 
 from __future__ import annotations
 

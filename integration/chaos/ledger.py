@@ -1,6 +1,6 @@
-"""What a client was asked to send and what it said of each record, on its way from the sending process to the checker.
+"""The records and their outcomes, as the sending process passes them to the checker.
 
-Times are of the monotonic clock, in seconds, which all processes of a machine share.
+Times are seconds of the monotonic clock, which all processes of a machine share.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The two requests that move leaders, declared here because aioprod itself has no use for them.
+"""The two requests that change leaders, declared here because aioprod itself does not use them.
 
 AlterPartitionReassignments (key 45) and ElectLeaders (key 43), in their first flexible versions.
 """

@@ -1,4 +1,4 @@
-"""The modes of a run: what the clients are given, and which faults happen."""
+"""The modes of a run: the settings of the clients, and the faults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One run: a cluster, a client in a process of its own, faults, and the judgement."""
+"""One run: a cluster, a client in a process of its own, faults, and the check."""
 
 from __future__ import annotations
 

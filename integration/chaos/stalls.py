@@ -1,4 +1,4 @@
-"""How long a partition that nothing happened to made no progress while another broker was away."""
+"""How long an unaffected partition made no progress while another broker was down."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The short form of `make chaos`: three real brokers, a few faults of each mode, everything read back."""
+"""The short form of `make chaos`: three real brokers, a few faults of each mode, and all records read back."""
 
 from __future__ import annotations
 

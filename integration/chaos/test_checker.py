@@ -1,4 +1,4 @@
-"""The judges themselves: each flaw is found, and nothing else is called one."""
+"""Tests of the checker: it finds each broken guarantee, and reports no others."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""The load: a process whose producers send to every partition without a pause, and that notes what they say.
+"""The load: a process whose producers send to every partition without a pause, and that records the outcomes.
 
-The topic without replicas has a producer of its own: on a shared connection its answers would wait, as the protocol
-has it, behind those of partitions whose leader waits for a dead replica.
+The topic without replicas has a producer of its own. On a shared connection its responses would wait behind those of
+partitions whose leader waits for a dead replica, as brokers answer requests in order.
 
-Run with one argument, a `Job` as JSON. It says "ready" when each partition has taken a record, goes on until a line
-comes in, waits for what is on its way, and writes its ledger.
+Run it with one argument, a `Job` as JSON. It prints "ready" when each partition has stored a record, and sends until it
+reads a line. Then it waits for in-flight records, and writes its ledger.
 """
 
 from __future__ import annotations

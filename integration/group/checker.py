@@ -1,4 +1,4 @@
-"""The judgement: what the members of a group said against what was sent and what the group has committed."""
+"""Compare what the members of a group reported with the records that were sent and the committed offsets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happens to a group: who joins, who leaves and who crashes, drawn from a seed."""
+"""The events of a group, drawn from a seed: members that join, leave and crash."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The members' processes: started, asked to leave, killed, and heard."""
+"""The members' processes: start them, let them leave, kill them, and read their reports."""
 
 from __future__ import annotations
 

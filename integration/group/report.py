@@ -1,4 +1,4 @@
-"""The figures as text. `python -m integration.group.report` makes results/results.md anew of all that are kept."""
+"""The figures as text. `python -m integration.group.report` writes results/results.md from the stored results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What members say of themselves: a line of JSON each, written before they go on."""
+"""The reports of members: a line of JSON each, written before a member continues."""
 
 from __future__ import annotations
 

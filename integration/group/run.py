@@ -1,4 +1,4 @@
-"""One run: a group of changing members on a real broker while records come in, and the judgement."""
+"""One run: a group on a real broker whose members change while records are sent, and the check."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The group while things happen to it: processes come and go, and what they say is noted."""
+"""The group during a run: its processes start and end, and their reports are collected."""
 
 from __future__ import annotations
 

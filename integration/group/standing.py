@@ -1,4 +1,4 @@
-"""How a group stands by what its members have reported: whether everything has an owner again."""
+"""The state of a group by its members' reports: whether all partitions have an owner again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The judge of a group: each flaw is found, and nothing else is called one."""
+"""Tests of the group's checker: it finds each broken guarantee, and reports no others."""
 
 from __future__ import annotations
 

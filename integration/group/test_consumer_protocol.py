@@ -1,4 +1,4 @@
-"""Members with the brokers' own protocol (KIP-848) on real brokers; among those of other clients: `test_mixed`."""
+"""Members with the consumer protocol (KIP-848) on real brokers; `test_mixed` has groups with other clients."""
 
 from __future__ import annotations
 

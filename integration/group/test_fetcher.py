@@ -1,4 +1,4 @@
-"""Reading partitions that come and go, from real brokers, while somebody writes to them."""
+"""Fetching from real brokers while partitions are assigned and revoked, and a producer writes to them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Members of real groups, of both kinds of brokers' transactions and with both group protocols."""
+"""Members on real brokers of both transaction versions, with both group protocols."""
 
 from __future__ import annotations
 

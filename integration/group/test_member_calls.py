@@ -1,4 +1,4 @@
-"""What members are asked for beside single records, on real brokers: topics by pattern, lists, pauses, seeks, lag."""
+"""Other calls of members on real brokers: topics by pattern, batches, pause, seek, lag."""
 
 from __future__ import annotations
 

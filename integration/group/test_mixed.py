@@ -1,4 +1,4 @@
-"""The short form of `make groups`: a group for each strategy, all at once, on both versions of Kafka."""
+"""The short form of `make groups`: a group for each assignor, all at once, on both versions of Kafka."""
 
 from __future__ import annotations
 

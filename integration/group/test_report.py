@@ -1,4 +1,4 @@
-"""The tables of a group's runs, and the page that has them."""
+"""The tables of the groups' runs, and the page with the tables."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What four clients say when a set-up is wrong, and after how many seconds: `python -m integration.security.compare`.
+"""The errors of four clients with a wrong configuration, and their times: `python -m integration.security.compare`.
 
-It prints a table in Markdown. Clients that are not installed are left out (kafka-python is no part of the environment).
-Each gets 40 s; aiokafka and kafka-python log while they try, which their users see too, but as their own lines.
+It prints a table in Markdown. Clients that are not installed are omitted (kafka-python is not part of the environment).
+Each client has 40 s. aiokafka and kafka-python also log errors while they retry, which the table does not show.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Brokers that want TLS and a log-in; a run has one of each kind."""
+"""Brokers that require TLS and a log-in: one of each kind per test run."""
 
 from __future__ import annotations
 

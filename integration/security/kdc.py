@@ -1,4 +1,4 @@
-"""A KDC of Debian's (packages krb5-kdc and krb5-admin-server) on loopback, in a folder, with keys in files."""
+"""Debian's KDC (packages krb5-kdc and krb5-admin-server) on loopback, in a folder, with keytab files."""
 
 from __future__ import annotations
 

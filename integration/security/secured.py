@@ -1,4 +1,4 @@
-"""A cluster with what its clients need, and an independent client that reads it with a log-in of its own."""
+"""A cluster with the settings for its clients, and an independent client that reads with its own log-in."""
 
 from __future__ import annotations
 

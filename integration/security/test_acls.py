@@ -1,4 +1,4 @@
-"""Rights (ACLs): the scenarios that fake clusters go through, with real brokers; and clients that nobody knows."""
+"""ACLs: the scenarios of fake clusters with real brokers, and anonymous clients."""
 
 from __future__ import annotations
 

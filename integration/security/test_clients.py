@@ -1,4 +1,4 @@
-"""Every client, and every mechanism, with a broker that wants TLS and a log-in."""
+"""Every client, and every mechanism, with a broker that requires TLS and a log-in."""
 
 from __future__ import annotations
 

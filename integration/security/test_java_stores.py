@@ -1,4 +1,4 @@
-"""Stores that keytool made, which is in every Java, and stores of the tests that it reads."""
+"""Stores that Java's keytool writes, and the tests' own stores, which keytool reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Under load the identity provider or the KDC is away for a minute, or a password is changed: no send fails."""
+"""The identity provider or the KDC is down for a minute under load, or a password is changed: no send fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each pair of: Kafka's version, listener, mechanism, event loop, client. For the long form."""
+"""Each pair of: Kafka's version, listener, mechanism, event loop, client. Only in the long form."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Log-ins that end after three seconds, under load: renewed on the connections that are there, nobody notices."""
+"""Sessions that end after three seconds, under load: connections re-authenticate, and no send fails."""
 
 from __future__ import annotations
 

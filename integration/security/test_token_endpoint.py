@@ -1,4 +1,4 @@
-"""Tokens from an endpoint, signed, and brokers that check them with the keys of the one who signs (KIP-768)."""
+"""Signed tokens from an endpoint, and brokers that verify them with the endpoint's keys (KIP-768)."""
 
 from __future__ import annotations
 

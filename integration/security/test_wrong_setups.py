@@ -1,4 +1,4 @@
-"""What is wrong is named when a producer starts, in one sentence and at once."""
+"""The start of a producer with a wrong configuration fails at once, with one sentence that names the cause."""
 
 from __future__ import annotations
 

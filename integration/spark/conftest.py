@@ -1,4 +1,4 @@
-"""What the tests with Spark share: one session in this process's only JVM, and a broker of either kind."""
+"""Shared by the tests with Spark: one session in this process's only JVM, and a broker of either kind."""
 
 from __future__ import annotations
 

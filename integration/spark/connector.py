@@ -1,4 +1,4 @@
-"""Spark's own Kafka connector, to compare with: its jars, fetched once."""
+"""Spark's own Kafka connector for comparison: its jars are downloaded once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Virtual environments with other versions of PySpark, made once per user and kept in the cache folder."""
+"""Virtual environments with other versions of PySpark, created once per user in the cache folder."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
-"""Many micro-batches with a fault in each: what readers of committed records see in the end.
+"""Many micro-batches with a fault in each: what consumers with read_committed see in the end.
 
     python -m integration.spark.faults --batches 40 --seed 1 [--sink spark]
 
-Every micro-batch gets a random fault of the matrix; where the driver dies, or its query, another life goes on. With
-`--sink spark` it is Spark's own Kafka sink, under those of the same faults that there are for it.
+Every micro-batch gets a random fault of the matrix. If the driver or its query dies, a new driver continues. With
+`--sink spark` the faults that apply to Spark's own Kafka sink are injected there.
 
-`--driver process`: each life is a process, which really dies. `--driver query`, which is much faster: a driver that
-dies is a query that does, and leaves everything as it is; only lives whose executor is killed are processes.
+With `--driver process` each driver is a process that is killed. `--driver query` is much faster: in place of the driver
+its query is stopped without any cleanup, and only drivers whose executor is killed are processes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Faults for exactly-once delivery, put in from outside: what fails, where and when, is a file that is there.
+"""Faults for exactly-once delivery, injected from outside by files: what fails, where, and when.
 
-A fault that is ordered for a step is a file in a folder which the driver, its planners and all tasks can see. Whoever
-comes to the place removes the file, and fails: each fault happens once. Nothing of the product knows of it.
+The fault of a step is a file in a folder that the driver, its planners and all tasks can see. The first process that
+reaches the place removes the file and fails, so each fault happens once. aioprod itself has no code for it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""aioprod's data source with faults, which its writers meet in Spark's planners and tasks. See `faulty`."""
+"""aioprod's data source with faults in its writers, in Spark's planners and tasks. See `faulty`."""
 
 from __future__ import annotations
 

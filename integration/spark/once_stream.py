@@ -1,4 +1,4 @@
-"""A stream of numbers that is written exactly once, in any of the ways there are, and what is in its topic then."""
+"""A stream of numbers that is written exactly once by each API, and the content of its topic."""
 
 from __future__ import annotations
 

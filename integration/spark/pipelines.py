@@ -1,4 +1,4 @@
-"""Runs `programs/pipeline.py` somewhere and checks what it did, with an independent consumer."""
+"""Run `programs/pipeline.py` in a session, and check its results with an independent consumer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Spark sessions for tests and for the programs that they start: quiet, on loopback, of this interpreter."""
+"""Spark sessions for tests and their programs: without logs, on loopback, with this interpreter."""
 
 from __future__ import annotations
 

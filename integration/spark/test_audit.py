@@ -1,4 +1,4 @@
-"""`audit` on a real broker: it finds each thing that can be wrong with a topic, names it, and nothing else."""
+"""`audit` on a real broker: it finds and names each kind of error in a topic, and reports no others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The example of a backfill, as its docstring says to run it; and a load that is killed, in its short form."""
+"""The example of a backfill, run as its docstring says; and the short form of a load that is killed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`load` on a real broker: what an independent consumer finds afterwards, and what raises before anything runs."""
+"""`load` on a real broker: what an independent consumer reads afterwards, and errors before any task runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exactly-once delivery, row after row of what can fail, on real brokers of both transaction versions.
+"""Exactly-once delivery with each fault of the matrix, on real brokers of both transaction versions.
 
 Host A is `exactly_once`, host B the data source. What is in the topics in the end is read by confluent-kafka.
 """

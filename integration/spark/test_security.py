@@ -1,4 +1,4 @@
-"""Sink, source, exactly-once delivery and jobs with brokers that want TLS and a log-in; Spark shows no secret."""
+"""Sink, source, exactly-once delivery and jobs with brokers that require TLS and a log-in; Spark shows no secret."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The brokers that tests share: versions of Kafka, and one cluster of a run for each set of settings."""
+"""Brokers that tests share: versions of Kafka, and one cluster per test run for each set of settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Measured figures on their way to the end of the output, where the acceptance report takes them from."""
+"""Measured figures, which are printed at the end of the output for the acceptance report."""
 
 from __future__ import annotations
 

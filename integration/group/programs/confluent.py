@@ -1,8 +1,8 @@
-"""A member by confluent-kafka: `python -m integration.group.programs.confluent JOB`; leaves when a line comes in.
+"""A member by confluent-kafka: `python -m integration.group.programs.confluent JOB`; it leaves when it reads a line.
 
 The generation is the first field after the magic word of its serialized group metadata. librdkafka's own thread may
-know it before the application does, so that a report has the one of the last rebalance that the application was told.
-Who leads is told by librdkafka's log only, without the assignment.
+know a generation before the application, so a report has that of the last rebalance of which the application got a
+callback. Only librdkafka's log shows the leader, without the assignment.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A member by aioprod: `python -m integration.group.programs.ours JOB`; leaves when a line comes in."""
+"""A member by aioprod: `python -m integration.group.programs.ours JOB`; it leaves when it reads a line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the member programs in Python share: their orders, and their reports."""
+"""Shared by the member programs in Python: their jobs and their reports."""
 
 from __future__ import annotations
 

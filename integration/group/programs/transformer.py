@@ -1,9 +1,9 @@
-"""A member by aioprod that writes what it reads to other topics, each record once, whoever crashes.
+"""A member by aioprod that copies records to other topics, each record once, also if members crash.
 
     python -m integration.group.programs.transformer JOB
 
-Its offsets are committed with its transactions (KIP-447). Some of these it aborts by chance; then it goes back to
-where the group is.
+Its offsets are committed in its transactions (KIP-447). It aborts some of them at random, and then seeks to the
+committed offsets.
 """
 
 from __future__ import annotations

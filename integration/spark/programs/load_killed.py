@@ -2,9 +2,9 @@
 
     python -m integration.spark.programs.load_killed --rows 5000000 --kills 3
 
-Starts a broker of its own. Every life of the load is the command as users run it, in a process of its own; every other
-kill takes the driver only and leaves its JVM to find out for itself. Ends with status 0 if the audit finds all rows
-once, in their partitions and in order, and an audit that looks for one row too many says so.
+It starts its own broker. Each attempt of the load is the users' command in a process of its own. Every other kill hits
+only the driver's Python process, and its JVM has to notice. The status is 0 if the audit finds all rows once, in their
+partitions and in order, and if an audit that expects one row too many reports it.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""One life of a driver that writes a stream to Kafka exactly once, with faults.
+"""A driver that writes a stream to Kafka exactly once, with faults.
 
     python -m integration.spark.programs.once_life JSON
 
-The stream is that of `once_stream`. Prints what happened as JSON when it ends by itself; dies with status 9 where that
-is ordered, and returns 3 when its query failed.
+The stream is that of `once_stream`. At its end it prints what happened as JSON. It dies with status 9 if a fault says
+so, and returns 3 if its query failed.
 """
 
 from __future__ import annotations

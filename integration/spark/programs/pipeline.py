@@ -1,7 +1,7 @@
-"""What aioprod does on Spark, once each, in a session of its own kind: `pipeline.py KIND SERVERS TOPIC TOPIC FOLDER`.
+"""Each Spark feature of aioprod once, in a session of the given kind: `pipeline.py KIND SERVERS TOPIC TOPIC FOLDER`.
 
-KIND is `classic`, `connect` (a Spark Connect server in this machine), or `submitted` (the session that spark-submit
-made). Of aioprod it imports what a user's program does, and of the tests nothing. Prints a line of JSON.
+KIND is `classic`, `connect` (a Spark Connect server on this machine), or `submitted` (the session that spark-submit
+created). It imports only what a user's program would import, and no test code. It prints a line of JSON.
 """
 
 from __future__ import annotations

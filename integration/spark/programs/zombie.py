@@ -1,9 +1,9 @@
-"""A process that was left behind by a task: writes in its transaction, freezes, and tries again when it is thawed.
+"""A zombie process of a task: it writes in its transaction, freezes, and tries again when it is thawed.
 
     python -m integration.spark.programs.zombie HEX
 
-HEX is the pickled handle with the producer's settings, topic, partition, and the file that hears how the second try
-went.
+HEX is the pickled handle with the producer's settings, topic, partition, and the file for the result of the second
+attempt.
 """
 
 from __future__ import annotations
