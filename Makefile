@@ -160,7 +160,7 @@ lint: $(READY) ## style, types, layers, generated pages
 	$(BIN)/lint-imports
 	@$(call generated,aioprod.config,docs/configuration.md)
 	@$(call generated,tests.support.typed_options,aioprod/options.py)
-	$(BIN)/python -m tests.support.glossary $(filter-out aioprod/producer,$(wildcard aioprod/*))
+	$(BIN)/python -m tests.support.glossary aioprod
 
 bench: $(READY) $(COMPILED) ## aioprod beside aiokafka and confluent-kafka, about 10 minutes; ARGS="--rows tasks --quick" for less
 	@$(BIN)/python -m benchmarks $(or $(ARGS),--write)

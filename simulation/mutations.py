@@ -30,8 +30,8 @@ _ALL = (
     Mutation(
         "an outcome is delivered twice",
         "aioprod.producer.completions",
-        "            told = waiter(metadata, None)\n",
-        "            told = waiter(metadata, None)\n            told = waiter(metadata, None)\n",
+        "            returned = waiter(metadata, None)\n",
+        "            returned = waiter(metadata, None)\n            returned = waiter(metadata, None)\n",
     ),
     Mutation(
         "a record that expires in flight was never sent",
@@ -97,7 +97,7 @@ _ALL = (
     Mutation(
         "out of sequence is always fatal",
         "aioprod.producer.outcomes",
-        "return Verdict.FAIL if is_hole and sequences.transactional else Verdict.RETRY",
+        "return Verdict.FAIL if is_gap and sequences.transactional else Verdict.RETRY",
         "return Verdict.FAIL",
     ),
     Mutation(
@@ -145,8 +145,8 @@ _ALL = (
     Mutation(
         "a record that fails leaves its transaction as it is",
         "aioprod.producer.transactions.runner",
-        "        else:\n            self.failed(error)\n\n    def _refused(",
-        "\n    def _refused(",
+        "        else:\n            self.fail(error)\n\n    def _fail_after(",
+        "\n    def _fail_after(",
     ),
     Mutation(
         "a commit waits for no record",
@@ -165,7 +165,7 @@ _ALL = (
     ),
     Mutation(
         "the end of a backoff wakes nothing",
-        "aioprod.producer.scheduler",
+        "aioprod.producer.pipeline",
         "            end_backoffs(accumulator, now),\n",
         "            None,\n",
     ),

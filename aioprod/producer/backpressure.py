@@ -1,4 +1,4 @@
-"""Waiting for memory: senders in line for `buffer.memory`, and `drain()`."""
+"""Waiting for memory: senders that wait for `buffer.memory`, and `drain()`."""
 
 from __future__ import annotations
 
@@ -11,30 +11,32 @@ from aioprod.errors import AioprodError, BufferFullError
 __all__ = ["MemoryWaiters"]
 
 DRAINED = 0.5
-"""The share of `buffer.memory` that is free when `drain()` returns: who awaits it often enough is never refused."""
+"""The share of `buffer.memory` that is free when `drain()` returns, so that the next sends fit."""
 
 
 class MemoryWaiters:
-    """Lets senders wait, in order, until their record fits; `pressed` is called when somebody starts to wait."""
+    """Lets senders wait, in order, until their record fits; `lingering_ends` is called when one starts to wait."""
 
-    def __init__(self, budget: MemoryBudget, loop: asyncio.AbstractEventLoop, pressed: Callable[[], None]) -> None:
+    def __init__(
+        self, budget: MemoryBudget, loop: asyncio.AbstractEventLoop, lingering_ends: Callable[[], None]
+    ) -> None:
         self._budget = budget
         self._loop = loop
-        self._pressed = pressed
+        self._lingering_ends = lingering_ends
 
     @property
     def is_wanted(self) -> bool:
-        """Whether somebody waits: then nothing lingers."""
+        """Whether a sender waits: then nothing lingers."""
         return bool(self._budget.waiting)
 
     async def reserve(self, size: int, timeout_s: float) -> MemoryRequest:
-        """Stand in line for `size` bytes; raises BufferFullError after `timeout_s`.
+        """Wait for `size` bytes; raises BufferFullError after `timeout_s`.
 
-        The room is the caller's until it calls `give_back`.
+        The memory is reserved until the caller calls `give_back`.
         """
         try:
             async with asyncio.timeout(timeout_s):
-                return await self._stand_in_line(size, keep=True)
+                return await self._wait(size, keep=True)
         except TimeoutError as error:
             raise BufferFullError(
                 f"buffer.memory={self._budget.limit} stayed full for {timeout_s:g} s: {self._budget.records} records "
@@ -48,13 +50,13 @@ class MemoryWaiters:
         budget = self._budget
         wanted = max(budget.rejected, int(budget.limit * DRAINED))
         if budget.rejected or budget.waiting or not budget.fits(wanted):
-            await self._stand_in_line(wanted, keep=False)
+            await self._wait(wanted, keep=False)
             budget.rejected = 0
 
-    async def _stand_in_line(self, size: int, *, keep: bool) -> MemoryRequest:
+    async def _wait(self, size: int, *, keep: bool) -> MemoryRequest:
         waiter: asyncio.Future[None] = self._loop.create_future()
         request = self._budget.wait(size, waiter, keep=keep)
-        self._pressed()
+        self._lingering_ends()
         self.freed()
         try:
             await waiter
@@ -64,12 +66,12 @@ class MemoryWaiters:
         return request
 
     def give_back(self, request: MemoryRequest) -> None:
-        """Return a reservation, used or not, and let the next in line have what is left."""
+        """Return a reservation, used or not, and grant what is left to the next waiters."""
         self._budget.leave(request)
         self.freed()
 
     def freed(self) -> None:
-        """Bytes were given back: serve the line."""
+        """Grant freed memory to the waiters, in order."""
         for request in self._budget.grant():
             waiter = request.waiter
             assert isinstance(waiter, asyncio.Future)
@@ -79,7 +81,7 @@ class MemoryWaiters:
                 waiter.set_result(None)
 
     def close(self, error: AioprodError) -> None:
-        """Nobody gets room any more."""
+        """Fail all waiters with this error."""
         for request in self._budget.dissolve():
             waiter = request.waiter
             assert isinstance(waiter, asyncio.Future)

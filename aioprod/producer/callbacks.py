@@ -19,7 +19,7 @@ NAMES_OF_ERRORS = frozenset({"err", "error", "ex", "exc", "exception"})
 
 
 class DeliveryCallbacks:
-    """Refuses a wrong `on_delivery` when it first comes; what was made at the same place in the code is looked at once.
+    """Raises for a wrong `on_delivery` at its first use; callables made at the same place in the code are checked once.
 
     A bound method, a closure or a partial is often made for each record. So it is the code behind it that is
     remembered, with the arguments that a partial puts before; and the last one apart, which costs some comparisons.
@@ -49,7 +49,7 @@ class DeliveryCallbacks:
 
 
 def error_callback(given: Any) -> Any:
-    """`on_error` as the user gives it, None included; raises UsageError for one that can't be told of an error."""
+    """Check the caller's `on_error`, which may be None; raises UsageError for a wrong signature."""
     if given is not None:
         _check(given, "on_error", ("error", "record"))
     return given
@@ -94,7 +94,7 @@ def _check(given: Any, name: str, arguments: tuple[str, str]) -> None:
     try:
         inspect.signature(given, follow_wrapped=False).bind(None, None)
     except ValueError:
-        return  # One in C that does not tell.
+        return  # A callable in C without a signature.
     except TypeError as error:
         raise UsageError(
             f"{name} is {given!r:.100}, which can't be called with two arguments: {error}.",

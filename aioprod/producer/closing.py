@@ -1,4 +1,4 @@
-"""What a producer that ends still waits for, how long at most, and what those are told that it gives up."""
+"""What a closing producer waits for, how long at most, and the errors of the records that it fails."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ class Remainder:
         self._clock = clock
         self._ends_at = math.inf if ends_at is None else ends_at
 
-    def tell(self) -> None:
-        """Say in the log what is waited for."""
+    def log(self) -> None:
+        """Log what the close waits for."""
         now = self._clock()
         log.info("Closing: waiting up to %.0f s for %s", max(0.0, self._limit() - now), self._what(now))
 
@@ -76,15 +76,15 @@ class Remainder:
 
 
 class Ending:
-    """Why a producer gives up what has no outcome yet, in a sentence; `refusal` is for what was not accepted.
+    """Why a producer fails the records without outcome, in a sentence; `error` is for those that were not accepted.
 
-    With an `explainer`, records are told as well what they waited for until `now`.
+    With an `explainer` the errors also say what the records waited for until `now`.
     """
 
     def __init__(
         self,
         why: str,
-        refusal: AioprodError,
+        error: AioprodError,
         *,
         cause: BaseException | None = None,
         explainer: Explainer | None = None,
@@ -92,13 +92,13 @@ class Ending:
     ) -> None:
         self.cause = cause
         self._why = why
-        self._refusal = refusal
+        self._error = error
         self._explainer = explainer
         self._now = now
         self._reasons: dict[Partition, str] = {}
 
     def of_batch(self, batch: Batch) -> str:
-        """Why the records of a batch are given up: what the first batch of its partition waited for."""
+        """Why the records of a batch fail: what the first batch of its partition waited for."""
         if self._explainer is None:
             return self._why
         partition = batch.partition
@@ -107,8 +107,8 @@ class Ending:
         return self._reasons[partition]
 
     def of_topic(self, topic: Topic) -> AioprodError:
-        """Why the records of a topic that is not known yet are refused."""
+        """The error for the records of a topic that is not known yet."""
         if self._explainer is None:
-            return self._refusal
-        text = f"{self._refusal.message} {self._explainer.topic_unknown(topic, self._now)}"
-        return ProducerClosedError(text, hint=self._refusal.hint)
+            return self._error
+        text = f"{self._error.message} {self._explainer.topic_unknown(topic, self._now)}"
+        return ProducerClosedError(text, hint=self._error.hint)

@@ -12,7 +12,7 @@ cdef class Completion:
     cdef readonly str topic
     cdef readonly object failure
     cdef readonly long long base_offset, append_time
-    cdef public Py_ssize_t entry, told, behind, unwatched
+    cdef public Py_ssize_t entry, completed, behind, unwatched
 
     cpdef Py_ssize_t next_index(self) except -1
     cpdef RecordCursor step(self)

@@ -1,4 +1,4 @@
-"""A settled batch while those who wait for its records are told."""
+"""A done batch while its records are completed."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ __all__ = ["Completion"]
 
 
 class Completion:
-    """One settled batch, and how far its waiters have been told.
+    """One done batch, and how far its records are completed.
 
-    `entry` is the waiter whose turn it is, `told` how many records of it have been told if it is a run. `behind` is how
-    many records were told without a look at them: the cursor has yet to step over them.
+    `entry` is the index of the next waiter, `completed` how many of its records are completed if it is a run. `behind`
+    is how many records were completed without decoding them: the cursor has yet to skip them.
     """
 
     __slots__ = (
@@ -23,10 +23,10 @@ class Completion:
         "base_offset",
         "batch",
         "behind",
+        "completed",
         "cursor",
         "entry",
         "failure",
-        "told",
         "topic",
         "unwatched",
     )
@@ -39,16 +39,16 @@ class Completion:
         self.failure = failure
         self.cursor = RecordCursor(batch.builder)
         self.entry = 0
-        self.told = 0
+        self.completed = 0
         self.behind = 0
         self.unwatched = 0
 
     def next_index(self) -> int:
-        """The index in the batch of the record whose turn it is."""
+        """The index in the batch of the next record."""
         return self.cursor.index + self.behind + 1
 
     def step(self) -> RecordCursor:
-        """The cursor, on the record whose turn it is."""
+        """Move the cursor to the next record, and return it."""
         if self.behind:
             self.cursor.skip(self.behind)
             self.behind = 0
@@ -56,7 +56,7 @@ class Completion:
         return self.cursor
 
     def metadata(self) -> RecordMetadata:
-        """The metadata of the record on which the cursor stands."""
+        """The metadata of the record at the cursor."""
         cursor = self.cursor
         return record_metadata(
             self.topic,
@@ -72,5 +72,5 @@ class Completion:
         return f"a record of {self.topic}-{self.batch.partition.index}"
 
     def record(self) -> ProducerRecord:
-        """The record on which the cursor stands, as its user would give it."""
+        """The record at the cursor, as its caller would give it."""
         return rebuilt(self.topic, self.batch.partition.index, self.cursor.record())

@@ -1,4 +1,4 @@
-"""Who waits for a record learns what became of it: futures, callbacks, bulk calls, interceptors, `on_error`."""
+"""Completes futures and runs callbacks, bulk calls, interceptors and `on_error` for the records of done batches."""
 
 from __future__ import annotations
 
@@ -46,29 +46,29 @@ def _references_of_a_local() -> int:
 
 
 SLICE_COST = 512
-"""Between two looks at the clock; a callback costs 1, a future 5: waking its task costs another turn of the loop."""
+"""Between two looks at the clock; a callback costs 1, a future 5, as its task has to be woken."""
 FUTURE_COST = 5
 RUN_SLICE = SLICE_COST // FUTURE_COST
-"""Records of a run that are told in one go where each of them is told on its own."""
+"""Records of a run between two looks at the clock, where each of them is reported."""
 UNSEEN_SLICE = 5000
-"""Failed futures that are looked at in one turn of the loop."""
+"""Failed futures that are examined in one iteration of the loop."""
 ONLY_HERE = _references_of_a_local()
 """What `sys.getrefcount` says of an object that nothing but a local variable holds."""
 USER_ERRORS = (Exception, asyncio.CancelledError)
-"""What a callback may raise: also the cancellation of some other future that it asked for its result."""
+"""What a callback may raise: also the cancellation of another future whose result it read."""
 TURN_S = 0.005
-"""How long one turn of the loop may be spent on telling outcomes, whoever asks for it how often."""
+"""The time that completions may take in one iteration of the loop, however often `run` is called."""
 UNCOUNTED_S = 0.001
-"""Up to this nobody takes note of the end of a turn, which costs a callback."""
+"""Below this the end of the iteration is not awaited, which costs a callback."""
 HOUSEKEEPING_S = 1.0
 """How often failed futures that were dropped are looked for, while there are any."""
 set_result = Future.set_result
 
 
 class Completions:
-    """Settled batches on their way to those who wait, in order, a few milliseconds of each turn of the loop.
+    """Completes the records of done batches, in order, for a few milliseconds of each iteration of the loop.
 
-    `room` is told when bytes were given back, `rules` when accepted records fail before they got a partition.
+    `room` is notified when memory was freed, `rules` when accepted records fail before they got a partition.
     `report_unseen` has to be called every `HOUSEKEEPING_S` while `unseen` has futures.
     """
 
@@ -87,7 +87,7 @@ class Completions:
     ) -> None:
         self._accumulator = accumulator
         self._loop = loop
-        # What send() waits for. Asking isinstance() of a callback costs as much as calling it.
+        # What send() waits for. isinstance() of a callback costs as much as calling it.
         self._plain_future = type(loop.create_future())
         self._clock = clock
         self._interceptors = interceptors
@@ -120,10 +120,10 @@ class Completions:
         self.counts[failure.family] += batch.records
         self._queue.append(Completion(batch, -1, -1, failure))
 
-    def refuse(self, records: Iterable[ParkedRecord], cause: AioprodError) -> None:
-        """Records of one topic that were evicted from their parking place never got a partition.
+    def fail_parked(self, records: Iterable[ParkedRecord], cause: AioprodError) -> None:
+        """Fail parked records of one topic, which have no partition.
 
-        To a `send()` they were not accepted yet: it raises the cause itself.
+        For a `send()` they were not accepted yet: it raises the cause itself.
         """
         message = ""
         for record in records:
@@ -137,9 +137,9 @@ class Completions:
                 if not waiter.done():
                     waiter.set_exception(own)
             else:
-                self._refuse(record, message, cause)
+                self._fail_parked_record(record, message, cause)
 
-    def _refuse(self, record: ParkedRecord, message: str, cause: AioprodError) -> None:
+    def _fail_parked_record(self, record: ParkedRecord, message: str, cause: AioprodError) -> None:
         self.counts[NotSentError] += 1
         error = kind_of(NotSentError, cause)(
             message,
@@ -153,13 +153,13 @@ class Completions:
             self.undelivered.append(error)
         if self._intercepted:
             self._interceptors.on_send_error(self._parked(record), record.partition, error)
-        if not self._tell_error(record.waiter, error, lambda: self._parked(record)):
+        if not self._set_error(record.waiter, error, lambda: self._parked(record)):
             self.report_unwatched(error, self._parked(record))
 
-    # --- telling
+    # --- completing
 
     def run(self) -> None:
-        """Tell outcomes for what is left of the `TURN_S` of this turn of the loop; the next one goes on."""
+        """Complete records for what is left of `TURN_S` in this iteration of the loop; the next one continues."""
         start = self._clock()
         hold_s = 0.0
         while self._queue and self._spent_s + hold_s < TURN_S:
@@ -175,7 +175,7 @@ class Completions:
         self._room.freed()
 
     def schedule(self) -> None:
-        """Tell outcomes in the next turn of the loop."""
+        """Complete records in the next iteration of the loop."""
         if not self._scheduled:
             self._scheduled = True
             self._loop.call_soon(self._next_turn)
@@ -187,33 +187,33 @@ class Completions:
             self.run()
 
     def run_all(self) -> None:
-        """Tell everything now: the producer closes."""
+        """Complete everything now: the producer closes."""
         while self._queue:
             self._spent_s = 0.0
             self.run()
 
     @property
     def is_idle(self) -> bool:
-        """Whether everybody has been told of every batch that is settled."""
+        """True when the records of all done batches are completed."""
         return not self._queue
 
     def batches(self) -> list[Batch]:
-        """The settled batches of which not everybody has been told."""
+        """The done batches with records that are not completed yet."""
         return [completion.batch for completion in self._queue]
 
     def _step(self, completion: Completion) -> bool:
-        """Tell up to `SLICE_COST` worth of waiters; False when there are more."""
+        """Complete up to `SLICE_COST` worth of records; False when there are more."""
         batch = completion.batch
         waiters = batch.waiters
         failure = completion.failure
         withdrawn = batch.withdrawn
-        # Of a record without waiter nobody hears but interceptors and, of its failure, on_error.
+        # A record without waiter is reported to interceptors only and, when it failed, to on_error.
         unheard = not self._intercepted and (failure is None or self._on_error is None)
         cost = 0
         while completion.entry < len(waiters) and cost < SLICE_COST:
             waiter = waiters[completion.entry]
             if type(waiter) is Run:
-                cost += self._tell_run(completion, waiter)
+                cost += self._complete_run(completion, waiter)
                 continue
             completion.entry += 1
             if waiter is None and unheard:
@@ -226,13 +226,13 @@ class Completions:
             else:
                 completion.step()
                 if withdrawn is None or completion.cursor.index not in withdrawn:
-                    cost += self._tell(completion, waiter)
+                    cost += self._complete_record(completion, waiter)
         return completion.entry >= len(waiters)
 
-    def _tell(self, completion: Completion, waiter: Any) -> int:
-        """Tell the waiter of the record on which the cursor stands; what it cost."""
+    def _complete_record(self, completion: Completion, waiter: Any) -> int:
+        """Complete the record at the cursor; returns what it cost."""
         if completion.failure is not None:
-            self._tell_failure(completion, waiter, completion.failure)
+            self._complete_with_error(completion, waiter, completion.failure)
             return FUTURE_COST
         metadata = completion.metadata()
         if self._intercepted:
@@ -244,40 +244,40 @@ class Completions:
             try:
                 set_result(waiter, metadata)
             except InvalidStateError:
-                return 1  # It was cancelled: nobody is woken.
+                return 1  # It was cancelled: no task is woken.
             return FUTURE_COST
         try:
-            told = waiter(metadata, None)
+            returned = waiter(metadata, None)
         except USER_ERRORS as error:
             self._faults.raised("on_delivery", waiter, error, completion.place())
             return 1
-        if told is not None:
-            self._faults.returned("on_delivery", waiter, told, completion.place())
+        if returned is not None:
+            self._faults.returned("on_delivery", waiter, returned, completion.place())
         return 1
 
-    def _tell_run(self, completion: Completion, run: Run) -> int:
-        """Tell a bulk call of its next records, some of them if somebody hears of each; what it cost."""
+    def _complete_run(self, completion: Completion, run: Run) -> int:
+        """Complete the next records of a bulk call, some at a time if each is reported; returns what it cost."""
         failure = completion.failure
-        count = run.count - completion.told
+        count = run.count - completion.completed
         if failure is not None or self._intercepted:
             count = min(count, RUN_SLICE)
             for _ in range(count):
                 completion.step()
-                self._tell_of_run(completion, run)
+                self._report_of_run(completion, run)
         else:
             completion.behind += count
-        completion.told += count
-        if completion.told == run.count:
+        completion.completed += count
+        if completion.completed == run.count:
             first = completion.next_index() - run.count
             offset = completion.base_offset + first if completion.base_offset >= 0 else -1
             place = TopicPartition(completion.topic, completion.batch.partition.index)
             run.bulk.complete(place, run, offset, failure, first)
-            completion.told = 0
+            completion.completed = 0
             completion.entry += 1
         return 1 if failure is None and not self._intercepted else count * FUTURE_COST
 
-    def _tell_of_run(self, completion: Completion, run: Run) -> None:
-        """Tell all but the bulk call itself of the record on which the cursor stands."""
+    def _report_of_run(self, completion: Completion, run: Run) -> None:
+        """Report the record at the cursor to all but the bulk call itself."""
         failure = completion.failure
         error = None if failure is None else failure.error(completion.cursor.index)
         if self._intercepted:
@@ -291,19 +291,19 @@ class Completions:
             if self._on_error is not None:
                 self._report(error, completion.record())
 
-    def _tell_failure(self, completion: Completion, waiter: Any, failure: Failure) -> None:
+    def _complete_with_error(self, completion: Completion, waiter: Any, failure: Failure) -> None:
         error = failure.error(completion.cursor.index)
         if self._intercepted:
             self._interceptors.on_acknowledgement(completion.metadata(), error)
         if self.undelivered is not None:
             self.undelivered.append(error)
-        if not self._tell_error(waiter, error, completion.record):
+        if not self._set_error(waiter, error, completion.record):
             completion.unwatched += 1
             if self._on_error is not None:
                 self._report(error, completion.record())
 
-    def _tell_error(self, waiter: Any, error: DeliveryError, record: Callable[[], ProducerRecord]) -> bool:
-        """Tell one waiter of a failure; False when nobody waits."""
+    def _set_error(self, waiter: Any, error: DeliveryError, record: Callable[[], ProducerRecord]) -> bool:
+        """Set the error of one waiter, or call it; False when there is none."""
         if waiter is None:
             return False
         if isinstance(waiter, Future):
@@ -330,14 +330,14 @@ class Completions:
             whose = "" if completion.unwatched == completion.batch.records else f"{completion.unwatched} of them "
             said = f"{failure.event}, {whose}without on_delivery or future: {failure.why}"
             place = f"{failure.topic}-{failure.partition}"
-            self._unread.tell(place, failure.cause, _level(failure.cause), completion.unwatched, said)
+            self._unread.log_failure(place, failure.cause, _level(failure.cause), completion.unwatched, said)
 
-    # --- failures that nobody has seen
+    # --- failures that were not read
 
     def report_unseen(self, closing: bool) -> bool:
-        """Report the failed `submit()` futures that were dropped, or at the end never looked at.
+        """Report the failed `submit()` futures that were dropped, and when closing those that were never read.
 
-        A part of them at a time: False when some have not been looked at since the last time that it was True.
+        Examines some at a time: False when some were not examined since it last returned True.
         """
         if self._unseen_left <= 0:
             self._unseen_left = len(self.unseen)
@@ -367,11 +367,11 @@ class Completions:
         return self._unseen_left <= 0
 
     def report_unwatched(self, error: AioprodError, record: ProducerRecord) -> None:
-        """Report one failed record of which nobody else will hear."""
+        """Report one failed record that has no waiter."""
         self._report(error, record)
         if self._on_error is None:
-            said = f"A record failed and nobody waits for it: {error}"
-            self._unread.tell(f"topic {record.topic!r}", error.__cause__, _level(error), 1, said)
+            said = f"A record failed without a waiting call: {error}"
+            self._unread.log_failure(f"topic {record.topic!r}", error.__cause__, _level(error), 1, said)
 
     def _report(self, error: AioprodError, record: ProducerRecord) -> None:
         if self._on_error is None:
@@ -388,8 +388,8 @@ class Completions:
         encoded = EncodedRecord(record.timestamp, record.key, record.value, record.headers)
         return rebuilt(record.topic.name, record.partition, encoded)
 
-    def tell_counted(self) -> None:
-        """Log what was only counted so far, of callbacks that failed and of records that nobody waits for."""
+    def log_counted(self) -> None:
+        """Log what was only counted so far: failed callbacks, and failed records without waiter."""
         self._faults.close()
         self._unread.close()
 
@@ -409,7 +409,7 @@ class Completions:
 
 
 def _level(error: BaseException | None) -> int:
-    """How loud the log is told of a failed record: the user asked for an abort, and for what it gives up."""
+    """The log level of a failed record: DEBUG for records that an abort by the user failed, else WARNING."""
     while isinstance(error, AioprodError):
         if isinstance(error, TransactionAbortedError) and error.on_purpose:
             return logging.DEBUG

@@ -23,7 +23,7 @@ class Compressor:
     """Compresses the batches of one producer, each once.
 
     `add` hands a batch over to a thread if compressing it on the loop would take longer than `INLINE_S`, as far as that
-    can be told from the sizes and times before; it can't leave until `ended(batch, error)` was called in the loop.
+    can be estimated from earlier batches; it is not sent until `ended(batch, error)` was called in the loop.
     Threads exist once they are needed; batches wait for them in the order in which they came, and take at most as much
     memory again as their records, which `buffer.memory` bounds.
     """
@@ -49,9 +49,9 @@ class Compressor:
         self._closed = False
 
     def add(self, batch: Batch) -> None:
-        """Look at a batch that takes no more records: what is large is compressed by a thread.
+        """Compress a batch that takes no more records in a thread, if it is large.
 
-        One from which records were withdrawn has to be encoded anew first, and is looked at again then.
+        One with withdrawn records has to be re-encoded first, and is added again then.
         """
         builder = batch.builder
         if builder.size <= self.inline_size or builder.compressed or batch.withdrawn or self._closed:
@@ -68,13 +68,13 @@ class Compressor:
         self._learn(builder.size, self._timer() - start)
 
     def close(self) -> None:
-        """Begin nothing any more; does not wait for the threads."""
+        """Start no more compressions; does not wait for the threads."""
         self._closed = True
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _work(self, batch: Batch, builder: RecordBatchBuilder) -> None:
-        """What a thread does with one batch; nobody else touches the builder meanwhile."""
+        """Compress one batch in a thread; nothing else uses the builder meanwhile."""
         error: Exception | None = None
         start = self._timer()
         try:
@@ -83,7 +83,7 @@ class Compressor:
         except Exception as raised:
             error = raised
         took_s = self._timer() - start
-        # A loop that was closed meanwhile has nobody who waits.
+        # In a loop that was closed meanwhile nothing waits for the batch.
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._back, batch, error, took_s)
 
@@ -93,7 +93,7 @@ class Compressor:
         self._ended(batch, error)
 
     def _learn(self, size: int, took_s: float) -> None:
-        """Take note of a pace: hard data can take a hundred times as long as usual, so that less of it is done here."""
+        """Adapt `inline_size` to the measured pace: some data takes a hundred times as long as usual."""
         pace = size * INLINE_S / took_s if took_s > 0.0 else self._inline_size_max
         recovered = self.inline_size / FORGET
         self.inline_size = int(min(pace, recovered, self._inline_size_max))

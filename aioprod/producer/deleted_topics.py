@@ -1,4 +1,4 @@
-"""Topics that are deleted while they are in use: what is held for them fails, soon and with the reason."""
+"""Topics that are deleted while they are in use: their batches fail, soon and with the reason."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ from aioprod.producer.unknown_topics import UnknownTopics
 __all__ = ["DeletedTopics"]
 
 GONE = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
-"""What a leader answers that does not know the topic of a batch."""
+"""The codes of a leader that does not know the topic of a batch."""
 
 
 class DeletedTopics:
-    """Watches the topics whose partitions are known and that brokers have begun to call unknown.
+    """Watches the topics with known partitions that brokers have begun to call unknown.
 
-    The metadata alone is not believed, as the broker that gives it may be late: a leader has to say the same, or to
-    take nothing. What is on the wire is waited for.
+    The metadata alone is not enough, as the broker that returned it may be behind: a leader has to say the same, or to
+    accept nothing. Batches in flight are waited for.
     """
 
     def __init__(self, accumulator: Accumulator, outcomes: Outcomes, topics: UnknownTopics) -> None:
         self._accumulator = accumulator
         self._outcomes = outcomes
         self._topics = topics
-        # Those of which it is certain are True: some of what is held for them has failed.
+        # True once the deletion is certain: some of the batches have failed.
         self._suspects: dict[str, bool] = {}
 
     def suspect(self, errors: Mapping[str, ErrorCode | int]) -> None:
-        """StallMonitor those topics in use of which an answer says that they don't exist."""
+        """Watch the topics in use that a metadata response calls unknown."""
         for name, code in errors.items():
             topic = self._accumulator.topics.get(name)
             if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and topic is not None and topic.count:
                 self._suspects.setdefault(name, False)
 
-    def give_up(self, now: float) -> float:
-        """Fail a turn's worth of what is held for topics that are gone; now if there is more, else infinite."""
+    def fail_held(self, now: float) -> float:
+        """Fail up to `FAILED_PER_TURN` batches of deleted topics; returns `now` if there are more, else infinity."""
         metadata = self._accumulator.metadata
         for name, is_certain in list(self._suspects.items()):
             topic = self._accumulator.topics.get(name)
@@ -50,10 +50,10 @@ class DeletedTopics:
                 del self._suspects[name]
                 continue
             deleted = deletion(metadata, name, now)
-            if deleted is not None and (is_certain or _is_refused(topic, now)):
+            if deleted is not None and (is_certain or _is_confirmed(topic, now)):
                 held = [batch for partition in topic.partitions for batch in _held(partition)]
                 if not is_certain:
-                    self._outcomes.journal.deleted(name, len(held), now)
+                    self._outcomes.event_log.deleted(name, len(held), now)
                 self._fail(held[:FAILED_PER_TURN], deleted, now)
                 self._suspects[name] = len(held) > FAILED_PER_TURN
                 if self._suspects[name]:
@@ -69,7 +69,7 @@ class DeletedTopics:
             self._outcomes.fail(batch, now, f"{_in_sentence(deleted.message)}{last}")
 
     def _forget(self, topic: Topic, now: float) -> None:
-        """The next record for this name is one for a topic that does not exist, or that was created anew."""
+        """Forget the topic: the next record for its name looks it up again."""
         self._accumulator.forget(topic, now)
         if topic.name not in self._accumulator.topics:
             self._accumulator.metadata.lose_topic(topic.name)
@@ -77,12 +77,12 @@ class DeletedTopics:
 
 
 def _held(partition: Partition) -> list[Batch]:
-    """What waits to be sent, in order."""
+    """The batches of a partition that wait to be sent, in order."""
     return [*partition.queued, *([partition.open] if partition.open is not None else [])]
 
 
-def _is_refused(topic: Topic, now: float) -> bool:
-    """Whether a leader does not know the topic either, or no leader takes anything of what is held for it."""
+def _is_confirmed(topic: Topic, now: float) -> bool:
+    """Whether a leader does not know the topic either, or no leader accepts any of its batches."""
     waiting = [partition for partition in topic.partitions if partition.queued or partition.open is not None]
     if any(batch.code in GONE for partition in waiting for batch in partition.queued):
         return True

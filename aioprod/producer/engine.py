@@ -59,12 +59,12 @@ __all__ = ["Engine"]
 
 log = logging.getLogger("aioprod.producer")
 
-TELL_S = 10e-6
-"""What telling one record's failure takes, interpreted: a generous estimate."""
+FAIL_S = 10e-6
+"""How long failing one record takes, interpreted: a generous estimate."""
 
 
 class Engine:
-    """Everything behind the facade. Its parts exist from `start()` on."""
+    """Everything behind the facade; its parts exist from `start()` on."""
 
     accumulator: Accumulator
     client: Client
@@ -98,8 +98,8 @@ class Engine:
         self.transactions: Transactions | None = None
         self._sending: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[DeliveryReport] | None = None
-        self._cluster_told: Cluster | None = None
-        self._hurry: asyncio.Future[None]
+        self._reported_cluster: Cluster | None = None
+        self._close_cancelled: asyncio.Future[None]
         self._running_since = 0.0
 
     # --- start
@@ -185,7 +185,7 @@ class Engine:
         try:
             return await self.room.reserve(record_size_bound(key, value, headers), self.max_block_s)
         except AioprodError as error:
-            self.preparation.tell_refused(topic, partition, error)
+            self.preparation.report_not_accepted(topic, partition, error)
             raise
 
     def withdraw(self, waiter: asyncio.Future[RecordMetadata], owner: Batch | ParkedRecord) -> None:
@@ -193,7 +193,7 @@ class Engine:
         self._pipeline.withdraw(waiter, owner)
 
     def unwatched(self, future: asyncio.Future[RecordMetadata], prepared: Prepared) -> None:
-        """Whoever awaited this finished future was cancelled in the same turn of the loop."""
+        """Report the failure of a future whose caller was cancelled in the same iteration of the loop."""
         error = future.exception()
         if isinstance(error, AioprodError):
             topic, key, value, headers, partition, timestamp = prepared
@@ -211,9 +211,9 @@ class Engine:
 
     def _metadata_changed(self) -> None:
         cluster = self.client.metadata.cluster
-        if cluster is self._cluster_told:
+        if cluster is self._reported_cluster:
             return
-        self._cluster_told = cluster
+        self._reported_cluster = cluster
         for listener in self.metadata_listeners:
             try:
                 listener(cluster)
@@ -234,7 +234,7 @@ class Engine:
             for topic in self.accumulator.parked_topics.values():
                 remaining += sum(barrier in (record.barriers or ()) for record in topic.parked or ())
             raise FlushTimeoutError(
-                f"{remaining} records have no outcome after flush waited for {timeout:g} s; they go on.",
+                f"{remaining} records have no outcome after flush waited for {timeout:g} s; they stay accepted.",
                 remaining=remaining,
                 hint="Their own deadline is delivery.timeout.ms.",
             ) from error
@@ -251,26 +251,26 @@ class Engine:
     # --- failure
 
     def fail(self, error: BaseException) -> None:
-        """Something broke that no record is to blame for: everybody who waits gets the cause at once."""
+        """Fail the producer with an unexpected error: all waiters get it as cause."""
         if self.guard.cause is not None:
             return
         self.guard.fail(error)
         log.error("The producer has failed and takes no more records", exc_info=error)
-        refusal = self.guard.refusal()
-        self.room.close(refusal)
-        self._ending = Ending(f"the producer has failed: {error!r}.", refusal, cause=error)
-        self._give_up_in_turns()
+        closed_error = self.guard.error()
+        self.room.close(closed_error)
+        self._ending = Ending(f"the producer has failed: {error!r}.", closed_error, cause=error)
+        self._fail_in_slices()
 
-    def give_up_now(self, ending: Ending) -> None:
-        """Fail all that has no outcome before this returns, however long that takes: no other turn may come."""
-        self.room.close(self.guard.refusal())
+    def fail_all_now(self, ending: Ending) -> None:
+        """Fail all records without outcome before this returns, however long that takes: the loop may not run again."""
+        self.room.close(self.guard.error())
         self._ending = ending
-        while self._give_up_some():
+        while self._fail_some():
             self.delivery.run_all()
 
     @property
     def is_ending(self) -> bool:
-        """Whether the sender was told to end, as it is when the loop ends."""
+        """Whether the sender's task was cancelled, as it is when the loop ends."""
         return self._sending is None or self._sending.done() or self._sending.cancelling() > 0
 
     def _sender_ended(self, task: asyncio.Task[None]) -> None:
@@ -280,24 +280,24 @@ class Engine:
         elif (error := task.exception()) is not None:
             self.fail(error)
 
-    def _give_up_some(self) -> bool:
-        """Fail a turn's worth of what has no outcome yet; False once everybody was told of everything."""
-        are_parked = self.topics.refuse_some(self._ending.of_topic)
+    def _fail_some(self) -> bool:
+        """Fail some records without outcome; False once all are completed."""
+        are_parked = self.topics.fail_some(self._ending.of_topic)
         are_held = self.outcomes.fail_some(self.clock(), self._ending)
         self.delivery.run()
         return are_parked or are_held or not self.delivery.is_idle
 
-    def _give_up_in_turns(self) -> None:
-        if self._give_up_some():
-            self.loop.call_soon(self._give_up_in_turns)
+    def _fail_in_slices(self) -> None:
+        if self._fail_some():
+            self.loop.call_soon(self._fail_in_slices)
 
-    async def _give_up_all(self) -> None:
-        """Give the loop its turns meanwhile, but not if this is cancelled."""
+    async def _fail_all(self) -> None:
+        """Fail all records without outcome in time slices, or at once if this is cancelled."""
         try:
-            for _ in iter(self._give_up_some, False):
+            for _ in iter(self._fail_some, False):
                 await asyncio.sleep(0)
         finally:
-            self.give_up_now(self._ending)
+            self.fail_all_now(self._ending)
 
     # --- close
 
@@ -310,70 +310,70 @@ class Engine:
         if guard.forked or (guard.state is State.CLOSED and self._closing is None):
             return DeliveryReport()
         if guard.loop is not asyncio.get_running_loop():
-            raise guard.refusal()
+            raise guard.error()
         closing = self.begin_close(timeout)
         try:
             return await asyncio.shield(closing)
         except asyncio.CancelledError:
-            if not self._hurry.done():
-                self._hurry.set_result(None)
+            if not self._close_cancelled.done():
+                self._close_cancelled.set_result(None)
             await asyncio.wait([closing])
             raise
 
     def begin_close(self, timeout: float | None) -> asyncio.Task[DeliveryReport]:
-        """Close in the background; a close that was begun before goes on as it is."""
+        """Close in the background; a close that was begun before continues unchanged."""
         if self._closing is None:
             self.guard.enter(State.CLOSING)
-            self._hurry = self.loop.create_future()
+            self._close_cancelled = self.loop.create_future()
             limit = CloseLimit(timeout, self.config)
-            self._closing = self.loop.create_task(self._close(limit, self._hurry), name="aioprod close")
+            self._closing = self.loop.create_task(self._close(limit, self._close_cancelled), name="aioprod close")
         return self._closing
 
-    async def _close(self, limit: CloseLimit, hurry: asyncio.Future[None]) -> DeliveryReport:
-        """Wait for the outcomes until `limit`, or until somebody is in a hurry; then give the rest up."""
+    async def _close(self, limit: CloseLimit, cancelled: asyncio.Future[None]) -> DeliveryReport:
+        """Wait for the outcomes until `limit`, or until `cancelled` is done; then fail the rest."""
         self.delivery.collect_undelivered()
         self._pipeline.sender.stop_lingering()
         begun = self.clock()
-        refusal = ProducerClosedError("The producer was closed before the record could be accepted.")
-        self.room.close(refusal)
-        ending = Ending("the producer was closed.", refusal)
+        closed_error = ProducerClosedError("The producer was closed before the record could be accepted.")
+        self.room.close(closed_error)
+        ending = Ending("the producer was closed.", closed_error)
         try:
             if limit.seconds != 0:
                 ended = "was cancelled"
                 try:
-                    if await self._outcomes_within(limit.seconds, hurry):
+                    if await self._outcomes_within(limit.seconds, cancelled):
                         ended = "ended"
                 finally:
                     why = f"{limit.name} {ended} first."
-                    ending = Ending(why, refusal, explainer=self.outcomes.explainer, now=self.clock())
+                    ending = Ending(why, closed_error, explainer=self.outcomes.explainer, now=self.clock())
         finally:
-            hurry.cancel()
+            cancelled.cancel()
             self._ending = ending
             try:
-                await self._give_up_all()
+                await self._fail_all()
             finally:
                 await self._tear_down()
                 report, now = self.delivery.report(), self.clock()
                 log.info("%s", milestones.closed(self.config, report, now - self._running_since, now - begun))
         return report
 
-    async def _outcomes_within(self, timeout: float | None, hurry: asyncio.Future[None]) -> bool:
-        """Wait until everything has its outcome, or somebody is in a hurry; whether the time was over before."""
+    async def _outcomes_within(self, timeout: float | None, cancelled: asyncio.Future[None]) -> bool:
+        """Wait until everything has its outcome, or `cancelled` is done; True if the time was over before."""
         ends_at = None if timeout is None else self.clock() + timeout
         remainder = Remainder(self.accumulator, self.outcomes.explainer, self.clock, ends_at)
-        with repeat_while_slow(self.loop, remainder.tell, after_s=CLOSE_QUIET_S):
+        with repeat_while_slow(self.loop, remainder.log, after_s=CLOSE_QUIET_S):
             limit_s = None if timeout is None else self._time_to_deliver(timeout)
             if self.transactions is not None:
                 from aioprod.producer.transactions.wiring import end_in_time
 
-                limit_s = await end_in_time(self.transactions, limit_s, hurry)
-            waited_for = [self._flush()[1], hurry]
+                limit_s = await end_in_time(self.transactions, limit_s, cancelled)
+            waited_for = [self._flush()[1], cancelled]
             done, _ = await asyncio.wait(waited_for, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
         return not done
 
     def _time_to_deliver(self, timeout: float) -> float:
         """What is left of the time for a close, as failing in the end what was not delivered takes some of it."""
-        return max(timeout / 2, timeout - self.accumulator.budget.records * TELL_S)
+        return max(timeout / 2, timeout - self.accumulator.budget.records * FAIL_S)
 
     async def _tear_down(self) -> None:
         self.guard.enter(State.CLOSED)
@@ -384,7 +384,7 @@ class Engine:
         if self.transactions is not None:
             await self.transactions.stop()
         if self._sending is not None:
-            # What it ended with has been told by then.
+            # _sender_ended has handled its error by then.
             self._sending.cancel()
             await asyncio.wait([self._sending])
         try:
@@ -393,7 +393,7 @@ class Engine:
             self.delivery.run_all()
             for _ in iter(partial(self.delivery.report_unseen, closing=True), True):
                 await asyncio.sleep(0)
-            self.delivery.tell_counted()
+            self.delivery.log_counted()
             self._close_classes()
 
     def _close_classes(self) -> None:

@@ -21,7 +21,7 @@ __all__ = ["Explainer", "counted", "seconds_of"]
 
 DAY_S = 86400.0
 LOOKED_AT = 1000
-"""Among how many of the oldest batches those on the way are looked for: it is they that have waited longest."""
+"""Batches in flight are looked for among this many of the oldest ones."""
 
 
 def seconds_of(seconds: float) -> str:
@@ -60,7 +60,7 @@ class Explainer:
     # --- for the user
 
     def explain(self, topic: str, partition: int) -> str:
-        """What is held for a partition, and why it is not moving; for a topic that nobody knows too."""
+        """What is held for a partition, and why it is not moving; also for an unknown topic."""
         if not isinstance(topic, str) or not isinstance(partition, int):
             raise UsageError(f"explain() takes the name of a topic and the number of a partition, not {topic!r}.")
         now = self._clock()
@@ -106,14 +106,14 @@ class Explainer:
         since = metadata.unknown_since(topic.name)
         within = "" if since is None else f" within {seconds_of(now - since)}"
         if not times:
-            return f"No broker could be asked for topic {topic.name!r}{within}: {self._client.describe()}."
-        asked = f"The cluster was asked for topic {topic.name!r} {counted(times, 'time')}{within}"
+            return f"The metadata of topic {topic.name!r} could not be requested{within}: {self._client.describe()}."
+        requested = f"The metadata of topic {topic.name!r} was requested {counted(times, 'time')}{within}"
         code = metadata.topic_error(topic.name)
         if code is not None:
-            return f"{asked}; the last answer was {ErrorCode.said(code)}."
+            return f"{requested}; the last answer was {ErrorCode.said(code)}."
         if metadata.last_failure is not None:
-            return f"{asked}; the last request failed: {_sentence(metadata.last_failure)}"
-        return f"{asked}, without an answer so far: {self._client.describe()}."
+            return f"{requested}; the last request failed: {_sentence(metadata.last_failure)}"
+        return f"{requested}, without an answer so far: {self._client.describe()}."
 
     def _memory(self) -> str:
         budget = self._accumulator.budget
@@ -156,8 +156,8 @@ class Explainer:
             behind = "It waited behind earlier records. "
         return f"{last} {behind}{self.why(partition, now)}".strip()
 
-    def trouble(self, batch: Batch) -> AioprodError | None:
-        """What kept a batch that was never sent from its broker: the last error of the connection."""
+    def last_error(self, batch: Batch) -> AioprodError | None:
+        """The last error of the connection to the broker of a batch that was never sent."""
         queue = batch.partition.queue
         link = None if queue is None else self._client.link(queue.node_id)
         return None if link is None or batch.attempts else link.last_error
@@ -172,11 +172,11 @@ class Explainer:
             return None
         metadata = self._client.metadata
         if metadata.is_refreshing:
-            again = "the cluster is being asked"
+            again = "metadata is being requested"
         elif metadata.next_refresh(now) <= now:
-            again = "the cluster is to be asked again now"
+            again = "metadata is requested again now"
         else:
-            again = f"the cluster is asked again in {seconds_of(metadata.next_refresh(now) - now)}"
+            again = f"metadata is requested again in {seconds_of(metadata.next_refresh(now) - now)}"
         return f"The partition has no leader, said an answer {seconds_of(metadata.age(now))} ago; {again}."
 
     def _on_the_way(self, partition: Partition, now: float) -> str | None:
@@ -188,7 +188,7 @@ class Explainer:
             if batch.partition is partition and batch.state == IN_FLIGHT and batch.broker is not None
         }
         if not brokers and partition.queue is not None:
-            # Those on the way have been given up, and nothing is known of them any more.
+            # The batches in flight have expired, and are no longer among the incomplete ones.
             brokers = {partition.queue.node_id}
         named = " and ".join(f"broker {node_id}" for node_id in sorted(brokers))
         waits = ""
@@ -221,14 +221,14 @@ class Explainer:
         if sequences.producer_id < 0:
             return "The producer waits for a producer id."
         if partition.unknown_serial >= 0 or partition.gap_from >= 0:
-            what = f"A batch of producer epoch {partition.epoch} was lost or refused before"
+            what = f"A batch of producer epoch {partition.epoch} was lost or rejected before"
             if partition.held and not sequences.transactional:
-                return f"{what}, and no epoch is left: a new producer id is asked for."
+                return f"{what}, and no epoch is left: a new producer id is requested."
             if partition.held:
                 return f"{what}: nothing is sent until the transaction is over."
             sent = len(partition.unacknowledged)
             first = f": {counted(sent, 'batch')} sent since {'gets' if sent == 1 else 'get'} an answer" if sent else ""
-            return f"{what}{first}; then the partition goes on, in a new epoch if need be."
+            return f"{what}{first}; then the partition continues, in a new epoch if need be."
         if partition.in_flight and not partition.is_established and (partition.queued or partition.open is not None):
             return f"One batch at a time is sent until one of producer epoch {partition.epoch} is acknowledged."
         return None

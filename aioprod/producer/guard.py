@@ -28,11 +28,11 @@ class State(Enum):
 
 
 class Guard:
-    """Refuses calls that can't work, each with one sentence; a call that can costs next to nothing.
+    """Raises for calls that can't work, with one sentence; a call that can work costs next to nothing.
 
     `cause` is set when the producer has failed. A producer with transactions accepts records only while one is
-    open: `rules` has the error of the other times, and `era` numbers the transactions. A fork is noticed through
-    `os.register_at_fork`, not per call; the running loop is known by its thread, since asking asyncio for it costs a
+    open: `rules` has the error of the other times, and `transaction` numbers the transactions. A fork is noticed by
+    `os.register_at_fork`, not per call; the running loop is known by its thread, since asyncio finds it by a
     system call before Python 3.12.
     """
 
@@ -42,7 +42,7 @@ class Guard:
         self.loop: asyncio.AbstractEventLoop | None = None
         self.cause: BaseException | None = None
         self.forked = False
-        self.era = 0
+        self.transaction = 0
         self._usable = False
         self._open = not rules.is_transactional
         self._thread = 0
@@ -81,12 +81,12 @@ class Guard:
             raise self._reason()
 
     def begin_transaction(self) -> None:
-        """Number the next transaction: a call that waits since the one before is refused."""
-        self.era += 1
+        """Number the next transaction: a call that waits since the one before fails."""
+        self.transaction += 1
 
-    def check_era(self, era: int) -> None:
+    def check_transaction(self, transaction: int) -> None:
         """Raise UsageError when a call that has waited began in another transaction than the present one."""
-        if era != self.era:
+        if transaction != self.transaction:
             raise UsageError(
                 "The transaction in which this call began has ended, so its record was not taken.",
                 hint="Await what is sent in a transaction before its end.",
@@ -96,19 +96,19 @@ class Guard:
         """Raise UsageError or ProducerClosedError unless the producer runs and is called where it lives."""
         is_usable = self.state is State.RUNNING and self.cause is None and not self.forked
         if not is_usable or native.thread_id() != self._thread or not self._is_running():
-            raise self.refusal()
+            raise self.error()
 
     def _reason(self) -> AioprodError:
         """Why a record is not accepted."""
         if self.state is State.RUNNING and not self._open:
             self.check_running()
-            return self._rules.send_error() or self.refusal()
-        return self.refusal()
+            return self._rules.send_error() or self.error()
+        return self.error()
 
     def check_new(self) -> None:
         """Raise UsageError unless the producer can be started here and now."""
         if self.forked:
-            raise self.refusal()
+            raise self.error()
         running_loop()
         if self.state is State.NEW:
             return
@@ -136,11 +136,11 @@ class Guard:
         return "failed" if self.cause is not None else self.state.value
 
     def check_not_closed(self) -> None:
-        """Raise ProducerClosedError when somebody closed the producer while it started."""
+        """Raise ProducerClosedError when the producer was closed while it started."""
         if self.state in (State.CLOSING, State.CLOSED):
             raise ProducerClosedError("The producer was closed while it started.")
 
-    def refusal(self) -> UsageError:
+    def error(self) -> UsageError:
         """Why a call can't work."""
         if self.forked:
             return UsageError(

@@ -29,9 +29,9 @@ INSTEAD: Final = {
     "list_topics": "call `await aioprod.Admin(...).topics()`; producer.partitions_for(topic) knows one topic.",
     "topics": "call `await aioprod.Admin(...).topics()`; producer.partitions_for(topic) knows one topic.",
     "partitions": "call `await producer.partitions_for(topic)`.",
-    "purge": "`await producer.close(0)` gives up what has no outcome yet; a future of submit() can be cancelled.",
+    "purge": "`await producer.close(0)` fails the records without outcome; a future of submit() can be cancelled.",
     "send_offsets": "call `await producer.send_offsets_to_transaction(offsets, group)`.",
-    "set_sasl_credentials": "call `await producer.reload_credentials()`, which reads them anew.",
+    "set_sasl_credentials": "call `await producer.reload_credentials()`, which reads them again.",
     "subscribe": "a producer reads nothing, aioprod.Member and aioprod.read do.",
 }
 """Name -> what to do in its place."""

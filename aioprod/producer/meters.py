@@ -109,5 +109,5 @@ class Meters:
         self.metrics.batch_split_total.add()
 
     def failed(self, batch: Batch) -> None:
-        """A batch was given up."""
+        """A batch failed."""
         self.metrics.record_error_total.add(batch.records)

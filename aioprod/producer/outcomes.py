@@ -46,20 +46,20 @@ __all__ = ["FAILED_PER_TURN", "Outcomes"]
 OUT_OF_SEQUENCE = (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID)
 
 NOT_JOINED = (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.CONCURRENT_TRANSACTIONS)
-"""What a leader answers to the first batch of a partition in a transaction while its coordinator has no time: for the
-transaction before, or for the first batch of another process in the same transaction. Replicas are not the matter."""
+"""The codes for the first batch of a partition in a transaction while its coordinator is busy: with the transaction
+before, or with the first batch of another process in the same transaction. They do not mean missing replicas."""
 
 COMPLETION_SHARE = 0.2
-"""The part of the usual backoff after which a broker is asked again that is completing the transaction before."""
+"""The share of the usual backoff for a retry while the transaction before is being completed."""
 
 FAILED_PER_TURN = 100
-"""Batches that are given up in one turn of the loop when many of them are at once: some milliseconds' worth."""
+"""How many batches fail in one iteration of the loop when many fail at once: some milliseconds' worth."""
 
 HINTS: dict[int, str] = {
     ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT: "Send without idempotence (enable.idempotence=false), or to a topic "
     "whose message.format.version is 0.11 or later.",
 }
-"""What to do where a broker refused records with a code that does not say so itself."""
+"""What to do about a code that does not say so itself."""
 
 DUPLICATES_OF = {
     UnknownOutcomeError: "They may be stored: sending them again may make duplicates.",
@@ -86,10 +86,10 @@ def _hint(family: type[DeliveryError], batch: Batch) -> str | None:
 
 
 class Outcomes:
-    """Reads answers, applies the error table, and hands settled batches to the delivery.
+    """Reads Produce responses, applies the error table, and hands done batches to the completions.
 
     `explainer` knows what a batch waits for. `backoff` maps the number of failed attempts to seconds. `scheduler` is
-    woken when something is due: the end of a backoff, a request for metadata. `journal` writes to the log. `rules` is
+    woken when something is due: the end of a backoff, a request for metadata. `event_log` writes to the log. `rules` is
     notified of each batch that was not delivered. Failed attempts to add a partition to the transaction are not
     counted against `retries`.
     """
@@ -102,7 +102,7 @@ class Outcomes:
         delivery: Completions,
         meters: Meters,
         explainer: Explainer,
-        journal: EventLog,
+        event_log: EventLog,
         rules: TransactionRules,
         backoff: Callable[[int], float],
         scheduler: Scheduler,
@@ -115,8 +115,8 @@ class Outcomes:
         self._backoff = backoff
         self._scheduler = scheduler
         self.explainer = explainer
-        self.journal = journal
-        self._given_up: tuple[str, AioprodError] | None = None
+        self.event_log = event_log
+        self._retries_stopped: tuple[str, AioprodError] | None = None
 
     # --- answers
 
@@ -161,7 +161,7 @@ class Outcomes:
             batch.cause = error
             batch.code = None
             if batch.attempts <= self._settings.retries:
-                self._again(batch, now)
+                self._retry(batch, now)
             else:
                 self.fail(batch, now, f"retries={self._settings.retries} are used up: {error.message}")
 
@@ -176,48 +176,48 @@ class Outcomes:
             offset = answer.base_offset if code == ErrorCode.NONE else -1
             self._deliver(batch, offset, answer.log_append_time_ms, now)
             return
-        self._remember(batch, code, answer.error_message)
-        if verdict is Verdict.SPLIT and self._may_divide(batch):
+        self._record_error(batch, code, answer.error_message)
+        if verdict is Verdict.SPLIT and self._may_split(batch):
             self._meters.split()
             split(self._accumulator, batch, now)
             return
         if isinstance(code, ErrorCode) and code.refreshes_metadata:
             self._refresh(batch, now)
         if verdict is Verdict.RETRY:
-            self._again(batch, now)
+            self._retry(batch, now)
             self._follow_hint(batch, answer, endpoints, now)
             return
-        self._refused(batch, answer, now)
+        self._fail_rejected(batch, answer, now)
 
     def _out_of_sequence(self, batch: Batch) -> Verdict:
-        """It goes again behind the batch that fills the hole before it, or, as nothing does, in a new epoch."""
+        """Retry after the batch that fills the gap before it or, if none does, in a new epoch."""
         sequences = self._accumulator.sequences
         assert sequences is not None
         if sequences.is_forgotten(batch):
             return Verdict.FAIL
-        is_hole = sequences.out_of_sequence(batch)
-        return Verdict.FAIL if is_hole and sequences.transactional else Verdict.RETRY
+        is_gap = sequences.out_of_sequence(batch)
+        return Verdict.FAIL if is_gap and sequences.transactional else Verdict.RETRY
 
-    def _may_divide(self, batch: Batch) -> bool:
-        """Whether its parts can't be duplicates: a broker knows a batch again, but not parts of it."""
+    def _may_split(self, batch: Batch) -> bool:
+        """Whether its parts can't be duplicates: brokers recognize a batch that they have stored, but not its parts."""
         return batch.base_sequence < 0 or not batch.maybe_stored
 
-    def _refused(self, batch: Batch, answer: PartitionProduceResponse, now: float) -> None:
-        """The broker stored nothing of a batch; where it names the records to blame, the others go again (KIP-467)."""
+    def _fail_rejected(self, batch: Batch, answer: PartitionProduceResponse, now: float) -> None:
+        """Fail a batch of which nothing was stored; if it names the invalid records, retry the others (KIP-467)."""
         count = batch.builder.count
         named = {error.batch_index: error.batch_index_error_message for error in answer.record_errors}
         culprits = sorted(index for index in named if 0 <= index < count)
-        # An open transaction is lost with the culprits; its others have no use for new sequence numbers.
+        # The culprits fail the transaction, so that retrying the others is useless.
         reasons = {index: named[index] or "no reason given." for index in culprits}
-        if culprits and len(culprits) < count and self._may_divide(batch) and not self._settings.transactional:
+        if culprits and len(culprits) < count and self._may_split(batch) and not self._settings.transactional:
             batch = set_apart(self._accumulator, batch, culprits, now)
             reasons = dict(enumerate(reasons.values()))
         assert batch.cause is not None
         why = batch.cause.message if isinstance(batch.cause, AioprodError) else str(batch.cause)
         self.fail(batch, now, why, reasons or None)
 
-    def _remember(self, batch: Batch, code: ErrorCode | int, said: str | None) -> None:
-        """Keep what the broker said, for the error that the records may end with."""
+    def _record_error(self, batch: Batch, code: ErrorCode | int, said: str | None) -> None:
+        """Keep the broker's answer as cause of the error that the records may fail with."""
         batch.unanswered = False
         batch.code = code
         if code in AMBIGUOUS:
@@ -243,7 +243,7 @@ class Outcomes:
     def _follow_hint(
         self, batch: Batch, answer: PartitionProduceResponse, endpoints: Mapping[int, Node], now: float
     ) -> None:
-        """Go on at once where the answer names a newer leader (KIP-951)."""
+        """Send to the newer leader at once, if the answer names one (KIP-951)."""
         partition = TopicPartition(batch.partition.topic.name, batch.partition.index)
         hint = answer.current_leader
         metadata = self._accumulator.metadata
@@ -251,7 +251,7 @@ class Outcomes:
             self._accumulator.update_topics([partition.topic], now)
 
     def recreated(self, names: Iterable[str], now: float) -> None:
-        """These topics were deleted and created again: what was meant for the old ones fails, or follows to the new."""
+        """Fail the batches for topics that were deleted and created again, or send them to the new topics."""
         recreated = {name: 0 for name in names if name in self._accumulator.topics}
         sequences = self._accumulator.sequences
         if sequences is not None:
@@ -266,7 +266,7 @@ class Outcomes:
                 batch.partition.retry_at = 0.0
                 reevaluate(self._accumulator, batch.partition, now)
         for name, followers in recreated.items():
-            self.journal.recreated(name, followers, now)
+            self.event_log.recreated(name, followers, now)
 
     def _is_orphan(self, batch: Batch) -> bool:
         known, present = batch.topic_id, batch.partition.topic.topic_id
@@ -291,12 +291,12 @@ class Outcomes:
         batch.topic_id = partition.topic.topic_id
         return True
 
-    def _again(self, batch: Batch, now: float) -> None:
+    def _retry(self, batch: Batch, now: float) -> None:
         is_orphan = self._is_orphan(batch)
         if is_orphan and not self._readdress(batch, now):
             return
-        if self._given_up is not None:
-            self._give_up(batch, now)
+        if self._retries_stopped is not None:
+            self._fail_stopped(batch, now)
             return
         self._meters.retried(batch)
         leader = batch.partition.queue
@@ -306,33 +306,31 @@ class Outcomes:
             delay_s = self._rules.join_pause_s(batch.attempts - 1)
         elif batch.code == ErrorCode.CONCURRENT_TRANSACTIONS:
             delay_s *= COMPLETION_SHARE
-        self.journal.retried(batch, delay_s, now)
+        self.event_log.retried(batch, delay_s, now)
         requeue(self._accumulator, batch, now, delay_s)
         self._scheduler.wake()
 
     def _refresh(self, batch: Batch, now: float) -> None:
-        """What we know of the batch's topic is out of date."""
+        """Request metadata: that of the batch's topic is out of date."""
         metadata = self._accumulator.metadata
         metadata.touch(batch.partition.topic.name, now)
         metadata.request_update(now, batch.partition.topic.name)
         self._scheduler.wake()
 
-    # --- outcomes
-
     # --- retries
 
     @property
-    def given_up(self) -> AioprodError | None:
+    def retries_stopped_by(self) -> AioprodError | None:
         """The error for which no batch is retried, None if batches are retried."""
-        return None if self._given_up is None else self._given_up[1]
+        return None if self._retries_stopped is None else self._retries_stopped[1]
 
     def stop_retries(self, why: str, cause: AioprodError) -> None:
         """Retry no batch from now on: the transaction has failed."""
-        self._given_up = (why, cause)
+        self._retries_stopped = (why, cause)
 
     def allow_retries(self) -> None:
         """Retry batches again: another transaction begins."""
-        self._given_up = None
+        self._retries_stopped = None
 
     # --- the end of a batch
 
@@ -352,7 +350,7 @@ class Outcomes:
         self._delivery.succeed(batch, base_offset, append_time)
 
     def unsendable(self, batches: list[Batch], error: Exception, now: float) -> None:
-        """No request could be made of these batches: the broker is too old, or compression failed."""
+        """Fail batches for which no request could be made: the broker is too old, or compression failed."""
         for batch in batches:
             if land(self._accumulator, batch, now):
                 batch.attempts -= 1
@@ -360,10 +358,10 @@ class Outcomes:
                 self.fail(batch, now, f"no request could be made for broker {batch.broker}: {error}")
 
     def expire(self, batch: Batch, now: float) -> None:
-        """The delivery deadline of a batch has passed, wherever it is."""
+        """Fail a batch whose delivery deadline has passed, wherever it is."""
         why = self.explainer.why_expired(batch, now)
         if batch.cause is None:
-            batch.cause = self.explainer.trouble(batch)
+            batch.cause = self.explainer.last_error(batch)
         deleted = deletion(self._accumulator.metadata, batch.partition.topic.name, now)
         if deleted is not None:
             why = f"{deleted.message} {why}"
@@ -371,7 +369,7 @@ class Outcomes:
         self.fail(batch, now, f"delivery.timeout.ms={self._settings.delivery_timeout_ms} has passed. {why}")
 
     def fail(self, batch: Batch, now: float, why: str, reasons: dict[int, str] | None = None) -> None:
-        """Give a batch up, for a reason in a sentence; `reasons` are those of single records by index."""
+        """Fail a batch, for the reason `why` in a sentence; `reasons` are those of single records by index."""
         family = failure_family(batch)
         partition = batch.partition
         sequences = self._accumulator.sequences
@@ -397,22 +395,22 @@ class Outcomes:
         self._delivery.fail(batch, failure)
         self._rules.batch_failed(batch, failure.message)
 
-    def _give_up(self, batch: Batch, now: float) -> None:
-        assert self._given_up is not None
-        why, batch.cause = self._given_up
+    def _fail_stopped(self, batch: Batch, now: float) -> None:
+        assert self._retries_stopped is not None
+        why, batch.cause = self._retries_stopped
         self.fail(batch, now, why)
 
     def fail_unsent(self, now: float) -> bool:
-        """Give up a turn's worth of what is not on the wire, as the transaction is lost; whether there is more."""
+        """Fail up to `FAILED_PER_TURN` batches that are not in flight, as the transaction failed; True for more."""
         incomplete = self._accumulator.incomplete
         unsent = (batch for batch in incomplete if batch.state != IN_FLIGHT)
         batches = list(islice(unsent, FAILED_PER_TURN))
         for batch in batches:
-            self._give_up(batch, now)
+            self._fail_stopped(batch, now)
         return len(batches) == FAILED_PER_TURN
 
     def fail_some(self, now: float, ending: Ending) -> bool:
-        """Give up a turn's worth of what has no outcome yet, as the producer ends; whether there is more."""
+        """Fail up to `FAILED_PER_TURN` batches without outcome, as the producer ends; True if there are more."""
         for batch in list(islice(self._accumulator.incomplete, FAILED_PER_TURN)):
             if ending.cause is not None:
                 batch.cause = ending.cause

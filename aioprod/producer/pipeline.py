@@ -121,7 +121,7 @@ class Pipeline(ClientListener, BatchEvents):
             delivery=self.completions,
             meters=meters,
             explainer=Explainer(settings, accumulator=accumulator, client=self.client, rules=rules, clock=clock),
-            journal=self._log,
+            event_log=self._log,
             rules=rules,
             backoff=self.client.backoff_s,
             scheduler=self.scheduler,
@@ -184,7 +184,7 @@ class Pipeline(ClientListener, BatchEvents):
             self._outages.poll(now),
             self.client.poll(now),
             end_backoffs(accumulator, now),
-            self._deleted.give_up(now),
+            self._deleted.fail_held(now),
             self.topics.move_on(now),
             next_expiry(accumulator),
             self._stalls.poll(now),
@@ -267,7 +267,7 @@ class Pipeline(ClientListener, BatchEvents):
     def metadata_changed(self, update: MetadataUpdate) -> None:
         """Follow the leaders, and send the records that were parked for new topics."""
         now = self._clock()
-        self._outages.named_anew()
+        self._outages.metadata_changed()
         self.accumulator.update_topics(update.changed_topics, now)
         if update.recreated:
             self.outcomes.recreated(update.recreated, now)

@@ -86,7 +86,7 @@ class Preparation:
         self.plain = not interceptors and key_serializer is None and value_serializer is None
 
     def accept(self, record: ProducerRecord) -> Prepared:
-        """Run the interceptors, and `prepare` what they make of the record; they hear of it when that fails."""
+        """Run the interceptors, and `prepare` the record that they return; they are notified if that fails."""
         record = self.intercept(record)
         try:
             return self.prepare(record)
@@ -103,13 +103,13 @@ class Preparation:
             self._interceptors.on_send_error(record, record.partition, error)
             raise
 
-    def tell_refused(self, topic: str, partition: int, error: AioprodError) -> None:
-        """Let the interceptors hear of a record that was not accepted."""
+    def report_not_accepted(self, topic: str, partition: int, error: AioprodError) -> None:
+        """Notify the interceptors of a record that was not accepted."""
         if self._interceptors:
             self._interceptors.on_send_error(ProducerRecord(topic, None), partition, error)
 
     def intercept(self, record: ProducerRecord) -> ProducerRecord:
-        """What the interceptors make of a record."""
+        """The record that the interceptors return for this one."""
         return self._interceptors.on_send(record) if self._interceptors else record
 
     def prepare(self, record: ProducerRecord) -> Prepared:

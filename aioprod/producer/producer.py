@@ -55,7 +55,7 @@ class Producer(TransactionalCalls, ProducerLacks):
         self._is_plain = self._engine.preparation.plain
         self._callbacks = DeliveryCallbacks()
         self._checked: Any = None
-        # From start() on; nothing reads them before, as the guard refuses the call.
+        # From start() on; nothing reads them before, as the guard raises.
         self._clock: Clock
         self._accumulator: Accumulator
         self._create_future: Callable[[], asyncio.Future[RecordMetadata]]
@@ -73,7 +73,7 @@ class Producer(TransactionalCalls, ProducerLacks):
             raise TypeError("Producer has no len(): producer.buffered has how many records wait for their outcome.")
 
         def __bool__(self):
-            return True  # Else `if producer:` would ask for its length.
+            return True  # Else `if producer:` would call __len__.
 
     # --- life
 
@@ -105,7 +105,7 @@ class Producer(TransactionalCalls, ProducerLacks):
         return await self._engine.close(seconds("close", timeout))
 
     async def reload_credentials(self) -> None:
-        """Read certificates and passwords anew, fetch another token, and have new connections take over.
+        """Read certificates and passwords again, fetch another token, and have new connections take over.
 
         One broker after the other: records wait until the new connection is accepted and what is on the way on the old
         one is answered, keep their order, and none fails because of it. Raises ConfigError, AuthenticationError or
@@ -146,7 +146,7 @@ class Producer(TransactionalCalls, ProducerLacks):
 
         `value` has to be given; None is a tombstone. `topic` may be a `ProducerRecord`, which says all itself. Waits up
         to `max.block.ms` for memory and for the topic to be known. Cancelled before its batch is sent, the record is
-        taken back; after that it goes on, and its outcome goes to the interceptors, and to `on_error` if it fails.
+        withdrawn; after that it is still delivered: the interceptors get its outcome, and `on_error` its failure.
         Raises InvalidRecordError and its subclasses, BufferFullError, MetadataTimeoutError, AuthorizationError,
         ProducerClosedError or UsageError while the record is not accepted, and a DeliveryError after that.
         """
@@ -247,10 +247,10 @@ class Producer(TransactionalCalls, ProducerLacks):
         """Send all `values`, waiting for room as needed, and wait until each has its outcome.
 
         `keys` has one per value; `headers` and `timestamps` are one for all or one per value. What concerns the call
-        raises (InvalidRecordError, MetadataTimeoutError, ...), and so does what all records are refused for, as a
-        SerializationError. Faults of single records are in `failures` of the result, with their index:
-        `result.raise_for_failures()` raises them, and a result whose failures nobody has read logs a warning when it
-        is dropped. A call that is cancelled stops; what it had accepted goes on.
+        raises (InvalidRecordError, MetadataTimeoutError, ...), and so does an error that all records have, such
+        as a SerializationError. Faults of single records are in `failures` of the result, with their index:
+        `result.raise_for_failures()` raises them, and a result whose failures were not read logs a warning when it
+        is dropped. A cancelled call stops; the records that it had accepted are still delivered.
         """
         self._guard.check()
         return await send_many(self._engine, topic, values, keys, partition, headers, timestamps)
@@ -260,7 +260,7 @@ class Producer(TransactionalCalls, ProducerLacks):
 
         `batch` is a record batch, a table or a data frame of any library with the Arrow PyCapsule interface. Its
         columns are `value` and, if wanted, `key`, `topic` (unless `topic` is given for all rows), `partition`,
-        `headers` and `timestamp`; strings and bytes go as they are, no serializer is asked. Raises
+        `headers` and `timestamp`; strings and bytes go as they are, no serializer is called. Raises
         InvalidRecordError for data without a value, with other columns or of other types; what concerns the call
         or all its rows raises as with `send_many`, and faults of single rows are in `failures` of the result.
         """
@@ -283,7 +283,7 @@ class Producer(TransactionalCalls, ProducerLacks):
     async def flush(self, timeout: float | None = None) -> None:
         """Send everything without lingering, and wait for the outcome of everything accepted before this call.
 
-        Raises FlushTimeoutError after `timeout` seconds; the records go on.
+        Raises FlushTimeoutError after `timeout` seconds; the records stay accepted.
         """
         self._guard.check_running()
         await self._engine.flush(seconds("flush", timeout))
@@ -353,12 +353,12 @@ class Producer(TransactionalCalls, ProducerLacks):
         headers: Headers | None,
         timestamp: Timestamp | None,
     ) -> Prepared:
-        era = self._guard.era
+        transaction = self._guard.transaction
         prepared = await self._engine.preparation.accept_async(
             _record(topic, value, key, partition, headers, timestamp)
         )
         self._guard.check()
-        self._guard.check_era(era)
+        self._guard.check_transaction(transaction)
         return prepared
 
     def _append(self, prepared: Prepared, waiter: Any, granted: bool = False) -> Batch | ParkedRecord:
@@ -373,19 +373,19 @@ class Producer(TransactionalCalls, ProducerLacks):
             )
         except AioprodError as error:
             if not isinstance(error, BufferFullError) or type(waiter) is not asyncio.Future:
-                self._engine.preparation.tell_refused(topic, partition, error)
+                self._engine.preparation.report_not_accepted(topic, partition, error)
             raise
 
     async def _append_in_turn(self, prepared: Prepared, waiter: Any) -> Batch | ParkedRecord:
         """Wait for room, in order of arrival, then append."""
         engine = self._engine
-        era = self._guard.era
+        transaction = self._guard.transaction
         deadline = engine.clock() + engine.max_block_s
         request = await engine.reserve(prepared)
         try:
             await engine.topics.known(prepared[0], deadline - engine.clock())
             self._guard.check()
-            self._guard.check_era(era)
+            self._guard.check_transaction(transaction)
             self._accumulator.budget.leave(request)
             return self._append(prepared, waiter, granted=True)
         finally:

@@ -34,9 +34,9 @@ TIMEOUT_WITHOUT_TRANSACTIONS_MS = 2**31 - 1
 
 
 class ProducerIdKeeper:
-    """Asks for the producer id at the start, and for another one when the epochs of that are used up.
+    """Requests the producer id at the start, and another one when its epochs are exhausted.
 
-    `on_failure` is called with what nobody expected.
+    `on_failure` is called with an unexpected exception of a background task.
     """
 
     def __init__(
@@ -80,21 +80,23 @@ class ProducerIdKeeper:
         last = self._client.describe() if self._last is None else self._last.message.rstrip(".")
         return f"No broker has given the producer an id yet: {last}"
 
-    async def _obtain(self, heard: Callable[[AioprodError], object], may_pass: Callable[[AioprodError], bool]) -> None:
-        """Ask until a broker gives an id; `heard` is told of each failure that may pass."""
+    async def _obtain(
+        self, on_error: Callable[[AioprodError], object], may_pass: Callable[[AioprodError], bool]
+    ) -> None:
+        """Retry until a broker gives an id; `on_error` is called with each failure that may pass."""
         attempts = 0
         while True:
             try:
-                await self._ask()
+                await self._request()
                 return
             except AioprodError as error:
                 if not may_pass(error):
                     raise
-                heard(error)
+                on_error(error)
             attempts += 1
             await asyncio.sleep(self._client.backoff_s(attempts - 1))
 
-    async def _ask(self) -> None:
+    async def _request(self) -> None:
         message = InitProducerIdRequest(
             transactional_id=None, transaction_timeout_ms=TIMEOUT_WITHOUT_TRANSACTIONS_MS, producer_id=-1
         )
@@ -104,7 +106,7 @@ class ProducerIdKeeper:
             raise UnsupportedVersionError(f"The brokers give no producer ids: {error.message}", hint=OFF) from error
         code = ErrorCode.of(answer.error_code)
         if code != ErrorCode.NONE:
-            said = f"A broker answered {ErrorCode.said(code)} when asked for a producer id."
+            said = f"A broker answered {ErrorCode.said(code)} to the request for a producer id."
             if denied := authorization_error(said, code, [IDEMPOTENT_WRITE], instead=ANY_TOPIC):
                 denied.hint = f"{denied.hint} {OFF}"
                 raise denied
@@ -112,15 +114,15 @@ class ProducerIdKeeper:
         set_producer_id(self._accumulator, answer.producer_id, answer.producer_epoch, self._client.now())
 
     def renew(self) -> None:
-        """The epochs are used up: partitions wait for another id, their records for no longer than their deadline."""
+        """Request another id, as the epochs are exhausted; partitions wait for it until their records expire."""
         if self._closed:
             return
         self._renewal = self._loop.create_task(
-            self._obtain(self._told_again, lambda error: not isinstance(error, UsageError)), name="aioprod producer id"
+            self._obtain(self._log_retry, lambda error: not isinstance(error, UsageError)), name="aioprod producer id"
         )
         self._renewal.add_done_callback(self._renewed)
 
-    def _told_again(self, error: AioprodError) -> None:
+    def _log_retry(self, error: AioprodError) -> None:
         log.warning("No new producer id yet: %s", error.message)
 
     def _renewed(self, task: asyncio.Task[None]) -> None:
@@ -128,7 +130,7 @@ class ProducerIdKeeper:
             self._on_failure(error)
 
     async def close(self) -> None:
-        """Ask no more, also when the connections end and what was on the wire leaves a hole."""
+        """Request no other id, even if batches in flight leave a gap when the connections close."""
         self._closed = True
         if self._renewal is not None:
             self._renewal.cancel()
@@ -136,7 +138,7 @@ class ProducerIdKeeper:
 
 
 def may_pass(error: AioprodError) -> bool:
-    """Whether another broker, or the same one later, may give another answer."""
+    """Whether a retry, maybe at another broker, may have another answer."""
     if isinstance(error, BrokerError):
         return isinstance(error.code, ErrorCode) and error.code.retriable
     return isinstance(error, (BrokerConnectionError, ProtocolError))

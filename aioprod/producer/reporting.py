@@ -15,7 +15,7 @@ log = logging.getLogger("aioprod.producer")
 
 
 class Reporting:
-    """Tells the reporters that the configuration names of the metrics, every `metrics.sample.window.ms`."""
+    """Passes the metrics to the configured reporters, every `metrics.sample.window.ms`."""
 
     def __init__(self, config: ProducerConfig, snapshot: Callable[[], dict[str, float]]) -> None:
         self._reporters = [instantiate(reporter, "reporter", config) for reporter in config.metric_reporters]

@@ -1,4 +1,4 @@
-"""The drain: what may leave now is sent to its broker, and the answers are read."""
+"""Drains queues into Produce requests, and reads the usual responses."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from aioprod.wire.buffer import Buffer
 __all__ = ["Sender"]
 
 TURN_S = 0.004
-"""How long one turn of the loop may be spent on filling requests, until the one is full that passes it."""
+"""How long requests are filled in one iteration of the loop; the request that passes it is finished."""
 RAW_BATCHES = 3
-"""How many batches that are as large as may be compressed on the loop are compressed in one turn."""
+"""How many batches of the largest inline size are compressed in one iteration of the loop."""
 
 
 class Sender:
-    """Moves batches from the queues of the accumulator to the brokers, and reads what they answer.
+    """Moves batches from the queues of the accumulator to the brokers, and reads their responses.
 
-    `turn` is called with what is to be called in the next turn of the loop, `wake_at` with the time of a deadline, in
-    monotonic seconds, `on_failure` with the cause when something here goes wrong that no record is to blame for.
+    `turn` schedules a call for the next iteration of the loop; `wake_at` gets deadlines in monotonic seconds;
+    `on_failure` gets an unexpected exception.
     `compressor` is None where nothing is compressed.
     """
 
@@ -101,13 +101,13 @@ class Sender:
         self._version_max = version_max
 
     def schedule(self, queue: BrokerQueue) -> None:
-        """Something of this queue may leave: drain it in the next turn of the loop."""
+        """Drain this queue in the next iteration of the loop."""
         self._scheduled.append(queue)
         if len(self._scheduled) == 1:
             self._turn(self._serve_scheduled)
 
     def _serve_scheduled(self) -> None:
-        """Drain the queues that asked for it, as many of them as a turn has time for."""
+        """Drain the scheduled queues, as many as the time slice allows."""
         start = self._clock()
         hold_s = 0.0
         while self._scheduled and hold_s < TURN_S:
@@ -119,7 +119,7 @@ class Sender:
             self._turn(self._serve_scheduled)
 
     def serve(self, queue: BrokerQueue) -> None:
-        """Send what may leave now to one broker, and what takes too long for one turn of the loop in the next one."""
+        """Send the batches of one broker that may be sent now; what takes too long is left to the next iteration."""
         queue.scheduled = False
         try:
             self._serve(queue, self._clock())
@@ -169,7 +169,7 @@ class Sender:
             self._wake_at(due)
 
     def _cut(self, queue: BrokerQueue) -> bool:
-        """Whether batches that are not full may leave: the linger is Nagle's unless it is fixed."""
+        """Whether unfinished batches may be sent: the linger is Nagle's unless it is fixed."""
         if self._is_closing or self._settings.linger_s == 0.0 or self._room.is_wanted:
             return True
         return self._settings.adaptive_linger and queue.in_flight == 0
@@ -179,7 +179,7 @@ class Sender:
             queue.stalled_since = now
 
     def _transmit(self, queue: BrokerQueue, connection: BrokerConnection, batches: list[Batch], now: float) -> int:
-        """Send one request; how many bytes of its records were compressed here."""
+        """Send one request; returns how many bytes of its records were compressed here."""
         settings = self._settings
         raw = 0
         queue.stalled_since = None
@@ -242,7 +242,7 @@ class Sender:
         return version
 
     def come_back(self, batch: Batch, error: Exception | None) -> None:
-        """A thread is done with a batch: it may leave, or fails with the codec's `error`."""
+        """Let a batch be sent that a thread has compressed, or fail it with the codec's `error`."""
         try:
             now = self._clock()
             if compressed(self._accumulator, batch, now) and error is not None:
@@ -253,7 +253,7 @@ class Sender:
             self._on_failure(failure)
 
     def answered(self, sent: Sent, body: Buffer | None, error: AioprodError | None) -> None:
-        """A request was answered with `body`, or never will be because of `error`."""
+        """Handle the response `body` of a request, or the `error` for which none will come."""
         sent.queue.in_flight -= 1
         now = self._clock()
         if self._busy_since == 0.0:
@@ -275,14 +275,14 @@ class Sender:
         self._meters.answered(now - sent.sent_at, throttle_time_ms)
 
     def rest(self) -> None:
-        """What the answers in one chunk of bytes have led to is done."""
+        """Meter the time since the first response of a chunk of bytes: all of them were handled."""
         if self._busy_since > 0.0:
             self._meters.held(self._clock() - self._busy_since)
             self._busy_since = 0.0
 
 
 class Sent:
-    """A Produce request that was sent: called once, with the body of its answer or with the reason why none comes."""
+    """A Produce request in flight: called once, with the body of its response or the error for which none comes."""
 
     __slots__ = ("batches", "connection", "queue", "sender", "sent_at", "version")
 

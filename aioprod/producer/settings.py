@@ -12,7 +12,7 @@ __all__ = ["SenderSettings", "accumulator_settings", "sender_settings"]
 
 UNLIMITED = 2**31 - 1
 BATCHES_REMEMBERED = 5
-"""Batches of a producer and partition that a broker knows again, and tells their offset."""
+"""Batches of a producer and partition that a broker recognizes as duplicates, and whose offset it returns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

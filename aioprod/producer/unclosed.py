@@ -1,4 +1,4 @@
-"""What becomes of a producer that nobody closed: nobody refers to it any more, or its event loop has ended."""
+"""Producers that were not closed: when they are garbage-collected, and when their event loop ends."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ ADVICE: Final = "Use `async with Producer(...)`, or `await producer.close()`."
 
 
 def dropped(engine: Engine, producer: object) -> None:
-    """Nobody refers to `producer` any more: warn, and close what it leaves, if it was not closed.
+    """Warn that `producer` was garbage-collected without being closed, and close its engine.
 
     Its records are delivered first, within `close.timeout.ms` or their own deadlines. May be called in any thread, and
-    when the loop has ended: then what has no outcome is told to the log.
+    when the loop has ended: then the records without outcome are logged.
     """
     if engine.guard.state is not State.RUNNING or engine.guard.forked:
         return
     try:
         engine.loop.call_soon_threadsafe(_close, engine)
     except RuntimeError:
-        _tell_of_lost(engine)
+        _log_lost(engine)
     name = "producer" if not engine.config.client_id else named(engine.config)
     warnings.warn(
         f"Unclosed {name}: use `async with`, or `await producer.close()`.",
@@ -58,8 +58,8 @@ def _close(engine: Engine) -> None:
     engine.begin_close(None)
 
 
-def _tell_of_lost(engine: Engine) -> None:
-    """The loop is closed, and was not even given the time to cancel its tasks: nobody can be told any more."""
+def _log_lost(engine: Engine) -> None:
+    """Log the records without outcome: the loop is closed, so that nothing can be completed any more."""
     records = engine.buffered().records
     if records:
         log.error(
@@ -81,5 +81,5 @@ def loop_ended(engine: Engine) -> None:
     why = "the sender was cancelled: its event loop ended before the producer was closed."
     error = UsageError(f"T{why[1:]}", hint=ADVICE)
     engine.guard.fail(error)
-    engine.give_up_now(Ending(why, engine.guard.refusal(), cause=error))
-    engine.delivery.tell_counted()
+    engine.fail_all_now(Ending(why, engine.guard.error(), cause=error))
+    engine.delivery.log_counted()

@@ -1,4 +1,4 @@
-"""Topics that are not known yet: their records, and who asks for them, go on, wait, or hear the reason why not."""
+"""Topics whose partitions are not known yet: the records parked for them, and the calls that wait for them."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from aioprod.producer.guard import Guard
 __all__ = ["UnknownTopics"]
 
 TURN_RECORDS = 2000
-"""Parked records that are moved on in one turn of the loop: a few milliseconds' worth."""
+"""Parked records that are moved to their partitions in one iteration of the loop: a few milliseconds' worth."""
 
-TURN_REFUSALS = 400
-"""Parked records of one topic that are refused in one turn of the loop: each gets an exception of its own."""
+PARKED_FAILED_PER_TURN = 400
+"""Parked records that fail in one iteration of the loop: each gets an exception of its own."""
 
 REMEMBERED_S = 10.0
-"""So long after its last use a topic that does not exist is still asked for, at the pace of the backoff: the next
-record for it fails at once, or finds that it was created meanwhile."""
+"""How long after its last use the metadata of a missing topic is still requested, with backoff: the next record for it
+fails at once, or finds that it was created meanwhile."""
 
 
 def metadata_timeout(metadata: Metadata, name: str, limit: str, brokers: str) -> MetadataTimeoutError:
-    """No partitions of a topic within the time of a setting; `brokers` says how it stands with them."""
+    """The error for a topic whose partitions were not found within a limit; `brokers` describes the connections."""
     code = metadata.topic_error(name)
     said = f"the brokers say {code.name}" if isinstance(code, ErrorCode) else brokers
     return MetadataTimeoutError(
@@ -44,9 +44,9 @@ def metadata_timeout(metadata: Metadata, name: str, limit: str, brokers: str) ->
 
 
 class UnknownTopics:
-    """Looks after the topics that are not known yet, the records parked for them and the calls that wait for them.
+    """Moves the records of unknown topics on when their metadata comes, and fails them when it does not.
 
-    `describe` says in words how it stands with the brokers.
+    `describe` describes the connections to the brokers, for errors.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class UnknownTopics:
         self._guard = guard
         self._describe = describe
         self._waiters = Waiters()
-        # Topics that do not exist, and until when that is remembered.
+        # Topics that do not exist, and until when this is cached.
         self._absent: dict[str, float] = {}
 
     async def known(self, name: str, timeout_s: float) -> None:
@@ -87,11 +87,11 @@ class UnknownTopics:
             self._guard.check_running()
 
     def changed(self) -> None:
-        """Something was learned, or the producer ends: who waits looks again."""
+        """Wake all waiters: metadata has changed, or the producer ends."""
         self._waiters.notify_all()
 
     def move_on(self, now: float) -> float | None:
-        """Move on what can go, refuse what can't or has waited too long; when to look again."""
+        """Move on the records of known topics, fail those that can't be sent or are overdue; returns when to repeat."""
         due = math.inf
         turn = TURN_RECORDS
         metadata = self._accumulator.metadata
@@ -99,7 +99,7 @@ class UnknownTopics:
             if topic.count:
                 before = len(topic.parked or ())
                 for record, error in move_on(self._accumulator, topic, now, turn):
-                    self._delivery.refuse([record], error)
+                    self._delivery.fail_parked([record], error)
                 turn -= before - len(topic.parked or ())
                 if topic.parked:
                     due = now
@@ -109,9 +109,9 @@ class UnknownTopics:
             if topic.name in self._absent and not topic.parked:
                 due = min(due, self._forget_in_time(topic, now))
                 continue
-            refusal = topic_error(metadata, topic.name, now, to_write=True)
-            if refusal is not None:
-                self.refuse(topic, refusal, TURN_REFUSALS)
+            unusable = topic_error(metadata, topic.name, now, to_write=True)
+            if unusable is not None:
+                self.fail(topic, unusable, PARKED_FAILED_PER_TURN)
                 if topic.parked:
                     due = now
             elif topic.parked:
@@ -119,22 +119,22 @@ class UnknownTopics:
         return due if due < math.inf else None
 
     def _expire(self, topic: Topic, metadata: Metadata, now: float) -> float:
-        """Refuse the records whose time is over; when the next one's is."""
+        """Fail the records whose deadline has passed; returns the next deadline."""
         settings = self._accumulator.settings
         limit = f"max.block.ms={round(settings.max_block_s * 1000)}"
         if settings.delivery_timeout_s < settings.max_block_s:
             limit = f"delivery.timeout.ms={round(settings.delivery_timeout_s * 1000)}"
-        if overdue := evict_overdue(self._accumulator, topic, now, TURN_REFUSALS):
-            self._delivery.refuse(overdue, metadata_timeout(metadata, topic.name, limit, self._describe()))
+        if overdue := evict_overdue(self._accumulator, topic, now, PARKED_FAILED_PER_TURN):
+            self._delivery.fail_parked(overdue, metadata_timeout(metadata, topic.name, limit, self._describe()))
         return topic.parked[0].deadline if topic.parked else math.inf
 
     def remember(self, name: str, now: float) -> None:
-        """A topic does not exist: who sends to it, or asks for it, hears so at once, as long as the brokers say so."""
+        """Cache that a topic does not exist: sends to it fail at once, as long as the brokers say so."""
         self._accumulator.topic(name, now).error = None
         self._absent[name] = now + REMEMBERED_S
 
     def _forget_in_time(self, topic: Topic, now: float) -> float:
-        """Ask no more for a topic that does not exist and that nobody has used for a while; when that is due."""
+        """Forget a missing topic that was not used for a while; returns when that is due."""
         due = self._absent[topic.name]
         if now < due:
             return due
@@ -146,15 +146,15 @@ class UnknownTopics:
         self._accumulator.forget(topic, now)
         self._accumulator.metadata.forget_topic(topic.name)
 
-    def refuse(self, topic: Topic, error: AioprodError, limit: int) -> int:
-        """Refuse up to `limit` of the records that wait for a topic; how many.
+    def fail(self, topic: Topic, error: AioprodError, limit: int) -> int:
+        """Fail up to `limit` of the records that are parked for a topic; returns how many.
 
-        When none is left the topic is forgotten, and the next record asks for it anew; but that it does not exist is
-        remembered for a while.
+        When none is left the topic is forgotten, so that the next record requests its metadata again; but a missing
+        topic is cached for a while.
         """
         topic.error = error
         evicted = evict_first(self._accumulator, topic, limit)
-        self._delivery.refuse(evicted, error)
+        self._delivery.fail_parked(evicted, error)
         if not topic.parked:
             if isinstance(error, UnknownTopicError):
                 self.remember(topic.name, self._clock())
@@ -163,11 +163,11 @@ class UnknownTopics:
         self.changed()
         return len(evicted)
 
-    def refuse_some(self, error_of: Callable[[Topic], AioprodError]) -> bool:
-        """Refuse a turn's worth of what is parked, as the producer closes; whether there is more."""
-        turn = TURN_REFUSALS
+    def fail_some(self, error_of: Callable[[Topic], AioprodError]) -> bool:
+        """Fail up to `PARKED_FAILED_PER_TURN` parked records, as the producer closes; True if there are more."""
+        turn = PARKED_FAILED_PER_TURN
         for topic in list(self._accumulator.parked_topics.values()):
-            turn -= self.refuse(topic, error_of(topic), turn)
+            turn -= self.fail(topic, error_of(topic), turn)
             if turn <= 0:
                 return True
         self.changed()

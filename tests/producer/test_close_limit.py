@@ -156,9 +156,9 @@ def test_a_close_that_ends_with_its_loop_has_the_reason_and_the_report(caplog: p
 def test_records_of_a_topic_that_is_not_known_have_the_reason_too(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "aioprod")
     _, (error,) = closed(unknown, close=2)
-    assert "The cluster was asked for topic 'new' 1 time within " in error.message
+    assert "The metadata of topic 'new' was requested 1 time within " in error.message
     (text,) = waits(caplog)
-    assert "for 1 record, the oldest for topic 'new': The cluster was asked for topic 'new' 1 time" in text
+    assert "for 1 record, the oldest for topic 'new': The metadata of topic 'new' was requested 1 time" in text
 
 
 def test_an_open_transaction_that_is_being_ended_is_told_of(caplog: pytest.LogCaptureFixture) -> None:

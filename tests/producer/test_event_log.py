@@ -111,7 +111,7 @@ async def test_records_whose_topic_stays_unknown_are_warned_of(
             await turns()
         (text,) = warnings(caplog)
         assert "Records for topic 't' have waited for 202" in text
-        assert "The cluster was asked for topic 't' 1 time" in text
+        assert "The metadata of topic 't' was requested 1 time" in text
         brokers.create_topic("t")
         held.release()
         await future
@@ -188,7 +188,7 @@ async def test_new_epochs_are_told(brokers: FakeCluster, caplog: pytest.LogCaptu
         brokers.fault(ProduceRequest, error=ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
         await producer.send("t", b"v")
         (text,) = lines(caplog, logging.INFO, "new producer epoch")
-        assert text == "t-0: new producer epoch 1 after a batch was lost or refused (no duplicates, order kept)"
+        assert text == "t-0: new producer epoch 1 after a batch was lost or rejected (no duplicates, order kept)"
 
 
 async def test_nothing_is_worked_out_for_a_log_that_nobody_reads(
@@ -201,4 +201,4 @@ async def test_nothing_is_worked_out_for_a_log_that_nobody_reads(
         brokers.fault(ProduceRequest, error=ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
         await producer.send("t", b"v")
         brokers.state.move_leader(TopicPartition("t", 0), 1)
-        assert producer._engine.outcomes.journal.limit._windows == {}
+        assert producer._engine.outcomes.event_log.limit._windows == {}

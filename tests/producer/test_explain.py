@@ -83,7 +83,7 @@ async def test_the_topic_is_not_known_and_no_answer_comes(brokers: FakeCluster) 
         check(
             producer.explain("t", 3),
             r"^2 records for topic 't' wait until its partitions are known, the first for 12\.\d s, and for 4\d\.\d s ",
-            "The cluster was asked for topic 't' 1 time within 12",
+            "The metadata of topic 't' was requested 1 time within 12",
             "without an answer so far: Broker 1 at 127.0.0.1:",
         )
         check(producer.explain("t", 0), "^1 record for topic 't' waits")
@@ -101,7 +101,11 @@ async def test_no_broker_can_be_asked_for_the_topic(brokers: FakeCluster) -> Non
         await until(lambda: link.last_error is not None)
         future = producer.submit("t", b"v")
         await turns()
-        check(producer.explain("t", 0), "No broker could be asked for topic 't' within ", ": (Broker 1 at )?127.0.0.1:")
+        check(
+            producer.explain("t", 0),
+            "The metadata of topic 't' could not be requested within ",
+            ": (Broker 1 at )?127.0.0.1:",
+        )
         future.cancel()
 
 
@@ -111,7 +115,9 @@ async def test_the_brokers_say_that_the_topic_does_not_exist(brokers: FakeCluste
         future = producer.submit("t", b"v")
         await until(lambda: producer._engine.client.metadata.topic_error("t"))
         check(
-            producer.explain("t", 0), r"asked for topic 't' \d time", "the last answer was UNKNOWN_TOPIC_OR_PARTITION"
+            producer.explain("t", 0),
+            r"metadata of topic 't' was requested \d time",
+            "the last answer was UNKNOWN_TOPIC_OR_PARTITION",
         )
         brokers.create_topic("t")
         await future
@@ -141,13 +147,13 @@ async def test_there_is_no_leader(brokers: FakeCluster) -> None:
         check(
             producer.explain("t", 1),
             r"^1 record of t-1 in 1 batch has no outcome yet after \d+ ms\.",
-            r"The partition has no leader, said an answer \d+ ms ago; the cluster is asked again in \d+\.\d s\.$",
+            r"The partition has no leader, said an answer \d+ ms ago; metadata is requested again in \d+\.\d s\.$",
         )
         held = brokers.fault(MetadataRequest, hold=True)
         producer._engine.client.metadata.add_topic("another", 0.0)
         producer._engine.client.wake()
         await held.reached.wait()
-        check(producer.explain("t", 1), "no leader", r"the cluster is being asked\.$")
+        check(producer.explain("t", 1), "no leader", r"metadata is being requested\.$")
         held.release()
         future.cancel()
 
@@ -379,7 +385,7 @@ async def test_the_time_of_what_is_on_the_way_is_over(brokers: FakeCluster) -> N
         check(
             producer.explain("t", 0),
             "1 batch is on the way to broker 1, which has owed an answer for 3",
-            "A batch of producer epoch 0 was lost or refused before; then the partition goes on, in a new epoch",
+            "A batch of producer epoch 0 was lost or rejected before; then the partition continues, in a new epoch",
         )
         held.release()
         await future
@@ -396,9 +402,9 @@ async def test_numbers_before_and_after_a_hole(brokers: FakeCluster) -> None:
         check(producer.explain("t", 0), r"One batch at a time is sent until one of producer epoch 0 is acknowledged\.$")
         partition = producer._engine.accumulator.topics["t"].partitions[0]
         partition.unknown_serial = 0
-        check(producer.explain("t", 0), r"was lost or refused before: 1 batch sent since gets an answer; then")
+        check(producer.explain("t", 0), r"was lost or rejected before: 1 batch sent since gets an answer; then")
         partition.held = True
-        check(producer.explain("t", 0), r"no epoch is left: a new producer id is asked for\.$")
+        check(producer.explain("t", 0), r"no epoch is left: a new producer id is requested\.$")
         sequences = producer._engine.accumulator.sequences
         assert sequences is not None
         sequences.transactional = True

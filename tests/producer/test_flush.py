@@ -142,7 +142,7 @@ async def test_a_flush_that_takes_too_long_says_how_many_remain(brokers: FakeClu
         assert raised.value.remaining == 5
         assert isinstance(raised.value, TimeoutError)
         assert isinstance(raised.value, AioprodError)
-        assert producer.buffered.records == 5, "they go on"
+        assert producer.buffered.records == 5, "they stay accepted"
         unknown.times = 0
         brokers.state.move_leader(TopicPartition("t", 1), 1)
         silence.release()

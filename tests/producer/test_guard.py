@@ -170,7 +170,7 @@ def in_a_forked_child(work: Callable[[], str]) -> str:
 async def test_a_producer_that_has_failed_gives_the_hint_of_its_cause() -> None:
     guard = Guard(TransactionRules())
     guard.fail(UsageError("The loop ended.", hint="Close it before."))
-    assert str(guard.refusal()) == "The producer has failed: The loop ended. Hint: Close it before."
+    assert str(guard.error()) == "The producer has failed: The loop ended. Hint: Close it before."
 
 
 async def test_in_a_forked_process(brokers: FakeCluster) -> None:
@@ -194,7 +194,7 @@ async def test_in_a_forked_process(brokers: FakeCluster) -> None:
             except UsageError as error:
                 said.add(str(error))
         said |= {run(producer.flush()), run(producer.start()), run(producer.close())}
-        return "|".join(sorted(said)) + "|" + unstarted._engine.guard.refusal().message
+        return "|".join(sorted(said)) + "|" + unstarted._engine.guard.error().message
 
     async with running(brokers) as producer:
         closed, forked, fresh = in_a_forked_child(child).split("|")

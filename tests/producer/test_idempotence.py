@@ -91,7 +91,7 @@ async def test_a_refusal_ends_the_start_and_says_how_to_do_without(
     before = asyncio.all_tasks()
     brokers.fault(InitProducerIdRequest, error=code, times=None)
     producer = new_producer(brokers.bootstrap)
-    text = rf"answered {code.name} when asked for a producer id.*enable.idempotence=false"
+    text = rf"answered {code.name} to the request for a producer id.*enable.idempotence=false"
     with pytest.raises(kind, match=text) as refused:
         await producer.start()
     if isinstance(refused.value, AuthorizationError):

@@ -201,7 +201,7 @@ async def test_what_all_records_are_refused_for_is_raised(
     async with running(brokers, interceptors=interceptors, max_request_size=2000) as producer:
         with pytest.raises(kind, match=said) as caught:
             await producer.send_many("t", **call)
-        notes = [f"All {len(call['values'])} records of this call were refused for this reason."]
+        notes = [f"No record of this call was accepted: all {len(call['values'])} failed for this reason."]
         assert getattr(caught.value, "__notes__", notes) == notes
         assert producer.buffered == (0, 0)
     assert topic.records() == []

@@ -224,7 +224,7 @@ async def test_a_cancelled_send_that_fails_is_logged_by_default(
         with pytest.raises(asyncio.CancelledError):
             await sending
     (message,) = warnings_of(caplog)
-    assert "nobody waits for it" in message
+    assert "without a waiting call" in message
 
 
 def counts_of_more(messages: list[str], place: str) -> list[int]:
@@ -255,7 +255,7 @@ async def test_records_that_never_got_a_partition_are_counted(
             producer.send_nowait("t", b"v")
         await producer.close(0)
     first, *rest = warnings_of(caplog)
-    assert first.startswith("A record failed and nobody waits for it: A record for topic 't' was not sent: ")
+    assert first.startswith("A record failed without a waiting call: A record for topic 't' was not sent: ")
     assert sum(counts_of_more(rest, "topic 't'")) == 49
 
 
@@ -263,9 +263,9 @@ def test_what_was_counted_is_told_every_ten_seconds_and_at_the_end(caplog: pytes
     now_s = 0.0
     unheard = UnreadFailures(lambda: now_s)
     for now_s in (0.0, 4.0, 10.0, 11.0):
-        unheard.tell("t-0", None, logging.WARNING, 2, f"at {now_s:g}")
-    unheard.tell("t-0", KeyError(), logging.WARNING, 1, "for another reason")
-    unheard.tell("t-1", None, logging.WARNING, 1, "elsewhere")
+        unheard.log_failure("t-0", None, logging.WARNING, 2, f"at {now_s:g}")
+    unheard.log_failure("t-0", KeyError(), logging.WARNING, 1, "for another reason")
+    unheard.log_failure("t-1", None, logging.WARNING, 1, "elsewhere")
     now_s = 13.0
     unheard.close()
     assert warnings_of(caplog) == [
@@ -281,7 +281,7 @@ def test_so_many_kinds_of_failures_are_counted_at_a_time(caplog: pytest.LogCaptu
     unheard = UnreadFailures(lambda: 0.0)
     for number in range(KINDS_MAX + 1):
         for _ in range(2):
-            unheard.tell(f"t-{number}", None, logging.WARNING, 1, "failed")
+            unheard.log_failure(f"t-{number}", None, logging.WARNING, 1, "failed")
     unheard.close()
     assert len(warnings_of(caplog)) == 2 * (KINDS_MAX + 1)
 

@@ -53,7 +53,7 @@ class SilentExplainer:
     def why_expired(self, batch: Batch, now: float) -> str:
         return "It waited."
 
-    def trouble(self, batch: Batch) -> None:
+    def last_error(self, batch: Batch) -> None:
         return None
 
 
@@ -144,7 +144,7 @@ class Model(BatchEvents):
             delivery=self.completions,  # type: ignore[arg-type]
             meters=Meters(),
             explainer=SilentExplainer(),  # type: ignore[arg-type]
-            journal=EventLog(),
+            event_log=EventLog(),
             rules=TransactionRules(),
             backoff=lambda step: 0.0,
             scheduler=SimpleNamespace(wake=lambda: None),  # type: ignore[arg-type]

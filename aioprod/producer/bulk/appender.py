@@ -1,4 +1,4 @@
-"""Pieces of a bulk call on their way into the accumulator, with the waiting for room in between."""
+"""Appends the records of a bulk call to the accumulator, and waits for memory in between."""
 
 from __future__ import annotations
 
@@ -35,37 +35,37 @@ class BulkPart(Protocol):
 
 
 class BulkAppender:
-    """Appends the pieces of one bulk call, which began in the guard's `era`."""
+    """Appends the parts of one bulk call, which began in the transaction of that number (`Guard.transaction`)."""
 
-    def __init__(self, engine: Engine, bulk: Bulk, era: int) -> None:
+    def __init__(self, engine: Engine, bulk: Bulk, transaction: int) -> None:
         self._engine = engine
         self._bulk = bulk
-        self._era = era
+        self._transaction = transaction
 
-    def append(self, piece: BulkPart, name: str | None, granted: bool = False) -> bool:
+    def append(self, part: BulkPart, name: str | None, granted: bool = False) -> bool:
         """Append what can be appended now; False when there is more. `name` is the topic of all, None for several."""
         engine = self._engine
         engine.guard.check()
-        engine.guard.check_era(self._era)
+        engine.guard.check_transaction(self._transaction)
         now = engine.clock()
         topic = None
         if name is not None:
             topic = engine.accumulator.topic(name, now)
             if topic.parked is not None:
                 return False
-        before = piece.accepted
+        before = part.accepted
         try:
-            return piece.append(engine.accumulator, topic, now, granted)
+            return part.append(engine.accumulator, topic, now, granted)
         finally:
-            self._bulk.accepted(piece.accepted - before)
+            self._bulk.accepted(part.accepted - before)
 
-    async def append_next(self, piece: BulkPart, name: str | None) -> None:
+    async def append_next(self, part: BulkPart, name: str | None) -> None:
         """Wait for the room that the next record needs, in order of arrival, and append what can be appended then."""
         engine = self._engine
-        request = await engine.room.reserve(piece.needed, engine.max_block_s)
+        request = await engine.room.reserve(part.needed, engine.max_block_s)
         engine.accumulator.budget.leave(request)
         try:
-            self.append(piece, name, granted=True)
+            self.append(part, name, granted=True)
         finally:
             engine.room.freed()
 
@@ -83,30 +83,30 @@ class BulkAppender:
         bulk = self._bulk
         if timestamp is None:
             timestamp = engine.clock.timestamp_ms(engine.clock.now_ns())
-        piece = BulkValues(bulk, values, keys, headers, timestamp, partition, len(bulk.partitions))
-        while not self.append(piece, name):
-            if piece.needed:
-                await self.append_next(piece, name)
+        part = BulkValues(bulk, values, keys, headers, timestamp, partition, len(bulk.partitions))
+        while not self.append(part, name):
+            if part.needed:
+                await self.append_next(part, name)
             else:
                 await asyncio.sleep(0)
             await engine.topics.known(name, engine.max_block_s)
         topics = None if name == bulk.topic else array("i", [bulk.number_of(name)]) * len(values)
-        bulk.place(piece.places, topics)
+        bulk.place(part.places, topics)
 
     async def take_one(self, prepared: Prepared) -> None:
-        """The same for one record; the interceptors hear of it when it is not accepted."""
+        """The same for one record; the interceptors are notified if it is not accepted."""
         topic, key, value, headers, partition, timestamp = prepared
         bulk = self._bulk
         index = len(bulk.partitions)
         try:
             await self.take(topic, [value], [key], headers, partition, timestamp)
         except AioprodError as error:
-            self._engine.preparation.tell_refused(topic, partition, error)
+            self._engine.preparation.report_not_accepted(topic, partition, error)
             raise
         if bulk.failures and bulk.failures[-1][0] == index:
-            self._engine.preparation.tell_refused(topic, partition, bulk.failures[-1][1])
+            self._engine.preparation.report_not_accepted(topic, partition, bulk.failures[-1][1])
 
-    def refuse_one(self, error: AioprodError) -> None:
-        """The next record of the call can't be sent."""
+    def add_invalid(self, error: AioprodError) -> None:
+        """Add the next record of the call as one that failed with `error`."""
         self._bulk.invalid(len(self._bulk.partitions), error)
         self._bulk.place(array("i", [-1]))

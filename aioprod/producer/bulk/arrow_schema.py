@@ -29,7 +29,7 @@ BYTES = "binary or string, large, view or dictionary-encoded ones included"
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What a column may hold: a test of its type, in words for who gives another one, and in a form to cast to."""
+    """What a column may hold: a test of its type, in words for the error, and in a form to cast to."""
 
     fits: Callable[[Field], bool]
     words: str

@@ -1,4 +1,4 @@
-"""One call for many records: one completion for all of them, whatever batches they went to."""
+"""One call for many records: one completion for all of them, in whatever batches they are."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Bulk:
     """The records of one bulk call: where each went, and what became of it.
 
     `partitions` has one entry per record in call order, -1 for one that was not accepted. `watched` is False once the
-    caller was cancelled: then nobody waits for the outcome.
+    caller was cancelled.
     """
 
     def __init__(self, topic: str, future: asyncio.Future[None]) -> None:
@@ -42,7 +42,7 @@ class Bulk:
 
     @property
     def watched(self) -> bool:
-        """Whether somebody still waits for the result."""
+        """Whether the caller still waits for the result."""
         return not self.future.cancelled()
 
     def begin_run(self, place: TopicPartition) -> Run:
@@ -75,8 +75,8 @@ class Bulk:
         """The record at `index` of the call was not accepted."""
         self.failures.append((index, error))
 
-    def give_up(self, error: BaseException) -> None:
-        """The call ends with an error; nobody waits for what was accepted of it, which goes on."""
+    def abandon(self, error: BaseException) -> None:
+        """End the call with an error; the records that were accepted are delivered all the same."""
         self.future.cancel()
         if self._last_runs and isinstance(error, AioprodError):
             error.may_be_stored = True
@@ -105,13 +105,14 @@ class Bulk:
     def result(self) -> SendResult:
         """What became of every record, once the future is done.
 
-        Raises the first error where all records were refused for one reason: then it is the call that is wrong.
+        Raises the first error if no record was accepted, all for one reason: then the call is wrong.
         """
         if self.failures and len(self.failures) == len(self.partitions):
             first = self.failures[0][1]
             if all(_reason(error) == _reason(first) for _, error in self.failures):
                 if len(self.failures) > 1:
-                    first.add_note(f"All {len(self.failures)} records of this call were refused for this reason.")
+                    note = f"No record of this call was accepted: all {len(self.failures)} failed for this reason."
+                    first.add_note(note)
                 raise first
         offsets = {place: tuple(_joined(stored)) for place, stored in sorted(self._stored.items())}
         failures = sorted([*self.failures, *self._failed_records()], key=lambda failure: failure[0])

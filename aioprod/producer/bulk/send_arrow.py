@@ -26,7 +26,7 @@ TURN_S = 0.005
 """How long one turn of the loop may be spent on interceptors."""
 
 TOPIC_ERRORS = (InvalidTopicError, AuthorizationError, MetadataTimeoutError)
-"""Why no record can go to one topic; records for others can go on."""
+"""The errors of one topic; records for other topics are sent all the same."""
 
 
 async def send_arrow(engine: Engine, data: object, topic: str | None) -> SendResult:
@@ -34,10 +34,10 @@ async def send_arrow(engine: Engine, data: object, topic: str | None) -> SendRes
     source = open_source(data)
     try:
         schema = ArrowSchema(source.field, topic)
-        era = engine.guard.era
+        transaction = engine.guard.transaction
         if topic is not None:
             await engine.topics.known(topic, engine.max_block_s)
-        call = _Call(engine, topic, era)
+        call = _Call(engine, topic, transaction)
         try:
             async with aclosing(_chunks(engine, source)) as chunks:
                 async for chunk in chunks:
@@ -48,7 +48,7 @@ async def send_arrow(engine: Engine, data: object, topic: str | None) -> SendRes
             call.bulk.close()
             await call.bulk.future
         except BaseException as error:
-            call.bulk.give_up(error)
+            call.bulk.abandon(error)
             raise
     finally:
         source.close()
@@ -92,12 +92,12 @@ def _fetch(source: Source, clock: Callable[[], float]) -> list[Chunk | AioprodEr
 class _Call:
     """One call on its way through the rows; without a topic for all, the rows have a column of them."""
 
-    def __init__(self, engine: Engine, topic: str | None, era: int) -> None:
+    def __init__(self, engine: Engine, topic: str | None, transaction: int) -> None:
         self.bulk = Bulk("" if topic is None else topic, engine.loop.create_future())
         self._engine = engine
         self._topic = topic
-        self._feeder = BulkAppender(engine, self.bulk, era)
-        self._refusals: dict[str, AioprodError] = {}
+        self._feeder = BulkAppender(engine, self.bulk, transaction)
+        self._topic_errors: dict[str, AioprodError] = {}
         # What lies in Arrow columns are bytes already: serializers have nothing to do.
         self._preparation = Preparation(engine.interceptors, None, None)
 
@@ -111,7 +111,7 @@ class _Call:
     async def _take_all(self, columns: RecordColumns) -> None:
         engine = self._engine
         topic = self._topic
-        rows = BulkColumns(self.bulk, columns, len(self.bulk.partitions), self._refusals)
+        rows = BulkColumns(self.bulk, columns, len(self.bulk.partitions), self._topic_errors)
         while True:
             rows.timestamp = engine.clock.timestamp_ms(engine.clock.now_ns())
             if self._feeder.append(rows, topic):
@@ -131,7 +131,7 @@ class _Call:
         try:
             await self._engine.topics.known(topic, self._engine.max_block_s)
         except TOPIC_ERRORS as error:
-            self._refusals[topic] = error
+            self._topic_errors[topic] = error
 
     # --- with interceptors
 
@@ -153,11 +153,11 @@ class _Call:
             prepared = self._preparation.prepare(record)
             if self._topic is None:
                 await self._learn(prepared[0])
-            if prepared[0] in self._refusals:
-                raise self._refusals[prepared[0]].again()
+            if prepared[0] in self._topic_errors:
+                raise self._topic_errors[prepared[0]].again()
         except AioprodError as error:
             interceptors.on_send_error(record, record.partition, error)
-            self._feeder.refuse_one(error)
+            self._feeder.add_invalid(error)
         else:
             await self._feeder.take_one(prepared)
 

@@ -38,13 +38,13 @@ async def send_many(
     if isinstance(values, (str, bytes, bytearray, memoryview)) or not isinstance(values, (Iterable, AsyncIterable)):
         raise InvalidRecordError(f"send_many got values of type {type(values).__name__}: give an iterable of values.")
     partition_index(topic, partition)
-    era = engine.guard.era
+    transaction = engine.guard.transaction
     await engine.topics.known(topic, engine.max_block_s)
     count = engine.client.metadata.cluster.partition_count(topic)
     if partition is not None and partition >= count:
         raise InvalidRecordError(f"Topic {topic!r} has no partition {partition}: it has {count} (0 to {count - 1}).")
     size = len(values) if isinstance(values, Sized) else None
-    call = _Call(engine, topic, partition, keys, headers, timestamps, size, era)
+    call = _Call(engine, topic, partition, keys, headers, timestamps, size, transaction)
     bulk = call.bulk
     try:
         async with aclosing(chunks(values, CHUNK)) as slices:
@@ -54,7 +54,7 @@ async def send_many(
         bulk.close()
         await bulk.future
     except BaseException as error:
-        bulk.give_up(error)
+        bulk.abandon(error)
         raise
     return bulk.result()
 
@@ -71,10 +71,10 @@ class _Call:
         headers: Headers | Iterable[Headers | None] | None,
         timestamps: Timestamp | Iterable[Timestamp | None] | None,
         count: int | None,
-        era: int,
+        transaction: int,
     ) -> None:
         self.bulk = Bulk(topic, engine.loop.create_future())
-        self._feeder = BulkAppender(engine, self.bulk, era)
+        self._feeder = BulkAppender(engine, self.bulk, transaction)
         self._engine = engine
         self._topic = topic
         self._partition = partition
@@ -126,7 +126,7 @@ class _Call:
         try:
             prepared = await self._engine.preparation.accept_async(record)
         except AioprodError as error:
-            self._feeder.refuse_one(error)
+            self._feeder.add_invalid(error)
         else:
             await self._feeder.take_one(prepared)
 

@@ -1,4 +1,4 @@
-"""What the log is told of callbacks that fail: why, once for each callback and kind of failure, and then how often."""
+"""Logs failures of callbacks: why, once for each callback and kind of failure, and then how often."""
 
 from __future__ import annotations
 
@@ -27,38 +27,38 @@ class CallbackFaults:
     def raised(self, name: str, callback: Any, error: BaseException, record: str) -> None:
         """A callback, named `name` in the call that brought it, raised an error; `record` says for which record."""
         what = f"The {name} callback {_described(callback)}"
-        self._tell(what, f"raised {type(error).__qualname__}", f"for {record}", error)
+        self._log(what, f"raised {type(error).__qualname__}", f"for {record}", error)
 
     def returned(self, name: str, callback: Any, given: object, record: str) -> None:
-        """A callback returned something; a coroutine is closed, as nobody is there to await it."""
+        """A callback returned something; a coroutine is closed, as nothing awaits it."""
         if asyncio.iscoroutine(given):
             given.close()
             what = f"The {name} callback {_described(callback)}"
-            hint = "and nobody awaits it. Hint: Let it start a task for what has to be awaited"
-            self._tell(what, "returned a coroutine", f"for {record}, {hint}", None)
+            hint = "which nothing awaits. Hint: Let it start a task for what has to be awaited"
+            self._log(what, "returned a coroutine", f"for {record}, {hint}", None)
 
     def close(self) -> None:
-        """Tell of what was counted and not told yet."""
+        """Log what was counted and not logged yet."""
         now = self._clock()
         for (what, how), (since, count) in self._repeated.items():
-            self._tell_count(what, how, count, now - since)
+            self._log_count(what, how, count, now - since)
         self._repeated.clear()
 
-    def _tell(self, what: str, how: str, where: str, error: BaseException | None) -> None:
+    def _log(self, what: str, how: str, where: str, error: BaseException | None) -> None:
         now = self._clock()
         known = self._repeated.get((what, how))
         if known is None:
             self._repeated[what, how] = now, 0
-            is_told = self._limit.take("failures of callbacks", now).is_told
-            log.log(logging.ERROR if is_told else logging.DEBUG, "%s %s %s", what, how, where, exc_info=error)
+            is_logged = self._limit.take("failures of callbacks", now).is_logged
+            log.log(logging.ERROR if is_logged else logging.DEBUG, "%s %s %s", what, how, where, exc_info=error)
             return
         since, count = known[0], known[1] + 1
         if now - since >= WINDOW_S:
-            self._tell_count(what, how, count, now - since)
+            self._log_count(what, how, count, now - since)
             since, count = now, 0
         self._repeated[what, how] = since, count
 
-    def _tell_count(self, what: str, how: str, count: int, seconds: float) -> None:
+    def _log_count(self, what: str, how: str, count: int, seconds: float) -> None:
         if count:
             log.error("%s %s %s more in %s", what, how, counted(count, "time"), seconds_of(seconds))
 

@@ -1,4 +1,4 @@
-"""What the producer tells the log of its partitions: leaders that move, batches that go again, new epochs."""
+"""Logs the events of partitions: leaders that move, retries, new epochs."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ __all__ = ["EventLog"]
 log = logging.getLogger("aioprod.producer")
 
 PAUSE_S = 60.0
-"""After so long without it the cause of a retry is news again."""
+"""The cause of a retry is logged again after this time without it, in seconds."""
 
 PARTITIONS_MAX = 1000
-"""Of so many partitions the last cause is remembered."""
+"""Of how many partitions the last cause is kept."""
 
 
 class EventLog:
@@ -25,11 +25,11 @@ class EventLog:
 
     def __init__(self) -> None:
         self.limit = LineLimit()
-        # Of a partition: why a batch went again, how often in a row for this reason, and when last.
+        # Of a partition: why a batch was retried, how often in a row for this reason, and when last.
         self._causes: dict[tuple[str, int], tuple[str, int, float]] = {}
 
     def moved(self, partition: Partition, old: BrokerQueue | None, now: float) -> None:
-        """A partition has another leader than `old`; None stands for nobody."""
+        """A partition has another leader than `old`; None stands for no leader."""
         if log.isEnabledFor(logging.INFO):
             names = ["no broker" if queue is None else f"broker {queue.node_id}" for queue in (old, partition.queue)]
             self._say(
@@ -40,7 +40,7 @@ class EventLog:
             )
 
     def retried(self, batch: Batch, delay_s: float, now: float) -> None:
-        """A batch goes again after a backoff; the same cause is told the 1st, 2nd, 4th, 8th ... time in a row."""
+        """A batch is retried after a backoff; the same cause is logged the 1st, 2nd, 4th, 8th ... time in a row."""
         if log.isEnabledFor(logging.DEBUG):
             partition = batch.partition
             when = "at once" if delay_s <= 0.0 else f"in {seconds_of(delay_s)}"
@@ -54,7 +54,7 @@ class EventLog:
                 log.debug("%s", text)
 
     def _times_in_a_row(self, partition: Partition, why: str, now: float) -> int:
-        """How often batches of a partition have gone again for this reason by now."""
+        """How often batches of a partition were retried for this reason, now included."""
         place = (partition.topic.name, partition.index)
         before, times, last = self._causes.pop(place, ("", 0, now))
         if before != why or now - last >= PAUSE_S:
@@ -65,12 +65,12 @@ class EventLog:
         return times + 1
 
     def bumped(self, partition: Partition, now: float) -> None:
-        """The sequence numbers of a partition begin anew in another epoch of the producer."""
+        """A partition began a new epoch of the producer, with sequence number 0."""
         if log.isEnabledFor(logging.INFO):
             self._say(
                 "epoch bumps",
                 f"{partition.topic.name}-{partition.index}: new producer epoch {partition.epoch} after a batch was "
-                "lost or refused (no duplicates, order kept)",
+                "lost or rejected (no duplicates, order kept)",
                 now,
             )
 
@@ -80,11 +80,11 @@ class EventLog:
         self._say("new topics", f"Topic {topic!r} was deleted and created again{follow if followers else ''}", now)
 
     def deleted(self, topic: str, count: int, now: float) -> None:
-        """A topic was deleted, and with it nothing can become of the batches that are held for it."""
+        """A topic was deleted, so that its batches can't be sent."""
         self._say("deleted topics", f"Topic {topic!r} was deleted: {counted(count, 'batch')} for it can't be sent", now)
 
     def _say(self, kind: str, text: str, now: float) -> None:
         line = self.limit.take(kind, now)
         if line.left_out:
             log.info("%d more %s in %s are logged as DEBUG only", line.left_out, kind, seconds_of(line.window_s))
-        log.log(logging.INFO if line.is_told else logging.DEBUG, "%s", text)
+        log.log(logging.INFO if line.is_logged else logging.DEBUG, "%s", text)

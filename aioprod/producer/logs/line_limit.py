@@ -1,4 +1,4 @@
-"""How many lines of a kind go to the log: a few in some seconds, whatever happens."""
+"""Limits how many lines of a kind are logged: ten in ten seconds."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ __all__ = ["LINES_MAX", "WINDOW_S", "Line", "LineLimit"]
 
 WINDOW_S = 10.0
 LINES_MAX = 10
-"""So many lines of a kind are told within a window, in seconds."""
+"""How many lines of a kind are logged within a window, in seconds."""
 
 
 class Line(NamedTuple):
-    """Whether a line is told, and how many of its kind the window that has just ended left out, and its length."""
+    """Whether a line is logged, how many of its kind the window that has just ended left out, and its length."""
 
-    is_told: bool
+    is_logged: bool
     left_out: int
     window_s: float
 

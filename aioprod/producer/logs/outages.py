@@ -1,4 +1,4 @@
-"""Tells the log of brokers that are lost while records wait for them, and of their return: one line each."""
+"""Logs brokers that are lost while records wait for them, and their return: one line each."""
 
 from __future__ import annotations
 
@@ -20,36 +20,36 @@ __all__ = ["QUIET_S", "Outages"]
 log = logging.getLogger("aioprod.producer")
 
 QUIET_S: Final = 10.0
-"""How long a broker that comes and goes is not warned of again: then it is, if it is still away or lost once more."""
+"""How long no second warning about a broker is logged, in seconds; then one is, if it is still away or lost again."""
 
 LOOK_S_MIN: Final = 5.0
 LOOK_SHARE: Final = 0.25
 LOOK_S_MAX: Final = 300.0
-"""How often a broker is looked for that nobody needs, as others lead its partitions: after a quarter of the time for
-which it has been away."""
+"""When to reconnect to a broker that is not needed, as others lead its partitions: after a quarter of its absence."""
 
 LOOKED_AT: Final = 2000
-"""Among how many of the oldest batches those for a broker are looked for: less than a millisecond's work."""
+"""Batches for a broker are looked for among this many of the oldest ones: less than a millisecond's work."""
 
 
 @dataclass(slots=True)
 class Absence:
     """A broker that is away, in monotonic seconds; `was_there`: it was connected before.
 
-    It is looked for if it was `told` of; `is_missing`: the metadata did not name it then.
+    `is_reported`: its loss was logged, so that reconnecting is tried at `look_at`; `is_missing`: the metadata did not
+    name it then.
     """
 
     since: float
     was_there: bool
-    told: bool = False
+    is_reported: bool = False
     is_missing: bool = False
     look_at: float = math.inf
 
 
 class Outages:
-    """Hears of each connection that is made, lost or can't be made, and writes to the logger `aioprod.producer`.
+    """Is notified of each connection that is made, lost or can't be made, and writes to the logger `aioprod.producer`.
 
-    What nobody waits for is no outage: a connection that was idle, or that another one takes the place of.
+    A connection that no record waits for is no outage: one that was idle, or that another one replaces.
     """
 
     def __init__(self, client: Client, accumulator: Accumulator, clock: Callable[[], float]) -> None:
@@ -64,7 +64,7 @@ class Outages:
         """A connection is gone or could not be made; `error` is None when this client has closed it."""
         node_id, now = link.node.id, self._clock()
         absence = self._away.get(node_id)
-        if error is None or (absence is not None and absence.told):
+        if error is None or (absence is not None and absence.is_reported):
             return
         waiting = self._waiting_for(node_id)
         if not waiting:
@@ -73,7 +73,7 @@ class Outages:
             absence = self._away[node_id] = Absence(now, node_id in self._reached)
         if now < self._quiet_until.get(node_id, -math.inf):
             return
-        absence.told = True
+        absence.is_reported = True
         absence.look_at = now + LOOK_S_MIN
         self._quiet_until[node_id] = now + QUIET_S
         log.warning(
@@ -86,7 +86,7 @@ class Outages:
         )
 
     def poll(self, now: float) -> float:
-        """Look for the brokers that are away, if it is time to; when to look again."""
+        """Reconnect to the brokers that are away, if it is time to; returns when to call this again."""
         for node_id, absence in self._away.items():
             if now >= absence.look_at:
                 absence.look_at = now + min(LOOK_S_MAX, max(LOOK_S_MIN, LOOK_SHARE * (now - absence.since)))
@@ -95,8 +95,8 @@ class Outages:
                     self._client.metadata.request_update(now)
         return min((absence.look_at for absence in self._away.values()), default=math.inf)
 
-    def named_anew(self) -> None:
-        """The metadata tells which brokers there are: connect to those that were missing."""
+    def metadata_changed(self) -> None:
+        """Connect to the brokers that the metadata did not name before."""
         for node_id, absence in self._away.items():
             if absence.is_missing:
                 absence.is_missing = not self._connect(node_id, self._clock())
@@ -113,7 +113,7 @@ class Outages:
         """A broker is connected."""
         self._reached.add(link.node.id)
         absence = self._away.pop(link.node.id, None)
-        if absence is not None and absence.told:
+        if absence is not None and absence.is_reported:
             what = "is back" if absence.was_there else "is connected"
             log.info("%s %s after %s", link.peer, what, seconds_of(self._clock() - absence.since))
 

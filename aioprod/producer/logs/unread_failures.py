@@ -1,4 +1,4 @@
-"""What the log is told of failed records that nobody waits for: the first of a kind in full, then how many more."""
+"""Logs failed records without waiter: the first of a kind in full, then how many more."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ class _More(NamedTuple):
 class UnreadFailures:
     """Logs the first failure of a kind at once, and once in ten seconds how many records more failed like it.
 
-    A producer that nobody waits for may fail a thousand times a second, and for one reason.
+    Records without waiters may fail a thousand times a second, and for one reason.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._more: dict[tuple[str, type | None, int], _More] = {}
 
-    def tell(self, place: str, cause: BaseException | None, level: int, records: int, said: str) -> None:
+    def log_failure(self, place: str, cause: BaseException | None, level: int, records: int, said: str) -> None:
         """Records failed at a place, such as `orders-0`; `said`, which and why, is logged at `level` or counted."""
         kind = (place, None if cause is None else type(cause), level)
         now = self._clock()
@@ -46,17 +46,17 @@ class UnreadFailures:
             return
         self._more[kind] = more = _More(known.since, known.records + records, said)
         if now - more.since >= WINDOW_S:
-            self._tell_more(kind, more, now)
+            self._log_more(kind, more, now)
             self._more[kind] = _More(now, 0, "")
 
     def close(self) -> None:
-        """Tell of what was counted and not told yet."""
+        """Log what was counted and not logged yet."""
         now = self._clock()
         for kind, more in self._more.items():
-            self._tell_more(kind, more, now)
+            self._log_more(kind, more, now)
         self._more.clear()
 
-    def _tell_more(self, kind: tuple[str, type | None, int], more: _More, now: float) -> None:
+    def _log_more(self, kind: tuple[str, type | None, int], more: _More, now: float) -> None:
         if more.records:
             place, _, level = kind
             log.log(

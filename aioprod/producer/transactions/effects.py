@@ -99,10 +99,10 @@ class Effects:
 
     def _fail_some(self) -> None:
         """Fail as many as one time slice allows."""
-        cause = self.outcomes.given_up
+        cause = self.outcomes.retries_stopped_by
         if cause is None:
             return
-        are_parked = self.topics.refuse_some(lambda _topic: cause)
+        are_parked = self.topics.fail_some(lambda _topic: cause)
         if self.outcomes.fail_unsent(self.now()) or are_parked:
             self.loop.call_soon(self._fail_some)
         self.delivery.run()
