@@ -9,7 +9,7 @@ __all__ = ["TOPIC_NAME_LENGTH_MAX", "topic_name_error"]
 
 TOPIC_NAME_LENGTH_MAX: Final = 249
 
-_TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]+")
+_TOPIC_NAME: Final = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 def topic_name_error(name: object) -> str | None:

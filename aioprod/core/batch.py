@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from aioprod.core.states import IN_FLIGHT, OPEN
@@ -34,7 +35,7 @@ class FlushBarrier:
 
     __slots__ = ("done", "pending")
 
-    def __init__(self, done: Any) -> None:
+    def __init__(self, done: Callable[[], None]) -> None:
         self.pending = 0
         self.done = done
 

@@ -89,13 +89,13 @@ class Login:
                 hint="Set security.protocol to PLAINTEXT or SSL, or name the port of a listener with SASL.",
             )
         raise AuthenticationError(
-            f"{peer} rejected the start of the log-in of {self._user} by {self.mechanism}: {_name(code)}."
+            f"{peer} rejected the start of the log-in of {self._user} by {self.mechanism}: {ErrorCode.said(code)}."
         )
 
     def _token_answered(self, answer: SaslAuthenticateResponse, peer: str) -> list[SaslAuthenticateRequest]:
         code = ErrorCode.of(answer.error_code)
         if code != ErrorCode.NONE:
-            self._reject(peer, printable(answer.error_message or _name(code), _SAID_MAX))
+            self._reject(peer, printable(answer.error_message or ErrorCode.said(code), _SAID_MAX))
         self.session_lifetime_s = max(0, answer.session_lifetime_ms) / 1000.0
         return self._continue(answer.auth_bytes, peer)
 
@@ -125,7 +125,3 @@ class Login:
         raise AuthenticationError(
             f"{peer} rejected the log-in of {self._user} by {self.mechanism}: {said.rstrip('.')}.", hint=self._hint
         )
-
-
-def _name(code: ErrorCode | int) -> str:
-    return code.name if isinstance(code, ErrorCode) else f"error code {code}"

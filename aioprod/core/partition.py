@@ -11,6 +11,8 @@ from aioprod.core.batch import Batch, ParkedRecord
 from aioprod.core.states import OPEN, QUEUED
 
 if TYPE_CHECKING:
+    from uuid import UUID
+
     from aioprod.errors import AioprodError
     from aioprod.routing.sticky import StickyChoice
 
@@ -224,7 +226,7 @@ class Topic:
         self.partitions: list[Partition] = []
         self.parked: deque[ParkedRecord] | None = deque()
         self.queue_lengths: dict[int, int] = {}
-        self.topic_id: object = None
+        self.topic_id: UUID | None = None
         self.error: AioprodError | None = None
 
     def count_queued(self, index: int, change: int) -> None:

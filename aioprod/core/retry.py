@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
+from typing import Final
 
 from aioprod._error_codes import ErrorCode
 from aioprod.core.batch import Batch
@@ -10,7 +11,7 @@ from aioprod.errors import DeliveryError, NotSentError, RejectedError, UnknownOu
 
 __all__ = ["AMBIGUOUS", "Verdict", "failure_family", "judge"]
 
-AMBIGUOUS = frozenset(
+AMBIGUOUS: Final = frozenset(
     {
         ErrorCode.UNKNOWN_SERVER_ERROR,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,

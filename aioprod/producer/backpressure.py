@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Final
 
 from aioprod.core.budget import MemoryBudget, MemoryRequest
 from aioprod.errors import AioprodError, BufferFullError
 
 __all__ = ["MemoryWaiters"]
 
-DRAINED = 0.5
+_DRAINED: Final = 0.5
 """The share of `buffer.memory` that is free when `drain()` returns, so that the next sends fit."""
 
 
@@ -25,7 +26,7 @@ class MemoryWaiters:
         self._lingering_ends = lingering_ends
 
     @property
-    def is_wanted(self) -> bool:
+    def has_waiters(self) -> bool:
         """Whether a sender waits: then nothing lingers."""
         return bool(self._budget.waiting)
 
@@ -45,10 +46,10 @@ class MemoryWaiters:
             ) from error
 
     async def drain(self) -> None:
-        """Wait until `DRAINED` is free, if less is; lets the loop run at least once."""
+        """Wait until `_DRAINED` is free, if less is; lets the loop run at least once."""
         await asyncio.sleep(0)
         budget = self._budget
-        wanted = max(budget.rejected, int(budget.limit * DRAINED))
+        wanted = max(budget.rejected, int(budget.limit * _DRAINED))
         if budget.rejected or budget.waiting or not budget.fits(wanted):
             await self._wait(wanted, keep=False)
             budget.rejected = 0

@@ -5,17 +5,17 @@ from __future__ import annotations
 import inspect
 from functools import partial
 from types import BuiltinMethodType, FunctionType, MethodType, MethodWrapperType
-from typing import Any
+from typing import Any, Final
 from weakref import ref
 
 from aioprod.errors import UsageError
 
 __all__ = ["DeliveryCallbacks", "error_callback"]
 
-KNOWN_MAX = 64
+KNOWN_MAX: Final = 64
 """Callbacks by the code behind them; a program has a few."""
 
-NAMES_OF_ERRORS = frozenset({"err", "error", "ex", "exc", "exception"})
+_NAMES_OF_ERRORS: Final = frozenset({"err", "error", "ex", "exc", "exception"})
 
 
 class DeliveryCallbacks:
@@ -120,7 +120,7 @@ def _check_order(given: Any) -> None:
     except ValueError:
         return
     names = [parameter.name for parameter in parameters if parameter.kind is not parameter.VAR_POSITIONAL]
-    is_error = [name.strip("_").lower() in NAMES_OF_ERRORS for name in names]
+    is_error = [name.strip("_").lower() in _NAMES_OF_ERRORS for name in names]
     if is_error in ([True], [True, False]):
         raise UsageError(
             f"on_delivery is {given!r:.100}, whose first argument is named {names[0]!r}: it is called as "

@@ -68,7 +68,7 @@ set_result = Future.set_result
 class Completions:
     """Completes the records of done batches, in order, for a few milliseconds of each iteration of the loop.
 
-    `room` is notified when memory was freed, `rules` when accepted records fail before they got a partition.
+    `memory_waiters` is notified when memory was freed, `rules` when accepted records fail before they got a partition.
     `report_unseen` has to be called every `HOUSEKEEPING_S` while `unseen` has futures.
     """
 
@@ -82,7 +82,7 @@ class Completions:
         on_error: ErrorCallback | None,
         rules: TransactionRules,
         meters: Meters,
-        room: MemoryWaiters,
+        memory_waiters: MemoryWaiters,
         scheduler: Scheduler,
     ) -> None:
         self._accumulator = accumulator
@@ -97,7 +97,7 @@ class Completions:
         self._unread = UnreadFailures(clock)
         self._rules = rules
         self._meters = meters
-        self._room = room
+        self._memory_waiters = memory_waiters
         self._scheduler = scheduler
         self._queue: deque[Completion] = deque()
         self._scheduled = False
@@ -172,7 +172,7 @@ class Completions:
         self._spent_s += hold_s
         if self._queue or self._spent_s > UNCOUNTED_S:
             self.schedule()
-        self._room.freed()
+        self._memory_waiters.freed()
 
     def schedule(self) -> None:
         """Complete records in the next iteration of the loop."""

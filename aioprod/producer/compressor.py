@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Final
 
 from aioprod.core.batch import Batch
 from aioprod.core.states import COMPLETED
@@ -13,9 +14,9 @@ from aioprod.records.compression import Compression, inline_size
 
 __all__ = ["INLINE_S", "Compressor"]
 
-INLINE_S = 0.001
+INLINE_S: Final = 0.001
 """What compressing one batch may take on the event loop."""
-FORGET = 0.9
+_FORGET: Final = 0.9
 """How much of the slowest pace seen stays when the next batch takes less."""
 
 
@@ -95,5 +96,5 @@ class Compressor:
     def _learn(self, size: int, took_s: float) -> None:
         """Adapt `inline_size` to the measured pace: some data takes a hundred times as long as usual."""
         pace = size * INLINE_S / took_s if took_s > 0.0 else self._inline_size_max
-        recovered = self.inline_size / FORGET
+        recovered = self.inline_size / _FORGET
         self.inline_size = int(min(pace, recovered, self._inline_size_max))

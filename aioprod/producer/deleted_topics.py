@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import Final
 
 from aioprod._error_codes import ErrorCode
 from aioprod.cluster.topic_errors import UNKNOWN_S, deletion
@@ -16,7 +17,7 @@ from aioprod.producer.unknown_topics import UnknownTopics
 
 __all__ = ["DeletedTopics"]
 
-GONE = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
+_GONE: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 """The codes of a leader that does not know the topic of a batch."""
 
 
@@ -84,7 +85,7 @@ def _held(partition: Partition) -> list[Batch]:
 def _is_confirmed(topic: Topic, now: float) -> bool:
     """Whether a leader does not know the topic either, or no leader accepts any of its batches."""
     waiting = [partition for partition in topic.partitions if partition.queued or partition.open is not None]
-    if any(batch.code in GONE for partition in waiting for batch in partition.queued):
+    if any(batch.code in _GONE for partition in waiting for batch in partition.queued):
         return True
     return bool(waiting) and all(_is_stuck(partition, now) for partition in waiting)
 

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable
 from functools import partial
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from aioprod.cluster import Cluster, PartitionInfo
 from aioprod.config import ProducerConfig, close_instance
@@ -59,7 +59,7 @@ __all__ = ["Engine"]
 
 log = logging.getLogger("aioprod.producer")
 
-FAIL_S = 10e-6
+_FAIL_S: Final = 10e-6
 """How long failing one record takes, interpreted: a generous estimate."""
 
 
@@ -68,10 +68,10 @@ class Engine:
 
     accumulator: Accumulator
     client: Client
-    delivery: Completions
+    completions: Completions
     outcomes: Outcomes
     topics: UnknownTopics
-    room: MemoryWaiters
+    memory_waiters: MemoryWaiters
     loop: asyncio.AbstractEventLoop
     clock: Clock
     random: Random
@@ -167,10 +167,10 @@ class Engine:
         )
         self.client = pipeline.client
         self.accumulator = pipeline.accumulator
-        self.delivery = pipeline.completions
+        self.completions = pipeline.completions
         self.outcomes = pipeline.outcomes
         self.topics = pipeline.topics
-        self.room = pipeline.room
+        self.memory_waiters = pipeline.memory_waiters
         if config.transactional_id is not None:
             from aioprod.producer.transactions.wiring import transactions_of
 
@@ -183,7 +183,7 @@ class Engine:
         """Wait for room for a record, in order of arrival; raises BufferFullError after `max.block.ms`."""
         topic, key, value, headers, partition, _ = prepared
         try:
-            return await self.room.reserve(record_size_bound(key, value, headers), self.max_block_s)
+            return await self.memory_waiters.reserve(record_size_bound(key, value, headers), self.max_block_s)
         except AioprodError as error:
             self.preparation.report_not_accepted(topic, partition, error)
             raise
@@ -200,7 +200,7 @@ class Engine:
             record = EncodedRecord(-1 if timestamp is None else timestamp, key, value, headers)
             if isinstance(error, DeliveryError):
                 partition = error.partition
-            self.delivery.report_unwatched(error, rebuilt(topic, partition, record))
+            self.completions.report_unwatched(error, rebuilt(topic, partition, record))
 
     # --- metadata
 
@@ -229,7 +229,7 @@ class Engine:
             async with asyncio.timeout(timeout):
                 await flushed
         except TimeoutError as error:
-            held = [*self.accumulator.incomplete, *self.delivery.batches()]
+            held = [*self.accumulator.incomplete, *self.completions.batches()]
             remaining = sum(batch.records for batch in held if barrier in (batch.barriers or ()))
             for topic in self.accumulator.parked_topics.values():
                 remaining += sum(barrier in (record.barriers or ()) for record in topic.parked or ())
@@ -246,7 +246,7 @@ class Engine:
             if not flushed.done():
                 flushed.set_result(None)
 
-        return flush(self.accumulator, self.delivery.batches(), self.clock(), done), flushed
+        return flush(self.accumulator, self.completions.batches(), self.clock(), done), flushed
 
     # --- failure
 
@@ -257,16 +257,16 @@ class Engine:
         self.guard.fail(error)
         log.error("The producer has failed and takes no more records", exc_info=error)
         closed_error = self.guard.error()
-        self.room.close(closed_error)
+        self.memory_waiters.close(closed_error)
         self._ending = Ending(f"the producer has failed: {error!r}.", closed_error, cause=error)
         self._fail_in_slices()
 
     def fail_all_now(self, ending: Ending) -> None:
         """Fail all records without outcome before this returns, however long that takes: the loop may not run again."""
-        self.room.close(self.guard.error())
+        self.memory_waiters.close(self.guard.error())
         self._ending = ending
         while self._fail_some():
-            self.delivery.run_all()
+            self.completions.run_all()
 
     @property
     def is_ending(self) -> bool:
@@ -284,8 +284,8 @@ class Engine:
         """Fail some records without outcome; False once all are completed."""
         are_parked = self.topics.fail_some(self._ending.of_topic)
         are_held = self.outcomes.fail_some(self.clock(), self._ending)
-        self.delivery.run()
-        return are_parked or are_held or not self.delivery.is_idle
+        self.completions.run()
+        return are_parked or are_held or not self.completions.is_idle
 
     def _fail_in_slices(self) -> None:
         if self._fail_some():
@@ -331,11 +331,11 @@ class Engine:
 
     async def _close(self, limit: CloseLimit, cancelled: asyncio.Future[None]) -> DeliveryReport:
         """Wait for the outcomes until `limit`, or until `cancelled` is done; then fail the rest."""
-        self.delivery.collect_undelivered()
+        self.completions.collect_undelivered()
         self._pipeline.sender.stop_lingering()
         begun = self.clock()
         closed_error = ProducerClosedError("The producer was closed before the record could be accepted.")
-        self.room.close(closed_error)
+        self.memory_waiters.close(closed_error)
         ending = Ending("the producer was closed.", closed_error)
         try:
             if limit.seconds != 0:
@@ -353,7 +353,7 @@ class Engine:
                 await self._fail_all()
             finally:
                 await self._tear_down()
-                report, now = self.delivery.report(), self.clock()
+                report, now = self.completions.report(), self.clock()
                 log.info("%s", milestones.closed(self.config, report, now - self._running_since, now - begun))
         return report
 
@@ -373,7 +373,7 @@ class Engine:
 
     def _time_to_deliver(self, timeout: float) -> float:
         """What is left of the time for a close, as failing in the end what was not delivered takes some of it."""
-        return max(timeout / 2, timeout - self.accumulator.budget.records * FAIL_S)
+        return max(timeout / 2, timeout - self.accumulator.budget.records * _FAIL_S)
 
     async def _tear_down(self) -> None:
         self.guard.enter(State.CLOSED)
@@ -390,10 +390,10 @@ class Engine:
         try:
             await self.client.close()
         finally:
-            self.delivery.run_all()
-            for _ in iter(partial(self.delivery.report_unseen, closing=True), True):
+            self.completions.run_all()
+            for _ in iter(partial(self.completions.report_unseen, closing=True), True):
                 await asyncio.sleep(0)
-            self.delivery.log_counted()
+            self.completions.log_counted()
             self._close_classes()
 
     def _close_classes(self) -> None:

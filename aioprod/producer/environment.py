@@ -8,13 +8,13 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from aioprod.producer.clock import Clock
 
 __all__ = ["Environment", "Threads"]
 
-THREADS_MAX = 4
+THREADS_MAX: Final = 4
 
 
 class Threads(Protocol):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import islice
+from typing import Final
 
 from aioprod._error_codes import ErrorCode
 from aioprod.core.accumulator import Accumulator
@@ -19,8 +20,8 @@ from aioprod.producer.transaction_rules import TransactionRules
 
 __all__ = ["Explainer", "counted", "seconds_of"]
 
-DAY_S = 86400.0
-LOOKED_AT = 1000
+_DAY_S: Final = 86400.0
+_LOOKED_AT: Final = 1000
 """Batches in flight are looked for among this many of the oldest ones."""
 
 
@@ -184,7 +185,7 @@ class Explainer:
             return None
         brokers = {
             batch.broker
-            for batch in islice(self._accumulator.incomplete, LOOKED_AT)
+            for batch in islice(self._accumulator.incomplete, _LOOKED_AT)
             if batch.partition is partition and batch.state == IN_FLIGHT and batch.broker is not None
         }
         if not brokers and partition.queue is not None:
@@ -245,7 +246,7 @@ class Explainer:
         left_s = self._client.credentials_expire_s
         if left_s is None:
             return None
-        span = f"{abs(left_s) / DAY_S:.1f} days" if abs(left_s) > DAY_S else seconds_of(abs(left_s))
+        span = f"{abs(left_s) / _DAY_S:.1f} days" if abs(left_s) > _DAY_S else seconds_of(abs(left_s))
         when = f"ends in {span}" if left_s > 0 else f"ended {span} ago"
         return f"The certificate or the token of this client {when}."
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
+from typing import Final
 
 from aioprod._error_codes import ErrorCode
 from aioprod._rights import IDEMPOTENT_WRITE, Right, authorization_error
@@ -43,16 +44,16 @@ from aioprod.wire.codec import decode
 
 __all__ = ["FAILED_PER_TURN", "Outcomes"]
 
-OUT_OF_SEQUENCE = (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID)
+_OUT_OF_SEQUENCE: Final = (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID)
 
-NOT_JOINED = (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.CONCURRENT_TRANSACTIONS)
+_NOT_JOINED: Final = (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.CONCURRENT_TRANSACTIONS)
 """The codes for the first batch of a partition in a transaction while its coordinator is busy: with the transaction
 before, or with the first batch of another process in the same transaction. They do not mean missing replicas."""
 
-COMPLETION_SHARE = 0.2
+_COMPLETION_SHARE: Final = 0.2
 """The share of the usual backoff for a retry while the transaction before is being completed."""
 
-FAILED_PER_TURN = 100
+FAILED_PER_TURN: Final = 100
 """How many batches fail in one iteration of the loop when many fail at once: some milliseconds' worth."""
 
 HINTS: dict[int, str] = {
@@ -61,13 +62,13 @@ HINTS: dict[int, str] = {
 }
 """What to do about a code that does not say so itself."""
 
-DUPLICATES_OF = {
+_DUPLICATES_OF: Final = {
     UnknownOutcomeError: "They may be stored: sending them again may make duplicates.",
     NotSentError: "They never left this process: they can be sent again without making duplicates.",
 }
 
 
-LARGE = 32 * 1024
+_LARGE: Final = 32 * 1024
 """More bytes than a batch has by default: brokers hang up on a request that is larger than they are set to read."""
 
 
@@ -76,8 +77,8 @@ def _hint(family: type[DeliveryError], batch: Batch) -> str | None:
     known: str | None = getattr(batch.cause, "hint", None)
     if known is not None and family is not UnknownOutcomeError:
         return known
-    duplicates = DUPLICATES_OF.get(family)
-    if type(batch.cause) is BrokerConnectionError and batch.attempts > 1 and batch.record_bytes > LARGE:
+    duplicates = _DUPLICATES_OF.get(family)
+    if type(batch.cause) is BrokerConnectionError and batch.attempts > 1 and batch.record_bytes > _LARGE:
         return (
             f"{duplicates} A broker hangs up when a request is larger than its socket.request.max.bytes: this one had "
             f"{batch.record_bytes} bytes of records."
@@ -99,7 +100,7 @@ class Outcomes:
         settings: SenderSettings,
         *,
         accumulator: Accumulator,
-        delivery: Completions,
+        completions: Completions,
         meters: Meters,
         explainer: Explainer,
         event_log: EventLog,
@@ -109,7 +110,7 @@ class Outcomes:
     ) -> None:
         self._settings = settings
         self._accumulator = accumulator
-        self._delivery = delivery
+        self._completions = completions
         self._meters = meters
         self._rules = rules
         self._backoff = backoff
@@ -168,9 +169,9 @@ class Outcomes:
     def _judge(self, batch: Batch, answer: PartitionProduceResponse, endpoints: Mapping[int, Node], now: float) -> None:
         code = ErrorCode.of(answer.error_code)
         verdict = judge(batch, code, self._settings.retries)
-        if self._rules.is_transactional and code in NOT_JOINED and not batch.partition.is_established:
+        if self._rules.is_transactional and code in _NOT_JOINED and not batch.partition.is_established:
             verdict = Verdict.RETRY
-        if code in OUT_OF_SEQUENCE and batch.base_sequence >= 0:
+        if code in _OUT_OF_SEQUENCE and batch.base_sequence >= 0:
             verdict = self._out_of_sequence(batch)
         if verdict is Verdict.DELIVERED:
             offset = answer.base_offset if code == ErrorCode.NONE else -1
@@ -223,8 +224,7 @@ class Outcomes:
         if code in AMBIGUOUS:
             batch.maybe_stored = True
         partition = batch.partition
-        name = code.name if isinstance(code, ErrorCode) else str(code)
-        answered = f"Broker {batch.broker} answered {name} for {partition.topic.name}-{partition.index}"
+        answered = f"Broker {batch.broker} answered {ErrorCode.said(code)} for {partition.topic.name}-{partition.index}"
         rights = (Right("WRITE", "topic", partition.topic.name), IDEMPOTENT_WRITE)
         denied = authorization_error(f"{answered}.", code, rights)
         message = f"{answered}: {said}" if said and denied is None else f"{answered}."
@@ -302,10 +302,10 @@ class Outcomes:
         leader = batch.partition.queue
         has_moved = leader is not None and leader.node_id != batch.broker
         delay_s = 0.0 if has_moved or is_orphan else self._backoff(batch.attempts - 1)
-        if self._rules.is_transactional and batch.code in NOT_JOINED and not batch.partition.is_established:
+        if self._rules.is_transactional and batch.code in _NOT_JOINED and not batch.partition.is_established:
             delay_s = self._rules.join_pause_s(batch.attempts - 1)
         elif batch.code == ErrorCode.CONCURRENT_TRANSACTIONS:
-            delay_s *= COMPLETION_SHARE
+            delay_s *= _COMPLETION_SHARE
         self.event_log.retried(batch, delay_s, now)
         requeue(self._accumulator, batch, now, delay_s)
         self._scheduler.wake()
@@ -347,7 +347,7 @@ class Outcomes:
         if sequences is not None and batch.base_sequence >= 0 and not self._is_orphan(batch):
             sequences.acknowledge(batch)
         complete(self._accumulator, batch, now)
-        self._delivery.succeed(batch, base_offset, append_time)
+        self._completions.succeed(batch, base_offset, append_time)
 
     def unsendable(self, batches: list[Batch], error: Exception, now: float) -> None:
         """Fail batches for which no request could be made: the broker is too old, or compression failed."""
@@ -392,7 +392,7 @@ class Outcomes:
             hint=_hint(family, batch),
             reasons=reasons,
         )
-        self._delivery.fail(batch, failure)
+        self._completions.fail(batch, failure)
         self._rules.batch_failed(batch, failure.message)
 
     def _fail_stopped(self, batch: Batch, now: float) -> None:

@@ -103,7 +103,7 @@ class Pipeline(ClientListener, BatchEvents):
             compress=None if self.compressor is None else self.compressor.add,
             sequences=Sequences(self, transactional=is_transactional) if config.enable_idempotence else None,
         )
-        self.room = MemoryWaiters(accumulator.budget, loop, accumulator.schedule_all)
+        self.memory_waiters = MemoryWaiters(accumulator.budget, loop, accumulator.schedule_all)
         self.completions = Completions(
             accumulator,
             loop=loop,
@@ -112,13 +112,13 @@ class Pipeline(ClientListener, BatchEvents):
             on_error=on_error,
             rules=rules,
             meters=meters,
-            room=self.room,
+            memory_waiters=self.memory_waiters,
             scheduler=self.scheduler,
         )
         self.outcomes = Outcomes(
             settings,
             accumulator=accumulator,
-            delivery=self.completions,
+            completions=self.completions,
             meters=meters,
             explainer=Explainer(settings, accumulator=accumulator, client=self.client, rules=rules, clock=clock),
             event_log=self._log,
@@ -136,9 +136,9 @@ class Pipeline(ClientListener, BatchEvents):
             settings,
             client=self.client,
             accumulator=accumulator,
-            delivery=self.completions,
+            completions=self.completions,
             outcomes=self.outcomes,
-            room=self.room,
+            memory_waiters=self.memory_waiters,
             meters=meters,
             compressor=self.compressor,
             clock=clock,
@@ -217,11 +217,11 @@ class Pipeline(ClientListener, BatchEvents):
         if isinstance(owner, ParkedRecord):
             if owner.moved_to is None:
                 withdraw_parked(self.accumulator, owner)
-                self.room.freed()
+                self.memory_waiters.freed()
                 return
             owner = owner.moved_to
         if withdraw(self.accumulator, owner, waiter, self._clock()):
-            self.room.freed()
+            self.memory_waiters.freed()
 
     def leader_changed(self, partition: Partition, old: BrokerQueue | None) -> None:
         self._log.moved(partition, old, self._clock())

@@ -278,7 +278,7 @@ class Producer(TransactionalCalls, ProducerLacks):
         see BufferFullError.
         """
         self._guard.check_running()
-        await self._engine.room.drain()
+        await self._engine.memory_waiters.drain()
 
     async def flush(self, timeout: float | None = None) -> None:
         """Send everything without lingering, and wait for the outcome of everything accepted before this call.
@@ -389,7 +389,7 @@ class Producer(TransactionalCalls, ProducerLacks):
             self._accumulator.budget.leave(request)
             return self._append(prepared, waiter, granted=True)
         finally:
-            engine.room.give_back(request)
+            engine.memory_waiters.give_back(request)
 
 
 def _record(

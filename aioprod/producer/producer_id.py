@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from typing import Final
 
 from aioprod._rights import IDEMPOTENT_WRITE, authorization_error
 from aioprod.core.accumulator import Accumulator
@@ -27,9 +28,9 @@ __all__ = ["ProducerIdKeeper"]
 
 log = logging.getLogger("aioprod.producer")
 
-OFF = "Set enable.idempotence=false to do without."
-ANY_TOPIC = "WRITE on any topic, which is enough for brokers from 2.8 on"
-TIMEOUT_WITHOUT_TRANSACTIONS_MS = 2**31 - 1
+_OFF: Final = "Set enable.idempotence=false to do without."
+_ANY_TOPIC: Final = "WRITE on any topic, which is enough for brokers from 2.8 on"
+_TIMEOUT_WITHOUT_TRANSACTIONS_MS: Final = 2**31 - 1
 """What the request says where there is no transaction; brokers don't look at it."""
 
 
@@ -71,7 +72,7 @@ class ProducerIdKeeper:
                 raise
             reason = f" Last: {self._last.message}" if self._last else ""
             text = f"No broker gave the producer an id within {timeout_s:g} s.{reason} Now: {self._client.describe()}."
-            raise MetadataTimeoutError(text, hint=self._client.advice() or OFF) from (self._last or error)
+            raise MetadataTimeoutError(text, hint=self._client.advice() or _OFF) from (self._last or error)
 
     def _failed(self, error: AioprodError) -> None:
         self._last = error
@@ -98,19 +99,19 @@ class ProducerIdKeeper:
 
     async def _request(self) -> None:
         message = InitProducerIdRequest(
-            transactional_id=None, transaction_timeout_ms=TIMEOUT_WITHOUT_TRANSACTIONS_MS, producer_id=-1
+            transactional_id=None, transaction_timeout_ms=_TIMEOUT_WITHOUT_TRANSACTIONS_MS, producer_id=-1
         )
         try:
             answer = await self._client.request(message)
         except UnsupportedVersionError as error:
-            raise UnsupportedVersionError(f"The brokers give no producer ids: {error.message}", hint=OFF) from error
+            raise UnsupportedVersionError(f"The brokers give no producer ids: {error.message}", hint=_OFF) from error
         code = ErrorCode.of(answer.error_code)
         if code != ErrorCode.NONE:
             said = f"A broker answered {ErrorCode.said(code)} to the request for a producer id."
-            if denied := authorization_error(said, code, [IDEMPOTENT_WRITE], instead=ANY_TOPIC):
-                denied.hint = f"{denied.hint} {OFF}"
+            if denied := authorization_error(said, code, [IDEMPOTENT_WRITE], instead=_ANY_TOPIC):
+                denied.hint = f"{denied.hint} {_OFF}"
                 raise denied
-            raise BrokerError(said, code=code, hint=OFF)
+            raise BrokerError(said, code=code, hint=_OFF)
         set_producer_id(self._accumulator, answer.producer_id, answer.producer_epoch, self._client.now())
 
     def renew(self) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable
+from typing import Final
 
 __all__ = ["Scheduler"]
 
-TIMER_LATE_S = 0.0005
+_TIMER_LATE_S: Final = 0.0005
 """uvloop rounds delays to whole milliseconds: without this a timer may ring before what it is for is due."""
 
 
@@ -37,7 +38,7 @@ class Scheduler:
             return
         self._sleeper = self._loop.create_future()
         if delay < math.inf:
-            self._timer = self._loop.call_later(delay + TIMER_LATE_S, self.wake)
+            self._timer = self._loop.call_later(delay + _TIMER_LATE_S, self.wake)
         try:
             await self._sleeper
         finally:
@@ -61,4 +62,4 @@ class Scheduler:
         if self._sleeper is not None:
             if self._timer is not None:
                 self._timer.cancel()
-            self._timer = self._loop.call_later(max(0.0, due - self._clock()) + TIMER_LATE_S, self.wake)
+            self._timer = self._loop.call_later(max(0.0, due - self._clock()) + _TIMER_LATE_S, self.wake)

@@ -15,7 +15,7 @@ from aioprod.records.builder cimport RecordBatchBuilder
 cdef class Sender:
     cdef Accumulator _accumulator
     cdef Meters _meters
-    cdef object _client, _clock, _compressor, _delivery, _on_failure, _outcomes, _room, _scheduled, _settings
+    cdef object _client, _clock, _compressor, _completions, _on_failure, _outcomes, _memory_waiters, _scheduled, _settings
     cdef object _turn, _wake_at
     cdef double _busy_since
     cdef bint _is_closing

@@ -45,13 +45,13 @@ class Sender:
         "_busy_since",
         "_client",
         "_clock",
+        "_completions",
         "_compressor",
-        "_delivery",
         "_is_closing",
+        "_memory_waiters",
         "_meters",
         "_on_failure",
         "_outcomes",
-        "_room",
         "_scheduled",
         "_settings",
         "_turn",
@@ -65,9 +65,9 @@ class Sender:
         *,
         client: Client,
         accumulator: Accumulator,
-        delivery: Completions,
+        completions: Completions,
         outcomes: Outcomes,
-        room: MemoryWaiters,
+        memory_waiters: MemoryWaiters,
         meters: Meters,
         compressor: Compressor | None,
         clock: Callable[[], float],
@@ -78,9 +78,9 @@ class Sender:
         self._settings = settings
         self._client = client
         self._accumulator = accumulator
-        self._delivery = delivery
+        self._completions = completions
         self._outcomes = outcomes
-        self._room = room
+        self._memory_waiters = memory_waiters
         self._meters = meters
         self._compressor = compressor
         self._clock = clock
@@ -170,7 +170,7 @@ class Sender:
 
     def _cut(self, queue: BrokerQueue) -> bool:
         """Whether unfinished batches may be sent: the linger is Nagle's unless it is fixed."""
-        if self._is_closing or self._settings.linger_s == 0.0 or self._room.is_wanted:
+        if self._is_closing or self._settings.linger_s == 0.0 or self._memory_waiters.has_waiters:
             return True
         return self._settings.adaptive_linger and queue.in_flight == 0
 
@@ -209,7 +209,7 @@ class Sender:
             )
         except Exception as error:
             self._outcomes.unsendable(batches, error, now)
-            self._delivery.schedule()
+            self._completions.schedule()
             return raw
         self._meters.sent(batches, now)
         for batch in batches:
@@ -229,7 +229,7 @@ class Sender:
         if not expects:
             for batch in batches:
                 self._outcomes.acknowledge(batch, -1, -1, now)
-            self._delivery.schedule()
+            self._completions.schedule()
         return raw
 
     def _version(self, connection: BrokerConnection, batches: list[Batch]) -> int:
@@ -248,7 +248,7 @@ class Sender:
             if compressed(self._accumulator, batch, now) and error is not None:
                 batch.cause = error
                 self._outcomes.fail(batch, now, f"the batch could not be compressed: {error}")
-                self._delivery.schedule()
+                self._completions.schedule()
         except Exception as failure:
             self._on_failure(failure)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from aioprod.config import ProducerConfig
 from aioprod.core.accumulator import AccumulatorSettings
@@ -10,8 +11,8 @@ from aioprod.records.compression import Compression
 
 __all__ = ["SenderSettings", "accumulator_settings", "sender_settings"]
 
-UNLIMITED = 2**31 - 1
-BATCHES_REMEMBERED = 5
+UNLIMITED: Final = 2**31 - 1
+_BATCHES_REMEMBERED: Final = 5
 """Batches of a producer and partition that a broker recognizes as duplicates, and whose offset it returns."""
 
 
@@ -83,5 +84,5 @@ def accumulator_settings(config: ProducerConfig) -> AccumulatorSettings:
 def _partition_in_flight_max(config: ProducerConfig) -> int:
     """One request on a connection is one batch of a partition, also while its leader moves to another broker."""
     if config.enable_idempotence:
-        return BATCHES_REMEMBERED
+        return _BATCHES_REMEMBERED
     return 1 if config.max_in_flight_requests_per_connection == 1 else UNLIMITED

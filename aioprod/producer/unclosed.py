@@ -82,4 +82,4 @@ def loop_ended(engine: Engine) -> None:
     error = UsageError(f"T{why[1:]}", hint=ADVICE)
     engine.guard.fail(error)
     engine.fail_all_now(Ending(why, engine.guard.error(), cause=error))
-    engine.delivery.log_counted()
+    engine.completions.log_counted()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Final
 
 from aioprod._error_codes import ErrorCode
 from aioprod.cluster import Metadata
@@ -22,13 +23,13 @@ from aioprod.producer.guard import Guard
 
 __all__ = ["UnknownTopics"]
 
-TURN_RECORDS = 2000
+_TURN_RECORDS: Final = 2000
 """Parked records that are moved to their partitions in one iteration of the loop: a few milliseconds' worth."""
 
-PARKED_FAILED_PER_TURN = 400
+_PARKED_FAILED_PER_TURN: Final = 400
 """Parked records that fail in one iteration of the loop: each gets an exception of its own."""
 
-REMEMBERED_S = 10.0
+_REMEMBERED_S: Final = 10.0
 """How long after its last use the metadata of a missing topic is still requested, with backoff: the next record for it
 fails at once, or finds that it was created meanwhile."""
 
@@ -52,14 +53,14 @@ class UnknownTopics:
     def __init__(
         self,
         accumulator: Accumulator,
-        delivery: Completions,
+        completions: Completions,
         *,
         clock: Callable[[], float],
         guard: Guard,
         describe: Callable[[], str],
     ) -> None:
         self._accumulator = accumulator
-        self._delivery = delivery
+        self._completions = completions
         self._clock = clock
         self._guard = guard
         self._describe = describe
@@ -93,13 +94,13 @@ class UnknownTopics:
     def move_on(self, now: float) -> float | None:
         """Move on the records of known topics, fail those that can't be sent or are overdue; returns when to repeat."""
         due = math.inf
-        turn = TURN_RECORDS
+        turn = _TURN_RECORDS
         metadata = self._accumulator.metadata
         for topic in list(self._accumulator.parked_topics.values()):
             if topic.count:
                 before = len(topic.parked or ())
                 for record, error in move_on(self._accumulator, topic, now, turn):
-                    self._delivery.fail_parked([record], error)
+                    self._completions.fail_parked([record], error)
                 turn -= before - len(topic.parked or ())
                 if topic.parked:
                     due = now
@@ -111,7 +112,7 @@ class UnknownTopics:
                 continue
             unusable = topic_error(metadata, topic.name, now, to_write=True)
             if unusable is not None:
-                self.fail(topic, unusable, PARKED_FAILED_PER_TURN)
+                self.fail(topic, unusable, _PARKED_FAILED_PER_TURN)
                 if topic.parked:
                     due = now
             elif topic.parked:
@@ -124,14 +125,14 @@ class UnknownTopics:
         limit = f"max.block.ms={round(settings.max_block_s * 1000)}"
         if settings.delivery_timeout_s < settings.max_block_s:
             limit = f"delivery.timeout.ms={round(settings.delivery_timeout_s * 1000)}"
-        if overdue := evict_overdue(self._accumulator, topic, now, PARKED_FAILED_PER_TURN):
-            self._delivery.fail_parked(overdue, metadata_timeout(metadata, topic.name, limit, self._describe()))
+        if overdue := evict_overdue(self._accumulator, topic, now, _PARKED_FAILED_PER_TURN):
+            self._completions.fail_parked(overdue, metadata_timeout(metadata, topic.name, limit, self._describe()))
         return topic.parked[0].deadline if topic.parked else math.inf
 
     def remember(self, name: str, now: float) -> None:
         """Cache that a topic does not exist: sends to it fail at once, as long as the brokers say so."""
         self._accumulator.topic(name, now).error = None
-        self._absent[name] = now + REMEMBERED_S
+        self._absent[name] = now + _REMEMBERED_S
 
     def _forget_in_time(self, topic: Topic, now: float) -> float:
         """Forget a missing topic that was not used for a while; returns when that is due."""
@@ -154,7 +155,7 @@ class UnknownTopics:
         """
         topic.error = error
         evicted = evict_first(self._accumulator, topic, limit)
-        self._delivery.fail_parked(evicted, error)
+        self._completions.fail_parked(evicted, error)
         if not topic.parked:
             if isinstance(error, UnknownTopicError):
                 self.remember(topic.name, self._clock())
@@ -164,8 +165,8 @@ class UnknownTopics:
         return len(evicted)
 
     def fail_some(self, error_of: Callable[[Topic], AioprodError]) -> bool:
-        """Fail up to `PARKED_FAILED_PER_TURN` parked records, as the producer closes; True if there are more."""
-        turn = PARKED_FAILED_PER_TURN
+        """Fail up to `_PARKED_FAILED_PER_TURN` parked records, as the producer closes; True if there are more."""
+        turn = _PARKED_FAILED_PER_TURN
         for topic in list(self._accumulator.parked_topics.values()):
             turn -= self.fail(topic, error_of(topic), turn)
             if turn <= 0:

@@ -164,7 +164,7 @@ def test_a_handshake_that_is_refused(answer: SaslHandshakeResponse, message: str
         ),
         (SaslAuthenticateResponse(error_code=58, error_message="a\nb\0" + "x" * 10_000), "a?b?" + "x" * 196 + "."),
         (SaslAuthenticateResponse(error_code=58), "SASL_AUTHENTICATION_FAILED."),
-        (SaslAuthenticateResponse(error_code=999), "error code 999."),
+        (SaslAuthenticateResponse(error_code=999), "error 999."),
     ],
 )
 def test_a_log_in_that_is_refused(answer: SaslAuthenticateResponse, message: str) -> None:

@@ -509,7 +509,7 @@ async def test_a_cancelled_call_stops_and_what_was_handed_over_goes_on(brokers: 
     errors = ErrorLog()
     async with running(brokers, on_error=errors, **SMALL) as producer:
         call = asyncio.create_task(producer.send_arrow(rows(value=[b"x" * 100] * 100), topic="t"))
-        await until(lambda: producer._engine.room.is_wanted)
+        await until(lambda: producer._engine.memory_waiters.has_waiters)
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
             await call

@@ -84,9 +84,9 @@ def test_brokers_take_turns_of_the_loop() -> None:
         sender_settings(ProducerConfig.from_options(bootstrap_servers="h:1")),
         client=nobody,
         accumulator=harness.accumulator,
-        delivery=nobody,
+        completions=nobody,
         outcomes=nobody,
-        room=nobody,
+        memory_waiters=nobody,
         meters=Meters(),
         compressor=None,
         clock=Stepping(TURN_S),
@@ -150,7 +150,7 @@ def test_outcomes_have_one_share_of_a_turn_whoever_asks() -> None:
     harness = Harness()
     harness.lead({0: 1, 1: 1, 2: 1})
     loop = cast(Any, SimpleNamespace(call_soon=asked.append, create_future=object))
-    delivery = Completions(
+    completions = Completions(
         harness.accumulator,
         loop=loop,
         clock=Stepping(2 * TURN_S),
@@ -158,7 +158,7 @@ def test_outcomes_have_one_share_of_a_turn_whoever_asks() -> None:
         on_error=None,
         rules=TransactionRules(),
         meters=Meters(),
-        room=MemoryWaiters(harness.accumulator.budget, loop, lambda: None),
+        memory_waiters=MemoryWaiters(harness.accumulator.budget, loop, lambda: None),
         scheduler=Scheduler(loop, lambda: 0.0),
     )
     for partition in range(3):
@@ -166,13 +166,13 @@ def test_outcomes_have_one_share_of_a_turn_whoever_asks() -> None:
     for batch in harness.drain():
         land(harness.accumulator, batch, 0.0)
         complete(harness.accumulator, batch, 0.0)
-        delivery.succeed(batch, 0, -1)
+        completions.succeed(batch, 0, -1)
     left: list[int] = []
     for _ in range(3):
-        delivery.run()
-        delivery.run()
-        left.append(len(delivery.batches()))
+        completions.run()
+        completions.run()
+        left.append(len(completions.batches()))
         assert len(asked) == 1
         asked.pop()()
     assert left == [2, 1, 0]
-    assert delivery.is_idle
+    assert completions.is_idle

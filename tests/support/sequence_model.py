@@ -141,7 +141,7 @@ class Model(BatchEvents):
         self.outcomes = Outcomes(
             sender_settings(config),
             accumulator=self.accumulator,
-            delivery=self.completions,  # type: ignore[arg-type]
+            completions=self.completions,  # type: ignore[arg-type]
             meters=Meters(),
             explainer=SilentExplainer(),  # type: ignore[arg-type]
             event_log=EventLog(),

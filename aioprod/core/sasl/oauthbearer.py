@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import Final
 
 from aioprod.core.sasl.mechanism import SaslError, Steps
 
 __all__ = ["check_extensions", "oauthbearer"]
 
-_KEY = re.compile("[A-Za-z]+")
-_VALUE = re.compile(r"[\x21-\x7e \t\r\n]+")
-_REASON_MAX = 200
+_KEY: Final = re.compile("[A-Za-z]+")
+_VALUE: Final = re.compile(r"[\x21-\x7e \t\r\n]+")
+_REASON_MAX: Final = 200
 
 
 def oauthbearer(token: str, extensions: Mapping[str, str]) -> Steps:

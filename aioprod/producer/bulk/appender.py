@@ -62,12 +62,12 @@ class BulkAppender:
     async def append_next(self, part: BulkPart, name: str | None) -> None:
         """Wait for the room that the next record needs, in order of arrival, and append what can be appended then."""
         engine = self._engine
-        request = await engine.room.reserve(part.needed, engine.max_block_s)
+        request = await engine.memory_waiters.reserve(part.needed, engine.max_block_s)
         engine.accumulator.budget.leave(request)
         try:
             self.append(part, name, granted=True)
         finally:
-            engine.room.freed()
+            engine.memory_waiters.freed()
 
     async def take(
         self,

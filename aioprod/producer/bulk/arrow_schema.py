@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from aioprod.arrow.interface import ArrowArray, Field
 from aioprod.arrow.views import (
@@ -24,7 +25,7 @@ from aioprod.errors import InvalidRecordError
 
 __all__ = ["ArrowSchema"]
 
-BYTES = "binary or string, large, view or dictionary-encoded ones included"
+_BYTES: Final = "binary or string, large, view or dictionary-encoded ones included"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +37,9 @@ class Kind:
     cast: str
 
 
-KINDS = {
-    "value": Kind(is_bytes, BYTES, "binary or string"),
-    "key": Kind(is_bytes, BYTES, "binary or string"),
+_KINDS: Final = {
+    "value": Kind(is_bytes, _BYTES, "binary or string"),
+    "key": Kind(is_bytes, _BYTES, "binary or string"),
     "topic": Kind(is_text, "string, also large, view or dictionary-encoded", "string"),
     "partition": Kind(is_integer, "an integer type", "int32"),
     "headers": Kind(
@@ -77,11 +78,11 @@ class ArrowSchema:
             )
 
     def _add(self, index: int, column: Field) -> None:
-        kind = KINDS.get(column.name)
+        kind = _KINDS.get(column.name)
         if kind is None:
             raise InvalidRecordError(
                 f"The Arrow data has a column {column.name!r}, which is no part of a record: the columns are "
-                f"{', '.join(KINDS)}.",
+                f"{', '.join(_KINDS)}.",
                 hint="Drop the column, or rename it.",
             )
         if column.name in self._fields:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
+from typing import Final
 
 from aioprod.arrow.interface import Chunk, Source, open_source
 from aioprod.core.bulk_columns import BulkColumns, RecordColumns
@@ -18,14 +19,14 @@ from aioprod.types import ProducerRecord, SendResult
 
 __all__ = ["send_arrow"]
 
-FETCH_ROWS = 20_000
-FETCH_S = 0.005
+_FETCH_ROWS: Final = 20_000
+_FETCH_S: Final = 0.005
 """What a worker thread reads of a stream at a time, so that small batches don't each cost a change of threads."""
 
-TURN_S = 0.005
+_TURN_S: Final = 0.005
 """How long one turn of the loop may be spent on interceptors."""
 
-TOPIC_ERRORS = (InvalidTopicError, AuthorizationError, MetadataTimeoutError)
+_TOPIC_ERRORS: Final = (InvalidTopicError, AuthorizationError, MetadataTimeoutError)
 """The errors of one topic; records for other topics are sent all the same."""
 
 
@@ -75,8 +76,8 @@ def _fetch(source: Source, clock: Callable[[], float]) -> list[Chunk | AioprodEr
     """Some arrays; None after the last one, or the error that came instead."""
     fetched: list[Chunk | AioprodError | None] = []
     rows = 0
-    end = clock() + FETCH_S
-    while rows < FETCH_ROWS and clock() < end:
+    end = clock() + _FETCH_S
+    while rows < _FETCH_ROWS and clock() < end:
         try:
             chunk = source.next()
         except AioprodError as error:
@@ -130,19 +131,19 @@ class _Call:
         """Wait until a topic is known, or it is known why it will not be."""
         try:
             await self._engine.topics.known(topic, self._engine.max_block_s)
-        except TOPIC_ERRORS as error:
+        except _TOPIC_ERRORS as error:
             self._topic_errors[topic] = error
 
     # --- with interceptors
 
     async def _take_one_by_one(self, columns: RecordColumns) -> None:
         engine = self._engine
-        end = engine.clock() + TURN_S
+        end = engine.clock() + _TURN_S
         for row in range(columns.length):
             await self._take_one(columns, row)
             if engine.clock() >= end:
                 await asyncio.sleep(0)
-                end = engine.clock() + TURN_S
+                end = engine.clock() + _TURN_S
 
     async def _take_one(self, columns: RecordColumns, row: int) -> None:
         interceptors = self._engine.interceptors

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterable, Iterable, Iterator, Sized
 from contextlib import aclosing
 from itertools import islice
-from typing import Any
+from typing import Any, Final
 
 from aioprod._build import COMPILED
 from aioprod.errors import AioprodError, InvalidRecordError
@@ -19,9 +19,9 @@ from aioprod.types import Headers, ProducerRecord, SendResult, Timestamp
 
 __all__ = ["send_many"]
 
-CHUNK = 2500 if COMPILED else 500
+_CHUNK: Final = 2500 if COMPILED else 500
 """Records that are encoded at most before the loop gets a turn: a small part of the time that it may be kept."""
-TURN_S = 0.005
+_TURN_S: Final = 0.005
 """How long one turn of the loop may be spent on serializing."""
 
 
@@ -47,7 +47,7 @@ async def send_many(
     call = _Call(engine, topic, partition, keys, headers, timestamps, size, transaction)
     bulk = call.bulk
     try:
-        async with aclosing(chunks(values, CHUNK)) as slices:
+        async with aclosing(chunks(values, _CHUNK)) as slices:
             async for chunk in slices:
                 await call.take(chunk)
                 await asyncio.sleep(0)
@@ -100,12 +100,12 @@ class _Call:
     async def take(self, values: list[Any]) -> None:
         """Append some values, waiting for room; what is wrong with single records goes to the failures."""
         if not self._is_uniform:
-            end = self._engine.clock() + TURN_S
+            end = self._engine.clock() + _TURN_S
             for value in values:
                 await self._take_one(value)
                 if self._engine.clock() >= end:
                     await asyncio.sleep(0)
-                    end = self._engine.clock() + TURN_S
+                    end = self._engine.clock() + _TURN_S
             return
         keys = None if self._each_key is None else list(islice(self._each_key, len(values)))
         count = len(values) if keys is None else len(keys)

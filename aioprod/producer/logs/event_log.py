@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from typing import Final
 
 from aioprod.core.batch import Batch
 from aioprod.core.partition import BrokerQueue, Partition
@@ -13,10 +14,10 @@ __all__ = ["EventLog"]
 
 log = logging.getLogger("aioprod.producer")
 
-PAUSE_S = 60.0
+PAUSE_S: Final = 60.0
 """The cause of a retry is logged again after this time without it, in seconds."""
 
-PARTITIONS_MAX = 1000
+PARTITIONS_MAX: Final = 1000
 """Of how many partitions the last cause is kept."""
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 __all__ = ["LINES_MAX", "WINDOW_S", "Line", "LineLimit"]
 
-WINDOW_S = 10.0
-LINES_MAX = 10
+WINDOW_S: Final = 10.0
+LINES_MAX: Final = 10
 """How many lines of a kind are logged within a window, in seconds."""
 
 

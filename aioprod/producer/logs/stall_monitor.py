@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from itertools import islice
+from typing import Final
 
 from aioprod.core.accumulator import Accumulator
 from aioprod.core.batch import Batch, ParkedRecord
@@ -14,14 +15,14 @@ __all__ = ["LINES_MAX", "StallMonitor"]
 
 log = logging.getLogger("aioprod.producer")
 
-STUCK_SHARE = 0.25
-STUCK_S_MIN = 5.0
+_STUCK_SHARE: Final = 0.25
+_STUCK_S_MIN: Final = 5.0
 """A partition is stuck when its oldest batch stays the same for this share of `delivery.timeout.ms`, or for longer."""
 
-LOOKED_AT = 2000
+_LOOKED_AT: Final = 2000
 """Among how many of the oldest batches stuck ones are looked for: less than a millisecond's work."""
 
-LINES_MAX = 10
+LINES_MAX: Final = 10
 """How many partitions, and how many topics, are named at a time."""
 
 
@@ -31,7 +32,7 @@ class StallMonitor:
     def __init__(self, accumulator: Accumulator, explainer: Explainer, now: float) -> None:
         self._accumulator = accumulator
         self._explainer = explainer
-        self._pause_s = max(STUCK_S_MIN, STUCK_SHARE * accumulator.settings.delivery_timeout_s)
+        self._pause_s = max(_STUCK_S_MIN, _STUCK_SHARE * accumulator.settings.delivery_timeout_s)
         self._look_at = now + self._pause_s
         self._oldest: dict[object, object] = {}
 
@@ -47,7 +48,7 @@ class StallMonitor:
     def _look_for_partitions(self, before: dict[object, object], now: float) -> None:
         self._accumulator.sort_incomplete()
         stuck: list[tuple[Partition, Batch]] = []
-        for batch in islice(self._accumulator.incomplete, LOOKED_AT):
+        for batch in islice(self._accumulator.incomplete, _LOOKED_AT):
             partition = batch.partition
             if partition in self._oldest:
                 continue
@@ -66,7 +67,7 @@ class StallMonitor:
 
     def _look_for_topics(self, before: dict[object, object], now: float) -> None:
         stuck: list[tuple[Topic, ParkedRecord]] = []
-        for topic in islice(self._accumulator.parked_topics.values(), LOOKED_AT):
+        for topic in islice(self._accumulator.parked_topics.values(), _LOOKED_AT):
             if topic.parked and not topic.parked[0].withdrawn:
                 self._oldest[topic] = topic.parked[0]
                 if before.get(topic) is topic.parked[0]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from aioprod.producer.explain import counted, seconds_of
 from aioprod.producer.logs.line_limit import WINDOW_S
@@ -13,7 +13,7 @@ __all__ = ["UnreadFailures"]
 
 log = logging.getLogger("aioprod.producer")
 
-KINDS_MAX = 1000
+KINDS_MAX: Final = 1000
 """So many kinds of failures are counted at a time; a kind is a place and a class of causes."""
 
 

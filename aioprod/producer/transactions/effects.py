@@ -49,7 +49,7 @@ class Effects:
     accumulator: Accumulator
     sequences: Sequences
     outcomes: Outcomes
-    delivery: Completions
+    completions: Completions
     topics: UnknownTopics
     sender: Sender
     guard: Guard
@@ -105,4 +105,4 @@ class Effects:
         are_parked = self.topics.fail_some(lambda _topic: cause)
         if self.outcomes.fail_unsent(self.now()) or are_parked:
             self.loop.call_soon(self._fail_some)
-        self.delivery.run()
+        self.completions.run()

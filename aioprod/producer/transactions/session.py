@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping
 from random import Random
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from aioprod.core.transaction_codes import Meaning
 from aioprod.errors import (
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TransactionSession"]
 
-_LOST = frozenset(
+_LOST: Final = frozenset(
     {
         ErrorCode.INVALID_PRODUCER_EPOCH,
         ErrorCode.PRODUCER_FENCED,
@@ -312,5 +312,5 @@ class TransactionSession(SessionUser):
         return self._session.clock() + self._session.timeout_s
 
 
-_EXTRA_S = 5.0
+_EXTRA_S: Final = 5.0
 """How long the status is fetched for an error although the timeout of the call is over."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from aioprod._error_codes import ErrorCode
 from aioprod.core.batch import Batch
@@ -25,8 +25,8 @@ __all__ = ["OpenTransactionRules", "end_in_time", "transactions_of"]
 
 log = logging.getLogger("aioprod.producer")
 
-JOINING_S = 0.02
-JOINING_DOUBLINGS_MAX = 3
+_JOINING_S: Final = 0.02
+_JOINING_DOUBLINGS_MAX: Final = 3
 
 
 class OpenTransactionRules(TransactionRules):
@@ -58,7 +58,7 @@ class OpenTransactionRules(TransactionRules):
 
     def join_pause_s(self, failures: int) -> float:
         """Much of the pause is random, as another process that produces in the same transaction may retry too."""
-        return JOINING_S * 2.0 ** min(failures, JOINING_DOUBLINGS_MAX) * self._engine.random.uniform(0.5, 1.5)
+        return _JOINING_S * 2.0 ** min(failures, _JOINING_DOUBLINGS_MAX) * self._engine.random.uniform(0.5, 1.5)
 
     def error_of(self, code: ErrorCode | int, message: str) -> AioprodError | None:
         return self._transactions.error_of(code, message)
@@ -116,7 +116,7 @@ def transactions_of(engine: Engine, sender: Sender, handle: TransactionHandle | 
         accumulator=engine.accumulator,
         sequences=sequences,
         outcomes=engine.outcomes,
-        delivery=engine.delivery,
+        completions=engine.completions,
         topics=engine.topics,
         sender=sender,
         guard=engine.guard,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from aioprod.spark.auditing.report import KINDS, AuditReport
 from aioprod.spark.report import Page
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = ["page_of"]
 
-_NAMES = {
+_NAMES: Final = {
     "lost": "Lost",
     "duplicated": "Duplicated",
     "extra": "Extra",

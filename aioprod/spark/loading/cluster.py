@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Final
 
 from aioprod.admin import Admin
 from aioprod.config import SessionConfig
@@ -16,7 +17,7 @@ from aioprod.types import OffsetAndMetadata, TopicPartition
 
 __all__ = ["TopicState", "check_remembered", "check_unused", "topic_state"]
 
-_MARKER_WAIT_MS = 10_000
+_MARKER_WAIT_MS: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)

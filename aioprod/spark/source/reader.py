@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["batch_reader", "schema", "stream_reader"]
 
-_EARLIEST = Limit("startingOffsets", EARLIEST)
-_LATEST = Limit("endingOffsets", LATEST)
+_EARLIEST: Final = Limit("startingOffsets", EARLIEST)
+_LATEST: Final = Limit("endingOffsets", LATEST)
 
 
 def schema(options: Mapping[str, str]) -> StructType:

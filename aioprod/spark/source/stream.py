@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
@@ -26,7 +26,7 @@ try:
 except ImportError:  # PySpark 4.0 and 4.1, which have no admission control.
     _limits = None  # type: ignore[assignment,unused-ignore]
 
-_LATEST = Limit("startingOffsets", LATEST)
+_LATEST: Final = Limit("startingOffsets", LATEST)
 _Base: Any = (
     (DataSourceStreamReader,) if _limits is None else (DataSourceStreamReader, _limits.SupportsTriggerAvailableNow)
 )

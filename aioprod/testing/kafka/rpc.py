@@ -40,7 +40,7 @@ __all__ = [
 ResponseT = TypeVar("ResponseT", bound=Response)
 
 _CALL_TIMEOUT_S: Final = 10.0
-_MESSAGE_SIZE_MAX = 200
+_MESSAGE_SIZE_MAX: Final = 200
 """How many characters of a broker's message go into an error: it may be a page."""
 
 
