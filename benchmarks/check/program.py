@@ -21,7 +21,6 @@ import uvloop
 
 import aioprod
 from aioprod import Producer
-from aioprod.producer import engine
 
 VALUE = b"x" * 100
 KEYS = [b"key-%d" % number for number in range(1000)]
@@ -131,14 +130,22 @@ def _sliced_modules() -> list[ModuleType]:
     return [import_module(f"aioprod.producer.{name}") for name in names]
 
 
+def _seed() -> None:
+    """Seed the sticky partitioner: two batches in a row for the same partition take two requests."""
+    if find_spec("aioprod.producer.environment"):
+        environment = import_module("aioprod.producer.environment").Environment
+        vars(import_module("aioprod.producer.producer"))["Environment"] = lambda: environment(random=Random(SEED))
+    else:  # a base commit before that
+        vars(import_module("aioprod.producer.engine"))["Random"] = lambda: Random(SEED)
+
+
 async def main(row: str, rounds: int, records: int, bootstrap_servers: str, topic: str, switch: ctypes.CDLL) -> None:
     """Run a warm-up round, then the counted rounds; raises AssertionError unless each record was delivered."""
     assert aioprod.__file__.startswith(sys.path[0]), f"{aioprod.__file__} is not the one that is meant."
     assert aioprod.COMPILED, f"The modules of {aioprod.__file__} are not compiled."
     for module in _sliced_modules():
         vars(module)["TURN_S"] = OPEN_TURN_S
-    # The sticky partitioner is random, and two batches in a row for the same partition take two requests.
-    vars(engine)["Random"] = lambda: Random(SEED)
+    _seed()
     call, linger = CALLS[row]
     options: dict[str, Any] = {"acks": "all", "batch_size": 128 * 1024, "buffer_memory": 64 * 2**20} | linger
     async with Producer(bootstrap_servers, enable_idempotence=False, **options) as producer:
