@@ -92,7 +92,6 @@ class Pipeline(ClientListener, BatchEvents):
         self.client = Client(
             ClientSettings.from_config(config), loop=loop, clock=clock, random=environment.random, listener=self
         )
-        is_transactional = settings.transactional
         self.accumulator = accumulator = Accumulator(
             accumulator_settings(config),
             metadata=self.client.metadata,
@@ -101,7 +100,7 @@ class Pipeline(ClientListener, BatchEvents):
             due=self.scheduler.wake_at,
             partitioner=partitioner,
             compress=None if self.compressor is None else self.compressor.add,
-            sequences=Sequences(self, transactional=is_transactional) if config.enable_idempotence else None,
+            sequences=Sequences(self, transactional=settings.transactional) if config.enable_idempotence else None,
         )
         self.memory_waiters = MemoryWaiters(accumulator.budget, loop, accumulator.schedule_all)
         self.completions = Completions(
@@ -130,22 +129,9 @@ class Pipeline(ClientListener, BatchEvents):
             accumulator, self.completions, clock=clock, guard=guard, describe=self.client.describe
         )
         self.producer_id: ProducerIdKeeper | None = None
-        if config.enable_idempotence and not is_transactional:
+        if config.enable_idempotence and not settings.transactional:
             self.producer_id = ProducerIdKeeper(self.client, accumulator, loop=loop, on_failure=on_failure)
-        self.sender = Sender(
-            settings,
-            client=self.client,
-            accumulator=accumulator,
-            completions=self.completions,
-            outcomes=self.outcomes,
-            memory_waiters=self.memory_waiters,
-            meters=meters,
-            compressor=self.compressor,
-            clock=clock,
-            turn=loop.call_soon,
-            wake_at=self.scheduler.wake_at,
-            on_failure=on_failure,
-        )
+        self.sender = self._sender(loop)
         self._deleted = DeletedTopics(accumulator, self.outcomes, self.topics)
         self._stalls = StallMonitor(accumulator, self.outcomes.explainer, clock())
         self._outages = Outages(self.client, accumulator, clock)
@@ -155,6 +141,22 @@ class Pipeline(ClientListener, BatchEvents):
         if settings.codec == Compression.NONE:
             return None
         return Compressor(settings.codec, settings.compression_level, environment, loop=loop, ended=self._compressed)
+
+    def _sender(self, loop: asyncio.AbstractEventLoop) -> Sender:
+        return Sender(
+            self._settings,
+            client=self.client,
+            accumulator=self.accumulator,
+            completions=self.completions,
+            outcomes=self.outcomes,
+            memory_waiters=self.memory_waiters,
+            meters=self._meters,
+            compressor=self.compressor,
+            clock=self._clock,
+            turn=loop.call_soon,
+            wake_at=self.scheduler.wake_at,
+            on_failure=self._on_failure,
+        )
 
     def _compressed(self, batch: Batch, error: Exception | None) -> None:
         self.sender.come_back(batch, error)

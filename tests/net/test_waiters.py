@@ -24,8 +24,14 @@ async def test_all_waiters_are_woken_in_the_order_of_their_arrival() -> None:
 
 
 async def test_a_timeout_ends_the_wait_without_an_error() -> None:
+    waiters = Waiters()
     async with asyncio.timeout(30):
-        await Waiters().wait(-1.0)
+        await waiters.wait(-1.0)
+        woken = asyncio.create_task(waiters.wait(math.inf))
+        await asyncio.sleep(0)
+        waiters.notify_all()
+        await woken
+    assert woken.done(), "the timeout leaves nothing behind that keeps others from being woken"
 
 
 async def test_a_future_ends_the_wait_and_is_left_alone() -> None:

@@ -29,6 +29,7 @@ NAME: Final = re.compile("[A-Za-z0-9._-]{1,249}")
 
 
 def may_not_create(call: Call, name: str) -> ErrorCode:
+    """The error for a topic that the caller may not create, NONE if it may: CREATE on the cluster or on the topic."""
     return call.denied("CREATE", "cluster", CLUSTER) and call.denied("CREATE", "topic", name)
 
 
