@@ -65,7 +65,7 @@ def test_a_batch_grows_to_its_full_size_at_once() -> None:
     assert len(values(batch)) == 21
 
 
-def test_drains_are_asked_for_once() -> None:
+def test_drains_are_scheduled_once() -> None:
     harness = Harness()
     harness.lead({0: 1, 1: 1})
     harness.batch(partition=0)
@@ -128,7 +128,7 @@ class Sticky(Scripted):
         self.new_batches.append(previous)
 
 
-def test_a_partitioner_that_hears_of_new_batches_is_asked_again() -> None:
+def test_a_partitioner_that_is_notified_of_new_batches_is_called_again() -> None:
     partitioner = Sticky(0, 1, 1, 1)
     harness = Harness(partitioner=partitioner)
     harness.lead({0: 1, 1: 1})
@@ -168,7 +168,7 @@ def test_a_partitioner_that_stays_gets_the_next_batch() -> None:
     assert harness.drain(unfinished=False) == placed[:1]
 
 
-def test_a_partitioner_without_it_is_asked_once() -> None:
+def test_a_partitioner_without_it_is_called_once() -> None:
     partitioner = Scripted(1)
     harness = Harness(partitioner=partitioner)
     harness.lead({0: 1, 1: 1})
@@ -177,7 +177,7 @@ def test_a_partitioner_without_it_is_asked_once() -> None:
 
 
 @pytest.mark.parametrize("choice", [2, -1, True, "0", None, ValueError("no idea")])
-def test_a_bad_choice_is_refused(choice: object) -> None:
+def test_a_bad_choice_raises(choice: object) -> None:
     harness = Harness(partitioner=Scripted(choice))
     harness.lead({0: 1, 1: 1})
     with pytest.raises(InvalidRecordError, match="The partitioner Scripted"):
@@ -192,21 +192,21 @@ def test_an_error_of_ours_comes_out_as_it_is() -> None:
         harness.append()
 
 
-def test_a_partition_that_does_not_exist_is_refused() -> None:
+def test_a_partition_that_does_not_exist_raises() -> None:
     harness = Harness()
     harness.lead({0: 1, 1: 1})
     with pytest.raises(InvalidRecordError, match=r"no partition 2: it has 2 \(0 to 1\)"):
         harness.append(partition=2)
 
 
-def test_an_illegal_topic_is_refused_before_anybody_is_asked() -> None:
+def test_an_illegal_topic_raises_before_any_request() -> None:
     harness = Harness()
     with pytest.raises(InvalidTopicError):
         harness.append(name="no/slash")
     assert harness.due == []
 
 
-def test_a_record_over_a_limit_is_refused() -> None:
+def test_a_record_over_a_limit_raises() -> None:
     harness = Harness(max_request_size=500, buffer_memory=300)
     harness.lead({0: 1})
     with pytest.raises(RecordTooLargeError, match=r"max\.request\.size=500"):
@@ -216,7 +216,7 @@ def test_a_record_over_a_limit_is_refused() -> None:
     harness.append(b"x" * 200)
 
 
-def test_a_full_buffer_refuses_and_takes_nothing() -> None:
+def test_a_full_buffer_raises_and_takes_nothing() -> None:
     harness = Harness(buffer_memory=1000)
     harness.lead({0: 1})
     harness.append(b"x" * 900)
@@ -228,7 +228,7 @@ def test_a_full_buffer_refuses_and_takes_nothing() -> None:
     assert isinstance(placed, Batch), "reserved room is not asked for twice"
 
 
-def test_a_new_topic_is_asked_for_once_and_its_records_parked() -> None:
+def test_a_new_topic_is_looked_up_once_and_its_records_parked() -> None:
     harness = Harness()
     first = harness.append(b"a", name="new", now=1.0)
     second = harness.append(b"b", name="new", now=2.0)
@@ -293,7 +293,7 @@ def test_a_newer_epoch_ends_a_backoff() -> None:
     assert len(harness.drain(1)) == 1
 
 
-def test_where_brokers_tell_no_epochs_another_leader_ends_a_backoff() -> None:
+def test_without_leader_epochs_another_leader_ends_a_backoff() -> None:
     harness = Harness()
     harness.lead({0: 1}, epoch=-1)
     partition = harness.batch().partition

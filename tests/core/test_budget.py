@@ -30,7 +30,7 @@ def test_releasing_twice_is_noticed() -> None:
         budget.release(0, 1)
 
 
-def test_nobody_overtakes_who_waits() -> None:
+def test_no_record_overtakes_a_waiter() -> None:
     budget = MemoryBudget(100)
     budget.take(90)
     first = budget.wait(50, "first")
@@ -65,7 +65,7 @@ def test_leaving_the_line_lets_the_next_one_in() -> None:
     assert budget.grant() == [small]
 
 
-def test_a_line_that_is_dissolved_keeps_nobody_out() -> None:
+def test_a_dissolved_line_blocks_no_later_record() -> None:
     budget = MemoryBudget(100)
     budget.take(90)
     line = [budget.wait(50, "first"), budget.wait(5, "second")]
@@ -123,7 +123,7 @@ def test_the_limit_always_holds(steps: list[tuple[str, int]]) -> None:
         assert budget.used + budget.reserved <= budget.limit
 
 
-def test_who_only_wants_to_know_keeps_nothing() -> None:
+def test_a_waiter_without_keep_reserves_nothing() -> None:
     budget = MemoryBudget(100)
     budget.take(60)
     drain = budget.wait(50, "drain", keep=False)

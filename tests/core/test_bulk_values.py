@@ -100,7 +100,7 @@ def test_what_is_wrong_with_a_record_is_its_own_matter() -> None:
     assert values(opened(harness)) == [b"a", None]
 
 
-def test_a_partition_that_does_not_exist_refuses_each_record() -> None:
+def test_a_partition_that_does_not_exist_fails_each_record() -> None:
     harness = Harness()
     harness.lead({0: 1})
     call = Call()
@@ -109,7 +109,7 @@ def test_a_partition_that_does_not_exist_refuses_each_record() -> None:
     assert harness.held() == (0, 0)
 
 
-def test_it_stops_where_there_is_no_room_and_goes_on_with_granted_room() -> None:
+def test_it_stops_without_memory_and_continues_with_granted_memory() -> None:
     harness = Harness(buffer_memory=300)
     harness.lead({0: 1})
     given = piece(Call(), [b"x" * 100] * 4)

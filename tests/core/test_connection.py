@@ -105,7 +105,7 @@ def metadata_answer(correlation_id: int, cluster_id: str = "c", version: int = 1
 # -- start-up --------------------------------------------------------------------------------------------------------
 
 
-def test_asks_for_the_versions_first_and_is_ready_with_the_answer() -> None:
+def test_requests_the_versions_first_and_is_ready_with_the_answer() -> None:
     connection = new_connection()
     phases = [connection.phase]
     connection.open(5.0)
@@ -122,7 +122,7 @@ def test_asks_for_the_versions_first_and_is_ready_with_the_answer() -> None:
     assert not connection.exchanges
 
 
-def test_asks_again_with_the_version_that_the_broker_names() -> None:
+def test_retries_with_the_version_that_the_broker_names() -> None:
     connection = new_connection()
     connection.open(0.0)
     _, correlation_id, _ = sent_versions_request(connection)
@@ -145,7 +145,7 @@ def test_falls_back_to_version_0_for_a_broker_that_names_none() -> None:
     assert connection.phase is Phase.READY
 
 
-def test_falls_back_to_version_0_when_the_refusal_can_not_be_read() -> None:
+def test_falls_back_to_version_0_when_the_error_can_not_be_read() -> None:
     connection = new_connection()
     connection.open(0.0)
     _, correlation_id, _ = sent_versions_request(connection)
@@ -158,7 +158,7 @@ def test_falls_back_to_version_0_when_the_refusal_can_not_be_read() -> None:
         drain(connection, len(refusal).to_bytes(4, "big") + refusal)
 
 
-def test_a_broker_that_names_the_version_it_refused_is_asked_in_ever_lower_ones() -> None:
+def test_a_broker_that_names_the_rejected_version_gets_ever_lower_ones() -> None:
     connection = new_connection()
     connection.open(0.0)
     for expected in (4, 3, 2, 1):
@@ -205,7 +205,7 @@ def test_throttle_in_the_answer_to_api_versions_counts() -> None:
         (b"\0\0\0\x01\0", f"{PEER} is no Kafka broker: "),
     ],
 )
-def test_a_peer_that_is_no_broker_is_told_as_such(data: bytes, message: str) -> None:
+def test_the_error_says_that_a_peer_is_no_broker(data: bytes, message: str) -> None:
     connection = new_connection()
     connection.open(0.0)
     with pytest.raises(ProtocolError) as caught:
@@ -214,7 +214,7 @@ def test_a_peer_that_is_no_broker_is_told_as_such(data: bytes, message: str) -> 
     assert caught.value.hint is not None
 
 
-def test_a_frame_over_the_limit_is_refused_when_its_size_is_known() -> None:
+def test_a_frame_over_the_limit_raises_when_its_size_is_known() -> None:
     connection = ready_connection(frame_size_max=1000)
     ask(connection)
     with pytest.raises(ProtocolError, match="announces a frame of 1001 bytes") as caught:
@@ -289,7 +289,7 @@ def test_answers_before_the_fault_are_delivered() -> None:
     assert str(caught.value) == f"{PEER} broke the protocol: it answered request 77 where {first + 1} is next."
 
 
-def test_bytes_that_nobody_asked_for_are_a_fault() -> None:
+def test_bytes_without_a_request_are_a_fault() -> None:
     with pytest.raises(ProtocolError, match="broke the protocol: it sent bytes without a request"):
         drain(ready_connection(), metadata_answer(1))
 
@@ -353,7 +353,7 @@ def test_the_earliest_deadline_counts_whatever_the_order() -> None:
     assert str(error) == f"{PEER} did not answer Produce within 5 s, so the connection was aborted."
 
 
-def test_a_silent_peer_is_told_as_such() -> None:
+def test_the_error_says_that_a_peer_is_silent() -> None:
     connection = new_connection(request_timeout_s=2.5)
     connection.open(0.0)
     error = connection.overdue(2.5)

@@ -24,7 +24,7 @@ from aioprod.errors import InvalidRecordError
 from tests.support.accumulators import UNLIMITED, Harness, values
 
 
-def test_settled_and_released_gives_everything_back() -> None:
+def test_a_done_and_released_batch_gives_everything_back() -> None:
     harness = Harness()
     harness.lead({0: 1})
     batch = harness.batch()
@@ -49,7 +49,7 @@ def test_a_full_size_buffer_is_used_again_only_after_the_wire_is_done() -> None:
     assert harness.accumulator.pool.free == [buffer]
 
 
-def test_a_batch_that_lands_between_its_outcome_and_the_telling() -> None:
+def test_a_batch_that_lands_between_its_outcome_and_its_completion() -> None:
     harness = Harness(batch_size=500)
     harness.lead({0: 1})
     batch = harness.batch(b"x" * 400)
@@ -182,7 +182,7 @@ def test_an_empty_flush_is_done_at_once() -> None:
     assert told == ["done"]
 
 
-def test_a_flush_waits_for_settled_batches_that_are_being_told() -> None:
+def test_a_flush_waits_for_done_batches_that_are_being_completed() -> None:
     harness = Harness()
     harness.lead({0: 1})
     batch = harness.batch()

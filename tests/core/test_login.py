@@ -144,7 +144,7 @@ def test_work_is_left_to_the_owner() -> None:
         ),
     ],
 )
-def test_a_handshake_that_is_refused(answer: SaslHandshakeResponse, message: str, hint: str | None) -> None:
+def test_a_rejected_handshake(answer: SaslHandshakeResponse, message: str, hint: str | None) -> None:
     connection = negotiated(new_login())
     (handshake, _), _ = sent(connection)
     with pytest.raises(AuthenticationError) as caught:
@@ -167,7 +167,7 @@ def test_a_handshake_that_is_refused(answer: SaslHandshakeResponse, message: str
         (SaslAuthenticateResponse(error_code=999), "error 999."),
     ],
 )
-def test_a_log_in_that_is_refused(answer: SaslAuthenticateResponse, message: str) -> None:
+def test_a_rejected_log_in(answer: SaslAuthenticateResponse, message: str) -> None:
     connection = negotiated(new_login())
     (handshake, _), (token, _) = sent(connection)
     feed(connection, handshake, SaslHandshakeResponse(mechanisms=("PLAIN",)))
@@ -178,7 +178,7 @@ def test_a_log_in_that_is_refused(answer: SaslAuthenticateResponse, message: str
     assert "hunter2" not in str(caught.value)
 
 
-def test_a_token_that_is_refused_twice_over() -> None:
+def test_a_token_that_is_rejected_twice_over() -> None:
     connection = negotiated(new_login("OAUTHBEARER", oauthbearer("token", {})))
     (handshake, _), (token, _) = sent(connection)
     feed(connection, handshake, SaslHandshakeResponse(mechanisms=("OAUTHBEARER",)))
@@ -248,7 +248,7 @@ def test_a_renewal_is_no_use_of_the_connection() -> None:
     assert connection.last_used == 2.5
 
 
-def test_a_renewal_that_is_refused() -> None:
+def test_a_rejected_renewal() -> None:
     connection = logged_in(lifetime_ms=5000)
     connection.renew(new_login(), 6.0)
     (handshake, _), _ = sent(connection)

@@ -45,7 +45,7 @@ def fill(model: Model, batches: int) -> None:
 @pytest.mark.parametrize(
     ("first", "count", "after"), [(0, 3, 3), (2**31 - 3, 2, 2**31 - 1), (2**31 - 1, 1, 0), (2**31 - 2, 5, 3)]
 )
-def test_numbers_go_on_from_0_after_the_largest_int32(first: int, count: int, after: int) -> None:
+def test_numbers_continue_from_0_after_the_largest_int32(first: int, count: int, after: int) -> None:
     assert sequence_after(first, count) == after
 
 
@@ -96,7 +96,7 @@ def test_a_lost_answer_is_found_again_by_its_number() -> None:
     assert model.completions.delivered == {value: value for value in range(21)}
 
 
-def test_behind_a_batch_that_was_refused_for_good_a_new_epoch_begins() -> None:
+def test_behind_a_batch_that_was_rejected_for_good_a_new_epoch_begins() -> None:
     model = anchored()
     fill(model, 3)
     model.answer(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
@@ -112,7 +112,7 @@ def test_behind_a_batch_that_was_refused_for_good_a_new_epoch_begins() -> None:
     assert model.log.values == [0, *range(5, 17)]
 
 
-def test_a_batch_that_expires_on_the_wire_and_was_stored_leaves_no_hole() -> None:
+def test_a_batch_that_expires_in_flight_and_was_stored_leaves_no_gap() -> None:
     model = anchored()
     fill(model, 1)
     model.now += 100.0
@@ -138,7 +138,7 @@ def test_a_batch_that_expires_on_the_wire_and_was_not_stored_is_noticed_by_the_n
     assert model.log.values == [0, *range(5, 9)]
 
 
-def test_what_is_on_the_wire_settles_before_an_epoch_begins() -> None:
+def test_batches_in_flight_are_done_before_an_epoch_begins() -> None:
     model = anchored()
     fill(model, 5)
     model.expire(121.0)
@@ -176,7 +176,7 @@ def test_the_parts_of_a_batch_that_was_too_large_share_its_numbers() -> None:
     assert model.sequences.bumps == 0
 
 
-def test_a_batch_that_may_be_stored_is_not_divided() -> None:
+def test_a_batch_that_may_be_stored_is_not_split() -> None:
     model = anchored()
     fill(model, 1)
     model.cut(1)
@@ -209,7 +209,7 @@ def test_what_a_restarted_broker_does_not_know_again_is_not_stored_twice() -> No
     assert model.sequences.bumps == 0
 
 
-def test_a_hole_behind_does_not_explain_what_a_restarted_broker_does_not_know_again() -> None:
+def test_a_gap_behind_does_not_explain_what_a_restarted_broker_does_not_recognize() -> None:
     model = anchored()
     fill(model, 3)
     model.answer(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, is_stored=True)
@@ -221,7 +221,7 @@ def test_a_hole_behind_does_not_explain_what_a_restarted_broker_does_not_know_ag
     assert set(model.completions.failed.values()) == {UnknownOutcomeError, RejectedError}
 
 
-def test_what_an_unclean_leader_has_lost_has_an_unknown_outcome_and_the_rest_goes_on() -> None:
+def test_what_an_unclean_leader_has_lost_has_an_unknown_outcome_and_the_rest_continues() -> None:
     model = anchored()
     fill(model, 3)
     model.cut(2)
@@ -247,7 +247,7 @@ def test_numbers_go_past_the_largest_on_the_wire_too() -> None:
     assert model.log.values == list(range(12))
 
 
-def test_after_the_last_epoch_a_new_producer_id_is_asked_for_and_nothing_leaves_until_it_is_there() -> None:
+def test_after_the_last_epoch_a_new_producer_id_is_requested_before_anything_is_sent() -> None:
     model = anchored(epoch=EPOCH_MAX)
     fill(model, 2)
     model.answer(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
@@ -283,7 +283,7 @@ def test_a_transaction_forgets_no_partition_that_its_epoch_has_used() -> None:
     assert model.sequences.forget(topic)
 
 
-def test_with_transactions_a_hole_holds_the_partition_until_the_coordinator_gives_an_epoch() -> None:
+def test_with_transactions_a_gap_holds_the_partition_until_the_coordinator_gives_an_epoch() -> None:
     model = anchored()
     model.sequences.transactional = True
     fill(model, 2)

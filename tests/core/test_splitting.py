@@ -56,7 +56,7 @@ def test_a_flush_waits_for_the_halves() -> None:
     assert done == [True]
 
 
-def test_a_split_divides_the_runs_of_a_bulk() -> None:
+def test_a_split_splits_the_runs_of_a_bulk_call() -> None:
     harness = Harness()
     harness.lead({0: 1})
     batch = harness.batch(b"x" * 50, waiter="A")
@@ -118,7 +118,7 @@ def test_innocents_go_again_without_the_culprits() -> None:
     assert harness.held() == (0, 0)
 
 
-def test_a_run_with_a_culprit_in_its_middle_is_divided() -> None:
+def test_a_run_with_a_culprit_in_its_middle_is_split() -> None:
     harness = Harness()
     harness.lead({0: 1})
     batch = harness.batch(b"0")

@@ -36,7 +36,7 @@ def test_every_event_in_every_state_is_decided(state: TransactionState, event: T
     assert [leads_on, is_refused, never_happens].count(True) == 1
 
 
-def test_refusals_are_of_calls_and_say_what_to_do() -> None:
+def test_errors_are_of_calls_and_say_what_to_do() -> None:
     assert {event for _, event in FORBIDDEN} <= set(CALLS)
     for refusal in FORBIDDEN.values():
         assert not refusal.reason.endswith(".")
@@ -98,7 +98,7 @@ def test_what_holds_for_every_request(step: Step) -> None:
 
 
 @pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_SERVER_ERROR, 29_999])
-def test_an_unknown_code_ends_what_can_not_be_told(code: ErrorCode | int) -> None:
+def test_an_unknown_code_ends_the_producer_or_the_transaction(code: ErrorCode | int) -> None:
     safe = {Step.ADD_PARTITIONS, Step.ADD_OFFSETS, Step.COMMIT_OFFSETS}
     for step in Step:
         assert meaning_of(step, code) is (Meaning.FAILED if step in safe else Meaning.BROKEN)

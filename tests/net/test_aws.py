@@ -114,7 +114,7 @@ async def test_a_wrong_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert caught.value.hint == "Check that this identity may kafka-cluster:Connect, and the clock of this machine."
 
 
-async def test_keys_in_files_are_read_again_when_a_broker_refused_them(tmp_path: Path) -> None:
+async def test_keys_in_files_are_read_again_when_a_broker_rejected_them(tmp_path: Path) -> None:
     found = logins()
     assert (await sent(found))["x-amz-credential"].startswith("alice/")
     path = tmp_path / "credentials"
@@ -287,7 +287,7 @@ class Refused(AwsCredentials):
         self.kept = found
 
 
-async def test_keys_that_are_forgotten_while_they_are_asked_for() -> None:
+async def test_keys_that_are_forgotten_while_they_are_fetched() -> None:
     found = Refused(AwsIdentity("AWS_MSK_IAM"), timeout_s=60.0)
     found.kept = Credentials("bob", "bob-secret")
     assert (await found.keys()).access == "bob"

@@ -61,7 +61,7 @@ async def test_a_request_waits_for_a_broker_to_come_back() -> None:
             assert (await waiting).cluster_id == "fake-cluster"
 
 
-async def test_a_broker_that_the_metadata_does_not_name_is_refused() -> None:
+async def test_a_broker_that_the_metadata_does_not_name_raises() -> None:
     async with FakeCluster() as brokers, running_client(brokers[1].address) as (client, _):
         with pytest.raises(BrokerConnectionError, match=r"The cluster's metadata has no broker 7\."):
             await client.request(NOTHING, node_id=7)
@@ -108,7 +108,7 @@ async def test_a_request_fails_with_its_connection() -> None:
         assert not isinstance(caught.value, RequestTimedOutError)
 
 
-async def test_a_request_that_a_broker_lacks_is_refused() -> None:
+async def test_a_request_that_a_broker_lacks_raises() -> None:
     async with FakeCluster() as brokers:
         del brokers[1].versions[CreateTopicsRequest]
         async with running_client(brokers[1].address) as (client, _):
@@ -156,7 +156,7 @@ async def test_a_throttled_broker_is_left_alone_until_the_time_has_passed() -> N
         assert ("writable", 1) in listener.events
 
 
-async def test_data_is_told_after_the_answers() -> None:
+async def test_data_is_reported_after_the_answers() -> None:
     async with FakeCluster() as brokers, running_client(brokers[1].address) as (client, listener):
         link = client.link(1)
         assert link is not None
@@ -223,7 +223,7 @@ async def test_closing_fails_what_waits_and_what_is_outstanding() -> None:
         late.end()
 
 
-async def test_closing_wakes_who_waits_for_a_broker() -> None:
+async def test_closing_wakes_the_waiters_for_a_broker() -> None:
     async with FakeCluster() as brokers, running_client(brokers[1].address) as (client, listener):
         await brokers[1].kill()
         await listener.seen("lost", 1)
@@ -272,7 +272,7 @@ async def test_closing_in_the_middle_of_a_connection_attempt(stage: str) -> None
 # -- bugs ------------------------------------------------------------------------------------------------------------
 
 
-async def test_a_bug_in_a_background_task_reaches_the_listener_and_all_who_ask() -> None:
+async def test_a_bug_in_a_background_task_reaches_the_listener_and_all_callers() -> None:
     class Broken(Listener):
         def metadata_changed(self, update: MetadataUpdate) -> None:
             raise ValueError("bug")
@@ -290,7 +290,7 @@ async def test_a_bug_in_a_background_task_reaches_the_listener_and_all_who_ask()
         assert [str(failure) for failure in listener.failures] == ["bug"]
 
 
-async def test_a_bug_in_a_listener_costs_the_connection_and_is_heard() -> None:
+async def test_a_bug_in_a_listener_costs_the_connection_and_is_reported() -> None:
     class Broken(Listener):
         def link_data(self, link: BrokerLink) -> None:
             raise ValueError("bug")

@@ -174,7 +174,7 @@ async def test_an_unreachable_cluster_names_each_address_and_why_it_failed() -> 
     assert error.__cause__ is not None
 
 
-async def test_a_name_that_is_unknown_is_told_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_error_says_that_a_name_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     async def unknown(*args: object) -> None:
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
@@ -193,7 +193,7 @@ async def test_a_name_that_is_unknown_is_told_as_such(monkeypatch: pytest.Monkey
     ],
 )
 @pytest.mark.parametrize("closes", [True, False])
-async def test_peers_that_are_no_brokers_are_told_as_such_at_once(answer: bytes, told: str, closes: bool) -> None:
+async def test_the_error_says_at_once_that_peers_are_no_brokers(answer: bytes, told: str, closes: bool) -> None:
     async with (
         peer_that(answer, closes=closes) as one,
         peer_that(answer, closes=closes) as other,
@@ -212,7 +212,7 @@ async def test_a_peer_that_is_no_broker_does_not_hide_one_that_is() -> None:
         assert len(client.metadata.cluster.nodes) == 1
 
 
-async def test_a_silent_peer_is_given_up_after_the_request_time_out() -> None:
+async def test_a_silent_peer_is_aborted_after_the_request_time_out() -> None:
     async with peer_that(None) as silent:
         clock = Clock()
         listener = Listener()
@@ -227,7 +227,7 @@ async def test_a_silent_peer_is_given_up_after_the_request_time_out() -> None:
         await client.close()
 
 
-async def test_brokers_that_are_too_old_are_told_as_such_at_once() -> None:
+async def test_the_error_says_at_once_that_brokers_are_too_old() -> None:
     async with FakeCluster() as brokers:
         del brokers[1].versions[MetadataRequest]
         error = await fail_to_start(brokers[1].address, timeout_s=60.0)
@@ -291,7 +291,7 @@ async def test_a_bug_in_a_background_task_ends_the_start(bug: Exception, monkeyp
     assert listener.failures == [bug]
 
 
-async def test_an_address_that_brokers_tell_and_nobody_reaches_is_told_of() -> None:
+async def test_an_advertised_address_that_can_not_be_reached_is_named() -> None:
     async with FakeCluster() as brokers:
         host, port = brokers.state.nodes[1] = dead_address()
         async with running_client(brokers[1].address) as (client, _):
@@ -302,7 +302,7 @@ async def test_an_address_that_brokers_tell_and_nobody_reaches_is_told_of() -> N
             assert told.endswith("the brokers name that address themselves (advertised.listeners)")
 
 
-async def test_a_broker_that_was_reached_has_told_the_right_address() -> None:
+async def test_a_broker_that_was_reached_has_the_right_address() -> None:
     async with FakeCluster(2) as brokers, running_client(brokers[1].address) as (client, _):
         await client.request(NOTHING, node_id=2)
         await brokers[2].kill(stay_in_metadata=True)

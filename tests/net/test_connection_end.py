@@ -99,7 +99,7 @@ async def test_what_a_peer_does_wrong_fails_all_that_is_outstanding(
         assert not owner.failures
 
 
-async def test_each_who_waits_has_an_error_of_its_own() -> None:
+async def test_each_waiter_has_an_error_of_its_own() -> None:
     async with FakeCluster() as brokers, connected(brokers) as (connection, _, _):
         brokers.fault(MetadataRequest, silent=True)
         futures = [connection.request(ALL), connection.request(ALL)]

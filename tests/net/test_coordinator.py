@@ -114,7 +114,7 @@ async def test_it_is_found_again_when_it_has_moved(code: ErrorCode) -> None:
         assert len(coordinators.found) == 2
 
 
-async def test_one_that_is_loading_is_asked_again() -> None:
+async def test_a_loading_coordinator_is_retried() -> None:
     async with asking() as (brokers, coordinators, client, one):
         brokers.fault(InitProducerIdRequest, error=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, times=3)
         assert await ask(client, one) == 2
@@ -150,7 +150,7 @@ async def test_one_that_the_metadata_does_not_name_yet_is_waited_for() -> None:
 
 
 @pytest.mark.parametrize("drop", ["before", "after"])
-async def test_a_lost_answer_is_asked_for_again(drop: str) -> None:
+async def test_a_request_with_a_lost_answer_is_retried(drop: str) -> None:
     async with asking() as (brokers, _, client, one):
         brokers.fault(InitProducerIdRequest, drop=drop, times=2)
         assert await ask(client, one) == 2
@@ -181,7 +181,7 @@ async def test_one_that_hangs_is_left_when_there_is_another(monkeypatch: pytest.
         held.release()
 
 
-async def test_one_that_is_slow_is_waited_for_although_nobody_else_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_slow_coordinator_is_waited_for_although_no_other_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(coordinator, "_SILENT_S", 0.01)
     async with asking() as (brokers, coordinators, client, one):
         assert await ask(client, one) == 2
@@ -202,7 +202,7 @@ class SlowClock(Clock):
 
 
 @pytest.mark.parametrize("clock", [Clock, SlowClock])
-async def test_the_deadline_names_the_last_trouble(clock: type[Clock]) -> None:
+async def test_the_deadline_names_the_last_error(clock: type[Clock]) -> None:
     async with asking(1, 1, clock=clock()) as (brokers, _, client, one):
         brokers.fault(InitProducerIdRequest, error=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         brokers.fault(InitProducerIdRequest, silent=True, times=None)
@@ -235,7 +235,7 @@ async def test_a_dead_coordinator_in_time() -> None:
 # -- refusals --------------------------------------------------------------------------------------------------------
 
 
-async def test_who_may_not_know_hears_so() -> None:
+async def test_a_caller_without_rights_gets_the_error() -> None:
     async with asking() as (_, coordinators, client, one):
         coordinators.refuse(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         text = r"id 'orders' could not be found: the broker answered TRANSACTIONAL_ID_AUTHORIZATION_FAILED\. "
@@ -246,7 +246,7 @@ async def test_who_may_not_know_hears_so() -> None:
         assert "--operation Describe --operation Write --transactional-id orders`" in str(error.hint)
 
 
-async def test_other_refusals_have_their_code() -> None:
+async def test_other_errors_have_their_code() -> None:
     async with asking() as (brokers, coordinators, client, one):
         coordinators.refuse(ErrorCode.INVALID_GROUP_ID, times=1)
         with pytest.raises(BrokerError, match=r"could not be found: INVALID_GROUP_ID\.") as caught:
@@ -309,7 +309,7 @@ async def test_a_version_may_be_too_new() -> None:
             await one.request(ByVersion(InitProducerIdRequest, build, at_most=-1), deadline=client.now() + 10.0)
 
 
-async def test_a_closed_client_is_told_of() -> None:
+async def test_a_closed_client_raises() -> None:
     async with asking() as (brokers, _, client, one):
         held = brokers.fault(InitProducerIdRequest, hold=True)
         waiting = asyncio.create_task(ask(client, one))

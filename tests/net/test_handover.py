@@ -97,7 +97,7 @@ async def test_requests_that_take_their_time_are_waited_for() -> None:
         assert b.events.errors == [None]
 
 
-async def test_a_connection_that_is_refused_leaves_the_old_one_as_it_was(tmp_path: Path) -> None:
+async def test_a_failed_connection_leaves_the_old_one_as_it_was(tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("alice-secret")
     async with secured(sasl_password=f"file:{secret}") as (_, b):
@@ -153,7 +153,7 @@ async def test_a_new_connection_that_is_lost_before_it_is_used_leaves_the_old_on
         assert "writable" in b.events.events
 
 
-async def test_a_second_connection_that_says_nothing_is_given_up() -> None:
+async def test_a_silent_second_connection_is_aborted() -> None:
     async with secured() as (brokers, b):
         await b.ready()
         old = b.link.connection
@@ -187,7 +187,7 @@ async def test_both_connections_may_be_lost() -> None:
         silent.release()
 
 
-async def test_who_gives_up_waiting_leaves_the_old_one() -> None:
+async def test_a_cancelled_waiter_leaves_the_old_one() -> None:
     async with secured() as (brokers, b):
         old = await connected(b)
         held = brokers.fault(MetadataRequest, hold=True)
@@ -265,7 +265,7 @@ async def test_a_session_that_has_lapsed_is_replaced() -> None:
         assert b.events.errors == [None]
 
 
-async def test_an_attempt_that_is_under_way_begins_anew() -> None:
+async def test_an_attempt_that_is_under_way_starts_again() -> None:
     async with secured() as (brokers, b):
         await b.link.use_new_credentials()
         assert b.link.state is LinkState.IDLE

@@ -48,7 +48,7 @@ async def settle() -> None:
 
 
 @pytest.mark.parametrize("connected", [True, False])
-async def test_another_broker_is_asked_long_before_the_request_times_out(connected: bool) -> None:
+async def test_a_second_broker_gets_the_request_long_before_it_times_out(connected: bool) -> None:
     clock = Clock()
     async with (
         FakeCluster(2) as brokers,
@@ -73,7 +73,7 @@ async def test_another_broker_is_asked_long_before_the_request_times_out(connect
         assert link.connection is not None, "the first broker keeps its connection until its own time is over"
 
 
-async def test_a_broker_is_not_asked_again_before_it_has_answered() -> None:
+async def test_a_broker_gets_no_second_request_before_it_has_answered() -> None:
     clock = Clock()
     async with (
         FakeCluster() as brokers,
@@ -93,7 +93,7 @@ async def test_a_broker_is_not_asked_again_before_it_has_answered() -> None:
         await until(lambda: "b" in client.metadata.cluster.topics)
 
 
-async def test_each_further_broker_is_asked_after_twice_the_time() -> None:
+async def test_each_further_broker_gets_the_request_after_twice_the_time() -> None:
     clock = Clock()
     async with (
         FakeCluster(3) as brokers,
@@ -140,7 +140,7 @@ async def test_the_late_answer_is_taken_too() -> None:
 
 
 @pytest.mark.parametrize("refuses", [True, False])
-async def test_a_broker_that_fails_after_another_was_asked_changes_nothing(refuses: bool) -> None:
+async def test_a_broker_that_fails_after_the_hedge_changes_nothing(refuses: bool) -> None:
     clock = Clock()
     async with (
         FakeCluster(2) as brokers,
@@ -168,7 +168,7 @@ async def test_a_broker_that_fails_after_another_was_asked_changes_nothing(refus
         assert client._refresh.error is None
 
 
-async def test_brokers_that_answer_nothing_are_given_up_on_time() -> None:
+async def test_requests_to_silent_brokers_time_out() -> None:
     clock = Clock()
     async with FakeCluster() as gateway, FakeCluster() as brokers:
         gateway.state.nodes[1] = brokers[1].address

@@ -149,9 +149,7 @@ async def test_a_link_logs_in_and_renews_in_time(library: Library, wanted: Secur
     assert threading.main_thread() not in library.threads
 
 
-async def test_a_broker_that_is_somebody_else(
-    library: Library, wanted: Security, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_broker_with_another_id(library: Library, wanted: Security, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("aioprod.testing.fake.authentication._server", lambda *_: broker("service:kafka@other"))
     config = ClientConfig.from_dict(KERBEROS)
     async with FakeCluster(security=wanted) as brokers, bench(node_of(brokers), security=config) as b:

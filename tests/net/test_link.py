@@ -66,7 +66,7 @@ async def test_being_ready_forgets_failures() -> None:
         assert (b.link.attempts, b.link.last_error) == (0, None)
 
 
-async def test_a_connection_that_does_not_come_about_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_connection_that_is_not_made_in_time_is_aborted(monkeypatch: pytest.MonkeyPatch) -> None:
     async def never(*args: Any) -> None:
         await asyncio.get_running_loop().create_future()
 
@@ -77,7 +77,7 @@ async def test_a_connection_that_does_not_come_about_is_given_up(monkeypatch: py
         assert str(b.link.last_error) == "kafka:9092 can't be reached: no connection within 0.0 s."
 
 
-async def test_a_peer_that_is_silent_is_given_up() -> None:
+async def test_a_silent_peer_is_aborted() -> None:
     async with FakeCluster() as brokers, bench(node_of(brokers)) as b:
         fault = brokers.fault(ApiVersionsRequest, silent=True)
         b.link.ensure(b.clock())

@@ -117,7 +117,7 @@ async def test_a_token_is_kept_until_it_is_due() -> None:
     assert b"token3" in await first_token(logins)
 
 
-async def test_many_connections_ask_once() -> None:
+async def test_many_connections_look_up_once() -> None:
     clock = Clock()
     provider = Provider(clock)
     logins = token_logins(provider, clock)

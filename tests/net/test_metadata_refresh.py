@@ -67,7 +67,7 @@ async def test_many_partitions_follow_a_change_of_brokers_in_several_turns() -> 
         assert not changed[-1]
 
 
-async def test_known_brokers_are_asked_again_after_the_maximal_age() -> None:
+async def test_metadata_is_requested_again_after_the_maximal_age() -> None:
     clock = Clock()
     async with FakeCluster() as brokers, running_client(brokers[1].address, clock=clock) as (client, listener):
         clock.advance(299.0)
@@ -79,7 +79,7 @@ async def test_known_brokers_are_asked_again_after_the_maximal_age() -> None:
         await listener.seen("metadata", times=2)
 
 
-async def test_another_broker_is_asked_after_a_failure() -> None:
+async def test_another_broker_gets_the_request_after_a_failure() -> None:
     async with FakeCluster(2) as brokers, running_client(*brokers.addresses) as (client, listener):
         for node_id in (1, 2):
             link = client.link(node_id)
@@ -147,7 +147,7 @@ async def test_a_broker_that_moved_is_followed() -> None:
             assert elsewhere[1].connections == 1
 
 
-async def test_the_bootstrap_servers_are_asked_when_no_known_broker_is_left() -> None:
+async def test_the_bootstrap_servers_get_the_request_when_no_known_broker_is_left() -> None:
     async with FakeCluster() as gateway, FakeCluster() as brokers:
         moved_to(gateway, 1, brokers[1].address)
         async with running_client(gateway[1].address) as (client, listener), FakeCluster() as successor:
@@ -177,7 +177,7 @@ async def test_without_rebootstrap_the_known_brokers_are_all_there_is() -> None:
             await listener.seen("metadata", times=2)
 
 
-async def test_brokers_that_do_not_describe_the_cluster_for_too_long_are_given_up() -> None:
+async def test_brokers_that_do_not_describe_the_cluster_in_time_are_dropped() -> None:
     async with FakeCluster() as gateway, FakeCluster() as brokers:
         moved_to(gateway, 1, brokers[1].address)
         clock = Clock()
@@ -214,7 +214,7 @@ async def test_no_patience_at_all_still_gives_each_broker_a_chance() -> None:
 
 
 @pytest.mark.parametrize("rebootstrap", [True, False])
-async def test_a_broker_may_ask_to_bootstrap_again(rebootstrap: bool) -> None:
+async def test_a_broker_may_request_another_bootstrap(rebootstrap: bool) -> None:
     async with FakeCluster() as gateway, FakeCluster() as brokers:
         moved_to(gateway, 1, brokers[1].address)
         async with running_client(gateway[1].address, rebootstrap=rebootstrap) as (client, listener):

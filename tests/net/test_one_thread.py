@@ -78,7 +78,7 @@ async def test_what_a_call_raises(calls: Calls) -> None:
     assert seen == []
 
 
-async def test_a_call_has_the_context_of_who_makes_it() -> None:
+async def test_a_call_has_the_context_of_its_caller() -> None:
     name: contextvars.ContextVar[str] = contextvars.ContextVar("name")
     name.set("orders")
     assert await OneThread().joined(name.get) == "orders"

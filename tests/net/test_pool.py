@@ -130,7 +130,7 @@ async def test_bootstrap_servers_that_are_known_brokers_are_not_added() -> None:
     assert link.address == ("b", 3)
 
 
-async def test_giving_up_drops_all_connections() -> None:
+async def test_rebootstrapping_drops_all_connections() -> None:
     async with FakeCluster(2) as brokers:
         b = Bench()
         b.links.set_nodes(nodes_of(brokers))

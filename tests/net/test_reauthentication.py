@@ -86,7 +86,7 @@ async def test_a_session_too_short_to_be_renewed_is_followed_by_another_connecti
         assert len(brokers.seen_of(SaslHandshakeRequest)) == 2
 
 
-async def test_metadata_is_not_asked_for_in_the_middle_of_a_renewal() -> None:
+async def test_metadata_is_not_requested_in_the_middle_of_a_renewal() -> None:
     """Both are due in the same turn of the loop; by SCRAM a renewal takes two round trips."""
     wanted = security(mechanisms=["SCRAM-SHA-256"])
     async with FakeCluster(security=wanted) as brokers:
@@ -125,7 +125,7 @@ async def test_an_idle_link_renews_before_its_next_request() -> None:
         assert len(brokers.seen_of(SaslHandshakeRequest)) == 2
 
 
-async def test_requests_go_on_while_the_credentials_are_fetched_and_answers_come_while_it_is_renewed() -> None:
+async def test_requests_continue_while_credentials_are_fetched_and_answers_come_during_the_renewal() -> None:
     released = asyncio.Event()
 
     async def slow() -> OAuthToken:
@@ -235,7 +235,7 @@ async def test_a_second_connection_that_is_answered_garbage_leaves_the_session_i
         assert b.link.is_ready(b.clock()), "it holds for two more seconds"
 
 
-async def test_a_log_in_that_is_refused_again_costs_a_connection_and_nothing_else(
+async def test_a_log_in_that_is_rejected_again_costs_a_connection_and_nothing_else(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     good = unsecured_token("alice")
@@ -294,7 +294,7 @@ async def test_a_password_that_is_wrong_now_leaves_the_session_its_time(
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-async def test_a_refused_log_in_is_tried_rarely(mechanism: str) -> None:
+async def test_a_rejected_log_in_is_retried_rarely(mechanism: str) -> None:
     wrong: dict[str, Any] = {"sasl_password": "wrong"}
     if mechanism == "OAUTHBEARER":
         wrong = {"sasl_token_provider": lambda: OAuthToken("a.e30.c", 4e9)}
@@ -308,7 +308,7 @@ async def test_a_refused_log_in_is_tried_rarely(mechanism: str) -> None:
             b.clock.advance(20.0)
 
 
-async def test_credentials_that_are_not_there_are_told_while_they_are_waited_for() -> None:
+async def test_missing_credentials_are_logged_while_they_are_waited_for() -> None:
     async def never() -> OAuthToken:
         await asyncio.Event().wait()
         raise AssertionError

@@ -100,7 +100,7 @@ def by_files(folder: Path, wanted: Security, ends_days: float = 100.0) -> dict[s
 # -- when it is asked for ----------------------------------------------------------------------------------------------
 
 
-async def test_all_connections_are_replaced_when_it_is_asked_for(tmp_path: Path) -> None:
+async def test_all_connections_are_replaced_on_request(tmp_path: Path) -> None:
     wanted = certified()
     async with running(wanted, **by_files(tmp_path, wanted)) as r:
         before = r.connections
@@ -171,7 +171,7 @@ async def test_without_new_credentials_nothing_is_touched(tmp_path: Path, caplog
             await r.client.reload_credentials()
 
 
-async def test_brokers_that_refuse_are_told_of_and_the_others_are_tried(
+async def test_brokers_that_reject_are_named_and_the_others_are_tried(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     wanted = certified()
@@ -209,7 +209,7 @@ async def test_a_client_that_is_closed_meanwhile() -> None:
         held.release()
 
 
-async def test_who_gives_up_waiting_ends_it() -> None:
+async def test_a_cancelled_waiter_ends_it() -> None:
     async with running(Security(protocol="SASL_PLAINTEXT", mechanisms=["PLAIN"])) as r:
         before = r.connections
         held = r.brokers.fault(ApiVersionsRequest, hold=True)
@@ -241,7 +241,7 @@ def swapped(folder: Path, name: str, text: str) -> None:
 
 
 @pytest.mark.parametrize("replace", [written, swapped])
-async def test_files_that_changed_are_followed_when_they_have_settled(
+async def test_changed_files_are_read_when_they_are_stable(
     tmp_path: Path, replace: Callable[[Path, str, str], None]
 ) -> None:
     wanted = certified()
@@ -283,7 +283,7 @@ async def test_half_written_files_are_warned_of_once_and_tried_again(
         assert not set(r.connections) & set(before)
 
 
-async def test_a_broker_that_refuses_is_tried_again_with_each_look(
+async def test_a_broker_that_rejects_is_retried_with_each_check(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     wanted = certified()
@@ -341,7 +341,7 @@ async def test_a_context_of_the_user_s_is_not_looked_at() -> None:
         assert math.isinf(r.rotation.poll(r.clock()))
 
 
-async def test_files_of_which_nothing_was_ever_made_are_left_to_who_connects(tmp_path: Path) -> None:
+async def test_files_that_never_worked_are_left_to_the_next_connection(tmp_path: Path) -> None:
     missing = {"ssl_keystore_location": str(tmp_path / "own.pem")}
     config = ClientConfig.from_options(bootstrap_servers="x:1", security_protocol="SSL", **missing)
     async with bench(dead_node(), security=config) as b:
@@ -383,7 +383,7 @@ async def test_a_certificate_that_ends_soon_is_warned_of_once_a_day(
     assert "ended 1.5 days ago" in caplog.messages[-1]
 
 
-async def test_the_first_of_certificate_and_token_to_end_is_told() -> None:
+async def test_the_first_of_certificate_and_token_to_end_is_reported() -> None:
     wanted = Security(protocol="SASL_SSL", mechanisms=["OAUTHBEARER"], client_certificates=True)
     async with running(wanted, 1) as r:
         left_s = r.client.credentials_expire_s

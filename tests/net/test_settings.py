@@ -68,9 +68,7 @@ def test_a_client_that_is_no_producer_has_a_configuration_too() -> None:
 @pytest.mark.parametrize(
     ("installed", "told"), [("0.1.0", "0.1.0"), ("1.0+local.7", "1.0-local.7"), ("2.0.dev1+", "2.0.dev1")]
 )
-def test_the_version_we_tell_is_one_that_brokers_accept(
-    installed: str, told: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_brokers_accept_our_software_version(installed: str, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metadata, "version", lambda name: installed)
     software_version.cache_clear()
     assert software_version() == told

@@ -57,7 +57,7 @@ def test_a_broker_that_does_not_answer_is_named(caplog: pytest.LogCaptureFixture
     assert "has not answered ApiVersions for 1.0 s; trying for 4 s more" in text
 
 
-def test_a_start_in_less_than_a_second_is_told_to_nobody(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_start_in_less_than_a_second_logs_nothing(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
 
     async def start() -> None:

@@ -101,7 +101,7 @@ async def test_passwords_are_looked_up_where_they_are(
     assert (await made(tmp_path, ssl_keystore_location=pkcs12(authority.issue("a"), None))).has_certificate
 
 
-def test_the_chain_has_who_issued_our_certificate_and_nobody_else(authority: Authority) -> None:
+def test_the_chain_has_the_issuers_of_our_certificate_only(authority: Authority) -> None:
     own, other = authority.issue("alice"), der(Authority("another one"))
     store = key_store_of("S", pkcs12(own, others=other), PASSWORD)
     assert store.chain == certificates_in(own.chain)

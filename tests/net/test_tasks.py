@@ -5,7 +5,7 @@ import asyncio
 from aioprod.net.tasks import Supervisor
 
 
-async def test_an_exception_in_a_task_is_heard() -> None:
+async def test_an_exception_in_a_task_is_reported() -> None:
     failures: list[BaseException] = []
     tasks = Supervisor(asyncio.get_running_loop(), failures.append)
 

@@ -200,7 +200,7 @@ async def test_a_context_of_the_users_own() -> None:
         assert "hunter2" not in str(caught.value)
 
 
-async def test_a_function_that_hangs_is_given_up_and_runs_once_at_a_time() -> None:
+async def test_a_function_that_hangs_times_out_and_runs_once_at_a_time() -> None:
     context, calls = ssl.create_default_context(), []
     entered, release = threading.Event(), threading.Event()
 

@@ -216,7 +216,7 @@ async def test_when_a_token_ends_is_what_the_token_says(idp: IdentityProvider) -
         (Answer(200, b" " * 300_000), "answered with more than 262144 bytes"),
     ],
 )
-async def test_answers_after_which_nothing_is_asked_again(idp: IdentityProvider, answer: Answer, what: str) -> None:
+async def test_answers_that_are_not_retried(idp: IdentityProvider, answer: Answer, what: str) -> None:
     idp.answers = [answer]
     error = await refused(f"{idp.url}?tenant=abc.def.ghi", BY_SECRET)
     shown = idp.url.replace(".", r"\.")
@@ -225,19 +225,19 @@ async def test_answers_after_which_nothing_is_asked_again(idp: IdentityProvider,
 
 
 @pytest.mark.parametrize("answer", [Answer(503), Answer(500), Answer(408), Answer(429), Answer(drops=True)])
-async def test_answers_after_which_it_is_asked_again(idp: IdentityProvider, answer: Answer) -> None:
+async def test_answers_that_are_retried(idp: IdentityProvider, answer: Answer) -> None:
     idp.answers = [answer, answer]
     assert (await fetched(idp.url, BY_SECRET)).principal == CLIENT
     assert len(idp.requests) == 3
 
 
-async def test_asking_again_ends(idp: IdentityProvider) -> None:
+async def test_retries_end(idp: IdentityProvider) -> None:
     idp.answers = [Answer.of({"error": "temporarily_unavailable"}, 503)] * 1000
     error = await refused(idp.url, BY_SECRET | {"sasl.login.retry.backoff.max.ms": 50})
     assert error.message == f"The token endpoint {idp.url} answered 503 (temporarily_unavailable)."
 
 
-async def test_nobody_at_the_address() -> None:
+async def test_nothing_listens_at_the_address() -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{unused.getsockname()[1]}/token"
@@ -328,7 +328,7 @@ async def test_a_proxy_that_httpx_has_no_use_for(monkeypatch: pytest.MonkeyPatch
     assert error.message.endswith(" can't be reached by the proxy that the environment names.")
 
 
-async def test_what_goes_wrong_within_a_request_is_not_told_of_the_proxy(
+async def test_errors_within_a_request_are_not_blamed_on_the_proxy(
     idp: IdentityProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(self: object, data: object) -> None:

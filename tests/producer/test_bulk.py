@@ -58,7 +58,7 @@ async def test_an_empty_call_is_done_when_it_is_closed() -> None:
     assert (bulk.result().count, bulk.result().offsets, bulk.result().failures) == (0, {}, ())
 
 
-async def test_a_cancelled_call_is_watched_by_nobody() -> None:
+async def test_a_cancelled_call_is_not_watched() -> None:
     bulk = new_bulk()
     run = take(bulk, 0)
     watched = [bulk.watched]

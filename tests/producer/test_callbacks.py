@@ -118,7 +118,7 @@ RIGHT: list[Any] = [
 
 
 @pytest.mark.parametrize("wrong", WRONG, ids=repr)
-async def test_a_wrong_callback_is_refused_by_the_call_that_brings_it(brokers: FakeCluster, wrong: Any) -> None:
+async def test_a_wrong_callback_raises_at_its_first_call(brokers: FakeCluster, wrong: Any) -> None:
     topic = brokers.create_topic("t")
     async with running(brokers) as producer:
         for _ in range(2):
@@ -129,7 +129,7 @@ async def test_a_wrong_callback_is_refused_by_the_call_that_brings_it(brokers: F
 
 
 @pytest.mark.parametrize("wrong", REVERSED)
-async def test_a_callback_that_would_take_the_error_first_is_refused(brokers: FakeCluster, wrong: Any) -> None:
+async def test_a_callback_with_the_error_first_raises(brokers: FakeCluster, wrong: Any) -> None:
     brokers.create_topic("t")
     async with running(brokers) as producer:
         with pytest.raises(UsageError, match=r"called as on_delivery\(metadata, error\)") as caught:
@@ -142,7 +142,7 @@ def test_what_can_take_the_outcome_is_a_callback(right: Any) -> None:
     DeliveryCallbacks().check(right)
 
 
-def test_a_callback_is_refused_by_mypy_too() -> None:
+def test_mypy_reports_a_wrong_callback_too() -> None:
     def typed(producer: Producer) -> None:
         producer.send_nowait("t", b"v", on_delivery=coroutine)  # type: ignore[arg-type]
         producer.send_nowait("t", b"v", on_delivery=DESK.hear_later)  # type: ignore[arg-type]
@@ -153,7 +153,7 @@ def test_a_callback_is_refused_by_mypy_too() -> None:
 
 
 @pytest.mark.parametrize("wrong", [5, coroutine, AsyncCallable(), partial(coroutine), lambda error: None], ids=repr)
-def test_a_wrong_on_error_is_refused(wrong: Any) -> None:
+def test_a_wrong_on_error_raises(wrong: Any) -> None:
     with pytest.raises(UsageError, match="on_error"):
         Producer("127.0.0.1:9", on_error=wrong)
 
@@ -309,7 +309,7 @@ async def test_a_callback_that_raises_is_logged_once_and_counted_then(
     assert len(errors_of(caplog)) == 3
 
 
-async def test_each_kind_of_failure_of_a_callback_is_told(
+async def test_each_kind_of_failure_of_a_callback_is_logged(
     brokers: FakeCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     brokers.create_topic("t")
@@ -347,7 +347,7 @@ async def test_few_tracebacks_are_logged_whatever_fails(brokers: FakeCluster, ca
 
 
 @pytest.mark.parametrize("code", [ErrorCode.NONE, ErrorCode.INVALID_REQUIRED_ACKS])
-async def test_a_coroutine_that_comes_back_is_closed_and_told_once(
+async def test_a_returned_coroutine_is_closed_and_logged_once(
     brokers: FakeCluster, caplog: pytest.LogCaptureFixture, recwarn: pytest.WarningsRecorder, code: ErrorCode
 ) -> None:
     brokers.create_topic("t")

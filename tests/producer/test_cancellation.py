@@ -138,7 +138,7 @@ async def test_a_record_that_was_parked_before_is_taken_back_too(brokers: FakeCl
 
 
 @both_styles
-async def test_after_the_drain_the_record_goes_on(brokers: FakeCluster, start: Start) -> None:
+async def test_after_the_drain_the_record_is_delivered(brokers: FakeCluster, start: Start) -> None:
     topic = brokers.create_topic("t")
     spy, errors = Spy(), ErrorLog()
     async with running(brokers, interceptors=[spy], on_error=errors) as producer:
@@ -176,7 +176,7 @@ async def test_after_the_drain_a_failure_goes_to_on_error(brokers: FakeCluster, 
 
 
 @both_styles
-async def test_a_record_that_waits_for_its_retry_goes_on(brokers: FakeCluster, start: Start) -> None:
+async def test_a_record_that_waits_for_its_retry_is_delivered(brokers: FakeCluster, start: Start) -> None:
     topic = brokers.create_topic("t")
     async with running(brokers, retry_backoff_ms=200, retry_backoff_max_ms=200) as producer:
         await producer.partitions_for("t")
@@ -252,7 +252,7 @@ async def test_a_withdrawn_record_of_a_queued_batch(brokers: FakeCluster) -> Non
     assert [record.value for record in topic.records()] == [b"0", b"1", b"3"]
 
 
-async def test_records_that_were_withdrawn_from_a_batch_that_fails_hear_nothing(brokers: FakeCluster) -> None:
+async def test_withdrawn_records_of_a_failed_batch_get_no_outcome(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     spy, errors = Spy(), ErrorLog()
     async with running(brokers, interceptors=[spy], on_error=errors, **LINGERING) as producer:

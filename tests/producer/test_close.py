@@ -84,7 +84,7 @@ async def test_close_0_does_not_wait(brokers: FakeCluster) -> None:
 
 
 @pytest.mark.parametrize("known", [True, False])
-async def test_close_with_the_broker_gone_takes_no_longer_than_asked(brokers: FakeCluster, known: bool) -> None:
+async def test_close_with_a_dead_broker_keeps_its_timeout(brokers: FakeCluster, known: bool) -> None:
     brokers.create_topic("t")
     outcomes = Outcomes()
     async with running(brokers, **LINGERING) as producer:
@@ -203,7 +203,7 @@ async def test_nothing_is_taken_while_it_closes(brokers: FakeCluster) -> None:
             producer.submit("t", b"v")
 
 
-async def test_close_ends_who_waits_for_a_topic(brokers: FakeCluster) -> None:
+async def test_close_fails_the_waiters_for_a_topic(brokers: FakeCluster) -> None:
     async with running(brokers) as producer:
         silence = brokers.fault(MetadataRequest, hold=True)
         waiting = [
@@ -341,7 +341,7 @@ async def test_no_task_and_no_pending_future_is_left(brokers: FakeCluster) -> No
     assert pending() <= before
 
 
-async def test_a_closed_producer_can_be_asked_for_its_numbers(brokers: FakeCluster) -> None:
+async def test_a_closed_producer_still_has_metrics(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     clock = ShiftedClock()
     async with running(brokers, clock=clock) as producer:

@@ -116,7 +116,7 @@ def test_without_the_setting_the_deadlines_of_the_records_count(caplog: pytest.L
     )
 
 
-def test_what_is_given_up_has_the_reason_in_its_error(caplog: pytest.LogCaptureFixture) -> None:
+def test_failed_records_have_the_reason_in_their_error(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "aioprod")
     _, errors = closed(dead, close=2.2)
     assert len(errors) == 10
@@ -161,7 +161,7 @@ def test_records_of_a_topic_that_is_not_known_have_the_reason_too(caplog: pytest
     assert "for 1 record, the oldest for topic 'new': The metadata of topic 'new' was requested 1 time" in text
 
 
-def test_an_open_transaction_that_is_being_ended_is_told_of(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_close_logs_that_a_transaction_is_being_ended(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "aioprod")
 
     async def prepare(cluster: FakeCluster, producer: Producer) -> None:
@@ -203,7 +203,7 @@ def test_a_cancelled_close_says_so_and_why(caplog: pytest.LogCaptureFixture) -> 
     assert "were not delivered: close() was cancelled first. Broker 1 at " in error.message
 
 
-def test_what_a_topic_waited_for_is_told_with_the_hint_of_the_refusal() -> None:
+def test_what_a_topic_waited_for_is_in_the_error_with_its_hint() -> None:
     explainer = Mock()
     explainer.topic_unknown.return_value = "No broker could be asked."
     ending = Ending("It ended.", ProducerClosedError("It is closed.", hint="Start another."), explainer=explainer)

@@ -110,7 +110,7 @@ async def test_a_batch_that_backs_off_fails_when_its_topic_turns_out_to_be_anoth
 
 
 @pytest.mark.parametrize("answered", [True, False])
-async def test_what_is_in_flight_when_its_topic_is_made_anew(three_brokers: FakeCluster, answered: bool) -> None:
+async def test_a_batch_in_flight_when_its_topic_is_created_again(three_brokers: FakeCluster, answered: bool) -> None:
     brokers = three_brokers
     old = brokers.create_topic("t")
     clock = ShiftedClock()

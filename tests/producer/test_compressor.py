@@ -271,7 +271,7 @@ async def test_the_leader_moves(three_brokers: FakeCluster, monkeypatch: pytest.
     assert len(brokers.seen_of(ProduceRequest, node=2)) == 2
 
 
-async def test_the_topic_is_made_anew(brokers: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_topic_is_created_again(brokers: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     brokers.create_topic("t")
     clock = ShiftedClock()
     with codec_gate(monkeypatch) as gate:

@@ -38,7 +38,7 @@ async def all_closed(producer: Producer, cause: BaseException) -> None:
         assert raised.value.__cause__ is cause
 
 
-async def test_everybody_who_waits_gets_the_cause(
+async def test_every_waiter_gets_the_cause(
     brokers: FakeCluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     brokers.create_topic("t", partitions=2)
@@ -163,7 +163,7 @@ async def test_only_the_first_failure_counts(brokers: FakeCluster) -> None:
         assert producer._engine.guard.cause is first
 
 
-async def test_the_sender_is_cancelled_by_somebody_else(brokers: FakeCluster) -> None:
+async def test_the_task_of_the_sender_is_cancelled(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     async with running(brokers, **LINGERING) as producer:
         await producer.partitions_for("t")

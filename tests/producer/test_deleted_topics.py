@@ -169,7 +169,7 @@ def test_what_a_lost_answer_leaves_open_stays_open() -> None:
     played(scene)
 
 
-def test_a_broker_whose_metadata_is_late_fails_nobody() -> None:
+def test_late_metadata_of_one_broker_fails_no_record() -> None:
     """Leaders take what they are sent, or refuse it for another reason, while the metadata knows no such topic."""
 
     async def scene(stage: Stage) -> None:
@@ -190,7 +190,7 @@ def test_a_broker_whose_metadata_is_late_fails_nobody() -> None:
     played(scene)
 
 
-def test_a_leader_that_is_late_fails_nobody_either() -> None:
+def test_a_late_leader_fails_no_record_either() -> None:
     async def scene(stage: Stage) -> None:
         stage.brokers.fault(ProduceRequest, error=ErrorCode.UNKNOWN_TOPIC_ID, times=10)
         before = stage.loop.time()
@@ -292,7 +292,7 @@ def test_the_log_has_a_few_lines_of_it(caplog: pytest.LogCaptureFixture) -> None
 # --- what does not exist is remembered
 
 
-def test_sends_to_a_topic_that_does_not_exist_hear_so_at_once() -> None:
+def test_sends_to_a_missing_topic_fail_at_once() -> None:
     async def scene(stage: Stage) -> None:
         error, seconds = await stage.failure("nope")
         assert type(error) is UnknownTopicError
@@ -328,7 +328,7 @@ def test_a_topic_that_is_created_meanwhile_is_found() -> None:
     played(scene)
 
 
-def test_a_topic_that_nobody_uses_any_more_is_forgotten() -> None:
+def test_an_unused_topic_is_forgotten() -> None:
     async def scene(stage: Stage) -> None:
         for _ in range(3):
             await stage.failure("nope")
@@ -347,7 +347,7 @@ def test_a_topic_that_nobody_uses_any_more_is_forgotten() -> None:
     played(scene)
 
 
-def test_an_answer_that_nobody_confirms_is_not_believed_for_long() -> None:
+def test_an_unconfirmed_answer_is_not_believed_for_long() -> None:
     """While no broker can be asked nobody knows whether the topic exists."""
 
     async def scene(stage: Stage) -> None:

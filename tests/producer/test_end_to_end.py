@@ -77,7 +77,7 @@ async def test_a_callback_may_be_anything_that_can_be_called(brokers: FakeCluste
     assert outcomes.offsets == [3]
 
 
-async def test_a_future_that_the_user_has_completed_harms_nobody(brokers: FakeCluster) -> None:
+async def test_a_future_that_the_user_has_completed_does_no_harm(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("orders")
     own = RecordMetadata("orders", 0, 99, 5, 1, 1)
     async with running(brokers) as producer:

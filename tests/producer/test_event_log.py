@@ -117,7 +117,7 @@ async def test_records_whose_topic_stays_unknown_are_warned_of(
         await future
 
 
-async def test_the_same_cause_of_retries_is_told_ever_more_rarely(
+async def test_the_same_cause_of_retries_is_logged_ever_more_rarely(
     brokers: FakeCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     brokers.create_topic("t")
@@ -152,7 +152,7 @@ def test_the_causes_of_so_many_partitions_are_remembered(caplog: pytest.LogCaptu
     assert len(journal._causes) == PARTITIONS_MAX
 
 
-async def test_leaders_that_move_are_told(three_brokers: FakeCluster, caplog: pytest.LogCaptureFixture) -> None:
+async def test_leaders_that_move_are_logged(three_brokers: FakeCluster, caplog: pytest.LogCaptureFixture) -> None:
     brokers = three_brokers
     brokers.create_topic("t", partitions=20)
     caplog.set_level(logging.DEBUG, LOGGER)
@@ -180,7 +180,7 @@ async def test_leaders_that_move_are_told(three_brokers: FakeCluster, caplog: py
         assert moved >= 13
 
 
-async def test_new_epochs_are_told(brokers: FakeCluster, caplog: pytest.LogCaptureFixture) -> None:
+async def test_new_epochs_are_logged(brokers: FakeCluster, caplog: pytest.LogCaptureFixture) -> None:
     brokers.create_topic("t")
     caplog.set_level(logging.INFO, LOGGER)
     async with running(brokers) as producer:
@@ -191,9 +191,7 @@ async def test_new_epochs_are_told(brokers: FakeCluster, caplog: pytest.LogCaptu
         assert text == "t-0: new producer epoch 1 after a batch was lost or rejected (no duplicates, order kept)"
 
 
-async def test_nothing_is_worked_out_for_a_log_that_nobody_reads(
-    brokers: FakeCluster, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_nothing_is_formatted_for_a_disabled_log(brokers: FakeCluster, caplog: pytest.LogCaptureFixture) -> None:
     brokers.create_topic("t")
     caplog.set_level(logging.WARNING, LOGGER)
     async with running(brokers) as producer:

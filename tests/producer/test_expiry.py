@@ -302,7 +302,7 @@ async def test_while_it_backs_off_from_a_broker_that_is_gone(brokers: FakeCluste
     assert error.__cause__ is not None
 
 
-async def test_the_others_go_on_when_one_expires(brokers: FakeCluster) -> None:
+async def test_the_others_continue_when_one_expires(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t", partitions=2)
     brokers.state.move_leader(TopicPartition("t", 1), None)
     clock = ShiftedClock()

@@ -46,7 +46,7 @@ async def test_nothing_is_held(brokers: FakeCluster) -> None:
         check(producer.explain("t", -1), "no partition -1")
 
 
-async def test_where_it_can_not_be_asked(brokers: FakeCluster) -> None:
+async def test_where_it_can_not_be_requested(brokers: FakeCluster) -> None:
     producer = new_producer(brokers.bootstrap)
     with pytest.raises(UsageError, match="not started"):
         producer.explain("t", 0)
@@ -93,7 +93,7 @@ async def test_the_topic_is_not_known_and_no_answer_comes(brokers: FakeCluster) 
             await future
 
 
-async def test_no_broker_can_be_asked_for_the_topic(brokers: FakeCluster) -> None:
+async def test_the_metadata_of_the_topic_can_not_be_requested(brokers: FakeCluster) -> None:
     async with running(brokers, close_s=0) as producer:
         await brokers[1].kill(stay_in_metadata=True)
         link = producer._engine.client.link(1)
@@ -391,7 +391,7 @@ async def test_the_time_of_what_is_on_the_way_is_over(brokers: FakeCluster) -> N
         await future
 
 
-async def test_numbers_before_and_after_a_hole(brokers: FakeCluster) -> None:
+async def test_numbers_before_and_after_a_gap(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     async with running(brokers, **SLOW) as producer:
         await producer.partitions_for("t")

@@ -49,7 +49,7 @@ async def failed(producer: Producer, value: bytes = b"v") -> DeliveryError:
     return raised.value
 
 
-async def test_a_broker_refuses(brokers: FakeCluster) -> None:
+async def test_a_broker_rejects_a_batch(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     clock = ShiftedClock()
     async with running(brokers, clock=clock) as producer:
@@ -86,7 +86,7 @@ async def test_a_topic_of_an_old_format_says_what_to_do(brokers: FakeCluster) ->
     assert "message.format.version is 0.11 or later" in (error.hint or "")
 
 
-async def test_a_code_that_nobody_knows_yet_is_final(brokers: FakeCluster) -> None:
+async def test_an_unknown_code_is_final(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     async with running(brokers) as producer:
         brokers.fault(ProduceRequest, edit=edited(error_code=3456))

@@ -78,7 +78,7 @@ async def test_flush_of_nothing_returns_at_once(brokers: FakeCluster) -> None:
         assert producer.buffered == (0, 0)
 
 
-async def test_when_flush_returns_everybody_has_been_told(brokers: FakeCluster) -> None:
+async def test_when_flush_returns_all_waiters_are_completed(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     outcomes = Outcomes()
     async with running(brokers) as producer:
@@ -89,7 +89,7 @@ async def test_when_flush_returns_everybody_has_been_told(brokers: FakeCluster) 
         assert producer.buffered == (0, 0)
 
 
-async def test_flush_waits_for_outcomes_that_are_decided_but_not_told_yet(brokers: FakeCluster) -> None:
+async def test_flush_waits_for_done_batches_that_are_not_completed(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     outcomes = Outcomes()
     flushes: list[asyncio.Task[None]] = []

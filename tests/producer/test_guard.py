@@ -298,7 +298,7 @@ async def test_after_fork_marks_every_producer_that_lives(brokers: FakeCluster) 
         guard.enter(State.RUNNING)
 
 
-def test_a_guard_refuses_with_the_cause_of_a_failure() -> None:
+def test_a_guard_raises_with_the_cause_of_a_failure() -> None:
     guard = Guard(TransactionRules())
     guard.enter(State.RUNNING)
     cause = RuntimeError("it broke")

@@ -85,7 +85,7 @@ async def test_the_first_answer_may_be_no(brokers: FakeCluster) -> None:
         (ErrorCode.UNKNOWN_SERVER_ERROR, BrokerError),
     ],
 )
-async def test_a_refusal_ends_the_start_and_says_how_to_do_without(
+async def test_a_rejected_request_ends_the_start_and_says_how_to_do_without(
     brokers: FakeCluster, code: ErrorCode, kind: type[Exception]
 ) -> None:
     before = asyncio.all_tasks()
@@ -213,7 +213,7 @@ async def failure_of(future: asyncio.Future[Any]) -> BaseException | None:
     return future.exception()
 
 
-async def test_a_refused_batch_begins_an_epoch_and_the_rest_goes_on(brokers: FakeCluster) -> None:
+async def test_a_rejected_batch_begins_an_epoch_and_the_rest_continues(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     async with running(brokers, **BY_ONE) as producer:
         await anchored(producer)

@@ -65,7 +65,7 @@ async def test_an_interceptor_may_send_a_record_elsewhere(brokers: FakeCluster) 
     assert other.partitions[2].records()[0].key == b"k"
 
 
-async def test_every_accepted_record_is_acknowledged_once_before_its_sender_hears(brokers: FakeCluster) -> None:
+async def test_every_accepted_record_is_acknowledged_once_before_its_sender_returns(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     heard: list[str] = []
 
@@ -108,7 +108,7 @@ async def test_a_failure_names_topic_and_partition(brokers: FakeCluster) -> None
     assert (metadata.topic, metadata.partition, metadata.offset) == ("t", 1, -1)
 
 
-async def test_records_that_were_refused_are_heard_of(brokers: FakeCluster) -> None:
+async def test_rejected_records_are_reported(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     spy = Spy()
     options: dict[str, Any] = {"buffer_memory": 2000, "batch_size": 2000, "max_request_size": 2000, **LINGERING}

@@ -61,7 +61,7 @@ async def test_small_batches_wait_for_an_outstanding_request_and_share_the_next(
     assert sorted(values for _, _, values in second) == [[b"0", b"3"], [b"1", b"4"], [b"2", b"5"]]
 
 
-async def test_a_full_batch_waits_for_nobody(brokers: FakeCluster) -> None:
+async def test_a_full_batch_does_not_wait(brokers: FakeCluster) -> None:
     brokers.create_topic("t", partitions=3)
     options: dict[str, Any] = {"linger_ms": 1_000_000, "delivery_timeout_ms": 2_000_000, "batch_size": 200}
     async with running(brokers, **options) as producer:

@@ -39,7 +39,7 @@ async def fill(brokers: FakeCluster, producer: Producer, value: bytes = KILOBYTE
     return hold
 
 
-async def test_submit_and_send_nowait_refuse_when_the_buffer_is_full(brokers: FakeCluster) -> None:
+async def test_submit_and_send_nowait_raise_when_the_buffer_is_full(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t")
     outcomes = Outcomes()
     async with running(brokers, **SMALL) as producer:
@@ -57,7 +57,7 @@ async def test_submit_and_send_nowait_refuse_when_the_buffer_is_full(brokers: Fa
     assert len(topic.records()) == 5
 
 
-async def test_send_waits_for_room_and_nobody_overtakes(brokers: FakeCluster) -> None:
+async def test_send_waits_for_memory_in_order(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t")
     async with running(brokers, **SMALL) as producer:
         hold = await fill(brokers, producer)
@@ -91,7 +91,7 @@ async def test_a_large_record_is_not_starved_by_small_ones(brokers: FakeCluster)
     assert finished[0] == "large"
 
 
-async def test_send_gives_up_after_max_block_ms(brokers: FakeCluster) -> None:
+async def test_send_raises_after_max_block_ms(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     spy = Spy()
     async with running(brokers, **SMALL, interceptors=[spy]) as producer:
@@ -180,7 +180,7 @@ async def test_drain_with_room_only_lets_the_loop_run(brokers: FakeCluster) -> N
     assert ran == [1]
 
 
-async def test_a_cancelled_drain_disturbs_nobody(brokers: FakeCluster) -> None:
+async def test_a_cancelled_drain_disturbs_no_other_waiter(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     async with running(brokers, **SMALL) as producer:
         hold = await fill(brokers, producer)
@@ -228,7 +228,7 @@ async def test_send_many_is_not_starved_by_senders_in_line(brokers: FakeCluster)
     assert before_it_ended < 1000
 
 
-async def test_drain_lets_the_loop_run_and_waits_until_the_refused_record_fits(brokers: FakeCluster) -> None:
+async def test_drain_lets_the_loop_run_and_waits_until_the_rejected_record_fits(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t")
     options: dict[str, Any] = {"buffer_memory": 10_000, "batch_size": 10_000, "max_request_size": 10_000}
     async with running(brokers, **options) as producer:
@@ -268,7 +268,7 @@ async def test_drain_returns_while_others_keep_the_line_full(brokers: FakeCluste
     assert before_it_returned < 1000
 
 
-async def test_nobody_overtakes_a_record_that_was_just_granted_its_room(brokers: FakeCluster) -> None:
+async def test_no_send_overtakes_a_record_whose_memory_was_just_granted(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t")
     async with running(brokers, **SMALL) as producer:
         hold = await fill(brokers, producer)
@@ -309,7 +309,7 @@ async def test_max_block_ms_bounds_both_waits_of_send_together(brokers: FakeClus
                 await sending
 
 
-async def test_a_record_larger_than_the_buffer_or_a_request_is_refused(brokers: FakeCluster) -> None:
+async def test_a_record_larger_than_the_buffer_or_a_request_raises(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     spy = Spy()
     async with running(brokers, buffer_memory=10_000, max_request_size=5000, interceptors=[spy]) as producer:
@@ -326,7 +326,7 @@ async def test_a_record_larger_than_the_buffer_or_a_request_is_refused(brokers: 
     assert "raise buffer.memory" in str(caught.value.hint)
 
 
-async def test_close_refuses_who_waits_for_room(brokers: FakeCluster) -> None:
+async def test_close_fails_the_waiters_for_memory(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     async with running(brokers, **SMALL) as producer:
         hold = await fill(brokers, producer)

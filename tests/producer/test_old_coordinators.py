@@ -51,7 +51,7 @@ def epochs(cluster: FakeCluster) -> list[tuple[int, int]]:
 
 
 @pytest.mark.parametrize("member", MEMBERS)
-async def test_a_member_whose_place_nobody_checks_commits_no_offsets(old: FakeCluster, member: GroupMetadata) -> None:
+async def test_a_member_that_can_not_be_fenced_commits_no_offsets(old: FakeCluster, member: GroupMetadata) -> None:
     async with transacting(old) as producer:
         await producer.begin_transaction()
         with pytest.raises(UnsupportedVersionError, match=r"2\.5") as caught:
@@ -73,7 +73,7 @@ async def test_the_name_of_a_group_alone_will_do(old: FakeCluster) -> None:
     assert old.seen_of(TxnOffsetCommitRequest)
 
 
-async def test_the_broker_that_is_asked_decides_whether_a_member_is_checked(old: FakeCluster) -> None:
+async def test_the_version_of_the_coordinator_decides_whether_a_member_is_checked(old: FakeCluster) -> None:
     old[2].versions[TxnOffsetCommitRequest] = (0, 3)
     async with transacting(old) as producer:
         old.move_coordinator("g", 2)
@@ -138,7 +138,7 @@ async def test_a_connection_that_could_not_be_made_lost_nothing(old: FakeCluster
     assert await values(old) == [b"0", b"1", b"2"]
 
 
-async def test_a_record_that_is_refused_does_not_end_the_producer(
+async def test_a_record_that_is_rejected_does_not_end_the_producer(
     old: FakeCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with transacting(old) as producer:
@@ -194,7 +194,7 @@ async def test_a_coordinator_that_grows_old_between_two_transactions(old: FakeCl
 # --- another producer takes over
 
 
-async def test_who_was_replaced_hears_so_and_leaves_the_other_one_alone(old: FakeCluster) -> None:
+async def test_a_replaced_producer_is_fenced_and_does_not_fence_the_other(old: FakeCluster) -> None:
     async with transacting(old) as producer:
         old.fault(EndTxnRequest, drop="after")
         await work(producer, b"0")
@@ -207,7 +207,7 @@ async def test_who_was_replaced_hears_so_and_leaves_the_other_one_alone(old: Fak
     assert await values(old) == [b"0", b"1"]
 
 
-async def test_who_is_replaced_while_it_gets_another_epoch_hears_so(old: FakeCluster) -> None:
+async def test_a_producer_replaced_while_it_gets_another_epoch_is_fenced(old: FakeCluster) -> None:
     async with transacting(old) as producer:
         old.fault(EndTxnRequest, drop="after")
         await work(producer, b"0")
@@ -223,7 +223,9 @@ async def test_who_is_replaced_while_it_gets_another_epoch_hears_so(old: FakeClu
     assert await values(old) == [b"0", b"1"]
 
 
-async def test_who_was_replaced_before_it_aborts_hears_so(old: FakeCluster, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_producer_replaced_before_its_abort_is_fenced(
+    old: FakeCluster, caplog: pytest.LogCaptureFixture
+) -> None:
     async with transacting(old) as producer:
         await producer.begin_transaction()
         await producer.send("t", b"aborted", partition=0)

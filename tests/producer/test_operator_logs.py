@@ -96,7 +96,7 @@ def test_the_first_line_says_as_what_it_writes(options: dict[str, Any], said: st
     assert said in log.lines()[0]
 
 
-def test_connects_versions_and_metadata_are_told_as_debug(log: Log) -> None:
+def test_connects_versions_and_metadata_are_logged_as_debug(log: Log) -> None:
     async def work(cluster: FakeCluster, producer: Producer) -> None:
         await producer.send("t", b"v")
 
@@ -131,7 +131,7 @@ def test_a_broker_that_is_lost_and_comes_back_takes_two_lines(log: Log) -> None:
     assert re.fullmatch(rf"INFO {where} is back after 2\d\.\d s", back)
 
 
-def test_a_broker_whose_partitions_are_led_by_others_is_told_of_when_it_is_back(log: Log) -> None:
+def test_the_return_of_a_broker_whose_partitions_have_moved_is_logged(log: Log) -> None:
     async def work(cluster: FakeCluster, producer: Producer) -> None:
         cluster.create_topic("t", partitions=3)
         for index in range(3):
@@ -233,7 +233,7 @@ def test_a_broker_that_comes_and_goes_does_not_fill_the_log(log: Log) -> None:
     assert 4 <= len(log.between()) <= 2 + 2 * took_s[0] / QUIET_S
 
 
-def test_what_nobody_waits_for_is_no_loss(log: Log) -> None:
+def test_an_idle_connection_is_no_loss(log: Log) -> None:
     """Idle connections that are closed, by us or by the broker, and a broker that restarts meanwhile."""
 
     async def work(cluster: FakeCluster, producer: Producer) -> None:

@@ -48,7 +48,7 @@ BAD: list[tuple[dict[str, Any], type[AioprodError], str]] = [
 
 @pytest.mark.parametrize("interceptors", [(), (Spy(),)], ids=["plain", "intercepted"])
 @pytest.mark.parametrize(("record", "kind", "said"), BAD, ids=[str(record) for record, _, _ in BAD])
-async def test_bad_input_is_refused_before_anything_is_sent(
+async def test_bad_input_raises_before_anything_is_sent(
     brokers: FakeCluster, interceptors: Any, record: dict[str, Any], kind: type[AioprodError], said: str
 ) -> None:
     topic = brokers.create_topic("t")
@@ -195,7 +195,7 @@ async def test_a_serializer_that_is_awaited(brokers: FakeCluster) -> None:
     ]
 
 
-async def test_a_function_that_returns_an_awaitable_is_refused_by_submit_too(brokers: FakeCluster) -> None:
+async def test_a_function_that_returns_an_awaitable_raises_in_submit_too(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     loop = asyncio.get_running_loop()
 
@@ -224,7 +224,7 @@ async def test_a_cancelled_send_whose_serializer_is_awaited_was_never_accepted(b
         assert producer.buffered == (0, 0)
 
 
-def test_bad_options_are_refused_when_the_producer_is_made() -> None:
+def test_bad_options_raise_when_the_producer_is_made() -> None:
     bad: list[dict[str, Any]] = [
         {"value_serializer": 5},
         {"partitioner": "nonesuch"},

@@ -154,7 +154,7 @@ def check(run: Run, brokers: FakeCluster, accepted: list[bytes] | None) -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("idempotence", [True, False], ids=["one batch", "pipelined"])
-async def test_the_log_agrees_with_what_the_senders_heard(
+async def test_the_log_agrees_with_the_outcomes_of_the_senders(
     three_brokers: FakeCluster, seed: int, idempotence: bool
 ) -> None:
     brokers = three_brokers

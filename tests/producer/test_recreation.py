@@ -184,7 +184,7 @@ async def test_without_ids_a_topic_that_was_gone_may_have_older_epochs(cluster: 
             assert (await future).offset == 0
 
 
-async def test_it_is_told_in_the_log(cluster: FakeCluster, caplog: pytest.LogCaptureFixture) -> None:
+async def test_it_is_logged(cluster: FakeCluster, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "aioprod.producer")
     clock = ShiftedClock()
     async with running(cluster, clock=clock, metadata_max_age_ms=1000, **FOLLOW) as producer:

@@ -98,7 +98,7 @@ async def test_of_a_log_in_that_is_accepted(shown: Shown, mechanism: str) -> Non
 
 
 @pytest.mark.parametrize("mechanism", [name for name in MECHANISMS if name != "OAUTHBEARER"])
-async def test_of_a_password_that_is_refused(shown: Shown, mechanism: str) -> None:
+async def test_of_a_rejected_password(shown: Shown, mechanism: str) -> None:
     await refused(shown, OTHER, SECURITY.client_options("alice", mechanism))
     assert shown.leaks(MARK) == []
 
@@ -236,7 +236,7 @@ async def test_of_passwords_of_stores(shown: Shown, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("value", [f"e30.{MARK}.x", MARK])
-async def test_of_a_token_that_is_refused(shown: Shown, value: str) -> None:
+async def test_of_a_rejected_token(shown: Shown, value: str) -> None:
     token = OAuthToken(value, unsecured_token("alice").expires_at)
     options = SECURITY.client_options("alice", "OAUTHBEARER") | {"sasl_token_provider": lambda: token}
     await refused(shown, SECURITY, options)
@@ -281,7 +281,7 @@ def broken_settings(folder: Path) -> Iterator[dict[str, Any]]:
     yield {"security_protocol": "SSL", "ssl_keystore_location": str(folder / "own.pem"), "ssl_key_password": MARK}
 
 
-async def test_of_settings_that_are_refused(shown: Shown, tmp_path: Path) -> None:
+async def test_of_invalid_settings(shown: Shown, tmp_path: Path) -> None:
     async with FakeCluster(security=SECURITY) as brokers:
         count = 0
         for options in broken_settings(tmp_path):

@@ -122,7 +122,7 @@ async def test_a_partitioner_of_ones_own(brokers: FakeCluster) -> None:
     assert faults(result.failures) == [(3, InvalidRecordError)]
 
 
-async def test_serializers_are_not_asked(brokers: FakeCluster) -> None:
+async def test_serializers_are_not_called(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t")
 
     def never(_: object) -> bytes:
@@ -371,7 +371,7 @@ async def test_rows_that_are_null_as_a_whole(brokers: FakeCluster) -> None:
             await producer.send_arrow(data, topic="t")
 
 
-async def test_a_stream_that_fails_raises_and_what_came_before_goes_on(brokers: FakeCluster) -> None:
+async def test_a_stream_that_fails_raises_and_earlier_rows_are_delivered(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t")
 
     def batches() -> Iterator[pa.RecordBatch]:
@@ -419,7 +419,7 @@ async def test_faults_of_single_rows_don_t_stop_the_others(brokers: FakeCluster)
 
 
 @pytest.mark.parametrize("max_request_size", [250, 1200, 4096])
-async def test_rows_without_key_are_refused_and_stored_as_if_each_came_alone(
+async def test_rows_without_key_have_the_outcomes_of_single_records(
     brokers: FakeCluster, max_request_size: int
 ) -> None:
     topic = brokers.create_topic("t")
@@ -492,7 +492,7 @@ async def test_rows_of_several_topics_wait_for_room(brokers: FakeCluster) -> Non
 
 
 @in_simulated_time
-async def test_no_room_in_time_raises_and_what_was_handed_over_goes_on() -> None:
+async def test_a_full_buffer_raises_and_accepted_rows_are_delivered() -> None:
     async with FakeCluster(1) as brokers:
         topic = brokers.create_topic("t")
         hold = brokers.fault(ProduceRequest, hold=True)
@@ -503,7 +503,7 @@ async def test_no_room_in_time_raises_and_what_was_handed_over_goes_on() -> None
         assert 20 < len(values(topic)) < 40
 
 
-async def test_a_cancelled_call_stops_and_what_was_handed_over_goes_on(brokers: FakeCluster) -> None:
+async def test_a_cancelled_call_stops_and_accepted_rows_are_delivered(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t")
     hold = brokers.fault(ProduceRequest, hold=True)
     errors = ErrorLog()
@@ -615,9 +615,7 @@ async def test_interceptors_see_and_change_each_row(brokers: FakeCluster, with_t
     assert [type(error) for _, error in spy.acknowledged if error is not None] == [InvalidRecordError]
 
 
-async def test_interceptors_hear_of_rows_that_no_record_can_be_made_of(
-    brokers: FakeCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_interceptors_are_notified_of_invalid_rows(brokers: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("aioprod.cluster.topic_errors.UNKNOWN_S", 0.0)
     brokers.state.auto_create = False
     brokers.create_topic("t")

@@ -261,7 +261,7 @@ async def test_a_buffer_that_stays_full(brokers: FakeCluster) -> None:
     assert errors.calls == []
 
 
-async def test_a_cancelled_call_stops_and_what_it_had_given_goes_on(brokers: FakeCluster) -> None:
+async def test_a_cancelled_call_stops_and_accepted_records_are_delivered(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t")
     spy = Spy()
     async with running(brokers, interceptors=[spy], **SMALL) as producer:
@@ -314,7 +314,7 @@ async def test_serializers_that_are_awaited(brokers: FakeCluster) -> None:
     assert [record.key for record in topic.records()] == [b"10", b"11", b"12", b"14", b"15"]
 
 
-async def test_a_topic_that_is_forgotten_in_between_is_asked_for_again(brokers: FakeCluster) -> None:
+async def test_a_topic_that_is_forgotten_in_between_is_looked_up_again(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t")
     more = asyncio.Event()
 

@@ -50,7 +50,7 @@ def raised(result: SendResult) -> None:
 # --- who reads the failures
 
 
-def test_failures_that_nobody_reads_are_told_when_the_result_is_dropped(caplog: pytest.LogCaptureFixture) -> None:
+def test_unread_failures_are_logged_when_the_result_is_dropped(caplog: pytest.LogCaptureFixture) -> None:
     SendResult(3, {}, FAILED)
     (message,) = told(caplog)
     assert message == (
@@ -60,7 +60,7 @@ def test_failures_that_nobody_reads_are_told_when_the_result_is_dropped(caplog: 
 
 
 @pytest.mark.parametrize("read", ["", "kept[0].failures"])
-def test_failures_that_nobody_has_read_are_told_when_the_interpreter_ends(read: str) -> None:
+def test_unread_failures_are_logged_when_the_interpreter_ends(read: str) -> None:
     program = f"""
 from aioprod import SendResult
 from aioprod.errors import AioprodError
@@ -71,7 +71,7 @@ kept = [SendResult(3, {{}}, ((1, AioprodError("It was not sent.")),))]
     assert ended.stderr.count("1 of 3 records was not sent or not delivered") == (not read)
 
 
-def test_they_are_told_also_of_a_result_in_a_circle(caplog: pytest.LogCaptureFixture) -> None:
+def test_they_are_logged_for_a_result_in_a_reference_cycle_too(caplog: pytest.LogCaptureFixture) -> None:
     circle: list[Any] = [SendResult(3, {}, FAILED)]
     circle.append(circle)
     del circle
@@ -89,14 +89,14 @@ def test_they_are_told_also_of_a_result_in_a_circle(caplog: pytest.LogCaptureFix
         lambda result: pickle.loads(pickle.dumps(result)).failures,
     ],
 )
-def test_failures_that_somebody_read_are_not_told(
+def test_failures_that_were_read_are_not_logged(
     caplog: pytest.LogCaptureFixture, read: Callable[[SendResult], object]
 ) -> None:
     read(SendResult(3, {}, FAILED))
     assert told(caplog) == []
 
 
-def test_a_result_without_failures_has_nothing_to_tell(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_result_without_failures_logs_nothing(caplog: pytest.LogCaptureFixture) -> None:
     result = SendResult(2, {TP: (range(2),)})
     assert result.raise_for_failures() is result
     del result
@@ -156,7 +156,7 @@ def test_a_part_of_the_group_holds_nothing_else() -> None:
         caught.value.derive([failures(1)[0][1]])
 
 
-async def test_records_that_were_refused_and_that_failed_are_raised_together(brokers: FakeCluster) -> None:
+async def test_invalid_and_failed_records_are_raised_together(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     async with running(brokers) as producer:
         await producer.partitions_for("t")
@@ -169,7 +169,9 @@ async def test_records_that_were_refused_and_that_failed_are_raised_together(bro
     assert caught.value.indexes == (0, 1, 2)
 
 
-async def test_a_bulk_call_that_nobody_asks_is_told(brokers: FakeCluster, caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_unread_result_of_a_bulk_call_is_logged(
+    brokers: FakeCluster, caplog: pytest.LogCaptureFixture
+) -> None:
     brokers.create_topic("t")
     values: list[Any] = [b"a", {"b": 1}]
     async with running(brokers) as producer:
@@ -194,7 +196,7 @@ WHOLE: list[tuple[dict[str, Any], type[AioprodError], str]] = [
 
 @pytest.mark.parametrize("interceptors", [(), (Spy(),)], ids=["plain", "intercepted"])
 @pytest.mark.parametrize(("call", "kind", "said"), WHOLE, ids=[str(call)[:30] for call, _, _ in WHOLE])
-async def test_what_all_records_are_refused_for_is_raised(
+async def test_an_error_that_all_records_have_is_raised(
     brokers: FakeCluster, interceptors: Any, call: dict[str, Any], kind: type[AioprodError], said: str
 ) -> None:
     topic = brokers.create_topic("t")
@@ -207,7 +209,7 @@ async def test_what_all_records_are_refused_for_is_raised(
     assert topic.records() == []
 
 
-async def test_all_rows_that_are_refused_for_one_reason_raise_it(brokers: FakeCluster) -> None:
+async def test_an_error_that_all_rows_have_is_raised(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     async with running(brokers) as producer:
         with pytest.raises(InvalidRecordError, match="no partition 7"):

@@ -105,7 +105,7 @@ def test_brokers_take_turns_of_the_loop() -> None:
 
 
 @pytest.mark.parametrize("by", ["close", "failure"])
-async def test_what_is_given_up_is_failed_some_in_each_turn(brokers: FakeCluster, by: str) -> None:
+async def test_many_batches_fail_some_in_each_iteration(brokers: FakeCluster, by: str) -> None:
     brokers.create_topic("t")
     count = 3 * FAILED_PER_TURN - 1
     async with running(brokers, batch_size=0) as producer:
@@ -145,7 +145,7 @@ async def test_a_close_that_is_cancelled_meanwhile_fails_the_rest_at_once(broker
     assert producer.buffered == (0, 0)
 
 
-def test_outcomes_have_one_share_of_a_turn_whoever_asks() -> None:
+def test_completions_have_one_time_slice_for_all_calls() -> None:
     asked: list[Callable[[], None]] = []
     harness = Harness()
     harness.lead({0: 1, 1: 1, 2: 1})

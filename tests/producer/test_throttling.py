@@ -11,7 +11,7 @@ from aioprod.testing import FakeCluster
 from tests.support.producers import ShiftedClock, pass_time, running, turns, until
 
 
-async def test_the_other_brokers_go_on(three_brokers: FakeCluster) -> None:
+async def test_the_other_brokers_continue(three_brokers: FakeCluster) -> None:
     brokers = three_brokers
     brokers.create_topic("t", partitions=3)
     clock = ShiftedClock()

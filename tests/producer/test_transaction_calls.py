@@ -93,7 +93,7 @@ async def test_offsets_that_are_none(implicit: FakeCluster, offsets: Any, group:
 # --- calls that are interrupted
 
 
-async def test_a_commit_that_is_cancelled_before_the_coordinator_was_told(cluster: FakeCluster) -> None:
+async def test_a_commit_that_is_cancelled_before_end_txn(cluster: FakeCluster) -> None:
     async with transacting(cluster) as producer:
         await producer.begin_transaction()
         held = cluster.fault(ProduceRequest, hold=True)
@@ -116,7 +116,7 @@ async def test_a_commit_that_is_cancelled_before_the_coordinator_was_told(cluste
 
 @pytest.mark.parametrize("version", [2, 1])
 @in_simulated_time
-async def test_a_commit_that_runs_out_of_time_before_the_coordinator_was_told(version: int) -> None:
+async def test_a_commit_that_times_out_before_end_txn(version: int) -> None:
     async with transactional(3, version) as cluster:
         async with transacting(cluster, max_block_ms=200) as producer:
             await producer.begin_transaction()
@@ -154,7 +154,7 @@ async def test_a_block_that_is_cancelled_while_it_flushes_is_aborted(cluster: Fa
 @pytest.mark.parametrize("cancels", [True, False])
 @pytest.mark.parametrize("version", [2, 1])
 @in_simulated_time
-async def test_a_commit_goes_on_once_the_coordinator_was_told(version: int, cancels: bool) -> None:
+async def test_a_commit_continues_after_end_txn(version: int, cancels: bool) -> None:
     async with transactional(3, version) as cluster:
         async with transacting(cluster, max_block_ms=60_000 if cancels else 300) as producer:
             await producer.begin_transaction()
@@ -184,7 +184,7 @@ async def test_a_commit_goes_on_once_the_coordinator_was_told(version: int, canc
         assert await values(cluster) == [b"kept", b"kept too"]
 
 
-async def test_an_abort_that_is_cancelled_goes_on(cluster: FakeCluster) -> None:
+async def test_a_cancelled_abort_continues(cluster: FakeCluster) -> None:
     async with transacting(cluster) as producer:
         await producer.begin_transaction()
         await producer.send("t", b"lost", partition=0)
@@ -264,7 +264,7 @@ async def test_nor_do_those_of_a_call_that_waits_for_its_topic(cluster: FakeClus
     assert await values(cluster, "read_uncommitted") == []
 
 
-async def test_offsets_of_a_member_that_is_in_no_generation_are_refused(cluster: FakeCluster) -> None:
+async def test_offsets_of_a_member_in_no_generation_raise(cluster: FakeCluster) -> None:
     """Brokers would take them for those of somebody who names the group only, and fence nobody."""
     member = Member(cluster.bootstrap, group_id="g", topics="t")
     async with transacting(cluster) as producer:

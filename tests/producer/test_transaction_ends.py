@@ -92,7 +92,7 @@ async def test_a_partition_whose_records_were_taken_back_before_it_was_added(exp
     assert await values(explicit) == [b"kept"]
 
 
-async def test_a_partition_that_is_refused_while_the_commit_waits(explicit: FakeCluster) -> None:
+async def test_a_partition_that_is_rejected_while_the_commit_waits(explicit: FakeCluster) -> None:
     async with transacting(explicit) as producer:
         await producer.begin_transaction()
         await producer.send("t", b"lost", partition=0)
@@ -112,7 +112,7 @@ async def test_a_partition_that_is_refused_while_the_commit_waits(explicit: Fake
     assert await values(explicit) == [b"kept"]
 
 
-async def test_offsets_that_are_refused_while_the_commit_waits(cluster: FakeCluster) -> None:
+async def test_offsets_that_are_rejected_while_the_commit_waits(cluster: FakeCluster) -> None:
     async with transacting(cluster) as producer:
         await producer.begin_transaction()
         await producer.send("t", b"lost", partition=0)

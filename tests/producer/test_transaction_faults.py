@@ -73,7 +73,7 @@ async def test_what_passes_is_waited_for(cluster: FakeCluster, code: ErrorCode) 
 
 
 @pytest.mark.parametrize("drop", ["before", "after"])
-async def test_lost_answers_are_asked_for_again(cluster: FakeCluster, drop: Any) -> None:
+async def test_requests_with_lost_answers_are_retried(cluster: FakeCluster, drop: Any) -> None:
     async with transacting(cluster) as producer:
         for kind in (FindCoordinatorRequest, *ALL_STEPS):
             cluster.fault(kind, drop=drop)
@@ -156,7 +156,7 @@ async def test_fenced_at_a_record(cluster: FakeCluster, code: ErrorCode) -> None
 
 
 @pytest.mark.parametrize("code", [ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH])
-async def test_whatever_waits_hears_that_the_producer_is_fenced(cluster: FakeCluster, code: ErrorCode) -> None:
+async def test_every_waiter_gets_the_fencing_error(cluster: FakeCluster, code: ErrorCode) -> None:
     """In the family that is true of it: refused, or never sent; records whose topic is not known yet, too."""
     heard = Outcomes()
     async with transacting(cluster, batch_size=0) as producer:
@@ -220,7 +220,7 @@ async def test_fenced_while_an_abort_waits_for_the_wire(cluster: FakeCluster) ->
     ],
 )
 @pytest.mark.parametrize("commits", [True, False])
-async def test_ends_that_are_refused(
+async def test_ends_that_are_rejected(
     cluster: FakeCluster, code: ErrorCode, expected: type[AioprodError], commits: bool
 ) -> None:
     async with transacting(cluster) as producer:
@@ -290,7 +290,7 @@ async def test_a_commit_that_can_only_be_aborted(cluster: FakeCluster) -> None:
         (TxnOffsetCommitRequest, ErrorCode.UNKNOWN_MEMBER_ID, TransactionAbortedError),
     ],
 )
-async def test_offsets_that_are_refused(
+async def test_offsets_that_are_rejected(
     explicit: FakeCluster, kind: type[AnyRequest], code: ErrorCode, expected: type[AioprodError]
 ) -> None:
     async with transacting(explicit) as producer:
@@ -319,7 +319,7 @@ async def test_offsets_that_are_refused(
         (ErrorCode.INVALID_REQUEST, BrokerError),
     ],
 )
-async def test_a_start_that_is_refused(implicit: FakeCluster, code: ErrorCode, expected: type[AioprodError]) -> None:
+async def test_a_start_that_is_rejected(implicit: FakeCluster, code: ErrorCode, expected: type[AioprodError]) -> None:
     implicit.fault(InitProducerIdRequest, error=code)
     producer = new_producer(implicit.bootstrap, transactional_id="id")
     with pytest.raises(expected):
@@ -373,7 +373,7 @@ async def test_close_aborts_what_is_open(cluster: FakeCluster) -> None:
     assert await values(cluster) == []
 
 
-async def test_close_waits_for_a_commit_that_goes_on(cluster: FakeCluster) -> None:
+async def test_close_waits_for_a_running_commit(cluster: FakeCluster) -> None:
     async with transacting(cluster) as producer:
         await producer.begin_transaction()
         held = cluster.fault(ProduceRequest, hold=True)

@@ -88,7 +88,7 @@ async def test_what_they_wrote_is_gone_after_an_abort(version: int) -> None:
         assert await stored(cluster) == Counter([b"kept"])
 
 
-async def test_partitions_at_hand_are_added_together() -> None:
+async def test_waiting_partitions_are_added_together() -> None:
     async with begun(1) as (cluster, session):
         async with worker(cluster, await session.begin()) as producer:
             futures = [producer.submit("t", b"x", partition=partition) for partition in range(PARTITIONS)]
@@ -170,7 +170,7 @@ async def test_one_batch_is_on_the_wire_until_the_first_is_acknowledged() -> Non
 
 
 @both_versions
-async def test_a_straggler_of_an_older_epoch_is_refused(version: int) -> None:
+async def test_a_straggler_of_an_older_epoch_is_rejected(version: int) -> None:
     async with begun(version) as (cluster, session):
         async with worker(cluster, await session.begin()) as straggler, contextlib.AsyncExitStack() as stack:
             await straggler.send("t", b"old", partition=0)
@@ -187,7 +187,7 @@ async def test_a_straggler_of_an_older_epoch_is_refused(version: int) -> None:
 
 
 @both_versions
-async def test_a_straggler_after_the_end_is_refused(version: int) -> None:
+async def test_a_straggler_after_the_end_is_rejected(version: int) -> None:
     async with begun(version) as (cluster, session):
         async with worker(cluster, await session.begin()) as straggler:
             await straggler.send("t", b"in time", partition=0)

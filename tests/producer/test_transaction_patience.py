@@ -42,7 +42,7 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("hasty")
 @pytest.mark.parametrize("version", [2, 1])
 @in_simulated_time
-async def test_an_end_begins_anew_until_it_is_answered(version: int) -> None:
+async def test_an_end_is_retried_until_it_is_answered(version: int) -> None:
     async with transactional(3, version) as cluster:
         async with transacting(cluster, request_timeout_ms=50) as producer:
             for commits in (True, False):
@@ -56,7 +56,7 @@ async def test_an_end_begins_anew_until_it_is_answered(version: int) -> None:
 
 
 @pytest.mark.usefixtures("hasty")
-async def test_partitions_are_added_again_until_the_transaction_is_given_up(explicit: FakeCluster) -> None:
+async def test_adding_partitions_is_retried_until_the_abort(explicit: FakeCluster) -> None:
     async with transacting(explicit) as producer:
         await producer.begin_transaction()
         fault = explicit.fault(AddPartitionsToTxnRequest, error=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, times=200)
@@ -79,7 +79,7 @@ async def test_partitions_are_added_again_until_the_transaction_is_given_up(expl
     assert await values(explicit) == [b"kept"] * 2
 
 
-async def test_a_coordinator_that_is_refused_ends_the_producer(explicit: FakeCluster) -> None:
+async def test_a_rejected_coordinator_lookup_ends_the_producer(explicit: FakeCluster) -> None:
     async with transacting(explicit) as producer:
         await producer.begin_transaction()
         explicit.fault(AddPartitionsToTxnRequest, error=ErrorCode.NOT_COORDINATOR)
@@ -137,7 +137,7 @@ async def test_offsets_that_wait_are_not_sent_in_another_transaction(explicit: F
     assert explicit.seen_of(TxnOffsetCommitRequest) == []
 
 
-async def test_many_batches_are_given_up_in_turns(cluster: FakeCluster) -> None:
+async def test_many_batches_fail_in_time_slices(cluster: FakeCluster) -> None:
     async with transacting(cluster, batch_size=0) as producer:
         await producer.begin_transaction()
         held = cluster.fault(ProduceRequest, hold=True, times=None)

@@ -181,7 +181,7 @@ async def test_the_level_counts_where_its_requests_are_offered() -> None:
             assert await session.committed_offsets("marker", [PLACE]) == {PLACE: OffsetAndMetadata(5)}
 
 
-async def test_older_brokers_cant_tell_what_is_committed() -> None:
+async def test_older_brokers_do_not_know_what_is_committed() -> None:
     async with FakeCluster() as cluster:
         cluster[1].versions[OffsetFetchRequest] = (1, 6)
         async with new_session(cluster) as session:
@@ -202,7 +202,7 @@ async def test_offsets_in_a_transaction_are_waited_for() -> None:
             assert await asking == {PLACE: OffsetAndMetadata(5)}
 
 
-async def test_a_transaction_that_hangs_is_told_of_with_the_tool_against_it() -> None:
+async def test_the_error_of_a_hanging_transaction_names_the_tool() -> None:
     async with cluster_and_session() as (cluster, session):
         await session.begin()
         await session.send_offsets({PLACE: 5}, "marker")
@@ -213,7 +213,7 @@ async def test_a_transaction_that_hangs_is_told_of_with_the_tool_against_it() ->
             assert "kafka-transactions.sh find-hanging" in str(caught.value)
 
 
-async def test_refused_offsets() -> None:
+async def test_rejected_offsets() -> None:
     async with cluster_and_session() as (cluster, session):
         cluster.fault(OffsetFetchRequest, error=ErrorCode.GROUP_AUTHORIZATION_FAILED)
         with pytest.raises(AuthorizationError, match="GROUP_AUTHORIZATION_FAILED") as denied:
@@ -236,7 +236,7 @@ async def test_refused_offsets() -> None:
 
 @both_versions
 @pytest.mark.parametrize("drop", ["before", "after"])
-async def test_a_lost_answer_to_a_commit_is_asked_for_again(version: int, drop: str) -> None:
+async def test_a_commit_with_a_lost_answer_is_retried(version: int, drop: str) -> None:
     async with cluster_and_session(version) as (cluster, session):
         handle = await session.begin()
         await session.send_offsets({PLACE: 5}, "marker")
@@ -326,7 +326,7 @@ async def test_an_unknown_commit_may_be_tried_again() -> None:
         assert await session.committed_offsets("marker", [PLACE]) == {PLACE: OffsetAndMetadata(5)}
 
 
-async def test_an_empty_commit_is_refused() -> None:
+async def test_an_empty_commit_raises() -> None:
     async with cluster_and_session() as (_, session):
         await session.begin()
         with pytest.raises(TransactionUnknownError) as caught:
@@ -345,7 +345,7 @@ async def test_an_abort_after_the_time_out_is_done_already(version: int) -> None
 
 
 @both_versions
-async def test_a_rival_is_told_from_a_time_out(version: int) -> None:
+async def test_a_rival_is_distinguished_from_a_time_out(version: int) -> None:
     async with cluster_and_session(version) as (cluster, session):
         await session.begin()
         await session.send_offsets({PLACE: 5}, "marker")
@@ -361,7 +361,7 @@ async def test_a_rival_is_told_from_a_time_out(version: int) -> None:
 # -- refusals --------------------------------------------------------------------------------------------------------
 
 
-async def test_other_refusals_are_told_as_they_are() -> None:
+async def test_other_errors_are_raised_as_they_are() -> None:
     async with cluster_and_session() as (cluster, session):
         cluster.fault(InitProducerIdRequest, error=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         with pytest.raises(AuthorizationError):
@@ -377,7 +377,7 @@ async def test_other_refusals_are_told_as_they_are() -> None:
         await session.abort()
 
 
-async def test_a_coordinator_that_cant_tell(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_coordinator_that_does_not_know(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session_module, "_EXTRA_S", 0.02)
     async with cluster_and_session() as (cluster, session):
         handle = await session.begin()
@@ -396,7 +396,7 @@ async def test_a_coordinator_that_cant_tell(monkeypatch: pytest.MonkeyPatch) -> 
             await session.send_offsets({PLACE: 5}, "marker")
 
 
-async def test_a_transactional_id_that_nobody_knows_any_more() -> None:
+async def test_a_transactional_id_that_has_expired() -> None:
     async with cluster_and_session() as (_, session):
         assert await session.status(TransactionHandle("forgotten", 7, 3, 2, 60_000)) is TransactionStatus.NOT_KNOWN
 

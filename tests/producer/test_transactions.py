@@ -154,7 +154,7 @@ async def test_an_exception_comes_out_unchanged(cluster: FakeCluster) -> None:
 
 
 @pytest.mark.parametrize("topic", ["t", "unknown"])
-async def test_what_an_abort_on_purpose_gives_up_is_no_warning(
+async def test_records_failed_by_an_abort_cause_no_warning(
     cluster: FakeCluster, caplog: pytest.LogCaptureFixture, topic: str
 ) -> None:
     caplog.set_level(logging.DEBUG, "aioprod.producer")
@@ -173,7 +173,7 @@ async def test_what_an_abort_on_purpose_gives_up_is_no_warning(
     assert [record.levelno for record in logged] == [logging.DEBUG] * 2
 
 
-async def test_what_a_failed_transaction_gives_up_is_a_warning(
+async def test_records_failed_by_a_failed_transaction_cause_a_warning(
     cluster: FakeCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with transacting(cluster, linger_ms=1_000_000, adaptive_linger=False) as producer:
@@ -208,7 +208,7 @@ async def test_a_cancellation_aborts(cluster: FakeCluster) -> None:
     assert await values(cluster) == []
 
 
-async def test_what_is_not_sent_is_given_up(cluster: FakeCluster) -> None:
+async def test_unsent_records_fail(cluster: FakeCluster) -> None:
     async with transacting(
         cluster, linger_ms=3600_000, adaptive_linger=False, delivery_timeout_ms=2**31 - 1
     ) as producer:
@@ -340,7 +340,7 @@ async def test_a_record_whose_topic_is_not_found_fails_the_transaction(version: 
                 await future
 
 
-async def test_others_are_given_up_with_the_one_that_fails(explicit: FakeCluster) -> None:
+async def test_other_records_fail_with_the_first(explicit: FakeCluster) -> None:
     """What waits for the coordinator to know its partition must not wait for its own deadline."""
     async with transacting(explicit) as producer:
         await producer.begin_transaction()
@@ -357,7 +357,7 @@ async def test_others_are_given_up_with_the_one_that_fails(explicit: FakeCluster
     assert await values(explicit) == [b"kept"]
 
 
-async def test_a_lost_sequence_asks_for_a_new_epoch(explicit: FakeCluster) -> None:
+async def test_a_lost_sequence_requests_a_new_epoch(explicit: FakeCluster) -> None:
     """Version 1 keeps the epoch over transactions, so a hole in the numbers needs another one (KIP-360)."""
     async with transacting(explicit) as producer:
         await producer.begin_transaction()

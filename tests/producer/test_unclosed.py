@@ -93,7 +93,7 @@ async def test_what_a_dropped_producer_had_accepted_is_delivered(
     assert text.startswith("The producer was dropped without being closed, and is closed when 10 records have their ")
 
 
-def test_what_can_not_be_delivered_is_told_as_by_a_close(caplog: pytest.LogCaptureFixture) -> None:
+def test_undelivered_records_are_logged_as_by_a_close(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> BaseException | None:
         async with FakeCluster(1) as cluster:
             cluster.create_topic("t")
@@ -115,7 +115,7 @@ def test_what_can_not_be_delivered_is_told_as_by_a_close(caplog: pytest.LogCaptu
     assert "2 records of t-0 were not delivered, 1 of them without on_delivery or future: " in caplog.text
 
 
-async def test_who_still_sends_keeps_the_producer(brokers: FakeCluster) -> None:
+async def test_a_pending_send_keeps_the_producer(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     before = asyncio.all_tasks()
     producer = new_producer(brokers.bootstrap)
@@ -196,7 +196,7 @@ def run_and_leave(held: list[Any], *, stays: bool, waits: bool) -> None:
 @pytest.mark.filterwarnings("ignore:Unclosed producer:ResourceWarning")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("stays", [True, False])
-def test_the_end_of_the_loop_tells_what_to_write_instead(stays: bool, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_end_of_the_loop_says_what_to_write_instead(stays: bool, caplog: pytest.LogCaptureFixture) -> None:
     held: list[Any] = []
     run_and_leave(held, stays=stays, waits=True)
     lines = warnings_of(caplog)

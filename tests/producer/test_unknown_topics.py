@@ -131,7 +131,7 @@ async def test_submit_to_a_topic_that_does_not_exist_was_not_sent(brokers: FakeC
         (ErrorCode.INVALID_TOPIC_EXCEPTION, InvalidTopicError),
     ],
 )
-async def test_a_topic_that_the_cluster_refuses(
+async def test_a_topic_that_the_cluster_rejects(
     brokers: FakeCluster, code: ErrorCode, expected: type[AioprodError]
 ) -> None:
     async with running(brokers) as producer:
@@ -149,7 +149,7 @@ async def test_a_topic_that_the_cluster_refuses(
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a b", "x" * 250, "ü"])
-async def test_a_name_that_no_topic_can_have_is_refused_at_once(brokers: FakeCluster, name: str) -> None:
+async def test_an_invalid_topic_name_raises_at_once(brokers: FakeCluster, name: str) -> None:
     async with running(brokers) as producer:
         for call in (producer.submit, producer.send_nowait):
             with pytest.raises(InvalidTopicError):
@@ -164,7 +164,7 @@ async def test_a_name_that_no_topic_can_have_is_refused_at_once(brokers: FakeClu
 
 
 @pytest.mark.parametrize("name", [7, None, b"t", ["t"]])
-async def test_a_topic_that_is_no_str_is_refused_at_once(brokers: FakeCluster, name: Any) -> None:
+async def test_a_topic_that_is_no_str_raises_at_once(brokers: FakeCluster, name: Any) -> None:
     async with running(brokers) as producer:
         for call in (producer.submit, producer.send_nowait):
             with pytest.raises(InvalidRecordError, match="str"):
@@ -252,7 +252,7 @@ async def test_a_parked_record_for_a_partition_that_does_not_exist(brokers: Fake
     assert len(topic.records()) == 1
 
 
-async def test_interceptors_hear_of_parked_records_that_fail(brokers: FakeCluster) -> None:
+async def test_interceptors_are_notified_of_parked_records_that_fail(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     spy = Spy()
     async with running(brokers, interceptors=[spy]) as producer:
@@ -279,7 +279,7 @@ async def test_every_parked_send_gets_its_own_exception(brokers: FakeCluster) ->
     assert len({id(result) for result in results}) == 3
 
 
-async def test_partitions_for_tells_leaders_and_replicas(three_brokers: FakeCluster) -> None:
+async def test_partitions_for_returns_leaders_and_replicas(three_brokers: FakeCluster) -> None:
     three_brokers.create_topic("t", partitions=4)
     async with running(three_brokers) as producer:
         infos = await producer.partitions_for("t")
@@ -288,7 +288,7 @@ async def test_partitions_for_tells_leaders_and_replicas(three_brokers: FakeClus
     assert {node.id for node in infos[0].replicas} == {1, 2, 3}
 
 
-async def test_metadata_listeners_hear_each_snapshot(brokers: FakeCluster, caplog: pytest.LogCaptureFixture) -> None:
+async def test_metadata_listeners_get_each_snapshot(brokers: FakeCluster, caplog: pytest.LogCaptureFixture) -> None:
     brokers.create_topic("t")
     heard: list[Cluster] = []
 
@@ -304,7 +304,7 @@ async def test_metadata_listeners_hear_each_snapshot(brokers: FakeCluster, caplo
     assert [record.levelno for record in caplog.records if "listener" in record.message] == [logging.ERROR]
 
 
-async def test_cancelling_who_waits_for_a_topic_leaves_the_others(brokers: FakeCluster) -> None:
+async def test_cancelling_one_waiter_for_a_topic_leaves_the_others(brokers: FakeCluster) -> None:
     brokers.create_topic("t", partitions=2)
     async with running(brokers) as producer:
         held = brokers.fault(MetadataRequest, hold=True)
@@ -334,7 +334,7 @@ async def test_partitions_that_are_added_are_used(brokers: FakeCluster) -> None:
         assert (await producer.send("t", b"1", partition=1)).offset == 0
 
 
-async def test_a_topic_that_is_idle_is_forgotten_and_asked_for_again(brokers: FakeCluster) -> None:
+async def test_an_idle_topic_is_forgotten_and_looked_up_again(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     clock = ShiftedClock()
     async with running(brokers, clock=clock, metadata_max_age_ms=1000, metadata_max_idle_ms=5000) as producer:

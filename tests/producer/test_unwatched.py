@@ -44,7 +44,7 @@ async def test_send_nowait_without_callback(brokers: FakeCluster) -> None:
     assert (second.value, second.key, second.timestamp) == (None, None, 6)
 
 
-async def test_what_somebody_waits_for_does_not_go_to_on_error(brokers: FakeCluster) -> None:
+async def test_records_with_a_waiter_do_not_go_to_on_error(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     errors, outcomes = ErrorLog(), Outcomes()
     async with running(brokers, on_error=errors, **LINGERING) as producer:
@@ -174,7 +174,7 @@ async def test_the_default_is_one_warning_per_failed_batch(
     assert {record.levelno for record in caplog.records if record.name.startswith("aioprod")} == {logging.WARNING}
 
 
-async def test_the_warning_tells_how_many_of_a_batch_have_nobody(
+async def test_the_warning_says_how_many_of_a_batch_have_no_waiter(
     brokers: FakeCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     brokers.create_topic("t")
@@ -259,7 +259,7 @@ async def test_records_that_never_got_a_partition_are_counted(
     assert sum(counts_of_more(rest, "topic 't'")) == 49
 
 
-def test_what_was_counted_is_told_every_ten_seconds_and_at_the_end(caplog: pytest.LogCaptureFixture) -> None:
+def test_counted_failures_are_logged_every_ten_seconds_and_at_the_end(caplog: pytest.LogCaptureFixture) -> None:
     now_s = 0.0
     unheard = UnreadFailures(lambda: now_s)
     for now_s in (0.0, 4.0, 10.0, 11.0):
@@ -365,9 +365,7 @@ async def test_a_callback_that_lets_a_cancellation_through_breaks_nothing_either
     assert len(outcomes.calls) == 1
 
 
-async def test_record_errors_of_records_that_nobody_waits_for(
-    brokers: FakeCluster, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_record_errors_of_records_without_waiters(brokers: FakeCluster, caplog: pytest.LogCaptureFixture) -> None:
     topic = brokers.create_topic("t")
 
     def blame(answer: ProduceResponse) -> ProduceResponse:

@@ -104,7 +104,7 @@ def test_the_limit_is_the_callers() -> None:
     ],
 )
 @pytest.mark.parametrize("step", [1, 64])
-def test_a_peer_that_is_no_broker_is_told_as_such(answer: bytes, told: str, step: int) -> None:
+def test_the_error_says_that_a_peer_is_no_broker(answer: bytes, told: str, step: int) -> None:
     with pytest.raises(ProtocolError, match=told) as caught:
         feed(answer, step)
     assert caught.value.hint is not None

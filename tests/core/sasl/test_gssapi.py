@@ -75,7 +75,7 @@ def test_offers_that_are_not_taken(offer: bytes, what: str) -> None:
         send(steps, offer)
 
 
-def test_a_broker_that_goes_on_for_ever() -> None:
+def test_a_broker_that_never_ends() -> None:
     steps = gssapi(b"ticket", Script(100))
     next(steps)
     for _ in range(5):

@@ -149,7 +149,7 @@ def test_a_token_that_is_accepted() -> None:
     assert ends(steps, b"")
 
 
-def test_a_token_that_is_refused() -> None:
+def test_a_rejected_token() -> None:
     steps = oauthbearer("abc.def.", {})
     next(steps)
     assert steps.send(b'{"status":"invalid_token"}') == b"\x01"
