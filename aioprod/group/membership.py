@@ -1,8 +1,9 @@
 """The protocol between a membership, which knows the rules of a group protocol, and the runner, which carries them out.
 
 A membership is a state machine without I/O, loop and clock: one for the classic protocol, one for KIP-848. The runner
-calls it from two tasks. One does `step` after `step` and reports the result of each. The other sends heartbeats when
-they are due, also while a step takes its time.
+calls it from three tasks. One does `step` after `step` and reports the result of each. The second sends heartbeats when
+they are due, also while a step takes its time. The third reports changes of partition counts. `Member` itself reports
+polls, and leaves.
 """
 
 from __future__ import annotations

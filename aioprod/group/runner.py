@@ -1,4 +1,4 @@
-"""Carries out a membership in two tasks: one does its steps, the other sends its heartbeats."""
+"""Carries out a membership: tasks do its steps, send its heartbeats, and watch the partition counts of its topics."""
 
 from __future__ import annotations
 
@@ -178,18 +178,18 @@ class Runner:
             self._membership.topics_changed(self._partition_counts, self._clock())
         elif isinstance(step, Revoke):
             async with self._gate.between_polls():
-                if self._is_current(step):
+                if self._begin_if_current(step):
                     await self._handler.revoke(step)
                     self._membership.revoked(self._clock())
         elif isinstance(step, Assign):
             await self._handler.prepare(step)
             async with self._gate.between_polls():
-                if self._is_current(step):
+                if self._begin_if_current(step):
                     await self._handler.assign(step)
                     self._membership.assigned(self._clock())
 
-    def _is_current(self, step: Step) -> bool:
-        """Whether the step is still the one to do; if so, it is not cancelled any more."""
+    def _begin_if_current(self, step: Step) -> bool:
+        """Whether the step is still the one to do; if so, it is not cancelled from now on."""
         self._is_uncancellable = self._step() == step
         return self._is_uncancellable
 

@@ -87,7 +87,7 @@ def _hint(family: type[DeliveryError], batch: Batch) -> str | None:
 
 
 class Outcomes:
-    """Reads Produce responses, applies the error table, and hands done batches to the completions.
+    """Reads the Produce responses that are not plain, applies the error table, and hands done batches on.
 
     `explainer` knows what a batch waits for. `backoff` maps the number of failed attempts to seconds. `scheduler` is
     woken when something is due: the end of a backoff, a request for metadata. `event_log` writes to the log. `rules` is
@@ -124,6 +124,7 @@ class Outcomes:
     def answered(self, batches: list[Batch], body: Buffer, version: int, now: float) -> int:
         """A broker answered a Produce request with `body`; returns the throttle time in it, in ms.
 
+        For an answer that stores every batch and says no more, `acknowledge` is called instead.
         A batch that the answer leaves out, or an answer that can't be read, counts as a lost answer.
         """
         try:

@@ -1,4 +1,4 @@
-"""The facade: what users call."""
+"""The calls of a producer, without the arguments of the class, which `facade` adds."""
 
 from __future__ import annotations
 

@@ -6,7 +6,8 @@ A member goes round this circle in each rebalance (Java's `AbstractCoordinator` 
     JOINING               JoinGroup: the coordinator answers once all members have joined or the time for that is over
     ASSIGNING             the leader only: it runs the assignor over the subscriptions of all members
     COMPLETING_REBALANCE  SyncGroup: the leader sends the assignment, each member gets its part of it
-    REVOKING              cooperative members revoke what they have to give to others, and rejoin for that
+    REVOKING_ALL          only if the group chose an eager assignor while the member kept partitions: before SyncGroup
+    REVOKING              cooperative members revoke what they have to give to others; once STABLE they rejoin for that
     ADDING_PARTITIONS     committed offsets are fetched, then onPartitionsAssigned
     STABLE                Heartbeat, until an answer says REBALANCE_IN_PROGRESS
 

@@ -34,7 +34,10 @@ class NamesGroup(Protocol):
 
 
 class TransactionalCalls:
-    """What a producer with a `transactional.id` can do beside sending; `Producer` derives from it."""
+    """What a producer with a `transactional.id` can do beside sending.
+
+    `Producer` derives from it, also without transactions: the configuration, the engine and the guard are set here.
+    """
 
     def __init__(
         self, config: ProducerConfig, on_error: ErrorCallback | None, handle: TransactionHandle | None = None
