@@ -20,9 +20,12 @@ cdef class Histogram:
     cdef readonly long long count
     cdef readonly double total, max
     cdef dict _buckets
+    cdef int _bucket
+    cdef long long _in_bucket
 
     @cython.locals(bucket=int)
     cpdef void record(self, double value) except *
+    cdef void _count_bucket(self) except *
 
 
 cdef double _middle(int bucket) noexcept

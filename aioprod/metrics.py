@@ -86,7 +86,7 @@ class Histogram:
     `parts` names what goes into a snapshot: "avg", "max" or a percentile such as "p99". Without values all are 0.
     """
 
-    __slots__ = ("_buckets", "count", "doc", "max", "name", "parts", "total")
+    __slots__ = ("_bucket", "_buckets", "_in_bucket", "count", "doc", "max", "name", "parts", "total")
 
     def __init__(self, name: str, doc: str, parts: tuple[str, ...] = ("avg", "max")) -> None:
         self.name = name
@@ -96,6 +96,9 @@ class Histogram:
         self.total = 0.0
         self.max = 0.0
         self._buckets: dict[int, int] = {}
+        # Values in a row are often in the same bucket: they are counted here first.
+        self._bucket = 0
+        self._in_bucket = 0
 
     def record(self, value: float) -> None:
         """Take one value, not negative, in constant time."""
@@ -104,7 +107,14 @@ class Histogram:
         if value > self.max:
             self.max = value
         bucket = int(math.log2(value) * BUCKETS_PER_DOUBLING + BUCKET_OF_ONE) if value > 0 else 0
-        self._buckets[bucket] = self._buckets.get(bucket, 0) + 1
+        if bucket != self._bucket:
+            self._count_bucket()
+            self._bucket = bucket
+        self._in_bucket += 1
+
+    def _count_bucket(self) -> None:
+        self._buckets[self._bucket] = self._buckets.get(self._bucket, 0) + self._in_bucket
+        self._in_bucket = 0
 
     @property
     def average(self) -> float:
@@ -113,6 +123,7 @@ class Histogram:
 
     def percentile(self, percent: float) -> float:
         """Return the value that `percent` of all values don't exceed."""
+        self._count_bucket()
         wanted = math.ceil(self.count * percent / 100)
         seen = 0
         for bucket in sorted(self._buckets):

@@ -13,7 +13,7 @@ import pyperf
 
 import aioprod
 from aioprod.core.batch import Batch
-from aioprod.core.produce_request import encode_produce
+from aioprod.core.produce_request import ProduceEncoder
 from aioprod.core.produce_response import read_plain
 from aioprod.messages import ProduceResponse
 from aioprod.messages.produce import PartitionProduceResponse, TopicProduceResponse
@@ -148,10 +148,10 @@ def _request() -> list[Batch]:
 
 def produce_encode(loops: int) -> float:
     """Encode the body of a request with 8 batches."""
-    batches = _request()
+    batches, encoder = _request(), ProduceEncoder(-1, 30_000)
     start = time.perf_counter()
     for _ in range(loops):
-        encode_produce(PRODUCE_VERSION, -1, 30_000, batches)
+        encoder.encode(PRODUCE_VERSION, batches)
     return time.perf_counter() - start
 
 

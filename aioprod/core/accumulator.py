@@ -345,7 +345,8 @@ class Accumulator:
         infos = cluster.partitions_for_topic(topic.name)
         if not infos:
             return
-        topic.topic_id = cluster.topic_id(topic.name)
+        topic_id = cluster.topic_id(topic.name)
+        topic.topic_id = None if topic_id is None else topic_id.bytes
         for index in range(len(topic.partitions), len(infos)):
             topic.partitions.append(Partition(topic, index, self.settings.partition_in_flight_max))
         topic.count = len(infos)

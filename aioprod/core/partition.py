@@ -11,8 +11,6 @@ from aioprod.core.batch import Batch, ParkedRecord
 from aioprod.core.states import OPEN, QUEUED
 
 if TYPE_CHECKING:
-    from uuid import UUID
-
     from aioprod.errors import AioprodError
     from aioprod.routing.sticky import StickyChoice
 
@@ -226,7 +224,7 @@ class Topic:
         self.partitions: list[Partition] = []
         self.parked: deque[ParkedRecord] | None = deque()
         self.queue_lengths: dict[int, int] = {}
-        self.topic_id: UUID | None = None
+        self.topic_id: bytes | None = None
         self.error: AioprodError | None = None
 
     def count_queued(self, index: int, change: int) -> None:

@@ -25,11 +25,6 @@ class MemoryWaiters:
         self._loop = loop
         self._lingering_ends = lingering_ends
 
-    @property
-    def has_waiters(self) -> bool:
-        """Whether a sender waits: then nothing lingers."""
-        return bool(self._budget.waiting)
-
     async def reserve(self, size: int, timeout_s: float) -> MemoryRequest:
         """Wait for `size` bytes; raises BufferFullError after `timeout_s`.
 

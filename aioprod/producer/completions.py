@@ -172,7 +172,8 @@ class Completions:
         self._spent_s += hold_s
         if self._queue or self._spent_s > UNCOUNTED_S:
             self.schedule()
-        self._memory_waiters.freed()
+        if self._accumulator.budget.waiting:
+            self._memory_waiters.freed()
 
     def schedule(self) -> None:
         """Complete records in the next iteration of the loop."""

@@ -133,7 +133,7 @@ class Outcomes:
             self.lost(batches, error, now)
             return 0
         answers: dict[tuple[object, int], PartitionProduceResponse] = {
-            (topic.topic_id if version >= FIRST_WITH_TOPIC_IDS else topic.name, answer.index): answer
+            (topic.topic_id.bytes if version >= FIRST_WITH_TOPIC_IDS else topic.name, answer.index): answer
             for topic in response.responses
             for answer in topic.partition_responses
         }

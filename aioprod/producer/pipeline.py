@@ -149,7 +149,6 @@ class Pipeline(ClientListener, BatchEvents):
             accumulator=self.accumulator,
             completions=self.completions,
             outcomes=self.outcomes,
-            memory_waiters=self.memory_waiters,
             meters=self._meters,
             compressor=self.compressor,
             clock=self._clock,

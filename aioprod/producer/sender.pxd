@@ -4,7 +4,7 @@ from aioprod.core.accumulator cimport Accumulator
 from aioprod.core.produce_response cimport PlainAnswer, read_plain
 from aioprod.core.batch cimport Batch
 from aioprod.core.partition cimport BrokerQueue
-from aioprod.core.produce_request cimport encode_produce
+from aioprod.core.produce_request cimport ProduceEncoder
 from aioprod.core.drain cimport drain
 from aioprod.core.lifecycle cimport compressed
 from aioprod.producer.meters cimport Meters
@@ -15,7 +15,8 @@ from aioprod.records.builder cimport RecordBatchBuilder
 cdef class Sender:
     cdef Accumulator _accumulator
     cdef Meters _meters
-    cdef object _client, _clock, _compressor, _completions, _on_failure, _outcomes, _memory_waiters, _scheduled, _settings
+    cdef ProduceEncoder _encoder
+    cdef object _client, _clock, _compressor, _completions, _on_failure, _outcomes, _scheduled, _settings
     cdef object _turn, _wake_at
     cdef double _busy_since
     cdef bint _is_closing

@@ -10,13 +10,12 @@ from aioprod.core.batch import Batch
 from aioprod.core.drain import drain
 from aioprod.core.lifecycle import compressed
 from aioprod.core.partition import BrokerQueue
-from aioprod.core.produce_request import FIRST_FLEXIBLE, FIRST_WITH_TOPIC_IDS, encode_produce
+from aioprod.core.produce_request import FIRST_FLEXIBLE, FIRST_WITH_TOPIC_IDS, ProduceEncoder
 from aioprod.core.produce_response import read_plain
 from aioprod.errors import AioprodError
 from aioprod.messages import ProduceRequest
 from aioprod.net.client import Client
 from aioprod.net.connection import BrokerConnection
-from aioprod.producer.backpressure import MemoryWaiters
 from aioprod.producer.completions import Completions
 from aioprod.producer.compressor import Compressor
 from aioprod.producer.meters import Meters
@@ -47,8 +46,8 @@ class Sender:
         "_clock",
         "_completions",
         "_compressor",
+        "_encoder",
         "_is_closing",
-        "_memory_waiters",
         "_meters",
         "_on_failure",
         "_outcomes",
@@ -67,7 +66,6 @@ class Sender:
         accumulator: Accumulator,
         completions: Completions,
         outcomes: Outcomes,
-        memory_waiters: MemoryWaiters,
         meters: Meters,
         compressor: Compressor | None,
         clock: Callable[[], float],
@@ -80,13 +78,13 @@ class Sender:
         self._accumulator = accumulator
         self._completions = completions
         self._outcomes = outcomes
-        self._memory_waiters = memory_waiters
         self._meters = meters
         self._compressor = compressor
         self._clock = clock
         self._turn = turn
         self._wake_at = wake_at
         self._on_failure = on_failure
+        self._encoder = ProduceEncoder(settings.acks, settings.request_timeout_ms, settings.transactional_id)
         self._busy_since = 0.0
         self._scheduled: deque[BrokerQueue] = deque()
         self._is_closing = False
@@ -170,7 +168,7 @@ class Sender:
 
     def _cut(self, queue: BrokerQueue) -> bool:
         """Whether unfinished batches may be sent: the linger is Nagle's unless it is fixed."""
-        if self._is_closing or self._settings.linger_s == 0.0 or self._memory_waiters.has_waiters:
+        if self._is_closing or self._settings.linger_s == 0.0 or self._accumulator.budget.waiting:
             return True
         return self._settings.adaptive_linger and queue.in_flight == 0
 
@@ -204,9 +202,7 @@ class Sender:
                 elif not batch.stamped:
                     batch.builder.restamp(batch.producer_id, batch.epoch, batch.base_sequence)
                 batch.stamped = True
-            parts, size = encode_produce(
-                version, settings.acks, settings.request_timeout_ms, batches, settings.transactional_id
-            )
+            parts, size = self._encoder.encode(version, batches)
         except Exception as error:
             self._outcomes.unsendable(batches, error, now)
             self._completions.schedule()

@@ -170,7 +170,7 @@ def sent() -> list[Batch]:
     harness = Harness()
     for name, topic_id in IDS.items():
         harness.lead(dict.fromkeys(range(201), 1), name=name)
-        harness.accumulator.topic(name, 0.0).topic_id = topic_id
+        harness.accumulator.topic(name, 0.0).topic_id = topic_id.bytes
     for name, partition in PLACES:
         harness.append(b"v", name=name, partition=partition)
     return harness.drain()

@@ -34,7 +34,7 @@ def batches_of(places: Sequence[tuple[str, int]]) -> list[Batch]:
     harness = Harness()
     for name in IDS:
         harness.lead(dict.fromkeys(range(201), 1), name=name)
-        harness.accumulator.topic(name, 0.0).topic_id = IDS[name]
+        harness.accumulator.topic(name, 0.0).topic_id = IDS[name].bytes
     for name, partition in places:
         harness.append(b"v", name=name, partition=partition)
     drained = {(batch.partition.topic.name, batch.partition.index): batch for batch in harness.drain()}

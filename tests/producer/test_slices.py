@@ -86,7 +86,6 @@ def test_brokers_take_turns_of_the_loop() -> None:
         accumulator=harness.accumulator,
         completions=nobody,
         outcomes=nobody,
-        memory_waiters=nobody,
         meters=Meters(),
         compressor=None,
         clock=Stepping(TURN_S),
