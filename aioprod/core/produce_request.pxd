@@ -5,9 +5,6 @@ from aioprod.core.partition cimport Topic
 from aioprod.records.builder cimport RecordBatchBuilder
 
 
-cdef int HEADS_MAX
-
-
 @cython.final
 cdef class ProduceEncoder:
     cdef int _acks, _timeout_ms, _heads_version
