@@ -6,6 +6,7 @@ from aioprod.wire.frame cimport FrameSplitter, decode_response_header, request_h
 @cython.final
 cdef class Exchange:
     cdef readonly object kind, complete
+    cdef public memoryview body
     cdef readonly int version, correlation_id
     cdef readonly double timeout_s, deadline
 
@@ -16,7 +17,8 @@ cdef class Connection:
     cdef public object phase, versions, error, login
     cdef readonly object exchanges
     cdef public double throttled_until
-    cdef readonly double last_used, logged_in_at
+    cdef public double last_used
+    cdef readonly double newest_deadline, logged_in_at
     cdef str _client_id
     cdef tuple _software
     cdef double _timeout_s
@@ -30,5 +32,18 @@ cdef class Connection:
         self, kind, int version, bint flexible, Py_ssize_t size, double now, complete, timeout_s=*,
         bint expect_response=*,
     )
-    @cython.locals(exchange=Exchange, correlation_id=int)
-    cdef tuple _match(self, memoryview frame)
+    cpdef Responses receive(self, data, double now)
+    @cython.locals(exchange=Exchange, correlation_id=int, body=memoryview)
+    cpdef Exchange match(self, memoryview frame)
+    cpdef answered(self, Exchange exchange, double now)
+
+
+@cython.final
+cdef class Responses:
+    cdef Connection _connection
+    cdef list _frames
+    cdef Py_ssize_t _at
+    cdef double _now
+
+    @cython.locals(connection=Connection, exchange=Exchange)
+    cpdef Exchange next(self)

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -36,7 +36,7 @@ from aioprod.wire.schema import AnyRequest
 if TYPE_CHECKING:
     from aioprod.core.login import Login
 
-__all__ = ["Complete", "Connection", "Exchange", "Phase"]
+__all__ = ["Complete", "Connection", "Exchange", "Phase", "Responses"]
 
 Complete: TypeAlias = "Callable[[Buffer | None, AioprodError | None], object]"
 """Called once with (body of the answer, None) or (None, why there is none)."""
@@ -88,9 +88,12 @@ _RENEWING: Final = Phase.RENEWING
 
 
 class Exchange:
-    """A request that was sent and whose answer is outstanding; `deadline` is in monotonic seconds."""
+    """A request that was sent and whose answer is outstanding; `deadline` is in monotonic seconds.
 
-    __slots__ = ("complete", "correlation_id", "deadline", "kind", "timeout_s", "version")
+    `body` is that of the answer once it is there: a view, to be used at once.
+    """
+
+    __slots__ = ("body", "complete", "correlation_id", "deadline", "kind", "timeout_s", "version")
 
     def __init__(
         self,
@@ -107,12 +110,14 @@ class Exchange:
         self.complete = complete
         self.timeout_s = timeout_s
         self.deadline = now + timeout_s
+        self.body: memoryview | None = None
 
 
 class Connection:
     """The state of one connection to `peer`, which is how error messages name the other side.
 
-    `versions` is None until the broker has sent them. `throttled_until` and `last_used` are monotonic seconds. `error`
+    `versions` is None until the broker has sent them. `throttled_until`, `last_used` and
+    `newest_deadline`, that of the last request, are monotonic seconds. `error`
     is why the connection ends, once that is known. `protocol` is the `security.protocol`, for the errors. `login` is
     the log-in that is under way or was the last one, None where there is none; `logged_in_at` is when the broker
     accepted it.
@@ -129,6 +134,7 @@ class Connection:
         "error",
         "exchanges",
         "last_used",
+        "newest_deadline",
         "logged_in_at",
         "login",
         "peer",
@@ -160,6 +166,7 @@ class Connection:
         self.error: AioprodError | None = None
         self.throttled_until = 0.0
         self.last_used = 0.0
+        self.newest_deadline = 0.0
         self._client_id = client_id
         self._software = (software_name, software_version)
         self._timeout_s = request_timeout_s
@@ -246,8 +253,10 @@ class Connection:
             self.phase = Phase.READY
             self.logged_in_at = now
 
-    def _answered(self, exchange: Exchange, body: memoryview, now: float) -> None:
-        """The answer to one of our own requests is there."""
+    def answered(self, exchange: Exchange, now: float) -> None:
+        """Read the answer to one of our own requests; raises BrokerError when the broker rejects the start-up."""
+        body = exchange.body
+        assert body is not None
         if exchange.kind is ApiVersionsRequest:
             self._negotiate(exchange, body, now)
             return
@@ -276,15 +285,15 @@ class Connection:
         self.last_used = now
         if expect_response:
             timeout_s = self._timeout_s if timeout_s is None else timeout_s
+            self.newest_deadline = now + timeout_s
             self.exchanges.append(Exchange(kind, version, correlation_id, complete, timeout_s, now))
         header = request_header(kind.API_KEY, version, flexible, correlation_id, self._client_id)
         return (len(header) + size).to_bytes(4, "big") + header
 
-    def receive(self, data: bytes, now: float) -> Iterator[tuple[Exchange, memoryview]]:
-        """The exchanges that `data` completes, each with the body of its answer, a view that must be used at once.
+    def receive(self, data: bytes, now: float) -> Responses:
+        """The answers that `data` completes, to be read one after the other.
 
-        Raises ProtocolError for bytes that no Kafka broker sends at this point, BrokerError when the broker rejects
-        the start-up. The connection must be aborted then.
+        Raises ProtocolError for bytes that no Kafka broker sends. The connection must be aborted then.
         """
         if self.phase is not _RENEWING:
             self.last_used = now
@@ -293,15 +302,10 @@ class Connection:
         except ProtocolError as fault:
             hint = self._hint() if self.phase is Phase.NEGOTIATING else None
             raise ProtocolError(fault.message.replace("The peer", self.peer, 1), hint=fault.hint or hint) from fault
-        for frame in frames:
-            exchange, body = self._match(frame)
-            if exchange.complete is None:
-                self._answered(exchange, body, now)
-            else:
-                self.last_used = now
-                yield exchange, body
+        return Responses(self, frames, now)
 
-    def _match(self, frame: memoryview) -> tuple[Exchange, memoryview]:
+    def match(self, frame: memoryview) -> Exchange:
+        """The exchange that a frame answers, with the body; raises ProtocolError."""
         if not self.exchanges:
             raise self.fault("it sent bytes without a request")
         exchange = self.exchanges[0]
@@ -312,7 +316,8 @@ class Connection:
         if correlation_id != exchange.correlation_id:
             raise self.fault(f"it answered request {correlation_id} where {exchange.correlation_id} is next")
         self.exchanges.popleft()
-        return exchange, body
+        exchange.body = body
+        return exchange
 
     def fault(self, what: str) -> ProtocolError:
         """The error for a peer that said what no broker says."""
@@ -345,6 +350,17 @@ class Connection:
     def next_deadline(self) -> float:
         """When the first of the outstanding answers is overdue, in monotonic seconds; infinity if there is none."""
         return min((exchange.deadline for exchange in self.exchanges), default=math.inf)
+
+    def poll_at(self, now: float) -> float:
+        """When to call `overdue` next, in monotonic seconds; infinity if the connection is idle.
+
+        After the last answer that is when the next request could be overdue, so that a request after a short pause
+        needs no timer of its own.
+        """
+        if self.exchanges:
+            return self.next_deadline()
+        due = self.last_used + self._timeout_s
+        return due if due > now else math.inf
 
     def overdue(self, now: float) -> RequestTimedOutError | None:
         """Why the connection must be aborted now, if an answer is overdue."""
@@ -390,3 +406,32 @@ class Connection:
 
     def _hint(self) -> str:
         return f"Check host and port: a Kafka listener with security.protocol {self.protocol} is needed."
+
+
+class Responses:
+    """The answers in one chunk of bytes."""
+
+    __slots__ = ("_at", "_connection", "_frames", "_now")
+
+    def __init__(self, connection: Connection, frames: list[memoryview], now: float) -> None:
+        self._connection = connection
+        self._frames = frames
+        self._now = now
+        self._at = 0
+
+    def next(self) -> Exchange | None:
+        """The next exchange that is answered, with the body; None after the last one.
+
+        Those of the connection itself are handled on the way. Raises ProtocolError for bytes that no Kafka broker sends
+        at this point, BrokerError when the broker rejects the start-up. The connection must be aborted then.
+        """
+        connection = self._connection
+        while self._at < len(self._frames):
+            frame = self._frames[self._at]
+            self._at += 1
+            exchange = connection.match(frame)
+            if exchange.complete is not None:
+                connection.last_used = self._now
+                return exchange
+            connection.answered(exchange, self._now)
+        return None

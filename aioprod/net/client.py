@@ -57,6 +57,8 @@ class Client(ClientListener):
     """The connections and the metadata of one cluster.
 
     `metadata` has the brokers, topics and partitions, `authentications` counts TLS handshakes and log-ins.
+    `link(node_id)` returns the link to a broker, None if the metadata did not contain it at the last `poll`; that of a
+    broker that has vanished from the metadata is kept for a while, but is never ready.
     """
 
     def __init__(
@@ -94,6 +96,7 @@ class Client(ClientListener):
         )
         self.authentications = context.authentications
         self._links = LinkPool(context)
+        self.link = self._links.get
         self._rotation = rotation_of(self._links, context)
         self._refresh = MetadataRefresh(self.metadata, self._links, context)
         self._features: ApiVersions = ApiVersions({})
@@ -262,13 +265,6 @@ class Client(ClientListener):
         self._listener.wake()
 
     # --- requests
-
-    def link(self, node_id: int) -> BrokerLink | None:
-        """The link to a broker, None if the metadata did not contain it at the last `poll`.
-
-        The link of a broker that has vanished from the metadata is kept for a while, but is never ready.
-        """
-        return self._links.get(node_id)
 
     async def request(
         self,

@@ -1,1 +1,23 @@
-# No types to declare: the class is a plain Python one, its methods are compiled.
+from aioprod.core.connection cimport Connection, Exchange, Responses
+from aioprod.net.events cimport ConnectionOwner
+
+
+cdef object _READY, _NEW
+
+
+cdef class BrokerConnection:
+    cdef object __weakref__
+    cdef public object address, tls, versions
+    cdef public str local
+    cdef public int node_id
+    cdef public bint can_write, is_ready, is_held, closed
+    cdef Connection _state
+    cdef ConnectionOwner _owner
+    cdef object _loop, _clock, _wake_at, _failed, _gone, _working, _transport
+    cdef bint _shut, _is_paused, _is_renewing
+    cdef double _polled_by
+
+    cpdef bint accepts_request(self, double now) except -1
+    cpdef send_parts(
+        self, kind, int version, bint flexible, parts, Py_ssize_t size, complete, timeout_s=*, bint expect_response=*
+    )

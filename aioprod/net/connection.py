@@ -39,8 +39,10 @@ _READY: Final = Phase.READY
 _NEW: Final = Phase.NEW
 
 
-class BrokerConnection(asyncio.Protocol):
+class BrokerConnection:
     """One connection to a broker, over TCP or TLS; usable once `connection_ready` was called.
+
+    An asyncio protocol, although no `asyncio.Protocol`: a compiled class has no Python class for a base.
 
     `address` and `tls` are what it connected with; `node_id` is the broker's, negative for a bootstrap server.
     `is_ready`: it was ready once. `is_held`: another connection is about to take over. `closed`: it accepts no more
@@ -49,6 +51,7 @@ class BrokerConnection(asyncio.Protocol):
     """
 
     versions: ApiVersions
+    _transport: asyncio.Transport
 
     def __init__(
         self,
@@ -81,7 +84,7 @@ class BrokerConnection(asyncio.Protocol):
         self.is_held = False
         self.tls = tls
         self._working: asyncio.Future[bytes] | None = None
-        self._transport: asyncio.Transport
+        self._polled_by = math.inf
 
     def __repr__(self) -> str:
         return f"<BrokerConnection {self.local} -> {self.peer}, {self._state.phase.value}, {self.in_flight} in flight>"
@@ -141,6 +144,10 @@ class BrokerConnection(asyncio.Protocol):
         self._owner = owner
 
     # --- requests
+
+    def accepts_request(self, now: float) -> bool:
+        """Whether a request may be written now: not closed, not paused, not throttled."""
+        return self.can_write and not self.closed and self._state.throttled_until <= now
 
     def request(
         self, message: Request[ResponseT] | ByVersion[ResponseT], *, timeout_s: float | None = None
@@ -216,7 +223,11 @@ class BrokerConnection(asyncio.Protocol):
         if expect_response:
             data = [header, *parts]
             self._transport.writelines(data if self.tls is None else _joined(data))
-            self._wake_at(self._state.exchanges[-1].deadline)
+            deadline = self._state.newest_deadline
+            if deadline < self._polled_by:
+                # Later requests need no call: `expire` looks at all of them.
+                self._polled_by = deadline
+                self._wake_at(deadline)
         else:
             self._transport.write(b"".join([header, *parts]))
 
@@ -278,7 +289,8 @@ class BrokerConnection(asyncio.Protocol):
         """Abort the connection if a response is overdue; return the next deadline, in monotonic seconds."""
         if not self.closed and (error := self._state.overdue(now)) is not None:
             self.abort(error)
-        return math.inf if self.closed else self._state.next_deadline()
+        self._polled_by = math.inf if self.closed else self._state.poll_at(now)
+        return self._polled_by
 
     def abort(self, error: AioprodError) -> None:
         """Abort at once; the requests in flight fail with `error` when the transport is closed."""
@@ -332,9 +344,10 @@ class BrokerConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         state = self._state
         try:
-            for exchange, body in state.receive(data, self._clock()):
+            responses = state.receive(data, self._clock())
+            while (exchange := responses.next()) is not None:
                 assert exchange.complete is not None
-                exchange.complete(body, None)
+                exchange.complete(exchange.body, None)
                 if self.closed:
                     break
             if state.phase is not _READY or self._is_renewing:
@@ -342,7 +355,10 @@ class BrokerConnection(asyncio.Protocol):
         except Exception as error:  # of any type: the requests in flight must fail
             self._abort_after(error)
         if self.is_ready:
-            self._report(self._owner.connection_data)
+            try:
+                self._owner.connection_data(self)
+            except Exception as error:  # asyncio would only log it
+                self._abort_after(error)
         elif state.phase is _READY and not self.closed:
             assert state.versions is not None
             self.versions = state.versions

@@ -80,6 +80,7 @@ class BrokerLink(ConnectionOwner):
         self.was_ready = False
         self.session = LoginSession(context, self)
         self._context = context
+        self._listener = context.listener
         self._wanted = False
         self._mismatches = 0
         self._attempt: asyncio.Task[None] | None = None
@@ -106,9 +107,7 @@ class BrokerLink(ConnectionOwner):
         return (
             self.state is _READY
             and connection is not None
-            and not connection.closed
-            and connection.can_write
-            and connection.throttled_until <= now
+            and connection.accepts_request(now)
             and self.session.ends > now
             and not self._is_stale(connection)
         )
@@ -332,8 +331,8 @@ class BrokerLink(ConnectionOwner):
         self._context.events.link_writable(self)
 
     def connection_data(self, connection: BrokerConnection) -> None:
-        if not self.is_bootstrap:
-            self._context.listener.link_data(self)
+        if self.node.id >= 0:
+            self._listener.link_data(self)
 
     def connection_writable(self, connection: BrokerConnection) -> None:
         self._context.events.link_writable(self)

@@ -21,19 +21,20 @@ _STAGGER_S: Final = 0.1
 
 
 class LinkPool:
-    """The links by broker id; those of bootstrap servers, which are there until the metadata is, have negative ids."""
+    """The links by broker id; those of bootstrap servers, which are there until the metadata is, have negative ids.
+
+    `get(node_id)` returns the link to a broker, also a retired one if the metadata had it until recently, or None.
+    """
 
     def __init__(self, context: ClientContext) -> None:
         self._context = context
         self._links: dict[int, BrokerLink] = {}
+        # The dict's own method: each request calls it.
+        self.get = self._links.get
 
     def __iter__(self) -> Iterator[BrokerLink]:
         """The links that are not retired."""
         return (link for link in self._links.values() if not link.retired)
-
-    def get(self, node_id: int) -> BrokerLink | None:
-        """The link to a broker; a retired one if the metadata had it until recently."""
-        return self._links.get(node_id)
 
     # --- brokers
 

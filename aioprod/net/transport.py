@@ -10,7 +10,7 @@ import os
 import socket
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from aioprod.errors import BrokerConnectionError
 from aioprod.net.addresses import Endpoint, resolve, text_of
@@ -27,7 +27,8 @@ _ATTEMPT_DELAY_S: Final = 0.25
 _SHUTDOWN_S: Final = 1.0
 """How long a TLS connection that we close waits for the peer's close_notify."""
 
-ProtocolT = TypeVar("ProtocolT", bound=asyncio.BaseProtocol)
+ProtocolT = TypeVar("ProtocolT")
+"""What asyncio calls as a protocol, without being derived from one."""
 
 
 async def open_connection(
@@ -51,7 +52,7 @@ async def open_connection(
     connected = await _first_connected(loop, address, endpoints, settings)
     try:
         _, protocol = await loop.create_connection(
-            make_protocol, sock=connected, **_tls_options(address, settings, tls)
+            cast(Any, make_protocol), sock=connected, **_tls_options(address, settings, tls)
         )
     except OSError as error:
         connected.close()
@@ -61,7 +62,7 @@ async def open_connection(
         raise BrokerConnectionError(
             f"{text_of(address)} broke the connection: {reason_of(error)}.", address=text_of(address)
         ) from error
-    return protocol
+    return cast(ProtocolT, protocol)
 
 
 def _tls_options(address: Address, settings: ClientSettings, tls: Tls | None) -> dict[str, Any]:

@@ -1,6 +1,8 @@
 cimport cython
 
 from aioprod.core.accumulator cimport Accumulator
+from aioprod.net.connection cimport BrokerConnection
+from aioprod.net.link cimport BrokerLink
 from aioprod.core.produce_response cimport PlainAnswer, read_plain
 from aioprod.core.batch cimport Batch
 from aioprod.core.partition cimport BrokerQueue
@@ -25,16 +27,16 @@ cdef class Sender:
     @cython.locals(start=double, hold_s=double)
     cpdef _serve_scheduled(self)
     cpdef rest(self)
-    @cython.locals(batches=list, size_max=Py_ssize_t, raw_max=Py_ssize_t, raw_min=Py_ssize_t)
+    @cython.locals(link=BrokerLink, connection=BrokerConnection, batches=list, size_max=Py_ssize_t, raw_max=Py_ssize_t, raw_min=Py_ssize_t)
     cdef _serve(self, BrokerQueue queue, double now)
     cdef bint _cut(self, BrokerQueue queue) except -1
     cdef _stall(self, BrokerQueue queue, double now)
     @cython.locals(
         batch=Batch, builder=RecordBatchBuilder, version=int, parts=list, raw=Py_ssize_t, size=Py_ssize_t, expects=bint,
     )
-    cdef Py_ssize_t _transmit(self, BrokerQueue queue, connection, list batches, double now) except -1
+    cdef Py_ssize_t _transmit(self, BrokerQueue queue, BrokerConnection connection, list batches, double now) except -1
     @cython.locals(batch=Batch)
-    cdef _version(self, connection, list batches)
+    cdef _version(self, BrokerConnection connection, list batches)
     @cython.locals(now=double, batches=list, batch=Batch, plain=PlainAnswer, throttle_time_ms=int, place=Py_ssize_t)
     cdef answered(self, Sent sent, body, error)
 
@@ -44,7 +46,7 @@ cdef class Sender:
 cdef class Sent:
     cdef Sender sender
     cdef BrokerQueue queue
-    cdef object connection
+    cdef BrokerConnection connection
     cdef int version
     cdef list batches
     cdef double sent_at

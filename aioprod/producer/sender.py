@@ -149,9 +149,7 @@ class Sender:
         while (
             queue.has_work()
             and queue.in_flight < settings.in_flight_max
-            and connection.can_write
-            and connection.throttled_until <= now
-            and not connection.closed
+            and connection.accepts_request(now)
         ):
             batches = drain(self._accumulator, queue, now, size_max, raw_max, self._cut(queue))
             if not batches:

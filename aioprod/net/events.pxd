@@ -1,0 +1,2 @@
+cdef class ConnectionOwner:
+    cpdef connection_data(self, connection)
