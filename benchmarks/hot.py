@@ -17,10 +17,11 @@ from aioprod.core.produce_request import ProduceEncoder
 from aioprod.core.produce_response import read_plain
 from aioprod.messages import ProduceResponse
 from aioprod.messages.produce import PartitionProduceResponse, TopicProduceResponse
-from aioprod.records.builder import PREFIX, RecordBatchBuilder
+from aioprod.records.builder import RecordBatchBuilder
 from aioprod.records.compression import Compression
 from aioprod.records.cursor import RecordCursor
 from aioprod.records.headers import NO_HEADERS
+from aioprod.records.layout import PREFIX
 from aioprod.records.parser import parse_batches
 from aioprod.records.table import RecordTable, TableReader
 from aioprod.routing.hashes import murmur2

@@ -11,6 +11,7 @@ from aioprod.records.builder cimport record_size_bound
 
 
 cdef Py_ssize_t LOOSE_OVERHEAD, SMALLEST_RECORD
+cdef double TOUCH_S
 
 
 @cython.final
@@ -56,7 +57,7 @@ cdef class Accumulator:
     )
     # int, for nothing: after a void function Cython checks for an error.
     cpdef int count(self, Batch batch, Py_ssize_t records, Py_ssize_t size, double now) except -1
-    @cython.locals(builder=RecordBatchBuilder, batch=Batch)
+    @cython.locals(builder=RecordBatchBuilder, batch=Batch, topic=Topic)
     cdef Batch _open(self, Partition partition, Py_ssize_t bound, double now)
     @cython.locals(buffer=bytearray)
     cdef bint _grow(self, Batch batch, Py_ssize_t bound) except -1

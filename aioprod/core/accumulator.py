@@ -22,7 +22,8 @@ from aioprod.core.partition import BrokerQueue, Partition, Topic
 from aioprod.core.partition_choice import PartitionChoice
 from aioprod.core.sequences import Sequences
 from aioprod.errors import InvalidTopicError
-from aioprod.records.builder import HEADER, LOOSE_OVERHEAD, RecordBatchBuilder, record_size_bound
+from aioprod.records.builder import LOOSE_OVERHEAD, RecordBatchBuilder, record_size_bound
+from aioprod.records.layout import HEADER
 from aioprod.routing.partitioners import Partitioner
 from aioprod.routing.sticky import StickyChoice
 from aioprod.types import TopicPartition
@@ -32,6 +33,9 @@ __all__ = ["Accumulator", "AccumulatorSettings"]
 
 SMALLEST_RECORD = 7
 """A batch with less room than this takes no further record."""
+
+TOUCH_S = 1.0
+"""How often metadata is told that a topic is used, which it forgets after minutes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -280,7 +284,10 @@ class Accumulator:
         if not self.incomplete:
             self._due(batch.deadline)
         self.hold(batch)
-        self.metadata.touch(partition.topic.name, now)
+        topic = partition.topic
+        if now - topic.touched_at >= TOUCH_S:
+            topic.touched_at = now
+            self.metadata.touch(topic.name, now)
         partition.enlist(now, self.settings.linger_s)
         return batch
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 
 from aioprod.errors import BufferFullError, RecordTooLargeError
-from aioprod.records.builder import HEADER
+from aioprod.records.layout import HEADER
 
 __all__ = ["MemoryBudget", "MemoryRequest", "buffer_full", "record_too_large"]
 

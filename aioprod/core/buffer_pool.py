@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from aioprod.records import memory
-from aioprod.records.builder import HEADER, PREFIX
+from aioprod.records.layout import HEADER, PREFIX
 
 __all__ = ["BUFFER_OVERHEAD", "BufferPool"]
 

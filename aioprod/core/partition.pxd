@@ -50,5 +50,6 @@ cdef class Topic:
     cdef public object parked, topic_id, error
     cdef readonly object withdraw
     cdef public int count
+    cdef public double touched_at
 
     cpdef void count_queued(self, int index, int change) except *

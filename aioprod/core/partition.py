@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable
 from heapq import heappop, heappush
@@ -205,11 +206,23 @@ class Topic:
     `count` is how many partitions the topic has now; `partitions` may hold more, from before it was created again.
     `parked` is None once the topic is usable and all records parked for it have moved on; `error` is why the topic will
     never be usable. `queue_lengths` counts batches that are not on the wire, for partitions that have any: the adaptive
-    choice reads it. `withdraw` takes the record of a cancelled future back. It is here, not in each future, as the
-    owner of a future's record knows its topic.
+    choice reads it. `touched_at` is when metadata was last told that the topic is used, in monotonic seconds.
+    `withdraw` takes the record of a cancelled future back. It is here, not in each future, as the owner of a future's
+    record knows its topic.
     """
 
-    __slots__ = ("count", "error", "name", "parked", "partitions", "queue_lengths", "sticky", "topic_id", "withdraw")
+    __slots__ = (
+        "count",
+        "error",
+        "name",
+        "parked",
+        "partitions",
+        "queue_lengths",
+        "sticky",
+        "topic_id",
+        "touched_at",
+        "withdraw",
+    )
 
     def __init__(
         self,
@@ -225,6 +238,7 @@ class Topic:
         self.parked: deque[ParkedRecord] | None = deque()
         self.queue_lengths: dict[int, int] = {}
         self.topic_id: bytes | None = None
+        self.touched_at = -math.inf
         self.error: AioprodError | None = None
 
     def count_queued(self, index: int, change: int) -> None:

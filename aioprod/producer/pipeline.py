@@ -243,7 +243,7 @@ class Pipeline(ClientListener, BatchEvents):
     def link_ready(self, link: BrokerLink) -> None:
         self._meters.connected(link.node.id)
         self._outages.back(link)
-        self._refill(link)
+        self.sender.refill(link.node.id)
 
     def link_lost(self, link: BrokerLink, error: AioprodError | None) -> None:
         self._meters.disconnected(link.node.id)
@@ -253,17 +253,12 @@ class Pipeline(ClientListener, BatchEvents):
 
     def link_data(self, link: BrokerLink) -> None:
         """Refill the wire first, then complete the records that were acknowledged."""
-        self._refill(link)
+        self.sender.refill(link.node.id)
         self.completions.run()
         self.sender.rest()
 
     def link_writable(self, link: BrokerLink) -> None:
-        self._refill(link)
-
-    def _refill(self, link: BrokerLink) -> None:
-        queue = self.accumulator.queues.get(link.node.id)
-        if queue is not None:
-            self.sender.serve(queue)
+        self.sender.refill(link.node.id)
 
     def metadata_changed(self, update: MetadataUpdate) -> None:
         """Follow the leaders, and send the records that were parked for new topics."""

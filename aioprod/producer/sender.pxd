@@ -10,6 +10,7 @@ from aioprod.core.produce_request cimport ProduceEncoder
 from aioprod.core.drain cimport drain
 from aioprod.core.lifecycle cimport compressed
 from aioprod.producer.meters cimport Meters
+from aioprod.producer.outcomes cimport Outcomes
 from aioprod.records.builder cimport RecordBatchBuilder
 
 
@@ -18,12 +19,17 @@ cdef class Sender:
     cdef Accumulator _accumulator
     cdef Meters _meters
     cdef ProduceEncoder _encoder
-    cdef object _client, _clock, _compressor, _completions, _on_failure, _outcomes, _scheduled, _settings
+    cdef Outcomes _outcomes
+    cdef object _client, _clock, _compressor, _completions, _on_failure, _scheduled, _settings
     cdef object _turn, _wake_at
     cdef double _busy_since
     cdef bint _is_closing
-    cdef int _version_max
+    cdef object _negotiated
+    cdef int _version_max, _version_picked
 
+    @cython.locals(queue=BrokerQueue)
+    cpdef refill(self, int node_id)
+    cpdef serve(self, BrokerQueue queue)
     @cython.locals(start=double, hold_s=double)
     cpdef _serve_scheduled(self)
     cpdef rest(self)

@@ -14,6 +14,7 @@ from aioprod.core.produce_request import FIRST_FLEXIBLE, FIRST_WITH_TOPIC_IDS, P
 from aioprod.core.produce_response import read_plain
 from aioprod.errors import AioprodError
 from aioprod.messages import ProduceRequest
+from aioprod.messages.negotiation import ApiVersions
 from aioprod.net.client import Client
 from aioprod.net.connection import BrokerConnection
 from aioprod.producer.completions import Completions
@@ -49,12 +50,14 @@ class Sender:
         "_encoder",
         "_is_closing",
         "_meters",
+        "_negotiated",
         "_on_failure",
         "_outcomes",
         "_scheduled",
         "_settings",
         "_turn",
         "_version_max",
+        "_version_picked",
         "_wake_at",
     )
 
@@ -89,6 +92,8 @@ class Sender:
         self._scheduled: deque[BrokerQueue] = deque()
         self._is_closing = False
         self._version_max = ProduceRequest.VERSIONS[1]
+        self._negotiated: ApiVersions | None = None
+        self._version_picked = -1
 
     def stop_lingering(self) -> None:
         """Send every batch as soon as its broker takes it: the producer closes."""
@@ -97,6 +102,7 @@ class Sender:
     def limit_version(self, version_max: int) -> None:
         """Use no newer Produce version than this: a newer one would add partitions to the transaction (KIP-890)."""
         self._version_max = version_max
+        self._negotiated = None
 
     def schedule(self, queue: BrokerQueue) -> None:
         """Drain this queue in the next iteration of the loop."""
@@ -115,6 +121,12 @@ class Sender:
         self._meters.held(hold_s)
         if self._scheduled:
             self._turn(self._serve_scheduled)
+
+    def refill(self, node_id: int) -> None:
+        """Send what may be sent to this broker now: a response or a connection made room."""
+        queue = self._accumulator.queues.get(node_id)
+        if queue is not None:
+            self.serve(queue)
 
     def serve(self, queue: BrokerQueue) -> None:
         """Send the batches of one broker that may be sent now; what takes too long is left to the next iteration."""
@@ -146,11 +158,7 @@ class Sender:
         if self._compressor is not None:
             raw_min = self._compressor.inline_size
             raw_max = RAW_BATCHES * raw_min
-        while (
-            queue.has_work()
-            and queue.in_flight < settings.in_flight_max
-            and connection.accepts_request(now)
-        ):
+        while queue.has_work() and queue.in_flight < settings.in_flight_max and connection.accepts_request(now):
             batches = drain(self._accumulator, queue, now, size_max, raw_max, self._cut(queue))
             if not batches:
                 break
@@ -228,7 +236,10 @@ class Sender:
 
     def _version(self, connection: BrokerConnection, batches: list[Batch]) -> int:
         """The Produce version: the newest that both know, without topic ids where one of them is not known."""
-        version = connection.versions.pick(ProduceRequest, at_most=self._version_max)
+        if connection.versions is not self._negotiated:
+            self._negotiated = connection.versions
+            self._version_picked = connection.versions.pick(ProduceRequest, at_most=self._version_max)
+        version = self._version_picked
         if version >= FIRST_WITH_TOPIC_IDS:
             for batch in batches:
                 if batch.topic_id is None:

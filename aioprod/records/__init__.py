@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aioprod._lazy import imported_on_use
-from aioprod.records.builder import HEADER, PREFIX, EncodedRecord, RecordBatchBuilder, record_size_bound
+from aioprod.records.builder import EncodedRecord, RecordBatchBuilder, record_size_bound
 from aioprod.records.compression import Compression, compress, decompress
 from aioprod.records.cursor import RecordCursor
 from aioprod.records.headers import NO_HEADERS, decode_headers, encode_headers
+from aioprod.records.layout import HEADER, PREFIX
 
 if TYPE_CHECKING:
     from aioprod.records.parser import ControlType, ParsedBatch, ParsedRecord, parse_batches

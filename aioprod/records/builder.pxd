@@ -5,6 +5,9 @@ from aioprod.records.cursor cimport RecordCursor
 
 
 cdef int NO_CODEC, NO_COUNT, NULL_SIZE
+cdef Py_ssize_t PREFIX, HEADER, TAIL, SIZE_OVERHEAD
+cdef Py_ssize_t ATTRIBUTES, BASE_OFFSET, BASE_SEQUENCE, BASE_TIMESTAMP, BATCH_LENGTH, CRC, LAST_OFFSET_DELTA
+cdef Py_ssize_t LEADER_EPOCH, MAGIC, MAX_TIMESTAMP, PRODUCER_EPOCH, PRODUCER_ID, RECORD_COUNT
 
 
 @cython.locals(zigzag="unsigned long long", size=Py_ssize_t)

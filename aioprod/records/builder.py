@@ -34,9 +34,7 @@ from aioprod.wire.buffer import Buffer
 from aioprod.wire.crc import crc32c
 
 __all__ = [
-    "HEADER",
     "LOOSE_OVERHEAD",
-    "PREFIX",
     "RECORD_OVERHEAD_MAX",
     "EncodedRecord",
     "RecordBatchBuilder",
@@ -405,8 +403,7 @@ class RecordBatchBuilder:
         put_int(sealed, PREFIX + PRODUCER_ID, producer_id, 8)
         put_int(sealed, PREFIX + PRODUCER_EPOCH, producer_epoch, 2)
         put_int(sealed, PREFIX + BASE_SEQUENCE, base_sequence, 4)
-        with memoryview(sealed)[PREFIX + ATTRIBUTES : self._sealed_end] as checked:
-            put_int(sealed, PREFIX + CRC, crc32c(checked), 4)
+        put_int(sealed, PREFIX + CRC, crc32c(memory.span(sealed, PREFIX + ATTRIBUTES, self._sealed_end)), 4)
 
     def wire(self, partition: int, flexible: bool) -> memoryview:
         """What a Produce request carries of one partition: its index, the length of the batch and the sealed batch.

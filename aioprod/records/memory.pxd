@@ -1,6 +1,8 @@
 # The compiled form of memory.py.
 
-from cpython.bytearray cimport PyByteArray_FromStringAndSize
+from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_FromStringAndSize
+from cpython.buffer cimport PyBUF_READ
+from cpython.memoryview cimport PyMemoryView_FromMemory
 from libc.string cimport memcpy, memset
 
 
@@ -12,6 +14,10 @@ cdef inline void copy(
     unsigned char *target, Py_ssize_t at, const unsigned char *source, Py_ssize_t start, Py_ssize_t size
 ) noexcept nogil:
     memcpy(target + at, source + start, size)
+
+
+cdef inline span(bytearray source, Py_ssize_t start, Py_ssize_t end):
+    return PyMemoryView_FromMemory(PyByteArray_AS_STRING(source) + start, end - start, PyBUF_READ)
 
 
 cdef inline void fill(unsigned char *target, Py_ssize_t size, int byte) noexcept nogil:

@@ -7,7 +7,7 @@ from typing import Final
 
 from aioprod.wire.buffer import Buffer
 
-__all__ = ["clear_bit", "copy", "fill", "put_int32", "put_int64", "room", "short_varint"]
+__all__ = ["clear_bit", "copy", "fill", "put_int32", "put_int64", "room", "short_varint", "span"]
 
 _INT32: Final = struct.Struct("=i")
 _INT64: Final = struct.Struct("=q")
@@ -21,6 +21,11 @@ def room(size: int) -> bytearray:
 def copy(target: bytearray, at: int, source: Buffer, start: int, size: int) -> None:
     """Copy `size` bytes from `source[start:]` to `target[at:]`; both must have them, `target` is never resized."""
     target[at : at + size] = source[start : start + size]
+
+
+def span(source: bytearray, start: int, end: int) -> memoryview:
+    """A view of some of the bytes, which are there; for one call: the compiled form does not keep `source` alive."""
+    return memoryview(source)[start:end]
 
 
 def fill(target: bytearray, size: int, byte: int) -> None:

@@ -1,6 +1,10 @@
 cimport cython
 
+from aioprod.wire cimport memory
 from aioprod.wire.buffer cimport Reader, Writer
+
+
+cdef int _SIZE_WIDTH, _CORRELATION_WIDTH
 
 
 @cython.final
@@ -16,7 +20,7 @@ cdef class FrameSplitter:
     cdef Py_ssize_t _size(self, data, Py_ssize_t position) except -1
 
 
-@cython.locals(reader=Reader, correlation_id=int)
+@cython.locals(reader=Reader, correlation_id=int, flexible=bint, view=memoryview, start=Py_ssize_t)
 cpdef tuple decode_response_header(response, version, payload)
 
 cpdef bytes request_header(api_key, version, flexible, correlation_id, client_id)

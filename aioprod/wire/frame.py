@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from aioprod.errors import ProtocolError
+from aioprod.wire import memory
 from aioprod.wire.buffer import Buffer, Reader, Writer
 from aioprod.wire.codec import encode_into
 from aioprod.wire.schema import Message, Request, Response, derived_once
@@ -30,6 +31,7 @@ FRAME_SIZE_MAX: Final = 100_000_000
 """The largest frame that is accepted, in bytes: brokers take hardly more (`socket.request.max.bytes`)."""
 
 _SIZE_WIDTH = 4
+_CORRELATION_WIDTH = 4
 _unpack_size = struct.Struct(">i").unpack_from
 _pack_head = struct.Struct(">hhi").pack
 _TLS_RECORDS = (b"\x15\x03", b"\x16\x03")
@@ -167,9 +169,15 @@ def decode_request_header(payload: Buffer, is_flexible: Callable[[int, int], boo
 
 def decode_response_header(response: type[Response], version: int, payload: Buffer) -> tuple[int, memoryview]:
     """Correlation id and body of the frame of a `response` in `version`; raises ProtocolError if it is malformed."""
+    flexible = _has_flexible_header(response, version)
+    view = memoryview(payload)
+    start = _CORRELATION_WIDTH + flexible
+    if len(view) >= start and (not flexible or view[_CORRELATION_WIDTH] == 0):
+        # No tagged fields: no broker sends any.
+        return memory.number(memory.first_byte(view), 0, _CORRELATION_WIDTH), view[start:]
     reader = Reader(payload)
     correlation_id = reader.int32()
-    if _has_flexible_header(response, version):
+    if flexible:
         _skip_tags(reader)
     return correlation_id, reader.rest()
 

@@ -103,7 +103,7 @@ def feed(parts: list[bytes], is_new: bool) -> Received:
     state.open(0.0)
     sent_count = 1
     if not is_new:
-        assert not list(state.receive(GREETING, 0.0))
+        assert state.receive(GREETING, 0.0).next() is None
         assert state.phase is Phase.READY
         for _ in range(AHEAD):
             send(state, sent_count)
@@ -112,9 +112,11 @@ def feed(parts: list[bytes], is_new: bool) -> Received:
     error: Exception | None = None
     try:
         for part in parts:
-            for exchange, body in state.receive(part, 1.0):
+            responses = state.receive(part, 1.0)
+            while (exchange := responses.next()) is not None:
                 assert exchange.correlation_id == len(answers) + 2
-                answers.append((exchange.correlation_id, bytes(body)))
+                assert exchange.body is not None
+                answers.append((exchange.correlation_id, bytes(exchange.body)))
                 send(state, sent_count)
                 sent_count += 1
     except (ProtocolError, BrokerError) as fault:

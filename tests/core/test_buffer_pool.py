@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from aioprod.core.buffer_pool import BUFFER_OVERHEAD, BufferPool
-from aioprod.records.builder import HEADER, PREFIX
+from aioprod.records.layout import HEADER, PREFIX
 
 
 def test_small_at_first() -> None:

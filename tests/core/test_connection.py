@@ -28,6 +28,7 @@ from aioprod.wire.buffer import Buffer
 from aioprod.wire.codec import decode, encode
 from aioprod.wire.frame import encode_response
 from aioprod.wire.schema import AnyRequest
+from tests.support.responses import responses
 
 PEER = "Broker 1 at localhost:9092"
 
@@ -73,7 +74,7 @@ def versions_answer(correlation_id: int, version: int = 4, error: int = 0, **fie
 
 
 def drain(connection: Connection, data: bytes, now: float = 1.0) -> list[tuple[Exchange, bytes]]:
-    return [(exchange, bytes(body)) for exchange, body in connection.receive(data, now)]
+    return [(exchange, bytes(body)) for exchange, body in responses(connection, data, now)]
 
 
 def ready_connection(now: float = 0.0, **options: Any) -> Connection:
@@ -243,7 +244,7 @@ def test_answers_come_back_in_the_order_of_the_requests() -> None:
     ids = [ask(connection, complete=answers.of(f"r{n}")) for n in range(3)]
     assert len(set(ids)) == 3
     data = b"".join(metadata_answer(correlation_id, f"cluster-{n}") for n, correlation_id in enumerate(ids))
-    for exchange, body in connection.receive(data, 2.0):
+    for exchange, body in responses(connection, data, 2.0):
         assert exchange.complete is not None
         exchange.complete(body, None)
     assert [name for name, _, _ in answers.got] == ["r0", "r1", "r2"]
@@ -281,7 +282,7 @@ def test_answers_before_the_fault_are_delivered() -> None:
     connection = ready_connection()
     first = ask(connection)
     ask(connection)
-    received = connection.receive(metadata_answer(first) + metadata_answer(77), 1.0)
+    received = responses(connection, metadata_answer(first) + metadata_answer(77), 1.0)
     exchange, _ = next(received)
     assert exchange.correlation_id == first
     with pytest.raises(ProtocolError) as caught:
@@ -435,7 +436,7 @@ def test_complete_takes_any_buffer() -> None:
     bodies: list[Buffer | None] = []
     connection = ready_connection()
     correlation_id = ask(connection, complete=lambda body, error: bodies.append(body))
-    ((exchange, body),) = connection.receive(metadata_answer(correlation_id), 1.0)
+    ((exchange, body),) = responses(connection, metadata_answer(correlation_id), 1.0)
     assert exchange.complete is not None
     exchange.complete(body, None)
     assert isinstance(bodies[0], memoryview)

@@ -27,6 +27,7 @@ from aioprod.messages.sasl_authenticate import SaslAuthenticateResponse
 from aioprod.messages.sasl_handshake import SaslHandshakeResponse
 from aioprod.wire.frame import RequestHeader, encode_response
 from aioprod.wire.schema import Message
+from tests.support.responses import responses
 
 PEER = "Broker 1 at localhost:9092"
 KEYS = {3: 12, 17: 1, 18: 4, 36: 2}
@@ -52,7 +53,7 @@ def sent(connection: Connection) -> Sent:
 def feed(connection: Connection, request: RequestHeader, answer: Any, now: float = 1.0) -> list[int]:
     """Answer a request; the correlation ids of the users' requests that this completes."""
     data = encode_response(answer, request.version, request.correlation_id)
-    return [exchange.correlation_id for exchange, _ in connection.receive(data, now)]
+    return [exchange.correlation_id for exchange, _ in responses(connection, data, now)]
 
 
 def negotiated(login: Login, protocol: str = "SASL_PLAINTEXT") -> Connection:
@@ -201,7 +202,7 @@ def test_an_answer_that_cannot_be_read() -> None:
     connection = negotiated(new_login())
     (handshake, _), _ = sent(connection)
     with pytest.raises(ProtocolError, match="broke the protocol"):
-        list(connection.receive(b"\0\0\0\x05" + handshake.correlation_id.to_bytes(4, "big") + b"\0", 1.0))
+        list(responses(connection, b"\0\0\0\x05" + handshake.correlation_id.to_bytes(4, "big") + b"\0", 1.0))
 
 
 def test_the_end_during_the_log_in() -> None:

@@ -12,8 +12,9 @@ from aioprod.errors import DeliveryError, ErrorCode, NotSentError
 from aioprod.messages import ProduceRequest
 from aioprod.producer.compressor import INLINE_S, Compressor
 from aioprod.producer.environment import THREADS_MAX, Environment
-from aioprod.records.builder import HEADER, PREFIX, RecordBatchBuilder
+from aioprod.records.builder import RecordBatchBuilder
 from aioprod.records.compression import Compression, inline_size
+from aioprod.records.layout import HEADER, PREFIX
 from aioprod.testing import FakeCluster
 from tests.support.codec_gate import codec_gate
 from tests.support.producers import ShiftedClock, pass_time, produced, running, turns, until

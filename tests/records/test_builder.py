@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aioprod.records.builder import HEADER, PREFIX, EncodedRecord, RecordBatchBuilder, record_size_bound
+from aioprod.records.builder import EncodedRecord, RecordBatchBuilder, record_size_bound
 from aioprod.records.compression import Compression
 from aioprod.records.cursor import RecordCursor
 from aioprod.records.headers import NO_HEADERS, encode_headers
+from aioprod.records.layout import HEADER, PREFIX
 from aioprod.records.parser import ParsedBatch, parse_batches
 from aioprod.wire.crc import crc32c
 

@@ -2,9 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from aioprod.records.builder import HEADER, PREFIX, RecordBatchBuilder
+from aioprod.records.builder import RecordBatchBuilder
 from aioprod.records.cursor import RecordCursor
 from aioprod.records.headers import encode_headers
+from aioprod.records.layout import HEADER, PREFIX
 
 NOW = 1_700_000_000_000
 

@@ -9,9 +9,10 @@ from aiokafka.record.default_records import DefaultRecordBatch, DefaultRecordBat
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aioprod.records.builder import PREFIX, RecordBatchBuilder
+from aioprod.records.builder import RecordBatchBuilder
 from aioprod.records.compression import Compression
 from aioprod.records.headers import encode_headers
+from aioprod.records.layout import PREFIX
 from aioprod.records.parser import ParsedRecord, parse_batches
 
 NOW = 1_700_000_000_000

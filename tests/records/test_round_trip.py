@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aioprod.records.builder import PREFIX, RecordBatchBuilder
+from aioprod.records.builder import RecordBatchBuilder
 from aioprod.records.compression import Compression
 from aioprod.records.headers import encode_headers
+from aioprod.records.layout import PREFIX
 from aioprod.records.parser import ParsedBatch, ParsedRecord, parse_batches
 
 Record = tuple[int, bytes | None, bytes | None, list[tuple[str, bytes | None]]]

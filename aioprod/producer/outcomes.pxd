@@ -1,0 +1,21 @@
+cimport cython
+
+from aioprod.core.accumulator cimport Accumulator
+from aioprod.core.batch cimport Batch
+from aioprod.core.lifecycle cimport complete, land
+from aioprod.core.sequences cimport Sequences
+from aioprod.producer.meters cimport Meters
+
+
+@cython.final
+cdef class Outcomes:
+    cdef object _settings, _completions, _rules, _backoff, _scheduler
+    cdef Accumulator _accumulator
+    cdef Meters _meters
+    cdef readonly object explainer, event_log
+    cdef object _retries_stopped
+
+    cpdef acknowledge(self, Batch batch, long long base_offset, long long append_time, double now)
+    @cython.locals(sequences=Sequences)
+    cdef _deliver(self, Batch batch, long long base_offset, long long append_time, double now)
+    cdef bint _is_orphan(self, Batch batch) except -1

@@ -1,0 +1,1 @@
+cpdef crc32c(data)

@@ -1,0 +1,17 @@
+"""The responses that a connection reads from one chunk of bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from aioprod.core.connection import Connection, Exchange
+
+__all__ = ["responses"]
+
+
+def responses(connection: Connection, data: bytes, now: float) -> Iterator[tuple[Exchange, memoryview]]:
+    """Each exchange that `data` completes, with the body of its response."""
+    received = connection.receive(data, now)
+    while (exchange := received.next()) is not None:
+        assert exchange.body is not None
+        yield exchange, exchange.body
