@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from aioprod.producer import Producer
     from aioprod.reader import read
     from aioprod.transactions import TransactionHandle, TransactionSession
+    from aioprod.tuning import tune
     from aioprod.types import (
         DeliveryReport,
         GroupMetadata,
@@ -52,6 +53,7 @@ __all__ = [
     "TransactionSession",
     "errors",
     "read",
+    "tune",
 ]
 
 __version__ = "0.1.0"
@@ -77,5 +79,6 @@ if not TYPE_CHECKING:
             "TransactionHandle": "transactions",
             "TransactionSession": "transactions",
             "read": "reader",
+            "tune": "tuning",
         },
     )

@@ -17,6 +17,7 @@ class Job:
 
     Sizes are in bytes. A setting that is None stays at the client's own default. `beat` says how the loop gap is
     measured: by a timer of 1 ms, exactly at each turn of the loop (which keeps the loop busy), or not at all.
+    `tuned`: after the warm-up the collector is set as `aioprod.tune` sets it, whichever the client.
     `partitions` is the number of partitions of each of the `topics`. `log_in`: TLS and log-in in aioprod's settings.
     """
 
@@ -38,6 +39,7 @@ class Job:
     loop: Literal["uvloop", "asyncio"] = "uvloop"
     build: Literal["compiled", "interpreted"] = "compiled"
     beat: Beat = "timer"
+    tuned: bool = False
     log_in: dict[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> str:

@@ -149,6 +149,10 @@ async def run_measured(
 ) -> Measurement:
     """Run `work` to warm up, then measure it, on the running loop."""
     await work(job.warm_up, Tally())
+    if job.tuned:
+        from aioprod.tuning import tune  # Not at the top: the processes of the peers don't import aioprod.
+
+        tune()
     tally = Tally()
     beat = LoopBeat(job.beat)
     meter.start()

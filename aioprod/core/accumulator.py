@@ -35,7 +35,7 @@ SMALLEST_RECORD = 7
 """A batch with less room than this takes no further record."""
 
 TOUCH_S = 1.0
-"""How often metadata is told that a topic is used, which it forgets after minutes."""
+"""How often a topic in use is marked as such in the metadata, which forgets unused ones after minutes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

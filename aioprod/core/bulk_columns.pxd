@@ -5,7 +5,7 @@ from aioprod.core.accumulator cimport Accumulator
 from aioprod.core.batch cimport Batch
 from aioprod.core.budget cimport MemoryBudget
 from aioprod.core.partition_choice cimport PartitionChoice
-from aioprod.core.bulk_values cimport join_bulk
+from aioprod.core.bulk_values cimport count_runs, join_bulk
 from aioprod.core.partition cimport Partition, Topic
 from aioprod.records cimport memory
 from aioprod.records.builder cimport RecordBatchBuilder
@@ -52,6 +52,12 @@ cdef class BulkColumns:
         end=Py_ssize_t, first=Py_ssize_t, stop=Py_ssize_t, value=BytesColumn, timestamp="long long", row=Py_ssize_t,
     )
     cdef bint _append_run(self, Accumulator accumulator, Topic topic, double now) except -1
+    @cython.locals(
+        choice=PartitionChoice, is_sticky=bint, sticky=int, partitions=list, key=BytesColumn, value=BytesColumn,
+        places="int[::1]", timestamp="long long", end=Py_ssize_t, first=Py_ssize_t, row=Py_ssize_t, stop=Py_ssize_t,
+        used=list, size=Py_ssize_t, index=int, partition=Partition, batch=Batch, taken=Py_ssize_t,
+    )
+    cdef bint _append_keyed_run(self, Accumulator accumulator, Topic topic, double now) except -1
     @cython.locals(count=Py_ssize_t, index=int, places="int[::1]", row=Py_ssize_t)
     cdef void _end_run(
         self, Accumulator accumulator, Batch batch, Py_ssize_t stop, Py_ssize_t size, double now

@@ -10,8 +10,8 @@ from aioprod._build import COMPILED
 from aioprod.arrow.columns import BytesColumn, NumberColumn, PairsColumn, TimestampColumn
 from aioprod.core.accumulator import Accumulator
 from aioprod.core.batch import Batch
-from aioprod.core.bulk_values import BYTES_PER_TURN, BulkCall, join_bulk
-from aioprod.core.partition import Topic
+from aioprod.core.bulk_values import BYTES_PER_TURN, BulkCall, count_runs, join_bulk
+from aioprod.core.partition import Partition, Topic
 from aioprod.errors import AioprodError, InvalidTopicError, SerializationError
 from aioprod.records import memory
 from aioprod.records.builder import LOOSE_OVERHEAD, put_varint, size_bound, varint_size
@@ -170,13 +170,17 @@ class BulkColumns:
         key_size = -1
         headers_size = 1
         timestamp = self.timestamp
-        in_runs = self._topic is None and self._partition is None and self._headers is None and key is None
-        in_runs = in_runs and choice.is_sticky(False, -1) and accumulator.fitting_is_enough
+        in_runs = self._topic is None and self._partition is None and self._headers is None
+        in_runs = in_runs and choice.is_built_in and accumulator.fitting_is_enough
         while self.at < stop:
             if self._left <= 0:
                 return False
-            if in_runs and not granted and topic is not None and self._append_run(accumulator, topic, now):
-                continue
+            if in_runs and not granted and topic is not None:
+                if key is None:
+                    if self._append_run(accumulator, topic, now):
+                        continue
+                elif self._append_keyed_run(accumulator, topic, now):
+                    continue
             row = self.at
             if self._topic is not None:
                 topic = self._topic_of(accumulator, row, now)
@@ -264,6 +268,58 @@ class BulkColumns:
         finally:
             if row > first:
                 self._end_run(accumulator, batch, row, builder.position - start, now)
+        return row > first
+
+    def _append_keyed_run(self, accumulator: Accumulator, topic: Topic, now: float) -> bool:
+        """Append rows to the open batches of the partitions of their keys while that is all there is to do."""
+        choice = accumulator.choice
+        is_sticky = choice.is_sticky(True, -1)
+        sticky = topic.sticky.partition
+        partitions = topic.partitions
+        key = self._key
+        assert key is not None
+        value = self._value
+        places = self.places
+        timestamp = self.timestamp
+        end = min(self._left, accumulator.budget.open_to - accumulator.budget.used) - LOOSE_OVERHEAD
+        first = row = self.at
+        stop = self._length
+        if ROW_COST:
+            stop = min(stop, first + self._left // ROW_COST)
+        used: list[Partition] = []
+        size = 0
+        try:
+            while row < stop:
+                key.find(row)
+                value.find(row)
+                if size + key.size + value.size > end:
+                    break
+                index = sticky
+                if key.size >= 0 and not is_sticky:
+                    index = choice.by_key(topic, key.data, key.start, key.size)
+                partition = partitions[index]
+                batch = partition.open
+                if batch is None:
+                    break
+                if self._timestamp is not None:
+                    timestamp = self._timestamp.ms if self._timestamp.find(row) else self.timestamp
+                taken = batch.builder.append_from(
+                    timestamp, key.data, key.start, key.size, value.data, value.start, value.size, NO_HEADERS, 0, 1
+                )
+                if not taken:
+                    break
+                if not partition.uncounted:
+                    used.append(partition)
+                partition.uncounted += 1
+                partition.uncounted_bytes += taken
+                places[row] = index
+                size += taken
+                row += 1
+        finally:
+            self.at = row
+            self.accepted += row - first
+            self._left -= size + (row - first) * ROW_COST
+            count_runs(accumulator, used, self.bulk, now)
         return row > first
 
     def _end_run(self, accumulator: Accumulator, batch: Batch, stop: int, size: int, now: float) -> None:

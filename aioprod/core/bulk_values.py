@@ -7,12 +7,12 @@ from typing import Any, Protocol
 
 from aioprod.core.accumulator import Accumulator
 from aioprod.core.batch import Batch, Run
-from aioprod.core.partition import Topic
+from aioprod.core.partition import Partition, Topic
 from aioprod.errors import AioprodError
-from aioprod.records.builder import record_size_bound
+from aioprod.records.builder import LOOSE_OVERHEAD, record_size_bound
 from aioprod.types import TopicPartition
 
-__all__ = ["BulkCall", "BulkValues", "join_bulk"]
+__all__ = ["BulkCall", "BulkValues", "count_runs", "join_bulk"]
 
 BYTES_PER_TURN = 2**20
 """What is copied at most before the loop gets a turn: far less than a millisecond's worth, but fresh memory is slow."""
@@ -44,6 +44,20 @@ def join_bulk(batch: Batch, bulk: BulkCall, count: int = 1) -> None:
     run = bulk.begin_run(TopicPartition(partition.topic.name, partition.index))
     run.count = count
     waiters.append(run)
+
+
+def count_runs(accumulator: Accumulator, partitions: list[Partition], bulk: BulkCall, now: float) -> None:
+    """Count the records that a run over several partitions has put into their open batches.
+
+    Once per run and partition, as it costs more than to encode a record.
+    """
+    for partition in partitions:
+        batch = partition.open
+        assert batch is not None
+        count, size = partition.uncounted, partition.uncounted_bytes
+        partition.uncounted = partition.uncounted_bytes = 0
+        join_bulk(batch, bulk, count)
+        accumulator.count(batch, count, size, now)
 
 
 class BulkValues:
@@ -115,9 +129,14 @@ class BulkValues:
         key = None
         in_runs = self.keys is None and accumulator.fitting_is_enough
         in_runs = in_runs and accumulator.choice.is_sticky(False, self.partition)
+        in_keyed_runs = self.keys is not None and self.partition < 0 and accumulator.fitting_is_enough
+        in_keyed_runs = in_keyed_runs and accumulator.choice.is_built_in
         while self.at < stop:
-            if in_runs and left > 0 and not granted:
-                size = self._append_run(accumulator, topic, left, now)
+            if (in_runs or in_keyed_runs) and left > 0 and not granted:
+                if in_runs:
+                    size = self._append_run(accumulator, topic, left, now)
+                else:
+                    size = self._append_keyed_run(accumulator, topic, left, now)
                 if size > 0:
                     left -= size
                     continue
@@ -166,4 +185,66 @@ class BulkValues:
         self.accepted += count
         size = builder.position - start
         accumulator.count(batch, count, size, now)
+        return size
+
+    def _append_keyed_run(self, accumulator: Accumulator, topic: Topic, left: int, now: float) -> int:
+        """Append plain values to the open batches of the partitions of their keys; the same result."""
+        choice = accumulator.choice
+        is_sticky = choice.is_sticky(True, -1)
+        sticky = topic.sticky.partition
+        partitions = topic.partitions
+        keys = self.keys
+        assert keys is not None
+        values = self.values
+        places = self.places
+        headers = self.headers
+        end = min(left, accumulator.budget.open_to - accumulator.budget.used) - LOOSE_OVERHEAD - len(headers)
+        used: list[Partition] = []
+        size = 0
+        at = self.at
+        stop = len(values)
+        while at < stop:
+            given = values[at]
+            if given is not None and type(given) is not bytes:
+                break
+            value = given
+            given = keys[at]
+            if given is not None and type(given) is not bytes:
+                break
+            key = given
+            key_size = -1 if key is None else len(key)
+            value_size = -1 if value is None else len(value)
+            if size + key_size + value_size > end:
+                break
+            index = sticky
+            if key is not None and not is_sticky:
+                index = choice.by_key(topic, key, 0, key_size)
+            partition = partitions[index]
+            batch = partition.open
+            if batch is None:
+                break
+            taken = batch.builder.append_from(
+                self.timestamp,
+                b"" if key is None else key,
+                0,
+                key_size,
+                b"" if value is None else value,
+                0,
+                value_size,
+                headers,
+                0,
+                len(headers),
+            )
+            if not taken:
+                break
+            if not partition.uncounted:
+                used.append(partition)
+            partition.uncounted += 1
+            partition.uncounted_bytes += taken
+            places[at] = index
+            size += taken
+            at += 1
+        self.accepted += at - self.at
+        self.at = at
+        count_runs(accumulator, used, self.bulk, now)
         return size

@@ -41,6 +41,8 @@ def move_on(accumulator: Accumulator, topic: Topic, now: float, limit: int) -> l
         else:
             batch.waiters.append(record.waiter)
             record.moved_to = batch
+            # A future refers to its parked record, which would keep it from being freed with its last reference.
+            record.key = record.value = record.waiter = None
             for barrier in record.barriers or ():
                 batch.hold(barrier)
                 flushed[batch.partition] = None

@@ -28,6 +28,7 @@ cdef class Partition:
     cdef public object queued, unacknowledged
     cdef public int index, in_flight_max, leader_epoch, in_flight, retrying, epoch
     cdef public long long round, producer_id, next_sequence, unknown_serial, gap_from, transaction
+    cdef public Py_ssize_t uncounted, uncounted_bytes
     cdef public double retry_at
     cdef public bint listed, is_established, has_unexplained_gap, held
 

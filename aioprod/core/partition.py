@@ -81,6 +81,9 @@ class Partition:
     that were sent before and have no outcome yet: while there are any, one batch at a time is sent, so that no later
     record overtakes. `retry_at` is the end of the backoff in monotonic seconds, 0.0 for none.
 
+    `uncounted` and `uncounted_bytes`: what the present run of a bulk call has put into the open batch, see
+    `core/bulk_values`.
+
     The rest is kept by `core/sequences`, and unused where batches have no sequence numbers. `next_sequence` is the
     first number of the next batch, for `producer_id` and `epoch`; `unacknowledged` are the batches with numbers and
     without outcome, in order; `is_established`: a batch of this epoch was acknowledged. Gaps, as serials, -1 for none:
@@ -111,6 +114,8 @@ class Partition:
         "topic",
         "transaction",
         "unacknowledged",
+        "uncounted",
+        "uncounted_bytes",
         "unknown_serial",
     )
 
@@ -127,6 +132,8 @@ class Partition:
         self.retry_at = 0.0
         self.listed = False
         self.round = 0
+        self.uncounted = 0
+        self.uncounted_bytes = 0
         self.producer_id = -1
         self.epoch = -1
         self.next_sequence = 0
@@ -206,7 +213,7 @@ class Topic:
     `count` is how many partitions the topic has now; `partitions` may hold more, from before it was created again.
     `parked` is None once the topic is usable and all records parked for it have moved on; `error` is why the topic will
     never be usable. `queue_lengths` counts batches that are not on the wire, for partitions that have any: the adaptive
-    choice reads it. `touched_at` is when metadata was last told that the topic is used, in monotonic seconds.
+    choice reads it. `touched_at` is when the topic was last marked as used in the metadata, in monotonic seconds.
     `withdraw` takes the record of a cancelled future back. It is here, not in each future, as the owner of a future's
     record knows its topic.
     """

@@ -96,7 +96,7 @@ class Client(ClientListener):
         )
         self.authentications = context.authentications
         self._links = LinkPool(context)
-        self.link = self._links.get
+        self.link: Callable[[int], BrokerLink | None] = self._links.get
         self._rotation = rotation_of(self._links, context)
         self._refresh = MetadataRefresh(self.metadata, self._links, context)
         self._features: ApiVersions = ApiVersions({})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Final
 
 from aioprod.cluster import Node
@@ -30,7 +30,7 @@ class LinkPool:
         self._context = context
         self._links: dict[int, BrokerLink] = {}
         # The dict's own method: each request calls it.
-        self.get = self._links.get
+        self.get: Callable[[int], BrokerLink | None] = self._links.get
 
     def __iter__(self) -> Iterator[BrokerLink]:
         """The links that are not retired."""

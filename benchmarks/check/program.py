@@ -83,26 +83,38 @@ def submit(producer: Producer, topic: str, records: int) -> Round:
     return send
 
 
-def send_many(producer: Producer, topic: str, records: int) -> Round:
+def send_many(producer: Producer, topic: str, records: int, *, keyed: bool = False) -> Round:
     values = [VALUE] * records
+    keys = [KEYS[number % 1000] for number in range(records)] if keyed else None
 
     async def send() -> int:
-        result = await producer.send_many(topic, values)
+        result = await producer.send_many(topic, values, keys=keys)
         return result.count - len(result.failures)
 
     return send
 
 
-def send_arrow(producer: Producer, topic: str, records: int) -> Round:
+def keyed_many(producer: Producer, topic: str, records: int) -> Round:
+    return send_many(producer, topic, records, keyed=True)
+
+
+def send_arrow(producer: Producer, topic: str, records: int, *, keyed: bool = False) -> Round:
     import pyarrow
 
-    batch: Any = pyarrow.record_batch({"value": pyarrow.array([VALUE] * ROWS, pyarrow.binary())})
+    columns = {"value": pyarrow.array([VALUE] * ROWS, pyarrow.binary())}
+    if keyed:
+        columns["key"] = pyarrow.array([KEYS[number % 1000] for number in range(ROWS)], pyarrow.binary())
+    batch: Any = pyarrow.record_batch(columns)
 
     async def send() -> int:
         sent = await asyncio.gather(*[producer.send_arrow(batch, topic=topic) for _ in range(0, records, ROWS)])
         return sum(result.count - len(result.failures) for result in sent)
 
     return send
+
+
+def keyed_arrow(producer: Producer, topic: str, records: int) -> Round:
+    return send_arrow(producer, topic, records, keyed=True)
 
 
 def idle(producer: Producer, topic: str, records: int) -> Round:
@@ -120,6 +132,8 @@ CALLS: dict[str, tuple[Callable[[Producer, str, int], Round], dict[str, Any]]] =
     "submit": (submit, {"linger_ms": 5}),
     "send_many": (send_many, AWAITED),
     "send_arrow": (send_arrow, AWAITED),
+    "keyed_many": (keyed_many, AWAITED),
+    "keyed_arrow": (keyed_arrow, AWAITED),
     "idle": (idle, {"linger_ms": 5}),
 }
 

@@ -162,9 +162,10 @@ async def _send_arrow(producer: Producer, job: Job, count: int, tally: Tally) ->
     import pyarrow
 
     keys, values = zip(*islice(data.pairs(job), ROUND), strict=True)
-    batch = pyarrow.record_batch(
-        {"key": pyarrow.array(keys, pyarrow.binary()), "value": pyarrow.array(values, pyarrow.binary())}
-    )
+    columns = {"value": pyarrow.array(values, pyarrow.binary())}
+    if job.keyed:
+        columns["key"] = pyarrow.array(keys, pyarrow.binary())
+    batch = pyarrow.record_batch(columns)
     sender: Any = producer
     for _ in range(count // ROUND):
         tally.acknowledged += _stored(await sender.send_arrow(batch, topic=job.topics[0]))

@@ -94,7 +94,29 @@ def test_runs_of_rows_without_key(
     """A topic with one partition: where the sticky choice would decide, it goes by the time."""
     columns = {"value": column([row[0] for row in rows], BYTES_TYPES[value])}
     columns["timestamp"] = column([row[1] for row in rows], time)
-    batch = pa.record_batch(columns)
-    first = batch.slice(0, min(cut, len(rows)))
-    data = pa.Table.from_batches([first, batch.slice(len(first))])
+    data = cut_in_two(columns, cut)
     check_same(lambda build: asyncio.run(conversation(build, options, data, "one")))
+
+
+def cut_in_two(columns: dict[str, pa.Array], cut: int) -> pa.Table:
+    batch = pa.record_batch(columns)
+    first = batch.slice(0, min(cut, len(batch)))
+    return pa.Table.from_batches([first, batch.slice(len(first))])
+
+
+@given(OPTIONS, PLAIN_ROWS, st.lists(st.binary(max_size=4), min_size=60, max_size=60), BYTES, BYTES, TIMES)
+@settings(max_examples=40)
+def test_runs_of_rows_with_keys(
+    options: dict[str, Any],
+    rows: list[tuple[bytes | None, int]],
+    keys: list[bytes],
+    key: str,
+    value: str,
+    time: pa.DataType,
+) -> None:
+    columns = {"value": column([row[0] for row in rows], BYTES_TYPES[value])}
+    columns["key"] = column(keys[: len(rows)], BYTES_TYPES[key])
+    # A row that is rejected in the middle ends a run.
+    columns["timestamp"] = column([row[1] for row in rows], time)
+    data = cut_in_two(columns, 20)
+    check_same(lambda build: asyncio.run(conversation(build, options, data, "three")))

@@ -360,3 +360,23 @@ async def test_acks_0_has_no_offsets(brokers: FakeCluster) -> None:
         result = await producer.send_many("t", [b"0", b"1"])
         await until(lambda: len(topic.records()) == 2)
     assert (result.count, result.offsets, result.failures) == (2, {}, ())
+
+
+@pytest.mark.parametrize("batch_size", [0, 300, 16_384])
+async def test_a_call_with_keys_stores_what_single_calls_would(brokers: FakeCluster, batch_size: int) -> None:
+    """Runs of plain records end at full batches, and at values that are not bytes or can't be accepted."""
+    together, singly = (brokers.create_topic(name, partitions=5) for name in ("together", "singly"))
+    keys = [b"key %d" % (number % 17) for number in range(300)]
+    given: list[Any] = [b"v%d" % number * (number % 29) for number in range(300)]
+    given[50], given[120], given[200] = bytearray(b"array"), 7, None
+    async with running(brokers, batch_size=batch_size, max_request_size=16_384) as producer:
+        result = await producer.send_many("together", given, keys=keys)
+        for key, value in zip(keys, given, strict=True):
+            if value != 7:
+                await producer.send("singly", value, key=key)
+    assert [index for index, _ in result.failures] == [120]
+    for both in zip(together.partitions, singly.partitions, strict=True):
+        first, second = ([(record.key, record.value) for record in one.records()] for one in both)
+        assert first == second
+    stored = {tp.partition: sum(map(len, ranges)) for tp, ranges in result.offsets.items()}
+    assert [stored.get(index, 0) for index in range(5)] == [len(list(one.records())) for one in together.partitions]
