@@ -16,12 +16,16 @@ _DOUBLINGS_MAX: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """Delays in seconds that double from `initial_s`, 20 % up or down by chance, up to `max_s` (KIP-144, KIP-580)."""
+    """Delays in seconds that double from `initial_s` up to `max_s`, 20 % up or down by chance (KIP-144, KIP-580).
+
+    None is longer than `max_s`, but at that limit, too, half of them are shorter: clients that failed together would
+    otherwise come back together every `max_s`.
+    """
 
     initial_s: float
     max_s: float
 
     def delay_s(self, step: int, random: Random) -> float:
         """The delay after `step` delays before it; `step` 0 gives about `initial_s`."""
-        nominal = self.initial_s * 2.0 ** min(step, _DOUBLINGS_MAX)
+        nominal = min(self.initial_s * 2.0 ** min(step, _DOUBLINGS_MAX), self.max_s)
         return min(nominal * random.uniform(1.0 - JITTER, 1.0 + JITTER), self.max_s)

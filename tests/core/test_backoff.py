@@ -21,7 +21,17 @@ def test_doubles_around_the_nominal_delay() -> None:
 
 @pytest.mark.parametrize("step", [5, 63, 64, 10_000, 10**9])
 def test_never_exceeds_the_limit_nor_overflows(step: int) -> None:
-    assert Backoff(0.05, 1.0).delay_s(step, Random(1)) == 1.0
+    random = Random(1)
+    delays = [Backoff(0.05, 1.0).delay_s(step, random) for _ in range(100)]
+    assert max(delays) == 1.0
+    assert min(delays) >= 0.8
+
+
+def test_clients_at_the_limit_spread_out() -> None:
+    """As with Java: half of the delays at the limit are shorter."""
+    random = Random(1)
+    shorter = sum(Backoff(0.05, 1.0).delay_s(20, random) < 0.99 for _ in range(1000))
+    assert 400 < shorter < 600
 
 
 def test_the_same_seed_gives_the_same_delays() -> None:
