@@ -49,6 +49,9 @@ _ADVERTISED_HINT: Final = "Check that the brokers' advertised.listeners can be r
 
 _logger = logging.getLogger("aioprod.net")
 
+_EARLIEST: Final = 0.9
+"""Each client refreshes its metadata after 90 to 100 % of `metadata.max.age.ms`."""
+
 _LATE_S: Final = 0.0005
 """How late to wake: uvloop rounds delays to milliseconds, and waking early would spin until the time has come."""
 
@@ -73,7 +76,8 @@ class Client(ClientListener):
         self.settings = settings
         self._random = random
         self.metadata = Metadata(
-            max_age_s=settings.metadata_max_age_s,
+            # Clients that have started together would ask together each time.
+            max_age_s=settings.metadata_max_age_s * random.uniform(_EARLIEST, 1.0),
             max_idle_s=settings.metadata_max_idle_s,
             backoff=self.backoff_s,
         )

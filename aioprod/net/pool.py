@@ -45,10 +45,15 @@ class LinkPool:
         """
         by_id = {node.id: node for node in nodes}
         promoted: list[BrokerLink] = []
+        bootstrap = {link.address: link for link in self if link.is_bootstrap}
         for node in by_id.values():
             link = self._links.get(node.id)
             if link is None:
-                link = self._link_for(node)
+                link = bootstrap.pop((node.host, node.port), None)
+                if link is None:
+                    link = BrokerLink(node, self._context)
+                else:
+                    del self._links[link.node.id]
                 if link.state is LinkState.READY:
                     promoted.append(link)
                 self._links[node.id] = link
@@ -65,12 +70,6 @@ class LinkPool:
             elif not link.retired:
                 link.retire()
         return promoted
-
-    def _link_for(self, node: Node) -> BrokerLink:
-        for link in self:
-            if link.is_bootstrap and link.address == (node.host, node.port):
-                return self._links.pop(link.node.id)
-        return BrokerLink(node, self._context)
 
     def set_bootstrap(self, addresses: Iterable[Address]) -> None:
         """Add links for the bootstrap servers, except for addresses of known brokers."""
