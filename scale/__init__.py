@@ -1,6 +1,6 @@
 """What happens at sizes that no machine of ours has: one producer in large clusters, and thousands of producers.
 
-`python -m scale` measures and simulates everything, and writes `docs/scale.md`'s figures and pictures. A module per part:
-`single` measures one producer against a stub of a large cluster, `restarts` lets thousands of producers come back at once,
-`rolling` restarts every broker of a cluster, `split` cuts a network in two, `fleet` computes what 10,000 producers cost.
+`python -m scale` measures and simulates everything, and writes the figures and pictures of `docs/scale.md`. A module
+per part: `single` measures one producer against a stub of a large cluster, `crowd` computes what 10,000 producers cost,
+`restarts` has them come back at once, `rolling` restarts every broker of a cluster, `split` cuts a network in two.
 """

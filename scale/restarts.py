@@ -1,7 +1,7 @@
 """All producers start at once, and come back at once after an outage of the whole cluster.
 
-`outage` simulates real producers. `modelled` computes the same for one broker of a fleet that is too large for that: each
-producer is one link, which tries again after the delays of the backoff that is shipped. Tests compare the two.
+`outage` simulates real producers. `modelled` computes the same for one broker of a fleet that is too large for that:
+each producer is one link, which tries again after the delays of the backoff that is shipped. Tests compare the two.
 """
 
 from __future__ import annotations

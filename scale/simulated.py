@@ -55,10 +55,11 @@ class _CountedRequests(list[Seen]):
 
 @dataclass(slots=True)
 class Load:
-    """What became of the records: latencies in seconds by the time at which they were sent, errors by name."""
+    """What became of the records: latencies in seconds by the time of sending, and errors by name."""
 
     latencies: list[tuple[float, float]] = field(default_factory=list)
     errors: Counter[str] = field(default_factory=Counter)
+    failed_at: list[float] = field(default_factory=list)
     sent: int = 0
 
 
@@ -110,6 +111,7 @@ class Fleet:
             await producer.send(TOPIC, value, partition=partition)
         except AioprodError as error:
             self.load.errors[type(error).__name__] += 1
+            self.load.failed_at.append(sent_at)
         else:
             self.load.latencies.append((sent_at, self.now - sent_at))
 

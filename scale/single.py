@@ -1,4 +1,4 @@
-"""One producer in a cluster of many brokers and partitions: memory, CPU time, bytes and the longest turn of its loop."""
+"""One producer in a cluster of many brokers and partitions: memory, CPU time, bytes, the longest turn of the loop."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Measured:
     """What one producer took that wrote one record to each partition, and then waited.
 
     Memory is resident, above that of the started process. `metadata_*` are of all Metadata requests. `turn_ms` is the
-    CPU time of the longest turn of the loop, and `tuned_turn_ms` the same in a process that has called `aioprod.tune()`.
+    CPU time of the longest turn of the loop, `tuned_turn_ms` the same in a process that has called `aioprod.tune()`.
     """
 
     brokers: int

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,6 +16,7 @@ ELECTION_S: Final = 18.0
 """After this time without heartbeats (`broker.session.timeout.ms`, 9 s, and its rounds) other brokers are leaders."""
 AFTER_S: Final = 60.0
 RATE: Final = 20.0
+STEP_S: Final = 10.0
 BUFFER: Final = 4 * 2**20
 
 
@@ -25,7 +27,7 @@ class Cut:
     `expired` records failed after `delivery.timeout.ms`, `refused` ones because the memory was full for `max.block.ms`;
     `lost` were acknowledged and are not stored. `buffer_peak_kb` is the fullest buffer of any producer. `longest_s`
     is the longest time to an acknowledgement, `recovered_s` when the last record that was sent during the cut had its
-    outcome, since the end of the cut.
+    outcome, since the end of the cut. The last two count records by the time of sending, in steps of 10 s.
     """
 
     producers: int
@@ -41,6 +43,8 @@ class Cut:
     buffer_peak_kb: int
     longest_s: float
     recovered_s: float
+    delivered_by_time: tuple[int, ...]
+    failed_by_time: tuple[int, ...]
 
 
 def cut(producers: int, brokers: int, cut_s: float, *, moves: bool, seed: int = 1) -> Cut:
@@ -88,8 +92,15 @@ async def _cut(producers: int, brokers: int, cut_s: float, moves: bool) -> Cut:
             duplicated=sum(stored.values()) - len(stored),
             buffer_peak_kb=run.buffer_peak // 1024,
             longest_s=round(max(latency_s for _, latency_s in load.latencies), 1),
-            recovered_s=round(max(sent_s + latency_s for sent_s, latency_s in before) - healed_s, 1),
+            recovered_s=max(0.0, round(max(sent_s + latency_s for sent_s, latency_s in before) - healed_s, 1)),
+            delivered_by_time=_by_time([sent_s for sent_s, _ in load.latencies], end_s),
+            failed_by_time=_by_time(load.failed_at, end_s),
         )
+
+
+def _by_time(sent: list[float], end_s: float) -> tuple[int, ...]:
+    counts = Counter(int(sent_s / STEP_S) for sent_s in sent)
+    return tuple(counts[step] for step in range(round(end_s / STEP_S)))
 
 
 def _elect(run: Fleet, away: list[int]) -> None:

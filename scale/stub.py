@@ -1,4 +1,4 @@
-"""A large cluster that costs next to nothing: every broker is an address of one process, and answers from prepared bytes.
+"""A large cluster that costs next to nothing: all brokers are addresses of one process with prepared answers.
 
 `python -m scale.stub BROKERS TOPICS PARTITIONS` prints its first address, and ends with its standard input. It answers
 ApiVersions, Metadata, InitProducerId and Produce; what it received is printed as JSON when it ends.
@@ -109,7 +109,7 @@ class Stub:
 
     def _response(self, request: AnyRequest) -> Response:
         if isinstance(request, ApiVersionsRequest):
-            highest = {ProduceRequest: PRODUCE_VERSION}
+            highest: dict[type[AnyRequest], int] = {ProduceRequest: PRODUCE_VERSION}
             rows = [(kind.API_KEY, kind.VERSIONS[0], highest.get(kind, kind.VERSIONS[1])) for kind in ANSWERED]
             keys = tuple(ApiVersion(api_key=key, min_version=low, max_version=high) for key, low, high in rows)
             return ApiVersionsResponse(api_keys=keys)

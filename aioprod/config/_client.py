@@ -111,7 +111,8 @@ class ClientConfig(SecurityConfig):
         300_000,
         at_most=INT64_MAX,
         importance=LOW,
-        doc="Metadata of the cluster is fetched again after this time, even when nothing has failed.",
+        doc="Metadata of the cluster is fetched again after this time, or up to 10 % earlier, so that clients "
+        "that have started together spread out; even when nothing has failed.",
     )
     metadata_recovery_strategy: str = choice(
         "rebootstrap",
