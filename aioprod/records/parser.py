@@ -200,14 +200,15 @@ class RecordWalk(FieldReader):
                 f"A record in the batch at offset {self._base_offset} has the offset delta {self._offset_delta}, "
                 f"between {self._previous_delta} and {self._last_offset_delta}, the last of the batch."
             )
-        self._previous_delta = self._offset_delta
-        self.offset = self._base_offset + self._offset_delta
         if self._is_log_append_time:
             self.timestamp = self._max_timestamp
         elif self._delta_min <= self._timestamp_delta <= self._delta_max:
             self.timestamp = self._base_timestamp + self._timestamp_delta
         else:
-            raise CorruptRecordError(f"The timestamp of the record at {self.offset} overflows.")
+            at = self._base_offset + self._offset_delta
+            raise CorruptRecordError(f"The timestamp of the record at {at} overflows.")
+        self._previous_delta = self._offset_delta
+        self.offset = self._base_offset + self._offset_delta
 
     def finish(self) -> None:
         """There is nothing after the last record."""

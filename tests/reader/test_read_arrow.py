@@ -21,21 +21,11 @@ from aioprod.records import PREFIX, Compression, ControlType, RecordBatchBuilder
 from aioprod.testing import FakeCluster
 from aioprod.types import ConsumedRecord
 from tests.records.test_parser import make_batch, plain_record, varints
+from tests.support.arrow_records import records_of
 from tests.support.sessions import new_reader
 from tests.support.stored_batches import fill, marker, store, stored_batch
 
 TOPIC = "orders"
-SCHEMA = pa.schema(
-    [
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),
-        ("timestamp", pa.timestamp("ms", "UTC")),
-        ("headers", pa.list_(pa.field("element", pa.struct([("key", pa.string()), ("value", pa.binary())])))),
-    ]
-)
 PAIRS = st.lists(st.tuples(st.text(st.characters(exclude_categories=["Cs"]), max_size=4), st.none() | st.binary()))
 ROWS = st.lists(
     st.tuples(
@@ -48,19 +38,6 @@ ROWS = st.lists(
     max_size=12,
 )
 LOGS = st.lists(st.lists(st.tuples(ROWS, st.sampled_from(list(Compression))), max_size=4), min_size=1, max_size=3)
-
-
-def records_of(*batches: pa.RecordBatch) -> list[ConsumedRecord]:
-    """The rows as records."""
-    found = []
-    for batch in batches:
-        batch.validate(full=True)
-        assert batch.schema == SCHEMA
-        times = batch["timestamp"].cast(pa.int64()).to_pylist()
-        for row, time in zip(batch.drop_columns("timestamp").to_pylist(), times, strict=True):
-            headers = tuple((one["key"], one["value"]) for one in row.pop("headers") or ())
-            found.append(ConsumedRecord(**row, headers=headers, timestamp=time))
-    return found
 
 
 async def collect(batches: AsyncIterator[pa.RecordBatch]) -> list[pa.RecordBatch]:
