@@ -148,14 +148,29 @@ class FetchBuffer:
         self._gathered.setdefault(tp, deque()).append(record)
         self.ready += 1
 
+    def gather_from(self, batch: OpenBatch, records: Iterator[ConsumedRecord]) -> None:
+        """Add these records of the current batch to the list; what they raise is raised after those before it."""
+        gathered = self._gathered.setdefault(batch.tp, deque())
+        before = len(gathered)
+        try:
+            gathered.extend(records)
+        finally:
+            if added := len(gathered) - before:
+                self.ready += added
+                batch.offset = gathered[-1].offset + 1
+            if not gathered:
+                del self._gathered[batch.tp]
+
     def take(self, max_records: int) -> list[ConsumedRecord]:
         """Remove and return up to `max_records` gathered records, partition by partition."""
         taken: list[ConsumedRecord] = []
         for tp in [tp for tp in self._gathered if tp not in self.paused]:
             records = self._gathered[tp]
-            while records and len(taken) < max_records:
-                taken.append(records.popleft())
-            if not records:
+            room = max_records - len(taken)
+            if len(records) <= room:
+                taken += records
                 del self._gathered[tp]
+            else:
+                taken += [records.popleft() for _ in range(room)]
         self.ready -= len(taken)
         return taken

@@ -11,7 +11,8 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
 
 from aioprod.errors import AioprodError, BrokerError, ErrorCode, ProtocolError
 from aioprod.group.arrow_gathering import ArrowGathering
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = ["Fetcher"]
+
+_RUN: Final = 32
+"""Records that are gathered for a list between two looks at the clock."""
 
 
 class _Unpaused:
@@ -208,17 +212,18 @@ class Fetcher:
                     timer = self._timer(max_wait_s)
                 try:
                     record = await self._record(for_list=True)
+                    if record is not None:
+                        buffer.gather(record)
+                        self._gather_more(max_records - buffer.ready)
+                        continue
                 except AioprodError:
                     if buffer.ready:
                         break
                     raise
-                if record is not None:
-                    buffer.gather(record)
-                elif self._is_interrupted:
+                if self._is_interrupted:
                     self._is_interrupted = False
                     return None
-                else:
-                    break
+                break
         finally:
             if timer is not None:
                 timer.cancel()
@@ -297,6 +302,17 @@ class Fetcher:
         self._buffer.drop(tp)
         self._start(tp, offset)
         self._starts[tp] = start
+
+    def _gather_more(self, room: int) -> None:
+        """Gather some more records of the current batch, which need no coroutine; raises CorruptRecordError."""
+        batch = self._buffer.current
+        if batch is None or batch.records is None or not self._deserializers.is_plain:
+            return
+        try:
+            self._buffer.gather_from(batch, islice(batch.records, min(room, _RUN)))
+        except ProtocolError as error:
+            self._fetch_again(batch, error)
+            raise
 
     def _timer(self, max_wait_s: float) -> asyncio.TimerHandle:
         """Start the timer of the list; its time runs from the first record, also over calls that were cancelled."""
