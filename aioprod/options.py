@@ -176,7 +176,8 @@ class ClientOptions(TypedDict, total=False):
     receive_buffer_bytes: int
     """The size of a socket's receive buffer (SO_RCVBUF). -1: what the operating system chooses. By default 32768."""
     metadata_max_age_ms: int
-    """Metadata of the cluster is fetched again after this time, even when nothing has failed. By default 300000."""
+    """Metadata of the cluster is fetched again after this time, or up to 10 % earlier, so that clients that have
+    started together spread out; even when nothing has failed. By default 300000."""
     metadata_recovery_strategy: Literal["none", "rebootstrap"]
     """What to do when no known broker can be reached: start again from `bootstrap.servers`, or keep trying. By default
     rebootstrap."""

@@ -1,25 +1,26 @@
-"""An iterator over lists of records of a member."""
+"""An iterator over lists of records of a member, or over Arrow record batches."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Self
+from typing import Generic, Self, TypeVar
 
 from aioprod.errors import ConfigError
-from aioprod.types import ConsumedRecord
 
 __all__ = ["Batches"]
 
+BatchT = TypeVar("BatchT")
 
-class Batches:
-    """An asynchronous iterator over lists of records, which `fetch` returns; raises ConfigError.
+
+class Batches(Generic[BatchT]):
+    """An asynchronous iterator over batches of records, which `fetch` returns; raises ConfigError.
 
     It keeps no records itself: when a call is cancelled, the next one returns those that were gathered, also from
     another iterator over the same member.
     """
 
     def __init__(
-        self, fetch: Callable[[int, float], Awaitable[list[ConsumedRecord]]], max_records: object, max_wait_ms: object
+        self, fetch: Callable[[int, float], Awaitable[BatchT]], max_records: object, max_wait_ms: object
     ) -> None:
         if isinstance(max_records, bool) or not isinstance(max_records, int) or max_records < 1:
             raise ConfigError(f"max_records is {max_records!r:.60}: give the most records, an int from 1 on.")
@@ -32,6 +33,6 @@ class Batches:
     def __aiter__(self) -> Self:
         return self
 
-    def __anext__(self) -> Awaitable[list[ConsumedRecord]]:
-        """The next list, which is never empty; raises what the member's `__anext__` raises."""
+    def __anext__(self) -> Awaitable[BatchT]:
+        """The next batch, which is never empty; raises what the member's `__anext__` raises."""
         return self._fetch(self._max_records, self._max_wait_s)

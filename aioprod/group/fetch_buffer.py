@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from aioprod.reader.fetching import FetchedBatch
+from aioprod.records.table import TableReader
 from aioprod.types import ConsumedRecord, TopicPartition
 
 __all__ = ["FetchBuffer", "OpenBatch"]
@@ -17,8 +18,8 @@ __all__ = ["FetchBuffer", "OpenBatch"]
 class OpenBatch:
     """A batch whose records are being returned, or were until its partition was paused; `offset` is the next one.
 
-    A large batch is decompressed by the task `decompressing` before it has `records`. `record` was taken from them and
-    is being deserialized.
+    A large batch is decompressed by the task `decompressing` before it has `records`, or a `reader` into Arrow columns.
+    `record` was taken from the records and is being deserialized.
     """
 
     fetched: FetchedBatch
@@ -26,6 +27,13 @@ class OpenBatch:
     decompressing: asyncio.Task[FetchedBatch] | None = None
     records: Iterator[ConsumedRecord] | None = None
     record: ConsumedRecord | None = None
+    reader: TableReader | None = None
+
+    @property
+    def to_read(self) -> FetchedBatch:
+        """What is left of the batch, decompressed if it is large; raises what the decompression has raised."""
+        fetched = self.fetched if self.decompressing is None else self.decompressing.result()
+        return fetched._replace(start=self.offset)
 
     @property
     def tp(self) -> TopicPartition:
@@ -36,13 +44,15 @@ class OpenBatch:
 class FetchBuffer:
     """Holds one Fetch response, its `current` batch, batches of paused partitions, and records gathered for a list.
 
-    `ready` counts the gathered records of partitions that are not paused.
+    `ready` counts the gathered records of partitions that are not paused. `gathering` are the batches whose records are
+    rows of Arrow that were not returned yet, in their order; the current one may be the last of them.
     """
 
     def __init__(self) -> None:
         self.current: OpenBatch | None = None
         self.paused: set[TopicPartition] = set()
         self.ready = 0
+        self.gathering: list[OpenBatch] = []
         self._batches: Iterator[FetchedBatch] = iter(())
         self._paused_batches: list[OpenBatch] = []
         self._gathered: dict[TopicPartition, deque[ConsumedRecord]] = {}
@@ -53,6 +63,7 @@ class FetchBuffer:
         found = {one.tp: one.offset for one in reversed(self._paused_batches)}
         if self.current is not None:
             found[self.current.tp] = self.current.offset
+        found |= {one.tp: one.offset for one in reversed(self.gathering)}
         return found | {tp: records[0].offset for tp, records in self._gathered.items()}
 
     # --- batches
@@ -81,6 +92,7 @@ class FetchBuffer:
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """Return no records of these partitions; those that are here are kept."""
+        self.put_back()
         new = frozenset(partitions) - self.paused
         self.paused |= new
         self.ready -= sum(len(self._gathered.get(tp, ())) for tp in new)
@@ -102,6 +114,7 @@ class FetchBuffer:
 
     def drop_batches(self, tp: TopicPartition) -> None:
         """Drop the batches of a partition, which are fetched again; records that were gathered are kept."""
+        self.put_back()
         some = self._paused_batches if self.current is None else [self.current, *self._paused_batches]
         for one in some:
             if one.tp == tp and one.decompressing is not None:
@@ -110,7 +123,24 @@ class FetchBuffer:
         if self.current is not None and self.current.tp == tp:
             self.current = None
 
+    def put_back(self) -> None:
+        """Have back all batches whose rows were gathered, to read these again."""
+        if not self.gathering:
+            return
+        given, self.gathering = self.gathering, []
+        if self.current is not None and self.current is not given[-1]:
+            given.append(self.current)
+        for one in given:
+            one.reader = None
+        self._paused_batches[:0] = given
+        self.current = None
+
     # --- records gathered for a list
+
+    @property
+    def gathered(self) -> list[TopicPartition]:
+        """The partitions of the records in the list."""
+        return list(self._gathered)
 
     def gather(self, record: ConsumedRecord) -> None:
         """Add a record to the list that is not complete yet; its partition is not paused."""
@@ -118,14 +148,29 @@ class FetchBuffer:
         self._gathered.setdefault(tp, deque()).append(record)
         self.ready += 1
 
+    def gather_from(self, batch: OpenBatch, records: Iterator[ConsumedRecord]) -> None:
+        """Add these records of the current batch to the list; what they raise is raised after those before it."""
+        gathered = self._gathered.setdefault(batch.tp, deque())
+        before = len(gathered)
+        try:
+            gathered.extend(records)
+        finally:
+            if added := len(gathered) - before:
+                self.ready += added
+                batch.offset = gathered[-1].offset + 1
+            if not gathered:
+                del self._gathered[batch.tp]
+
     def take(self, max_records: int) -> list[ConsumedRecord]:
         """Remove and return up to `max_records` gathered records, partition by partition."""
         taken: list[ConsumedRecord] = []
         for tp in [tp for tp in self._gathered if tp not in self.paused]:
             records = self._gathered[tp]
-            while records and len(taken) < max_records:
-                taken.append(records.popleft())
-            if not records:
+            room = max_records - len(taken)
+            if len(records) <= room:
+                taken += records
                 del self._gathered[tp]
+            else:
+                taken += [records.popleft() for _ in range(room)]
         self.ready -= len(taken)
         return taken

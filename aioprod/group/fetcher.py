@@ -11,9 +11,11 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
 
 from aioprod.errors import AioprodError, BrokerError, ErrorCode, ProtocolError
+from aioprod.group.arrow_gathering import ArrowGathering
 from aioprod.group.fetch_buffer import FetchBuffer, OpenBatch
 from aioprod.group.offsets import reset_time
 from aioprod.messages import FetchRequest, FetchResponse
@@ -26,7 +28,13 @@ from aioprod.reader.reader import SLICE_S
 from aioprod.reader.settings import ReaderConfig, isolation_level
 from aioprod.types import ConsumedRecord, TopicPartition
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 __all__ = ["Fetcher"]
+
+_RUN: Final = 32
+"""Records that are gathered for a list between two looks at the clock."""
 
 
 class _Unpaused:
@@ -72,6 +80,7 @@ class Fetcher:
         self._starts: dict[TopicPartition, int] = {}
         self._ends: dict[TopicPartition, int] = {}
         self._buffer = FetchBuffer()
+        self._arrow: ArrowGathering | None = None
         self._leaders: LeaderRequests[Position, FetchResponse] = LeaderRequests(
             session,
             _Unpaused(self._positions, self._buffer.paused),
@@ -203,17 +212,18 @@ class Fetcher:
                     timer = self._timer(max_wait_s)
                 try:
                     record = await self._record(for_list=True)
+                    if record is not None:
+                        buffer.gather(record)
+                        self._gather_more(max_records - buffer.ready)
+                        continue
                 except AioprodError:
                     if buffer.ready:
                         break
                     raise
-                if record is not None:
-                    buffer.gather(record)
-                elif self._is_interrupted:
+                if self._is_interrupted:
                     self._is_interrupted = False
                     return None
-                else:
-                    break
+                break
         finally:
             if timer is not None:
                 timer.cancel()
@@ -221,6 +231,88 @@ class Fetcher:
         records = buffer.take(max_records)
         self.records_returned += len(records)
         return records
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether there are no deserializers."""
+        return self._deserializers.is_plain
+
+    async def next_arrow(self, max_records: int, max_wait_s: float) -> pa.RecordBatch | None:
+        """As `next_list`, but rows of Arrow, of which 16 MiB are as many as `max_records`."""
+        arrow = self._arrow
+        if arrow is None or arrow.rows_max != max_records:
+            arrow = self._arrow = ArrowGathering(self._buffer, max_records)
+        for tp in self._buffer.gathered:
+            self._read_again(tp)
+        timer: asyncio.TimerHandle | None = None
+        try:
+            while not arrow.is_full:
+                if arrow.count and timer is None:
+                    timer = self._timer(max_wait_s)
+                try:
+                    is_over = await self._gather(arrow)
+                except AioprodError:
+                    if not arrow.count:
+                        raise
+                    break
+                if is_over:
+                    break
+                if self._is_interrupted:
+                    self._is_interrupted = False
+                    return None
+            arrow.complete()
+        finally:
+            if timer is not None:
+                timer.cancel()
+            self._buffer.put_back()
+        self._gathered_at, self._is_due = None, False
+        found = arrow.take()
+        self.records_returned += found.num_rows
+        return found
+
+    async def _gather(self, arrow: ArrowGathering) -> bool:
+        """Gather some rows, or wait for records; True when the rows are due."""
+        await self._end_slice()
+        if self._is_interrupted:
+            return False
+        batch = self._buffer.current or self._buffer.open_next()
+        if batch is None:
+            if arrow.count and self._is_due:
+                return True
+            await self._next_response()
+        elif batch.fetched.is_large and (batch.decompressing is None or not batch.decompressing.done()):
+            await self._decompressed(batch)
+        else:
+            try:
+                arrow.read(batch)
+            except ProtocolError as error:
+                has_rows = arrow.count > 0
+                arrow.complete()
+                self._fetch_again(batch, error)
+                if has_rows:
+                    return True
+                raise
+        return False
+
+    def _read_again(self, tp: TopicPartition) -> None:
+        """Fetch what was gathered as records of a list, whose call was cancelled, again."""
+        offset = self._buffer.offsets[tp]
+        start = self._starts.get(tp, offset)
+        self._forget(tp)
+        self._buffer.drop(tp)
+        self._start(tp, offset)
+        self._starts[tp] = start
+
+    def _gather_more(self, room: int) -> None:
+        """Gather some more records of the current batch, which need no coroutine; raises CorruptRecordError."""
+        batch = self._buffer.current
+        if batch is None or batch.records is None or not self._deserializers.is_plain:
+            return
+        try:
+            self._buffer.gather_from(batch, islice(batch.records, min(room, _RUN)))
+        except ProtocolError as error:
+            self._fetch_again(batch, error)
+            raise
 
     def _timer(self, max_wait_s: float) -> asyncio.TimerHandle:
         """Start the timer of the list; its time runs from the first record, also over calls that were cancelled."""
@@ -239,10 +331,7 @@ class Fetcher:
         """The next record that is not gathered; None when interrupted, and with `for_list` when the list is due."""
         buffer = self._buffer
         while True:
-            if self._session.clock() >= self._slice_end:
-                # Set first, so that a caller with a shorter time-out than one loop iteration makes progress, too.
-                self._slice_end = self._session.clock() + SLICE_S
-                await asyncio.sleep(0)
+            await self._end_slice()
             if self._is_interrupted:
                 return None
             batch = buffer.current or buffer.open_next()
@@ -267,6 +356,13 @@ class Fetcher:
             batch.offset = record.offset + 1
             return record
 
+    async def _end_slice(self) -> None:
+        """Let others run once in `SLICE_S`."""
+        if self._session.clock() >= self._slice_end:
+            # Set first, so that a caller with a shorter time-out than one loop iteration makes progress, too.
+            self._slice_end = self._session.clock() + SLICE_S
+            await asyncio.sleep(0)
+
     def _next_of(self, batch: OpenBatch, records: Iterator[ConsumedRecord]) -> ConsumedRecord | None:
         """The next record of the batch, None at its end."""
         try:
@@ -277,20 +373,24 @@ class Fetcher:
 
     async def _open_records(self, batch: OpenBatch) -> None:
         """Set the records of a batch, after it is decompressed."""
-        if batch.decompressing is None:
-            if not batch.fetched.is_large:
-                batch.records = batch.fetched.consumed()
+        batch.reader = None
+        if batch.fetched.is_large:
+            await self._decompressed(batch)
+            assert batch.decompressing is not None
+            if self._buffer.current is not batch or not batch.decompressing.done():
                 return
-            batch.decompressing = asyncio.get_running_loop().create_task(decompressed(batch.fetched))
-            batch.decompressing.add_done_callback(_retrieve_exception)
-        await self._session.change(math.inf, [batch.decompressing])
-        if self._buffer.current is not batch or not batch.decompressing.done():
-            return
         try:
-            batch.records = batch.decompressing.result().consumed()
+            batch.records = batch.to_read.consumed()
         except ProtocolError as error:
             self._fetch_again(batch, error)
             raise
+
+    async def _decompressed(self, batch: OpenBatch) -> None:
+        """Wait until a large batch is decompressed, or something else has happened."""
+        if batch.decompressing is None:
+            batch.decompressing = asyncio.get_running_loop().create_task(decompressed(batch.fetched))
+            batch.decompressing.add_done_callback(_retrieve_exception)
+        await self._session.change(math.inf, [batch.decompressing])
 
     async def _next_response(self) -> None:
         self._start_lookups()

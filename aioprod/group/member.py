@@ -36,11 +36,14 @@ from aioprod.group.validation import (
 )
 from aioprod.net import Coordinator
 from aioprod.net.session import Session
+from aioprod.reader.arrow_rows import ARROW_ROWS, check_arrow
 from aioprod.reader.fetching import answer_size_max
 from aioprod.types import ConsumedRecord, GroupMetadata, OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
     from typing import Unpack
+
+    import pyarrow as pa
 
     from aioprod.options import DeserializerOption, MemberOptions
 
@@ -226,7 +229,7 @@ class Member(PartitionCalls, MemberLacks):
         """
         return self._poll(self._fetcher.next)
 
-    def batches(self, max_records: int = 500, max_wait_ms: float = 500.0) -> Batches:
+    def batches(self, max_records: int = 500, max_wait_ms: float = 500.0) -> Batches[list[ConsumedRecord]]:
         """The records in lists: an asynchronous iterator over `list[ConsumedRecord]`.
 
             async for batch in member.batches(max_records=1000, max_wait_ms=200):
@@ -242,6 +245,21 @@ class Member(PartitionCalls, MemberLacks):
 
     def _next_list(self, max_records: int, max_wait_s: float) -> Coroutine[Any, Any, list[ConsumedRecord]]:
         return self._poll(lambda: self._fetcher.next_list(max_records, max_wait_s))
+
+    def arrow_batches(self, max_records: int = ARROW_ROWS, max_wait_ms: float = 500.0) -> Batches[pa.RecordBatch]:
+        """As `batches`, but record batches of pyarrow, with the columns of `Reader.read_arrow`.
+
+            async for batch in member.arrow_batches(max_wait_ms=200):
+                ...
+
+        There is no Python object for each record. A batch comes also as soon as it has 16 MiB of keys, values and
+        headers. Raises UsageError at once for a member with deserializers, or without pyarrow.
+        """
+        check_arrow("max_records", max_records, is_plain=self._fetcher.is_plain)
+        return Batches(self._next_arrow, max_records, max_wait_ms)
+
+    def _next_arrow(self, max_records: int, max_wait_s: float) -> Coroutine[Any, Any, pa.RecordBatch]:
+        return self._poll(lambda: self._fetcher.next_arrow(max_records, max_wait_s))
 
     async def _poll(self, fetch: Callable[[], Awaitable[ReturnT | None]]) -> ReturnT:
         """Return what the fetcher has, and let rebalances happen before that."""

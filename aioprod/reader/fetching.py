@@ -18,6 +18,7 @@ from aioprod.reader.leaders import LeaderRequests, PendingPartition
 from aioprod.reader.settings import ReaderConfig
 from aioprod.records import Compression, ControlType, ParsedBatch, ParsedRecord, decompress, parse_batches
 from aioprod.records.layout import CODEC_MASK
+from aioprod.records.parser import RecordReader
 from aioprod.types import ConsumedRecord, TopicPartition
 from aioprod.wire.buffer import Buffer
 from aioprod.wire.frame import FRAME_SIZE_MAX
@@ -106,13 +107,22 @@ class FetchedBatch(NamedTuple):
                     yield record
 
     def consumed(self) -> Iterator[ConsumedRecord]:
-        """The same records as `ConsumedRecord`s."""
+        """The same records as `ConsumedRecord`s; some are decoded at a time."""
         topic, partition = self.tp
-        start, end = self.start, self.end
         with naming(self.tp):
-            for offset, timestamp, key, value, headers in self.batch.records():
-                if start <= offset < end:
-                    yield ConsumedRecord(topic, partition, offset, key, value, headers, timestamp)
+            reader = RecordReader(self.batch)
+        is_left = True
+        while is_left:
+            found: list[ConsumedRecord] = []
+            failure: ProtocolError | None = None
+            try:
+                with naming(self.tp):
+                    is_left = reader.consume(found, topic, partition, self.start, self.end)
+            except ProtocolError as error:
+                failure = error
+            yield from found
+            if failure is not None:
+                raise failure
 
 
 async def decompressed(fetched: FetchedBatch) -> FetchedBatch:

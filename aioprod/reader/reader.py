@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 from aioprod.cluster import Cluster
-from aioprod.errors import BrokerError, ErrorCode
+from aioprod.errors import AioprodError, BrokerError, ErrorCode
 from aioprod.messages import FetchRequest, FetchResponse
 from aioprod.net.session import Session, SessionUser
+from aioprod.reader.arrow_rows import ARROW_ROWS, ArrowRows, check_arrow, opened
 from aioprod.reader.bounds import Bound, Selection
 from aioprod.reader.deserializing import Deserializers
 from aioprod.reader.fetching import FetchedBatch, Fetching, Position, answer_size_max, decompressed, out_of_range
@@ -22,6 +23,8 @@ from aioprod.types import ConsumedRecord, TopicPartition
 
 if TYPE_CHECKING:
     from typing import Unpack
+
+    import pyarrow as pa
 
     from aioprod.options import DeserializerOption, ReaderOptions
 
@@ -87,6 +90,29 @@ class Reader(SessionUser):
         """As `read`, but the undecoded record batches with those records."""
         return self._batches(Selection.of(topic, start, end, partitions))
 
+    def read_arrow(
+        self,
+        topic: str,
+        *,
+        start: Bound = None,
+        end: Bound = None,
+        partitions: Iterable[int] | None = None,
+        batch_rows: int = ARROW_ROWS,
+    ) -> AsyncGenerator[pa.RecordBatch, None]:
+        """As `read`, but in record batches of pyarrow, without a Python object for each record.
+
+        Columns: key and value (binary, nullable), topic (string), partition (int32), offset (int64), timestamp
+        (timestamp[ms, UTC]) and headers (list<struct<key: string, value: binary>>, null for none). A batch has up to
+        `batch_rows` rows, or up to 16 MiB of keys, values and headers unless its only record is larger, and may have
+        records of several partitions. Only the last one is smaller. Records before an error are returned before it is
+        raised.
+
+        Raises what `read` raises but SerializationError; at once ConfigError for `batch_rows`, and UsageError for a
+        reader with deserializers, or without pyarrow.
+        """
+        rows = check_arrow("batch_rows", batch_rows, is_plain=self._deserializers.is_plain)
+        return self._arrow(Selection.of(topic, start, end, partitions), ArrowRows(rows))
+
     async def fetch(
         self, tp: TopicPartition, start: int, end: int, *, topic_id: UUID | None = None
     ) -> AsyncGenerator[list[FetchedBatch], None]:
@@ -127,6 +153,29 @@ class Reader(SessionUser):
                         await asyncio.sleep(0)
                         slice_end = clock() + SLICE_S
                     yield record if is_plain else await self._deserializers.applied(record)
+
+    async def _arrow(self, selection: Selection, rows: ArrowRows) -> AsyncGenerator[pa.RecordBatch, None]:
+        failure: AioprodError | None = None
+        clock = self._session.clock
+        slice_end = clock() + SLICE_S
+        async with aclosing(self._batches(selection)) as batches:
+            try:
+                async for given in batches:
+                    fetched = await decompressed(given)
+                    reader = opened(fetched)
+                    while not rows.read(reader, fetched.tp):
+                        if rows.is_full:
+                            yield rows.take()
+                            slice_end = clock() + SLICE_S
+                        if clock() >= slice_end:
+                            await asyncio.sleep(0)
+                            slice_end = clock() + SLICE_S
+            except AioprodError as error:
+                failure = error
+        if rows.count:
+            yield rows.take()
+        if failure is not None:
+            raise failure
 
     async def _batches(self, selection: Selection) -> AsyncGenerator[FetchedBatch, None]:
         session, topic = self._session, selection.topic

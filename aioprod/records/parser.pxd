@@ -19,5 +19,9 @@ cdef class RecordWalk(FieldReader):
 
 @cython.final
 cdef class RecordReader(RecordWalk):
+    cdef Py_ssize_t _left
+
+    @cython.locals(run=Py_ssize_t, stop=Py_ssize_t, key=bytes, value=bytes, headers=tuple)
+    cpdef bint consume(self, list found, str topic, object partition, long long start, long long end) except -1
     @cython.locals(key=bytes, value=bytes, headers=tuple)
     cpdef record(self)

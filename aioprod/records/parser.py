@@ -13,11 +13,12 @@ from aioprod.errors import CorruptRecordError, ProtocolError
 from aioprod.records import layout
 from aioprod.records.compression import Compression, decompress
 from aioprod.records.fields import FieldReader
+from aioprod.types import ConsumedRecord
 from aioprod.wire import memory
 from aioprod.wire.buffer import Buffer
 from aioprod.wire.crc import crc32c
 
-__all__ = ["DECOMPRESSED_SIZE_MAX", "ControlType", "ParsedBatch", "ParsedRecord", "parse_batches"]
+__all__ = ["DECOMPRESSED_SIZE_MAX", "ControlType", "ParsedBatch", "ParsedRecord", "RecordReader", "parse_batches"]
 
 DECOMPRESSED_SIZE_MAX: Final = 128 * 1024 * 1024
 """A broker's batches end at `message.max.bytes` (about 1 MB unless raised), compressed: room for a ratio of 128."""
@@ -32,6 +33,9 @@ _HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 _CONTROL_KEY: Final = struct.Struct(">hh")
 _RECORD_SIZE_MIN: Final = 7
 """Length, attributes, timestamp, offset, null key, null value and no headers: one byte each."""
+
+_RUN: Final = 32
+_RUN_SIZE: Final = 64 * 1024
 
 _INT64_MIN: Final = -(1 << 63)
 _INT64_MAX: Final = (1 << 63) - 1
@@ -200,14 +204,15 @@ class RecordWalk(FieldReader):
                 f"A record in the batch at offset {self._base_offset} has the offset delta {self._offset_delta}, "
                 f"between {self._previous_delta} and {self._last_offset_delta}, the last of the batch."
             )
-        self._previous_delta = self._offset_delta
-        self.offset = self._base_offset + self._offset_delta
         if self._is_log_append_time:
             self.timestamp = self._max_timestamp
         elif self._delta_min <= self._timestamp_delta <= self._delta_max:
             self.timestamp = self._base_timestamp + self._timestamp_delta
         else:
-            raise CorruptRecordError(f"The timestamp of the record at {self.offset} overflows.")
+            at = self._base_offset + self._offset_delta
+            raise CorruptRecordError(f"The timestamp of the record at {at} overflows.")
+        self._previous_delta = self._offset_delta
+        self.offset = self._base_offset + self._offset_delta
 
     def finish(self) -> None:
         """There is nothing after the last record."""
@@ -219,7 +224,42 @@ class RecordWalk(FieldReader):
 class RecordReader(RecordWalk):
     """Reads the records of a batch, one after the other; raises CorruptRecordError."""
 
-    __slots__ = ()
+    __slots__ = ("_left",)
+
+    def __init__(self, batch: ParsedBatch) -> None:
+        RecordWalk.__init__(self, batch)
+        self._left = batch.count
+
+    def consume(self, found: list[ConsumedRecord], topic: str, partition: int, start: int, end: int) -> bool:
+        """Append some of the next records to `found`, those from offset `start` on, up to but not including `end`.
+
+        These are up to 32, or 64 KiB. True unless the batch has ended.
+        """
+        run = _RUN
+        stop = self.position + _RUN_SIZE
+        while self._left and run and self.position < stop:
+            self._left -= 1
+            run -= 1
+            self.begin()
+            key = self.nullable()
+            value = self.nullable()
+            headers = self.headers()
+            self.complete()
+            if start <= self.offset < end:
+                # A frozen dataclass, whose own __init__ costs as much as all else.
+                record = memory.instance(ConsumedRecord)
+                memory.set_field(record, "topic", topic)
+                memory.set_field(record, "partition", partition)
+                memory.set_field(record, "offset", self.offset)
+                memory.set_field(record, "key", key)
+                memory.set_field(record, "value", value)
+                memory.set_field(record, "headers", headers)
+                memory.set_field(record, "timestamp", self.timestamp)
+                found.append(record)
+        if self._left:
+            return True
+        self.finish()
+        return False
 
     def record(self) -> ParsedRecord:
         """The next record."""

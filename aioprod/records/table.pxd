@@ -45,7 +45,7 @@ cdef class TableReader(RecordWalk):
     cdef Py_ssize_t _left, _key_start, _key_size, _value_start, _value_size, _headers_start
     cdef long long _start_offset, _end_offset, _header_count
 
-    cpdef bint read(self, RecordTable table) except -1
+    cpdef bint read(self, RecordTable table, Py_ssize_t records=*) except -1
     cdef int _step(self) except -1
     @cython.locals(
         data="const unsigned char *", number="long long", time="long long", delta="long long", key="long long",

@@ -14,6 +14,8 @@ from aioprod.records.parser import ParsedBatch, RecordWalk
 __all__ = ["BytesBuffers", "HeaderBuffers", "RecordColumns", "RecordTable", "TableReader"]
 
 _SIZE_MAX: Final = (1 << 31) - 1
+_ALL: Final = (1 << 31) - 1
+"""More records than a batch can have."""
 _HEADER_SIZE: Final = 8
 """What a header takes beside its bytes: two places."""
 
@@ -250,11 +252,12 @@ class TableReader(RecordWalk):
         self._key_size = self._value_size = -1
         self._header_count = 0
 
-    def read(self, table: RecordTable) -> bool:
-        """Read records until the table is full (False) or the batch ends (True)."""
+    def read(self, table: RecordTable, records: int = _ALL) -> bool:
+        """Read up to so many records, those out of bounds counted, until the table is full; True at the batch's end."""
         while self._left:
-            if table.is_full():
+            if records <= 0 or table.is_full():
                 return False
+            records -= 1
             if not self._step_quickly():
                 self._step()
             self._left -= 1

@@ -196,6 +196,36 @@ def test_parsing_damaged_batches(
     check_same(call)
 
 
+@given(RECORDS, st.integers(0, 4), DAMAGE, st.integers(0, 12), st.integers(0, 14))
+def test_consumed_records(
+    records: list[Record], codec: int, damage: list[tuple[int, int]], start: int, end: int
+) -> None:
+    def stored(build: Build) -> bytes:
+        builder, _ = filled(build, records, 120_000)
+        builder.seal(codec=codec, level=None)
+        return bytes(builder.wire(0, False))[8:]
+
+    data = bytearray(check_same(stored))
+    for at, byte in damage:
+        data[61 + at % (len(data) - 61)] = byte
+
+    def call(build: Build) -> object:
+        module = build["aioprod.records.parser"]
+        said: list[object] = []
+        for batch in module.parse_batches(bytes(data), verify_crc=False, decompressed_max=1 << 20):
+            found: list[Any] = []
+            try:
+                reader = module.RecordReader(batch)
+                while reader.consume(found, "t", 3, start, end):
+                    pass
+            except build["aioprod.errors"].CorruptRecordError as error:
+                said.append(str(error))
+            said.append([plain(one) for one in found])
+        return said
+
+    check_same(call)
+
+
 @given(RECORDS, st.integers(0, 4), DAMAGE, st.integers(0, 12), st.integers(0, 14), st.booleans(), st.integers(1, 9))
 @settings(max_examples=150)
 def test_tables(

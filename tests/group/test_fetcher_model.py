@@ -15,6 +15,7 @@ from aioprod.records import Compression
 from aioprod.testing import FakeCluster
 from aioprod.testing.fake import FakePartition
 from aioprod.types import ConsumedRecord, TopicPartition
+from tests.support.arrow_records import records_of
 from tests.support.fetchers import given, running_fetcher
 from tests.support.stored_batches import store, stored_batch
 
@@ -135,6 +136,28 @@ class Model:
             for record in given_now:
                 self.check(record)
 
+    async def take_arrow(self) -> None:
+        """As `take_list`, but rows of Arrow."""
+        if self.pending is None and self.is_something_to_come() and self.fetcher.is_plain:
+            is_left = self.random.random() < 0.5
+            wait_s = 60.0 if is_left else self.random.choice([0.0, 0.002])
+            rows_max = self.random.randint(1, 12)
+            pending = asyncio.ensure_future(self.fetcher.next_arrow(rows_max, wait_s))
+            if is_left:
+                for _ in range(self.random.randint(1, 300)):
+                    await asyncio.sleep(0)
+                pending.cancel()
+                await asyncio.wait([pending])
+                if pending.cancelled():
+                    self.check_positions()
+                    return
+            async with asyncio.timeout(20):
+                batch = await pending
+            assert batch is not None
+            assert 0 < batch.num_rows <= rows_max
+            for record in records_of(batch):
+                self.check(record)
+
     def check_positions(self) -> None:
         """No position is past a record that was not given."""
         for tp, position in self.fetcher.positions.items():
@@ -194,7 +217,7 @@ async def test_any_order(seed: int) -> None:
         async with running_fetcher(brokers, **options) as fetcher:
             model = Model(brokers, fetcher, random)
             often = [model.produce, model.add, model.drop, model.drop_and_add, model.take, model.leave, model.turn]
-            often += [model.take_list, model.take_list, model.pause, model.resume]
+            often += [model.take_list, model.take_list, model.take_arrow, model.take_arrow, model.pause, model.resume]
             steps = [*often, *often, model.take, model.retain, model.move, model.cut]
             for _ in range(100):
                 await model.done()

@@ -21,6 +21,7 @@ from aioprod.reader.settings import ReaderConfig
 from aioprod.records import Compression, ControlType, decompress
 from aioprod.types import TopicPartition
 from aioprod.wire.schema import ZERO_UUID
+from tests.records.test_parser import make_batch, plain_record, varints
 from tests.support.stored_batches import CONTROL_FLAG, marker, parsed, stored_batch
 
 TOPIC = "orders"
@@ -386,3 +387,20 @@ async def test_a_large_batch_that_is_corrupt_names_the_partition() -> None:
     fetched = FetchedBatch(TopicPartition(TOPIC, 0), parsed(bytes(batch)), 0, 1)
     with pytest.raises(CorruptRecordError, match=r"^Partition 0 of topic 'orders' can't be read: The gzip"):
         await decompressed(fetched)
+
+
+def test_consumed_records_are_those_of_the_batch() -> None:
+    values = [b"v" * (3000 if number % 7 == 0 else number) for number in range(200)]
+    fetched = FetchedBatch(TopicPartition(TOPIC, 2), parsed(stored_batch(values, base_offset=10)), 13, 190)
+    found = list(fetched.consumed())
+    assert [(one.offset, one.timestamp, one.key, one.value, one.headers) for one in found] == list(fetched.records())
+    assert [one.offset for one in found] == list(range(13, 190))
+    assert {(one.topic, one.partition) for one in found} == {(TOPIC, 2)}
+
+
+def test_consumed_records_before_a_corrupt_one_come_first() -> None:
+    batch = parsed(make_batch(plain_record(0) + plain_record(1) + varints(90) + bytes(40), 3))
+    records = FetchedBatch(TopicPartition(TOPIC, 2), batch, 0, 10).consumed()
+    assert [next(records).offset for _ in range(2)] == [0, 1]
+    with pytest.raises(CorruptRecordError, match="Partition 2 of topic 'orders' can't be read: A record declares"):
+        next(records)

@@ -97,6 +97,16 @@ def test_many_batches_in_one_table() -> None:
     assert records_of(collected.take()) == []
 
 
+def test_some_records_at_a_time() -> None:
+    collected = table.RecordTable(rows_max=100, size_max=1 << 20)
+    reader = table.TableReader(parsed(stored_batch([b"%d" % number for number in range(7)])), 1, ALL)
+    rows = []
+    while not reader.read(collected, 3):
+        rows.append(collected.rows)
+    assert rows == [2, 5]
+    assert collected.rows == 6
+
+
 def test_what_was_taken_is_not_touched_again() -> None:
     collected = table.RecordTable(rows_max=10, size_max=1000)
     table.TableReader(parsed(stored_batch([b"first", None])), 0, ALL).read(collected)

@@ -51,6 +51,9 @@ _KINDS: Final = {
 }
 """By the name of the column."""
 
+_UNSENT: Final = "offset"
+"""Where a record was read; the broker gives it another one."""
+
 
 class ArrowSchema:
     """The columns of Arrow data for `send_arrow`; raises InvalidRecordError for data that can't be records.
@@ -78,6 +81,8 @@ class ArrowSchema:
             )
 
     def _add(self, index: int, column: Field) -> None:
+        if column.name == _UNSENT and is_integer(column):
+            return
         kind = _KINDS.get(column.name)
         if kind is None:
             raise InvalidRecordError(

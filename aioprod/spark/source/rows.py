@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.compute
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -24,8 +23,9 @@ from pyspark.sql.types import (
 
 from aioprod.errors import AioprodError, BrokerError, ConfigError, CorruptRecordError, ErrorCode, UnknownTopicError
 from aioprod.reader import FetchedBatch, Reader
+from aioprod.reader.arrow_columns import HEADERS, MS, Repeated, bytes_array, headers_array, plain_array
 from aioprod.reader.fetching import naming
-from aioprod.records.table import BytesBuffers, RecordColumns, RecordTable, TableReader
+from aioprod.records.table import RecordColumns, RecordTable, TableReader
 from aioprod.spark import worker
 from aioprod.spark.offsets import lost
 from aioprod.spark.source.options import SourceOptions
@@ -44,7 +44,6 @@ CREATE_TIME: Final = 0
 APPEND_TIME: Final = 1
 
 _HEADER: Final = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
-_ARROW_HEADER: Final = pa.struct([("key", pa.string()), ("value", pa.binary())])
 _COLUMNS: Final[dict[str, tuple[DataType, Any]]] = {
     "key": (BinaryType(), pa.binary()),
     "value": (BinaryType(), pa.binary()),
@@ -53,7 +52,7 @@ _COLUMNS: Final[dict[str, tuple[DataType, Any]]] = {
     "offset": (LongType(), pa.int64()),
     "timestamp": (TimestampType(), pa.timestamp("us", "UTC")),
     "timestampType": (IntegerType(), pa.int32()),
-    "headers": (ArrayType(_HEADER), pa.list_(pa.field("element", _ARROW_HEADER))),
+    "headers": (ArrayType(_HEADER), HEADERS),
 }
 """The columns of the source, as Spark and as Arrow know them."""
 
@@ -89,31 +88,27 @@ class _Layout:
             [pa.field(column.name, _COLUMNS[column.name][1], column.nullable) for column in schema.fields]
         )
         self.has_headers = "headers" in schema.names
-        self._repeated: dict[tuple[str, int | str], Any] = {}
+        self._repeated = Repeated()
 
     def batch(self, columns: RecordColumns, time_type: int) -> pa.RecordBatch:
         """One batch; raises CorruptRecordError for a timestamp that Spark has no room for."""
         made: dict[str, Callable[[], Any]] = {
-            "key": lambda: _bytes(columns.keys),
-            "value": lambda: _bytes(columns.values),
+            "key": lambda: bytes_array(columns.keys),
+            "value": lambda: bytes_array(columns.values),
             "topic": lambda: self._same("topic", self._tp.topic, columns.rows),
             "partition": lambda: self._same("partition", self._tp.partition, columns.rows),
-            "offset": lambda: _plain(pa.int64(), columns.rows, columns.offsets),
+            "offset": lambda: plain_array(pa.int64(), columns.rows, columns.offsets),
             "timestamp": lambda: self._timestamps(columns),
             "timestampType": lambda: self._same("timestampType", time_type, columns.rows),
-            "headers": lambda: _headers(columns),
+            "headers": lambda: headers_array(columns),
         }
         return pa.RecordBatch.from_arrays([made[name]() for name in self._schema.names], schema=self._schema)
 
-    def _same(self, name: str, value: int | str, count: int) -> Any:
-        """A column with one value in all rows: a part of one that is made once."""
-        held = self._repeated.get((name, value))
-        if held is None or len(held) < count:
-            held = self._repeated[name, value] = pa.repeat(pa.scalar(value, _COLUMNS[name][1]), count)
-        return held.slice(0, count)
+    def _same(self, name: str, value: int | str, rows: int) -> Any:
+        return self._repeated.array(_COLUMNS[name][1], value, rows)
 
     def _timestamps(self, columns: RecordColumns) -> Any:
-        in_ms = _plain(pa.timestamp("ms", "UTC"), columns.rows, columns.timestamps)
+        in_ms = plain_array(MS, columns.rows, columns.timestamps)
         try:
             return in_ms.cast(pa.timestamp("us", "UTC"))
         except pa.ArrowInvalid as error:
@@ -121,27 +116,6 @@ class _Layout:
                 f"A record of {self._tp.topic}-{self._tp.partition} from offset {columns.offsets.cast('q')[0]} on has "
                 f"a timestamp that Spark has no room for: {error}."
             ) from error
-
-
-def _plain(kind: Any, count: int, data: memoryview) -> Any:
-    return pa.Array.from_buffers(kind, count, [None, pa.py_buffer(data)])
-
-
-def _bytes(column: BytesBuffers, kind: Any = None) -> Any:
-    validity = None if column.validity is None else pa.py_buffer(column.validity)
-    buffers = [validity, pa.py_buffer(column.places), pa.py_buffer(column.data)]
-    return pa.Array.from_buffers(kind or pa.binary(), column.rows, buffers, column.nulls)
-
-
-def _headers(columns: RecordColumns) -> Any:
-    """A list for each record; null for one without headers, as Spark's own source has it."""
-    assert columns.headers is not None
-    places = _plain(pa.int32(), columns.rows + 1, columns.headers.places)
-    pairs = pa.StructArray.from_arrays(
-        [_bytes(columns.headers.names, pa.string()), _bytes(columns.headers.values)], fields=list(_ARROW_HEADER)
-    )
-    is_empty = pyarrow.compute.equal(places[1:], places[:-1])
-    return pa.ListArray.from_arrays(places, pairs, type=_COLUMNS["headers"][1], mask=is_empty)
 
 
 class _Ahead:

@@ -1,0 +1,1 @@
+"""The CPU time of reading: `python -m benchmarks.readers`."""
