@@ -175,12 +175,8 @@ class BulkColumns:
         while self.at < stop:
             if self._left <= 0:
                 return False
-            if in_runs and not granted and topic is not None:
-                if key is None:
-                    if self._append_run(accumulator, topic, now):
-                        continue
-                elif self._append_keyed_run(accumulator, topic, now):
-                    continue
+            if in_runs and not granted and topic is not None and self._append_run(accumulator, topic, now):
+                continue
             row = self.at
             if self._topic is not None:
                 topic = self._topic_of(accumulator, row, now)
@@ -234,10 +230,12 @@ class BulkColumns:
         return True
 
     def _append_run(self, accumulator: Accumulator, topic: Topic, now: float) -> bool:
-        """Append rows to the open batch of the sticky partition while that is all there is to do; False for none.
+        """Append rows while there is nothing else to do; False for none.
 
-        They have nothing but a value and, perhaps, a time.
+        They have nothing but a key, a value and, perhaps, a time, and their partitions have open batches.
         """
+        if self._key is not None:
+            return self._append_keyed_run(accumulator, topic, now)
         partition = topic.partitions[topic.sticky.partition]
         batch = partition.open
         if batch is None:
@@ -271,7 +269,7 @@ class BulkColumns:
         return row > first
 
     def _append_keyed_run(self, accumulator: Accumulator, topic: Topic, now: float) -> bool:
-        """Append rows to the open batches of the partitions of their keys while that is all there is to do."""
+        """The same for rows with keys, which go to several partitions."""
         choice = accumulator.choice
         is_sticky = choice.is_sticky(True, -1)
         sticky = topic.sticky.partition

@@ -76,7 +76,7 @@ class Client(ClientListener):
         self.settings = settings
         self._random = random
         self.metadata = Metadata(
-            # Clients that have started together would ask together each time.
+            # Clients that have started together would all refresh in the same second.
             max_age_s=settings.metadata_max_age_s * random.uniform(_EARLIEST, 1.0),
             max_idle_s=settings.metadata_max_idle_s,
             backoff=self.backoff_s,
