@@ -21,9 +21,10 @@ from aioprod.group.offsets import reset_time
 from aioprod.messages import FetchRequest, FetchResponse
 from aioprod.net.session import Session
 from aioprod.reader.deserializing import Deserializers
-from aioprod.reader.fetching import ENDLESS, Fetching, Position, decompressed, log_end_offsets, out_of_range
+from aioprod.reader.fetching import Fetching, decompressed, log_end_offsets, out_of_range
 from aioprod.reader.leaders import LeaderRequests, PendingPartition
 from aioprod.reader.offsets import Lookup, Lookups
+from aioprod.reader.position import ENDLESS, Position
 from aioprod.reader.reader import SLICE_S
 from aioprod.reader.settings import ReaderConfig, isolation_level
 from aioprod.types import ConsumedRecord, TopicPartition
@@ -37,8 +38,25 @@ _RUN: Final = 32
 """Records that are gathered for a list between two looks at the clock."""
 
 
+class _Positions(dict[TopicPartition, Position]):
+    """The positions of all partitions; `version` grows when one is added, replaced, removed, paused or resumed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.version = 0
+
+    def __setitem__(self, tp: TopicPartition, position: Position) -> None:
+        super().__setitem__(tp, position)
+        self.version += 1
+
+    def remove(self, tp: TopicPartition) -> Position:
+        """Remove and return the position of a partition."""
+        self.version += 1
+        return self.pop(tp)
+
+
 class _Unpaused:
-    """The positions of partitions that are not paused."""
+    """Iterates over the positions of partitions that are not paused."""
 
     def __init__(self, positions: Mapping[TopicPartition, Position], paused: Collection[TopicPartition]) -> None:
         self._positions = positions
@@ -72,10 +90,10 @@ class Fetcher:
         self._session = session
         self._isolation = isolation
         self._isolation_level = isolation_level(isolation)
-        self._fetching = Fetching(self._isolation_level, config)
+        self._fetching = Fetching(self._isolation_level, config, sessions=True)
         self._reset_time = reset_time(auto_offset_reset)
         self._deserializers = Deserializers(config, key_deserializer, value_deserializer)
-        self._positions: dict[TopicPartition, Position] = {}
+        self._positions = _Positions()
         self._lookups: dict[TopicPartition, Lookup] = {}
         self._starts: dict[TopicPartition, int] = {}
         self._ends: dict[TopicPartition, int] = {}
@@ -87,6 +105,8 @@ class Fetcher:
             self._request,
             purpose="read",
             operation="READ",
+            version=lambda: self._positions.version,
+            lost=self._fetching.lost,
             patient=True,
         )
         self._is_interrupted = False
@@ -115,8 +135,9 @@ class Fetcher:
         Paused partitions stay paused.
         """
         for tp, offset in positions.items():
-            self._forget(tp)
-            self._buffer.drop(tp)
+            if tp in self._starts or tp in self._lookups:
+                self._forget(tp)
+                self._buffer.drop(tp)
             self._start(tp, offset)
         self._session.notify()
 
@@ -133,11 +154,13 @@ class Fetcher:
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """Neither fetch these partitions nor return their records; records that were fetched are kept."""
         self._buffer.pause(partitions)
+        self._positions.version += 1
         self._session.notify()
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
         """Fetch these partitions and return their records again."""
         self._buffer.resume(partitions)
+        self._positions.version += 1
         self._session.notify()
 
     @property
@@ -400,7 +423,9 @@ class Fetcher:
         self._reset_recreated_topics()
         if (answered := await self._leaders.round()) is None:
             return
-        positions, response = answered
+        positions, response = self._fetching.accept(answered), answered.response
+        if positions is None:
+            return
         self._note(positions, response)
         invalid = out_of_range(positions, response)
         valid = [one for one in positions if one not in invalid]
@@ -415,12 +440,12 @@ class Fetcher:
         ends = log_end_offsets(positions, response, self._isolation_level)
         self._ends.update({one.tp: ends[one.tp] for one in positions if one.tp in ends and not one.is_done})
 
-    def _request(self, positions: Sequence[Position]) -> FetchRequest:
+    def _request(self, node_id: int, positions: Sequence[Position]) -> FetchRequest:
         cluster = self._session.client.metadata.cluster
         for one in positions:
             if one.topic_id is None:
                 one.topic_id = cluster.topic_id(one.tp.topic)
-        return self._fetching.request(positions, cluster)
+        return self._fetching.request(positions, cluster, node_id)
 
     # --- positions
 
@@ -437,8 +462,8 @@ class Fetcher:
         """Drop the position of a partition: records in flight are ignored, as the position is done."""
         self._lookups.pop(tp, None)
         self._starts.pop(tp, None)
-        position = self._positions.pop(tp, None)
-        if position is not None:
+        if tp in self._positions:
+            position = self._positions.remove(tp)
             position.end = position.offset
 
     def _fetch_again(self, batch: OpenBatch, error: AioprodError) -> None:
@@ -506,7 +531,7 @@ class Fetcher:
             self._session.notify()
 
 
-def _retrieve_exception(task: asyncio.Task[Any]) -> None:
-    """Retrieve the exception of a task that may have no waiter, so that asyncio does not log it."""
-    if not task.cancelled():
-        task.exception()
+def _retrieve_exception(future: asyncio.Future[Any]) -> None:
+    """Retrieve the exception of a future that may have no waiter, so that asyncio does not log it."""
+    if not future.cancelled():
+        future.exception()

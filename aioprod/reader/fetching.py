@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
 from typing import Final, NamedTuple
 from uuid import UUID
@@ -13,8 +14,10 @@ from uuid import UUID
 from aioprod.cluster import Cluster
 from aioprod.errors import AioprodError, ErrorCode, ProtocolError
 from aioprod.messages import FetchRequest, FetchResponse
-from aioprod.messages.fetch import AbortedTransaction, FetchPartition, FetchTopic, PartitionData
-from aioprod.reader.leaders import LeaderRequests, PendingPartition
+from aioprod.messages.fetch import AbortedTransaction, FetchPartition, FetchTopic, ForgottenTopic, PartitionData
+from aioprod.reader.fetch_session import NO_SESSION_EPOCH, FetchSession, Plan
+from aioprod.reader.leaders import Answer, LeaderRequests
+from aioprod.reader.position import ENDLESS, Position
 from aioprod.reader.settings import ReaderConfig
 from aioprod.records import Compression, ControlType, ParsedBatch, ParsedRecord, decompress, parse_batches
 from aioprod.records.layout import CODEC_MASK
@@ -25,20 +28,15 @@ from aioprod.wire.frame import FRAME_SIZE_MAX
 from aioprod.wire.schema import ZERO_UUID
 
 __all__ = [
-    "ENDLESS",
     "FetchByName",
     "FetchedBatch",
     "Fetching",
-    "Position",
     "answer_size_max",
     "decompressed",
     "log_end_offsets",
     "naming",
     "out_of_range",
 ]
-
-ENDLESS: Final = 2**63 - 1
-"""The `end` of a partition that is read without an end."""
 
 _LARGE: Final = 128 * 1024
 """Compressed bytes from which on a batch is decompressed in a worker thread: that can take over 10 ms."""
@@ -58,29 +56,6 @@ class FetchByName(FetchRequest):
     __slots__ = ()
 
     VERSIONS = (4, 12)
-
-
-@dataclass(slots=True, eq=False, kw_only=True)
-class Position(PendingPartition):
-    """The position of a partition: `offset` is the next one to read, `end` the one after the last.
-
-    `topic_id` is None where the cluster has no ids. `turn` is the number of the last response with records: partitions
-    with the lowest one come first in the next request.
-    """
-
-    offset: int
-    end: int
-    topic_id: UUID | None = None
-    turn: int = 0
-
-    @property
-    def is_done(self) -> bool:
-        return self.offset >= self.end
-
-    def is_replaced(self, cluster: Cluster) -> bool:
-        """Whether the topic was deleted and created again."""
-        topic_id = cluster.topic_id(self.tp.topic)
-        return self.topic_id is not None and topic_id is not None and topic_id != self.topic_id
 
 
 class FetchedBatch(NamedTuple):
@@ -136,18 +111,29 @@ async def decompressed(fetched: FetchedBatch) -> FetchedBatch:
 
 
 class Fetching:
-    """Builds Fetch requests for partitions, and reads the batches of their responses."""
+    """Builds Fetch requests for partitions, and reads the batches of their responses.
 
-    def __init__(self, isolation_level: int, config: ReaderConfig) -> None:
+    With `sessions` each broker has a fetch session (KIP-227), as suits a reader that stays: a broker has room for a
+    thousand, and gives the room of those that have not been used for two minutes to others.
+    """
+
+    def __init__(self, isolation_level: int, config: ReaderConfig, *, sessions: bool = False) -> None:
         self._isolation_level = isolation_level
         self._config = config
         self._turns = 0
+        self._sessions: defaultdict[int, FetchSession] | None = defaultdict(FetchSession) if sessions else None
 
-    def request(self, positions: Sequence[Position], cluster: Cluster) -> FetchRequest:
-        """A request without a fetch session (KIP-227) for partitions of one leader.
+    def request(self, positions: Sequence[Position], cluster: Cluster, node_id: int = -1) -> FetchRequest:
+        """A request for partitions of one leader, broker `node_id`.
 
-        Partitions that had no records for longest come first, even if a topic is named several times for that.
+        In a full one partitions that had no records for longest come first, even if a topic is named several times for
+        that; in a session the broker itself has them take turns.
         """
+        if self._sessions is None:
+            return self._request(Plan(0, NO_SESSION_EPOCH, positions, ()), positions, cluster)
+        return self._request(self._sessions[node_id].plan(positions, cluster), positions, cluster)
+
+    def _request(self, plan: Plan, positions: Sequence[Position], cluster: Cluster) -> FetchRequest:
         topics = [
             FetchTopic(
                 topic=topic,
@@ -163,17 +149,38 @@ class Fetching:
                 ),
             )
             for (topic, topic_id), some in groupby(
-                sorted(positions, key=lambda one: one.turn), key=lambda one: (one.tp.topic, one.topic_id)
+                sorted(plan.named, key=lambda one: one.turn), key=lambda one: (one.tp.topic, one.topic_id)
             )
         ]
         kind = FetchRequest if all(one.topic_id is not None for one in positions) else FetchByName
         return kind(
-            max_wait_ms=self._config.fetch_max_wait_ms,
+            max_wait_ms=self._config.fetch_max_wait_ms if plan.is_complete else 0,
             min_bytes=1,
             max_bytes=self._config.fetch_max_bytes,
             isolation_level=self._isolation_level,
+            session_id=plan.session_id,
+            session_epoch=plan.epoch,
             topics=tuple(topics),
+            forgotten_topics_data=_forgotten(plan.forgotten),
         )
+
+    def accept(self, answer: Answer[Position, FetchResponse]) -> Sequence[Position] | None:
+        """The positions that the response is about; None if the broker rejected the session, so that it has nothing."""
+        if self._sessions is None:
+            return answer.partitions
+        session, response = self._sessions[answer.node_id], answer.response
+        if not session.accept(ErrorCode.of(response.error_code), response.session_id):
+            return None
+        if not session.is_partial or response.error_code:
+            return answer.partitions
+        rows = ((topic, row) for topic in response.responses for row in topic.partitions)
+        found = (session.position(topic.topic, topic.topic_id, row.partition_index) for topic, row in rows)
+        return [one for one in found if one is not None]
+
+    def lost(self, node_id: int) -> None:
+        """A request to this broker has no response."""
+        if self._sessions is not None:
+            self._sessions[node_id].lost()
 
     def batches_of(
         self, leaders: LeaderRequests[Position, FetchResponse], positions: Sequence[Position], response: FetchResponse
@@ -224,6 +231,16 @@ class Fetching:
                     yield FetchedBatch(one.tp, batch, start, one.end)
                 if one.is_done:
                     return
+
+
+def _forgotten(partitions: Sequence[tuple[TopicPartition, UUID]]) -> tuple[ForgottenTopic, ...]:
+    by_topic: dict[tuple[str, UUID], list[int]] = {}
+    for tp, topic_id in partitions:
+        by_topic.setdefault((tp.topic, topic_id), []).append(tp.partition)
+    return tuple(
+        ForgottenTopic(topic=topic, topic_id=topic_id, partitions=tuple(indexes))
+        for (topic, topic_id), indexes in by_topic.items()
+    )
 
 
 def _rows(positions: Sequence[Position], response: FetchResponse) -> dict[TopicPartition, PartitionData]:

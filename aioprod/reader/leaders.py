@@ -30,10 +30,13 @@ from aioprod.net.session import Session
 from aioprod.types import TopicPartition
 from aioprod.wire.schema import Request, Response
 
-__all__ = ["LeaderRequests", "PendingPartition"]
+__all__ = ["Answer", "LeaderRequests", "PendingPartition"]
 
 _NAMED_MAX: Final = 3
 """How many partitions an error message names."""
+
+_SLICE_S: Final = 0.003
+"""The longest time for which building requests may block the event loop; the one that passes it is finished."""
 
 _REFRESH_S: Final = 2.0
 """After so long without a response metadata is refreshed: a leader that hangs does not say that it has moved."""
@@ -63,6 +66,10 @@ PartitionT = TypeVar("PartitionT", bound=PendingPartition)
 ResponseT = TypeVar("ResponseT", bound=Response)
 
 
+def _ignore(node_id: int) -> None:
+    """Take no notice."""
+
+
 class _InFlight(NamedTuple, Generic[PartitionT, ResponseT]):
     """The request that one broker has not answered yet."""
 
@@ -70,23 +77,34 @@ class _InFlight(NamedTuple, Generic[PartitionT, ResponseT]):
     partitions: Sequence[PartitionT]
 
 
+class Answer(NamedTuple, Generic[PartitionT, ResponseT]):
+    """The response of a broker to a request for these partitions."""
+
+    partitions: Sequence[PartitionT]
+    response: ResponseT
+    node_id: int
+
+
 class LeaderRequests(Generic[PartitionT, ResponseT]):
     """Sends each leader one request at a time for all of its partitions; an async context manager.
 
-    `partitions` is iterated in each round; it may change at any time, and `Session.notify` reports that to a call that
-    waits. A partition that is done when its response comes is ignored. `build` makes the request for some of them;
-    `purpose` completes the sentence "Topic 'x' could not be ...", and `operation` is the right that the request needs.
-    A broker gets its next request only by the next call of `next`, so that no more than one response of it is held. The
-    caller reports the result of each partition by `succeeded`, `retry_later` or `rejected`. With `patient` there is no
-    time limit, and topics that do not exist are waited for.
+    `partitions` may change at any time: `version` returns another value then, and `Session.notify` reports it to a call
+    that waits. By default they are taken to have changed in each round. A partition that is done when its response
+    comes is ignored. `build` makes the request for some of them to a broker, and `lost` is called when it will have no
+    response. `purpose` completes the sentence "Topic 'x' could not be ...", and `operation` is the right that the
+    request needs. A broker gets its next request only by the next call of `next`, so that no more than one response of
+    it is held. The caller reports the result of each partition by `succeeded`, `retry_later` or `rejected`. With
+    `patient` there is no time limit, and topics that do not exist are waited for.
     """
 
     def __init__(
         self,
         session: Session,
         partitions: Iterable[PartitionT],
-        build: Callable[[Sequence[PartitionT]], Request[ResponseT]],
+        build: Callable[[int, Sequence[PartitionT]], Request[ResponseT]],
         *,
+        version: Callable[[], object] = object,
+        lost: Callable[[int], object] = _ignore,
         purpose: str,
         operation: Operation,
         patient: bool = False,
@@ -94,6 +112,12 @@ class LeaderRequests(Generic[PartitionT, ResponseT]):
         self._session = session
         self._partitions = partitions
         self._build = build
+        self._version = version
+        self._lost = lost
+        self._grouped: tuple[object, int] | None = None
+        self._by_leader: dict[int, list[PartitionT]] = {}
+        self._topics: frozenset[str] = frozenset()
+        self._failing: set[PartitionT] = set()
         self._purpose = purpose
         self._operation = operation
         self._patient = patient
@@ -113,11 +137,12 @@ class LeaderRequests(Generic[PartitionT, ResponseT]):
         """Cancel the requests in flight."""
         for node_id in list(self._in_flight):
             self._forget(node_id)
+            self._lost(node_id)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def next(self) -> tuple[Sequence[PartitionT], ResponseT] | None:
+    async def next(self) -> Answer[PartitionT, ResponseT] | None:
         """The next response, with the partitions of its request; None when all partitions are done.
 
         A call that is cancelled loses no response. Raises RequestTimedOutError after `default.api.timeout.ms` without
@@ -129,40 +154,75 @@ class LeaderRequests(Generic[PartitionT, ResponseT]):
                 return answered
         return None
 
-    async def round(self) -> tuple[Sequence[PartitionT], ResponseT] | None:
+    async def round(self) -> Answer[PartitionT, ResponseT] | None:
         """As `next`, but None when the session reports a change (`Session.change`) before a response comes."""
         # One time for all: a retry that is not due when requests are sent must still be ahead when the wait is
         # computed.
         now = self._session.clock()
-        unfinished = [one for one in self._partitions if not one.is_done]
-        self._follow_leaders()
-        self._send(unfinished, now)
+        self._group()
+        is_slow = self._session.clock() - now >= _SLICE_S
+        while is_slow or not self._send(now):
+            await asyncio.sleep(0)
+            is_slow = False
+            now = self._session.clock()
         node_id = next((node_id for node_id, request in self._in_flight.items() if request.task.done()), None)
         if node_id is None:
-            await self._wait(unfinished, now)
+            await self._wait(now)
             return None
         task, partitions = self._forget(node_id)
         try:
-            return partitions, task.result()
-        except BrokerConnectionError as error:
-            self._refresh_metadata(partitions)
+            return Answer(partitions, task.result(), node_id)
+        except AioprodError as error:
+            self._lost(node_id)
+            if not isinstance(error, BrokerConnectionError):
+                raise
+            self._refresh_metadata(_topics(partitions))
             for one in partitions:
                 self.retry_later(one, error)
         return None
+
+    def _group(self) -> None:
+        """Group the partitions by leader, if they or their leaders have changed.
+
+        Brokers may lead thousands of them: what is done in each round must not take long for each.
+        """
+        metadata = self._session.client.metadata
+        present = (self._version(), metadata.version)
+        if present == self._grouped:
+            return
+        self._grouped = present
+        leader_for = metadata.cluster.leader_for
+        self._by_leader = {}
+        topics: set[str] = set()
+        unfinished: set[PartitionT] = set()
+        for one in self._partitions:
+            if one.is_done:
+                continue
+            unfinished.add(one)
+            topics.add(one.tp.topic)
+            leader = leader_for(one.tp)
+            if leader is not None:
+                self._by_leader.setdefault(leader.id, []).append(one)
+        self._topics = frozenset(topics)
+        self._failing &= unfinished
+        self._follow_leaders()
 
     # --- results
 
     def succeeded(self, one: PartitionT) -> None:
         """The partition has made progress: reset its failures."""
-        one.failures = 0
-        one.last_error = None
         self._waited_s = 0.0
+        if one.failures:
+            one.failures = 0
+            one.last_error = None
+            self._failing.discard(one)
 
     def retry_later(self, one: PartitionT, error: AioprodError) -> None:
         """Send another request for the partition after the backoff."""
         one.retry_at = self._session.clock() + self._session.backoff_s(one.failures)
         one.failures += 1
         one.last_error = error
+        self._failing.add(one)
 
     def rejected(self, one: PartitionT, code: ErrorCode | int) -> None:
         """The leader answered with an error code: raise its error unless a retry may help."""
@@ -172,7 +232,7 @@ class LeaderRequests(Generic[PartitionT, ResponseT]):
             what = f"Partition {one.tp.partition} of topic {one.tp.topic!r} could not be {self._purpose}"
             raise broker_error(what, code, [Right(self._operation, "topic", one.tp.topic)])
         if code.refreshes_metadata:
-            self._refresh_metadata([one])
+            self._refresh_metadata([one.tp.topic])
 
     def missing_in_response(self, one: PartitionT) -> None:
         """The response does not contain the partition."""
@@ -180,23 +240,28 @@ class LeaderRequests(Generic[PartitionT, ResponseT]):
 
     # --- requests
 
-    def _send(self, unfinished: Sequence[PartitionT], now: float) -> None:
-        self._session.track(_topics(unfinished))
+    def _send(self, now: float) -> bool:
+        """Send what may be sent; False when that takes long enough for this iteration of the loop, and is not all."""
         client = self._session.client
-        cluster = client.metadata.cluster
-        by_leader: dict[int, list[PartitionT]] = {}
-        for one in unfinished:
-            leader = cluster.leader_for(one.tp)
-            if leader is not None and leader.id not in self._in_flight and not one.is_in_flight and one.retry_at <= now:
-                by_leader.setdefault(leader.id, []).append(one)
-        for node_id, partitions in by_leader.items():
-            request = self._build(partitions)
+        self._session.track(self._topics)
+        has_sent = False
+        for node_id, led in self._by_leader.items():
+            if node_id in self._in_flight:
+                continue
+            partitions = [one for one in led if one.retry_at <= now and not one.is_in_flight and not one.is_done]
+            if not partitions:
+                continue
+            if has_sent and self._session.clock() - now >= _SLICE_S:
+                return False
+            has_sent = True
+            request = self._build(node_id, partitions)
             task = asyncio.get_running_loop().create_task(client.request(request, node_id=node_id))
             self._tasks.add(task)
             task.add_done_callback(self._ended)
             self._in_flight[node_id] = _InFlight(task, partitions)
             for one in partitions:
                 one.is_in_flight = True
+        return True
 
     def _ended(self, task: asyncio.Task[ResponseT]) -> None:
         self._tasks.discard(task)
@@ -218,25 +283,26 @@ class LeaderRequests(Generic[PartitionT, ResponseT]):
             if not request.task.done() and all(leader is not None and leader.id != node_id for leader in leaders):
                 request.task.cancel()
                 self._forget(node_id)
+                self._lost(node_id)
 
-    async def _wait(self, unfinished: Sequence[PartitionT], now: float) -> None:
-        for topic in _topics(unfinished):
+    async def _wait(self, now: float) -> None:
+        for topic in self._topics:
             error = topic_error(self._session.client.metadata, topic, now, to_write=False)
             if error is not None and not (self._patient and isinstance(error, UnknownTopicError)):
                 raise error
         left_s = math.inf if self._patient else self._session.timeout_s - self._waited_s
         if left_s <= 0.0:
-            raise self._timeout_error(unfinished)
-        due = min((one.retry_at for one in unfinished if one.retry_at > now), default=math.inf)
+            raise self._timeout_error([one for one in self._partitions if not one.is_done])
+        due = min((one.retry_at for one in self._failing if one.retry_at > now and not one.is_done), default=math.inf)
         tasks = [request.task for request in self._in_flight.values()]
         await self._session.change(min(left_s, due - now, _REFRESH_S), tasks)
         waited_s = self._session.clock() - now
         self._waited_s += waited_s
         if waited_s >= _REFRESH_S:
-            self._refresh_metadata(unfinished)
+            self._refresh_metadata(self._topics)
 
-    def _refresh_metadata(self, some: Iterable[PendingPartition]) -> None:
-        for topic in _topics(some):
+    def _refresh_metadata(self, topics: Iterable[str]) -> None:
+        for topic in topics:
             self._session.client.metadata.request_update(self._session.clock(), topic)
 
     def _timeout_error(self, unfinished: Sequence[PartitionT]) -> AioprodError:

@@ -63,7 +63,7 @@ class Lookups(LeaderRequests[Lookup, ListOffsetsResponse]):
         )
         self._isolation_level = ISOLATION_LEVELS[isolation]
 
-    def _request(self, lookups: Sequence[Lookup]) -> ListOffsetsRequest:
+    def _request(self, node_id: int, lookups: Sequence[Lookup]) -> ListOffsetsRequest:
         cluster = self._session.client.metadata.cluster
         topics: dict[str, list[ListOffsetsPartition]] = {}
         for one in lookups:
@@ -85,7 +85,7 @@ class Lookups(LeaderRequests[Lookup, ListOffsetsResponse]):
         answered = await self.next()
         if answered is None:
             return None
-        lookups, response = answered
+        lookups, response, _ = answered
         rows = {
             TopicPartition(topic.name, row.partition_index): row
             for topic in response.topics

@@ -15,9 +15,10 @@ from aioprod.net.session import Session, SessionUser
 from aioprod.reader.arrow_rows import ARROW_ROWS, ArrowRows, check_arrow, opened
 from aioprod.reader.bounds import Bound, Selection
 from aioprod.reader.deserializing import Deserializers
-from aioprod.reader.fetching import FetchedBatch, Fetching, Position, answer_size_max, decompressed, out_of_range
+from aioprod.reader.fetching import FetchedBatch, Fetching, answer_size_max, decompressed, out_of_range
 from aioprod.reader.leaders import LeaderRequests
 from aioprod.reader.offsets import EARLIEST, LATEST, At, look_up, topic_offsets
+from aioprod.reader.position import Position
 from aioprod.reader.settings import ReaderConfig, isolation_level
 from aioprod.types import ConsumedRecord, TopicPartition
 
@@ -197,15 +198,17 @@ class Reader(SessionUser):
         session = self._session
         fetching = Fetching(self._isolation_level, self.config)
 
-        def request(requested: Sequence[Position]) -> FetchRequest:
+        def request(node_id: int, requested: Sequence[Position]) -> FetchRequest:
             cluster = session.client.metadata.cluster
             _check_same(requested, cluster)
             return fetching.request(requested, cluster)
 
         leaders: LeaderRequests[Position, FetchResponse]
-        async with LeaderRequests(session, positions, request, purpose="read", operation="READ") as leaders:
+        async with LeaderRequests(
+            session, positions, request, purpose="read", operation="READ", version=lambda: "always the same positions"
+        ) as leaders:
             while (answered := await leaders.next()) is not None:
-                requested, response = answered
+                requested, response, _ = answered
                 await self._check_in_range(requested, response)
                 yield fetching.batches_of(leaders, requested, response)
 

@@ -11,7 +11,7 @@ from aioprod.messages import MetadataRequest, MetadataResponse
 from aioprod.net import Client
 from aioprod.net.metadata_refresh import HEDGE_S
 from aioprod.testing import FakeCluster
-from tests.support.clients import Clock, Listener, running_client
+from tests.support.clients import Clock, Listener, StillClock, running_client
 from tests.support.metadata_answers import names
 from tests.support.producers import until
 
@@ -49,7 +49,7 @@ async def settle() -> None:
 
 @pytest.mark.parametrize("connected", [True, False])
 async def test_a_second_broker_gets_the_request_long_before_it_times_out(connected: bool) -> None:
-    clock = Clock()
+    clock = StillClock()
     async with (
         FakeCluster(2) as brokers,
         running_client(brokers[1].address, clock=clock, request_timeout_s=LONG_S) as (client, listener),
@@ -94,7 +94,7 @@ async def test_a_broker_gets_no_second_request_before_it_has_answered() -> None:
 
 
 async def test_each_further_broker_gets_the_request_after_twice_the_time() -> None:
-    clock = Clock()
+    clock = StillClock()
     async with (
         FakeCluster(3) as brokers,
         running_client(brokers[1].address, clock=clock, request_timeout_s=LONG_S) as (client, listener),
@@ -119,7 +119,7 @@ async def test_each_further_broker_gets_the_request_after_twice_the_time() -> No
 
 
 async def test_the_late_answer_is_taken_too() -> None:
-    clock = Clock()
+    clock = StillClock()
     async with (
         FakeCluster(2) as brokers,
         running_client(brokers[1].address, clock=clock, request_timeout_s=LONG_S) as (client, listener),
@@ -141,7 +141,7 @@ async def test_the_late_answer_is_taken_too() -> None:
 
 @pytest.mark.parametrize("refuses", [True, False])
 async def test_a_broker_that_fails_after_the_hedge_changes_nothing(refuses: bool) -> None:
-    clock = Clock()
+    clock = StillClock()
     async with (
         FakeCluster(2) as brokers,
         running_client(brokers[1].address, clock=clock, request_timeout_s=LONG_S) as (client, listener),

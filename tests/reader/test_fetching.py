@@ -15,8 +15,9 @@ from aioprod.cluster import Cluster, Node, PartitionInfo
 from aioprod.errors import AioprodError, CorruptRecordError, ErrorCode, ProtocolError
 from aioprod.messages import FetchResponse
 from aioprod.messages.fetch import AbortedTransaction, FetchableTopicResponse, PartitionData
-from aioprod.reader.fetching import FetchByName, FetchedBatch, Fetching, Position, decompressed
+from aioprod.reader.fetching import FetchByName, FetchedBatch, Fetching, decompressed
 from aioprod.reader.leaders import LeaderRequests
+from aioprod.reader.position import Position
 from aioprod.reader.settings import ReaderConfig
 from aioprod.records import Compression, ControlType, decompress
 from aioprod.types import TopicPartition

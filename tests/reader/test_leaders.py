@@ -39,7 +39,7 @@ class Errand(PendingPartition):
         return self.finished
 
 
-def request(errands: Sequence[Errand]) -> ListOffsetsRequest:
+def request(node_id: int, errands: Sequence[Errand]) -> ListOffsetsRequest:
     rows = tuple(ListOffsetsPartition(partition_index=one.tp.partition, timestamp=-1) for one in errands)
     return ListOffsetsRequest(replica_id=-1, topics=(ListOffsetsTopic(name=TOPIC, partitions=rows),))
 
@@ -58,7 +58,7 @@ async def step(leaders: Leaders) -> list[int] | None:
     answer = await leaders.next()
     if answer is None:
         return None
-    partitions, response = answer
+    partitions, response, _ = answer
     rows = {row.partition_index: row for row in response.topics[0].partitions}
     done = []
     for one in partitions:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
+from uuid import UUID
 
 from aioprod.errors import ErrorCode
 from aioprod.messages import FetchRequest, FetchResponse, ListOffsetsRequest, ListOffsetsResponse
@@ -13,6 +15,7 @@ from aioprod.messages.list_offsets import (
     ListOffsetsTopicResponse,
 )
 from aioprod.testing.fake.handlers.call import Call
+from aioprod.testing.fake.state.fetch_sessions import Key
 from aioprod.testing.fake.state.log import FakePartition, Isolation
 from aioprod.testing.fake.state.topics import led_partition
 from aioprod.types import TopicPartition
@@ -30,34 +33,46 @@ async def fetch(call: Call, request: FetchRequest) -> FetchResponse:
     """Answer batches from the requested offsets on, as soon as there are any or `max_wait_ms` has passed."""
     timers = call.state.timers
     end = timers.now() + request.max_wait_ms / 1000
-    answer = _fetch(call, request)
-    while request.min_bytes and timers.now() < end and not _has_data_or_error(answer):
+    fetched = call.state.fetch_sessions(call.node_id).take(request, by_id=call.version >= _BY_ID)
+    if isinstance(fetched, ErrorCode):
+        return FetchResponse(error_code=fetched, responses=())
+    rows = _read_all(call, request, fetched.rows)
+    while request.min_bytes and timers.now() < end and not _has_data_or_error(rows):
         await call.state.wait_for_records(end - timers.now())
-        answer = _fetch(call, request)
-    return answer
+        rows = _read_all(call, request, fetched.rows)
+    shown = fetched.shown(rows)
+    fetched.answered(shown)
+    topics: dict[tuple[str, UUID], list[PartitionData]] = {}
+    for (name, topic_id, _), row in shown.items():
+        topics.setdefault((name, topic_id), []).append(row)
+    return FetchResponse(
+        session_id=fetched.session_id,
+        responses=tuple(
+            FetchableTopicResponse(topic=name, topic_id=topic_id, partitions=tuple(found))
+            for (name, topic_id), found in topics.items()
+        ),
+    )
 
 
-def _fetch(call: Call, request: FetchRequest) -> FetchResponse:
+def _read_all(call: Call, request: FetchRequest, rows: Mapping[Key, FetchPartition]) -> dict[Key, PartitionData]:
     unknown = ErrorCode.UNKNOWN_TOPIC_ID if call.version >= _BY_ID else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    topics = []
-    for wanted in request.topics:
-        topic = call.state.topics.find(wanted.topic, wanted.topic_id, by_id=call.version >= _BY_ID)
-        rows = []
-        for row in wanted.partitions:
-            partition, error = led_partition(topic, row.partition, call.node_id, unknown, row.current_leader_epoch)
-            name = topic.name if topic else wanted.topic
-            denied = call.denied("READ", "topic", name) if name else ErrorCode.NONE
-            error = denied or call.fault.error_for(TopicPartition(name, row.partition)) or error
-            if partition is None or error != ErrorCode.NONE:
-                rows.append(_error_row(row, error))
-            else:
-                rows.append(_read(row, partition, _ISOLATION[request.isolation_level]))
-        topics.append(FetchableTopicResponse(topic=wanted.topic, topic_id=wanted.topic_id, partitions=tuple(rows)))
-    return FetchResponse(responses=tuple(topics))
+    found: dict[Key, PartitionData] = {}
+    for key, row in rows.items():
+        name, topic_id, _ = key
+        topic = call.state.topics.find(name, topic_id, by_id=call.version >= _BY_ID)
+        partition, error = led_partition(topic, row.partition, call.node_id, unknown, row.current_leader_epoch)
+        name = topic.name if topic else name
+        denied = call.denied("READ", "topic", name) if name else ErrorCode.NONE
+        error = denied or call.fault.error_for(TopicPartition(name, row.partition)) or error
+        if partition is None or error != ErrorCode.NONE:
+            found[key] = _error_row(row, error)
+        else:
+            found[key] = _read(row, partition, _ISOLATION[request.isolation_level])
+    return found
 
 
-def _has_data_or_error(answer: FetchResponse) -> bool:
-    return any(row.error_code or row.records for topic in answer.responses for row in topic.partitions)
+def _has_data_or_error(rows: Mapping[Key, PartitionData]) -> bool:
+    return any(row.error_code or row.records for row in rows.values())
 
 
 def _read(row: FetchPartition, partition: FakePartition, isolation: Isolation) -> PartitionData:

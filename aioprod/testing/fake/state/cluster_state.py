@@ -9,6 +9,7 @@ from contextlib import suppress
 from random import Random
 
 from aioprod.records.parser import ControlType
+from aioprod.testing.fake.state.fetch_sessions import FetchSessions
 from aioprod.testing.fake.state.groups import Groups
 from aioprod.testing.fake.state.timers import Timers
 from aioprod.testing.fake.state.topics import FakeTopic, Topics
@@ -32,6 +33,8 @@ class FakeState:
         self.nodes: dict[int, Address] = {}
         self.frozen: set[int] = set()
         self.topics = Topics(Random(seed))
+        self._fetch_sessions: dict[int, FetchSessions] = {}
+        self._session_random = Random(seed)
         self.transactions = Transactions(timers, self.new_producer_id, self._write_markers)
         self.timers = timers
         self.coordinators: dict[str, int] = {}
@@ -70,6 +73,10 @@ class FakeState:
             async with asyncio.timeout(timeout_s):
                 await self._records_arrived.wait()
 
+    def fetch_sessions(self, node_id: int) -> FetchSessions:
+        """The fetch sessions of a broker."""
+        return self._fetch_sessions.setdefault(node_id, FetchSessions(self._session_random))
+
     # --- coordinators
 
     def finalize(self, transaction_version: int) -> None:
@@ -85,6 +92,7 @@ class FakeState:
     def broker_started(self, node_id: int, address: Address) -> None:
         """Add a broker that has started, and update the coordinators."""
         self.nodes[node_id] = address
+        self.fetch_sessions(node_id).clear()
         self._ids = sorted({*self._ids, node_id})
         self.groups.update_coordinators()
 

@@ -1,0 +1,38 @@
+"""The position of a partition that is read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+from uuid import UUID
+
+from aioprod.cluster import Cluster
+from aioprod.reader.leaders import PendingPartition
+
+__all__ = ["ENDLESS", "Position"]
+
+ENDLESS: Final = 2**63 - 1
+"""The `end` of a partition that is read without an end."""
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Position(PendingPartition):
+    """The position of a partition: `offset` is the next one to read, `end` the one after the last.
+
+    `topic_id` is None where the cluster has no ids. `turn` is the number of the last response with records: without a
+    fetch session partitions with the lowest one come first in the next request.
+    """
+
+    offset: int
+    end: int
+    topic_id: UUID | None = None
+    turn: int = 0
+
+    @property
+    def is_done(self) -> bool:
+        return self.offset >= self.end
+
+    def is_replaced(self, cluster: Cluster) -> bool:
+        """Whether the topic was deleted and created again."""
+        topic_id = cluster.topic_id(self.tp.topic)
+        return self.topic_id is not None and topic_id is not None and topic_id != self.topic_id
