@@ -8,7 +8,7 @@ polls, and leaves.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
@@ -20,6 +20,7 @@ from aioprod.wire.schema import Request, Response
 
 __all__ = [
     "Assign",
+    "Compute",
     "DescribeTopics",
     "Failed",
     "LeftGroup",
@@ -56,6 +57,16 @@ class DescribeTopics:
     """Fetch the partitions of these topics, of which some may not exist; then `topics_described`."""
 
     topics: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Compute:
+    """Call `work` in a thread, as it takes long; it returns a function to call in the loop then.
+
+    `work` changes nothing, so that its result can be dropped when the next step differs.
+    """
+
+    work: Callable[[], Callable[[], object]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +107,7 @@ class Failed:
     error: AioprodError
 
 
-Step: TypeAlias = SendRequest | DescribeTopics | Revoke | Assign | Wait | LeftGroup | Failed
+Step: TypeAlias = SendRequest | DescribeTopics | Compute | Revoke | Assign | Wait | LeftGroup | Failed
 
 
 class Membership(Protocol):
@@ -132,8 +143,9 @@ class Membership(Protocol):
     def step(self, now: float) -> Step:
         """The step to do now: the same one until its result is reported, or an event changes it.
 
-        The runner cancels a `SendRequest`, a `DescribeTopics` and an `Assign` whose callback has not begun when the
-        next step differs. It does not cancel a `Revoke`, whose result may come when the state is another one already.
+        The runner cancels a `SendRequest`, a `DescribeTopics`, a `Compute` and an `Assign` whose callback has not begun
+        when the next step differs. It does not cancel a `Revoke`, whose result may come when the state is another one
+        already.
         """
         ...
 

@@ -12,6 +12,7 @@ from aioprod.cluster.topic_errors import topic_error
 from aioprod.errors import AioprodError, MetadataTimeoutError, UnknownTopicError
 from aioprod.group.membership import (
     Assign,
+    Compute,
     DescribeTopics,
     Failed,
     LeftGroup,
@@ -176,6 +177,10 @@ class Runner:
             self._membership.topics_described(await self._describe(step.topics), self._clock())
             # Topics that were described first may have new partitions since then.
             self._membership.topics_changed(self._partition_counts, self._clock())
+        elif isinstance(step, Compute):
+            apply = await asyncio.to_thread(step.work)
+            if self._step() == step:
+                apply()
         elif isinstance(step, Revoke):
             async with self._gate.between_polls():
                 if self._begin_if_current(step):

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from aioprod.cluster.model import PartitionInfo
-from aioprod.errors import UsageError
+from aioprod.errors import AioprodError, UsageError
 from aioprod.group.assignors import Assignor, Subscription
 from aioprod.group.assignors.model import Assignment
+from aioprod.group.subscription_codec import encode_assignment
 from aioprod.types import TopicPartition
 
-__all__ = ["group_assignment", "is_cooperative", "user_data_of"]
+__all__ = ["encoded_assignment", "group_assignment", "is_cooperative", "user_data_of"]
 
 
 def is_cooperative(assignor: Assignor) -> bool:
@@ -45,6 +46,22 @@ def group_assignment(
         member: [tp for tp in partitions if owners.get(tp, member) == member]
         for member, partitions in assignment.items()
     }
+
+
+def encoded_assignment(
+    assignor: Assignor, members: Mapping[str, Subscription], topics: Mapping[str, Sequence[PartitionInfo]]
+) -> dict[str, bytes]:
+    """The assignment of the group as SyncGroup has it.
+
+    Raises UsageError for an assignor that fails or invents members, and AioprodErrors of the assignor as they are.
+    """
+    try:
+        assignment = group_assignment(assignor, members, topics)
+        return {member: encode_assignment(partitions) for member, partitions in assignment.items()}
+    except AioprodError:
+        raise
+    except Exception as error:
+        raise UsageError(f"Assignor {assignor.name!r} failed: {error!r}.") from error
 
 
 def _owners(members: Mapping[str, Subscription]) -> dict[TopicPartition, str]:

@@ -16,19 +16,31 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 from aioprod.cluster.model import PartitionInfo
-from aioprod.errors import AioprodError, ErrorCode, ProtocolError, UsageError
+from aioprod.errors import AioprodError, ErrorCode, ProtocolError
 from aioprod.group.assignors import Assignor, Subscription
-from aioprod.group.classic.leader import group_assignment, is_cooperative
+from aioprod.group.classic.leader import encoded_assignment, is_cooperative
 from aioprod.group.classic.requests import PROTOCOL_TYPE, heartbeat_request, join_request, leave_request, sync_request
 from aioprod.group.classic.states import TRANSITIONS, Event, Meaning, State, Subject, meaning_of
 from aioprod.group.errors import is_retriable, member_error
-from aioprod.group.membership import Assign, DescribeTopics, Failed, LeftGroup, Revoke, SendRequest, Step, Wait
+from aioprod.group.membership import (
+    Assign,
+    Compute,
+    DescribeTopics,
+    Failed,
+    LeftGroup,
+    Revoke,
+    SendRequest,
+    Step,
+    Wait,
+)
 from aioprod.group.settings import MemberConfig
 from aioprod.group.subscription_codec import decode_assignment, decode_subscription
 from aioprod.messages import HeartbeatResponse, JoinGroupResponse, SyncGroupResponse
+from aioprod.messages.join_group import JoinGroupResponseMember
 from aioprod.messages.negotiation import ByVersion
 from aioprod.types import GroupMetadata, TopicPartition
 from aioprod.wire.schema import Request, Response
@@ -37,6 +49,9 @@ __all__ = ["ClassicMembership"]
 
 _JOIN_GRACE_S: Final = 5.0
 """The time that the response to JoinGroup may take beyond the rebalance timeout, as in Java."""
+
+_LARGE: Final = 500
+"""Members and partitions together from which on an assignment is made in a thread: it takes some milliseconds then."""
 
 _NO_HEARTBEATS: Final = frozenset({State.JOINING, State.COMPLETING_REBALANCE, State.LEAVING, State.LEFT})
 """States without heartbeats: the coordinator takes a member with a pending JoinGroup or SyncGroup for alive."""
@@ -84,7 +99,8 @@ class ClassicMembership:
         self._failures = 0
         # Used by the leader only.
         self._members: dict[str, Subscription] = {}
-        self._group_assignment: Mapping[str, Sequence[TopicPartition]] = {}
+        self._group_assignment: Mapping[str, bytes] = {}
+        self._computation: Compute | None = None
         self._skips_assignment = False
         self._counts_assigned: dict[str, int] | None = None
         self._counts_now: Mapping[str, int] = {}
@@ -134,7 +150,9 @@ class ClassicMembership:
         if self.state is State.COMPLETING_REBALANCE:
             return self._sync_step()
         if self.state is State.ASSIGNING:
-            return DescribeTopics(frozenset(topic for one in self._members.values() for topic in one.topics))
+            return self._computation or DescribeTopics(
+                frozenset(topic for one in self._members.values() for topic in one.topics)
+            )
         if self.state is State.ADDING_PARTITIONS:
             return Assign(tuple(tp for tp in self._assigned or () if tp not in self.owned))
         if self.state is State.LEAVING and not self._prepare_leave_group():
@@ -268,31 +286,46 @@ class ClassicMembership:
                 self._move(Event.JOINED_AS_FOLLOWER if keeps_partitions else Event.JOINED_STILL_OWNING)
 
     def _lead(self, response: JoinGroupResponse) -> None:
-        try:
-            self._members = {
-                one.member_id: decode_subscription(one.metadata, one.group_instance_id) for one in response.members
-            }
-        except ProtocolError as error:
-            self._fail(error)
-            return
         self._skips_assignment = response.skip_assignment
         self._move(Event.JOINED_AS_LEADER)
+        self._compute(partial(self._subscriptions, response.members), len(response.members))
+
+    def _compute(self, work: Callable[[], Callable[[], object]], size: int) -> None:
+        """Call `work`, and the function that it returns: now, or by a step where `size` says that it takes long."""
+        self._computation = None if size < _LARGE else Compute(work)
+        if self._computation is None:
+            work()()
+
+    def _subscriptions(self, rows: Sequence[JoinGroupResponseMember]) -> Callable[[], object]:
+        try:
+            members = {one.member_id: decode_subscription(one.metadata, one.group_instance_id) for one in rows}
+        except ProtocolError as error:
+            return partial(self._fail, error)
+        return partial(self._group_joined, members)
+
+    def _group_joined(self, members: dict[str, Subscription]) -> None:
+        self._computation = None
+        self._members = members
 
     def topics_described(self, topics: Mapping[str, Sequence[PartitionInfo]], now: float) -> None:
         """Assign these partitions to the members, and remember the partition counts."""
         members, self._members = self._members, {}
+        size = len(members) + sum(map(len, topics.values()))
+        self._compute(partial(self._assignment, self._assignor, members, topics), size)
+
+    def _assignment(
+        self, assignor: Assignor, members: dict[str, Subscription], topics: Mapping[str, Sequence[PartitionInfo]]
+    ) -> Callable[[], object]:
         try:
-            assignment = {} if self._skips_assignment else group_assignment(self._assignor, members, topics)
+            assignment = {} if self._skips_assignment else encoded_assignment(assignor, members, topics)
         except AioprodError as error:
-            self._fail(error)
-            return
-        except Exception as error:
-            failure = UsageError(f"Assignor {self._assignor.name!r} failed: {error!r}.")
-            failure.__cause__ = error
-            self._fail(failure)
-            return
+            return partial(self._fail, error)
         subscribed = {topic for one in members.values() for topic in one.topics}
-        self._counts_assigned = {topic: len(topics.get(topic, ())) for topic in subscribed}
+        counts = {topic: len(topics.get(topic, ())) for topic in subscribed}
+        return partial(self._assignment_made, assignment, counts)
+
+    def _assignment_made(self, assignment: dict[str, bytes], counts: dict[str, int]) -> None:
+        self._counts_assigned = counts
         self._group_assignment = assignment
         self._move(Event.ASSIGNMENT_MADE)
 
@@ -428,3 +461,4 @@ class ClassicMembership:
 
     def _move(self, event: Event) -> None:
         self.state = TRANSITIONS[self.state, event]
+        self._computation = None

@@ -9,7 +9,7 @@ from aioprod.group.assignors import Assignor, Subscription
 from aioprod.group.classic.leader import user_data_of
 from aioprod.group.errors import static_membership_error
 from aioprod.group.settings import MemberConfig
-from aioprod.group.subscription_codec import encode_assignment, encode_subscription
+from aioprod.group.subscription_codec import encode_subscription
 from aioprod.messages import (
     HeartbeatRequest,
     HeartbeatResponse,
@@ -69,13 +69,10 @@ def join_request(
 
 
 def sync_request(
-    metadata: GroupMetadata, assignor: str, assignment: Mapping[str, Sequence[TopicPartition]]
+    metadata: GroupMetadata, assignor: str, assignment: Mapping[str, bytes]
 ) -> Request[SyncGroupResponse] | ByVersion[SyncGroupResponse]:
-    """SyncGroup; `assignment` is the leader's for all members, empty from a follower."""
-    rows = [
-        SyncGroupRequestAssignment(member_id=member, assignment=encode_assignment(partitions))
-        for member, partitions in assignment.items()
-    ]
+    """SyncGroup; `assignment` is the leader's for all members, encoded, and empty from a follower."""
+    rows = [SyncGroupRequestAssignment(member_id=member, assignment=encoded) for member, encoded in assignment.items()]
     request = SyncGroupRequest(
         group_id=metadata.group_id,
         generation_id=metadata.generation_id,
