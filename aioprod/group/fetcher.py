@@ -10,21 +10,21 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from aioprod.errors import AioprodError, BrokerError, ErrorCode, ProtocolError
 from aioprod.group.arrow_gathering import ArrowGathering
 from aioprod.group.fetch_buffer import FetchBuffer, OpenBatch
+from aioprod.group.fetch_positions import FetchPositions
 from aioprod.group.offsets import reset_time
 from aioprod.messages import FetchRequest, FetchResponse
 from aioprod.net.session import Session
 from aioprod.reader.deserializing import Deserializers
 from aioprod.reader.fetching import Fetching, decompressed, log_end_offsets, out_of_range
 from aioprod.reader.leaders import LeaderRequests, PendingPartition
-from aioprod.reader.offsets import Lookup, Lookups
-from aioprod.reader.position import ENDLESS, Position
+from aioprod.reader.position import Position
 from aioprod.reader.reader import SLICE_S
 from aioprod.reader.settings import ReaderConfig, isolation_level
 from aioprod.types import ConsumedRecord, TopicPartition
@@ -36,34 +36,6 @@ __all__ = ["Fetcher"]
 
 _RUN: Final = 32
 """Records that are gathered for a list between two looks at the clock."""
-
-
-class _Positions(dict[TopicPartition, Position]):
-    """The positions of all partitions; `version` grows when one is added, replaced, removed, paused or resumed."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.version = 0
-
-    def __setitem__(self, tp: TopicPartition, position: Position) -> None:
-        super().__setitem__(tp, position)
-        self.version += 1
-
-    def remove(self, tp: TopicPartition) -> Position:
-        """Remove and return the position of a partition."""
-        self.version += 1
-        return self.pop(tp)
-
-
-class _Unpaused:
-    """Iterates over the positions of partitions that are not paused."""
-
-    def __init__(self, positions: Mapping[TopicPartition, Position], paused: Collection[TopicPartition]) -> None:
-        self._positions = positions
-        self._paused = paused
-
-    def __iter__(self) -> Iterator[Position]:
-        return iter([one for tp, one in self._positions.items() if tp not in self._paused])
 
 
 class Fetcher:
@@ -88,20 +60,17 @@ class Fetcher:
     ) -> None:
         self.records_returned = self.bytes_fetched = self.responses = 0
         self._session = session
-        self._isolation = isolation
         self._isolation_level = isolation_level(isolation)
         self._fetching = Fetching(self._isolation_level, config, sessions=True)
         self._reset_time = reset_time(auto_offset_reset)
         self._deserializers = Deserializers(config, key_deserializer, value_deserializer)
-        self._positions = _Positions()
-        self._lookups: dict[TopicPartition, Lookup] = {}
-        self._starts: dict[TopicPartition, int] = {}
         self._ends: dict[TopicPartition, int] = {}
         self._buffer = FetchBuffer()
+        self._positions = FetchPositions(session, self._buffer.paused, isolation)
         self._arrow: ArrowGathering | None = None
         self._leaders: LeaderRequests[Position, FetchResponse] = LeaderRequests(
             session,
-            _Unpaused(self._positions, self._buffer.paused),
+            self._positions,
             self._request,
             purpose="read",
             operation="READ",
@@ -110,8 +79,6 @@ class Fetcher:
             patient=True,
         )
         self._is_interrupted = False
-        self._lookup_task: asyncio.Task[None] | None = None
-        self._lookup_error: AioprodError | None = None
         # The time of the first record of a list, which is returned when it is due, even if it is not full.
         self._gathered_at: float | None = None
         self._is_due = False
@@ -120,10 +87,8 @@ class Fetcher:
 
     async def close(self) -> None:
         """Drop all partitions, and cancel the requests in flight."""
-        self.drop([*self._positions, *self._lookups])
-        if self._lookup_task is not None:
-            self._lookup_task.cancel()
-            await asyncio.wait([self._lookup_task])
+        self.drop(self._positions.partitions)
+        await self._positions.close()
         await self._leaders.close()
         self._deserializers.close()
 
@@ -135,17 +100,17 @@ class Fetcher:
         Paused partitions stay paused.
         """
         for tp, offset in positions.items():
-            if tp in self._starts or tp in self._lookups:
-                self._forget(tp)
+            if tp in self._positions:
+                self._positions.remove(tp)
                 self._buffer.drop(tp)
-            self._start(tp, offset)
+            self._positions.add(tp, offset)
         self._session.notify()
 
     def drop(self, partitions: Iterable[TopicPartition]) -> None:
         """Return no more records of these partitions."""
         dropped = tuple(partitions)
         for tp in dropped:
-            self._forget(tp)
+            self._positions.remove(tp)
             self._buffer.drop(tp)
             self._ends.pop(tp, None)
         self._buffer.resume(dropped)
@@ -154,13 +119,13 @@ class Fetcher:
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """Neither fetch these partitions nor return their records; records that were fetched are kept."""
         self._buffer.pause(partitions)
-        self._positions.version += 1
+        self._positions.changed()
         self._session.notify()
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
         """Fetch these partitions and return their records again."""
         self._buffer.resume(partitions)
-        self._positions.version += 1
+        self._positions.changed()
         self._session.notify()
 
     @property
@@ -171,28 +136,26 @@ class Fetcher:
     @property
     def positions(self) -> dict[TopicPartition, int]:
         """The next offset of each partition, after the last record that was returned; missing while it is looked up."""
-        offsets = {tp: position.offset for tp, position in self._positions.items()}
-        return offsets | self._buffer.offsets
+        return self._positions.offsets | self._buffer.offsets
 
     @property
     def lag(self) -> dict[TopicPartition, int | None]:
         """The offsets between each position and the log end of the last response; None where one is not known yet."""
         positions = self.positions
-        known = [*self._positions, *self._lookups]
         return {
-            tp: max(0, self._ends[tp] - positions[tp]) if tp in self._ends and tp in positions else None for tp in known
+            tp: max(0, self._ends[tp] - positions[tp]) if tp in self._ends and tp in positions else None
+            for tp in self._positions.partitions
         }
 
     @property
     def starts(self) -> dict[TopicPartition, int]:
         """The offset at which each partition was started; missing while it is looked up."""
-        return dict(self._starts)
+        return dict(self._positions.starts)
 
     @property
     def pending(self) -> tuple[PendingPartition, ...]:
         """The partitions that requests are sent for: Fetch, or first ListOffsets; without those that are paused."""
-        pending = (*self._positions.values(), *self._lookups.values())
-        return tuple(one for one in pending if one.tp not in self._buffer.paused)
+        return self._positions.pending
 
     # --- records
 
@@ -320,11 +283,8 @@ class Fetcher:
     def _read_again(self, tp: TopicPartition) -> None:
         """Fetch what was gathered as records of a list, whose call was cancelled, again."""
         offset = self._buffer.offsets[tp]
-        start = self._starts.get(tp, offset)
-        self._forget(tp)
         self._buffer.drop(tp)
-        self._start(tp, offset)
-        self._starts[tp] = start
+        self._positions.move(tp, offset)
 
     def _gather_more(self, room: int) -> None:
         """Gather some more records of the current batch, which need no coroutine; raises CorruptRecordError."""
@@ -416,10 +376,8 @@ class Fetcher:
         await self._session.change(math.inf, [batch.decompressing])
 
     async def _next_response(self) -> None:
-        self._start_lookups()
-        if self._lookup_error is not None:
-            error, self._lookup_error = self._lookup_error, None
-            raise error
+        self._positions.start_lookups()
+        self._positions.raise_lookup_error()
         self._reset_recreated_topics()
         if (answered := await self._leaders.round()) is None:
             return
@@ -449,38 +407,16 @@ class Fetcher:
 
     # --- positions
 
-    def _start(self, tp: TopicPartition, offset: int) -> None:
-        """Fetch a partition from this offset on, or look the offset up first."""
-        if offset < 0:
-            self._lookups[tp] = Lookup(tp, timestamp=offset)
-            self._start_lookups()
-        else:
-            self._starts[tp] = offset
-            self._positions[tp] = Position(tp=tp, offset=offset, end=ENDLESS)
-
-    def _forget(self, tp: TopicPartition) -> None:
-        """Drop the position of a partition: records in flight are ignored, as the position is done."""
-        self._lookups.pop(tp, None)
-        self._starts.pop(tp, None)
-        if tp in self._positions:
-            position = self._positions.remove(tp)
-            position.end = position.offset
-
     def _fetch_again(self, batch: OpenBatch, error: AioprodError) -> None:
         """Fetch the rest of a corrupt batch again; it may have been damaged on the way."""
-        old = self._positions[batch.tp]
-        old.end = old.offset
         self._buffer.drop_batches(batch.tp)
-        position = Position(tp=old.tp, offset=batch.offset, end=ENDLESS, topic_id=old.topic_id)
-        self._positions[old.tp] = position
-        self._leaders.retry_later(position, error)
+        self._leaders.retry_later(self._positions.move(batch.tp, batch.offset), error)
 
     def _reset_recreated_topics(self) -> None:
         """Reset the positions of topics that were deleted and created again."""
         metadata = self._session.client.metadata
         if metadata.version != self._known_version:
-            cluster = metadata.cluster
-            for one in [one for one in self._positions.values() if one.is_replaced(cluster)]:
+            for one in self._positions.replaced(metadata.cluster):
                 self._buffer.drop(one.tp)
                 self._reset(one, "its topic was deleted and created again")
             self._known_version = metadata.version
@@ -499,36 +435,9 @@ class Fetcher:
             self._leaders.retry_later(one, error)
             raise error
         # Records that were fetched before are still returned.
-        self._forget(one.tp)
-        self._start(one.tp, self._reset_time)
+        self._positions.remove(one.tp)
+        self._positions.add(one.tp, self._reset_time)
         self._session.notify()
-
-    # --- offset lookups
-
-    def _start_lookups(self) -> None:
-        if self._lookups and (self._lookup_task is None or self._lookup_task.done()):
-            self._lookup_task = asyncio.get_running_loop().create_task(self._look_up())
-
-    async def _look_up(self) -> None:
-        """Look offsets up until cancelled, also those that are added meanwhile."""
-        try:
-            async with Lookups(self._session, self._lookups.values(), self._isolation, patient=True) as lookups:
-                while True:
-                    found = await lookups.found()
-                    if found is None:
-                        await self._session.change(math.inf)
-                    for one in found or ():
-                        self._start_at(one)
-        except AioprodError as error:
-            self._lookup_error = error
-            self._session.notify()
-
-    def _start_at(self, one: Lookup) -> None:
-        if self._lookups.get(one.tp) is one and one.offset is not None:
-            del self._lookups[one.tp]
-            self._starts[one.tp] = one.offset
-            self._positions[one.tp] = Position(tp=one.tp, offset=one.offset, end=ENDLESS)
-            self._session.notify()
 
 
 def _retrieve_exception(future: asyncio.Future[Any]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -27,13 +27,11 @@ class Observed(RangeAssignor):
         self.ended = 0
         self._gate = gate
 
-    def assign(
-        self, topics: Mapping[str, Sequence[PartitionInfo]], members: Mapping[str, Subscription]
-    ) -> dict[str, list[TopicPartition]]:
+    def assign(self, *args: Any) -> dict[str, list[TopicPartition]]:
         self.threads.append(threading.current_thread())
         if self._gate is not None:
             assert self._gate.wait(PATIENCE_S)
-        found: Any = super().assign(topics, members)
+        found = super().assign(*args)
         self.ended += 1
         return found
 

@@ -1,0 +1,137 @@
+"""Where a member reads each of its partitions: its position, or first the lookup of an offset."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Collection, Iterator
+
+from aioprod.cluster import Cluster
+from aioprod.errors import AioprodError
+from aioprod.net.session import Session
+from aioprod.reader.leaders import PendingPartition
+from aioprod.reader.offsets import Lookup, Lookups
+from aioprod.reader.position import ENDLESS, Position
+from aioprod.types import TopicPartition
+
+__all__ = ["FetchPositions"]
+
+
+class FetchPositions:
+    """The positions of the partitions; iterating gives those of partitions that are not in `paused`.
+
+    `version` grows with each change of that: the owner of `paused` calls `changed`. `starts` are the offsets at
+    which partitions were started; missing while they are looked up.
+    """
+
+    def __init__(self, session: Session, paused: Collection[TopicPartition], isolation: str) -> None:
+        self.version = 0
+        self.starts: dict[TopicPartition, int] = {}
+        self._session = session
+        self._paused = paused
+        self._isolation = isolation
+        self._positions: dict[TopicPartition, Position] = {}
+        self._lookups: dict[TopicPartition, Lookup] = {}
+        self._lookup_task: asyncio.Task[None] | None = None
+        self._lookup_error: AioprodError | None = None
+
+    def __iter__(self) -> Iterator[Position]:
+        return iter([one for tp, one in self._positions.items() if tp not in self._paused])
+
+    def __contains__(self, tp: TopicPartition) -> bool:
+        return tp in self._positions or tp in self._lookups
+
+    @property
+    def partitions(self) -> list[TopicPartition]:
+        """All partitions, also those that are paused or looked up."""
+        return [*self._positions, *self._lookups]
+
+    @property
+    def offsets(self) -> dict[TopicPartition, int]:
+        """The next offset of each partition to fetch; missing while it is looked up."""
+        return {tp: position.offset for tp, position in self._positions.items()}
+
+    @property
+    def pending(self) -> tuple[PendingPartition, ...]:
+        """The partitions that requests are sent for: Fetch, or first ListOffsets; without those that are paused."""
+        pending = (*self._positions.values(), *self._lookups.values())
+        return tuple(one for one in pending if one.tp not in self._paused)
+
+    def replaced(self, cluster: Cluster) -> list[Position]:
+        """The positions of topics that were deleted and created again."""
+        return [one for one in self._positions.values() if one.is_replaced(cluster)]
+
+    # --- changes
+
+    def changed(self) -> None:
+        """Partitions were paused or resumed."""
+        self.version += 1
+
+    def add(self, tp: TopicPartition, offset: int) -> None:
+        """Read a partition from this offset on; a negative one, EARLIEST or LATEST, is looked up first."""
+        if offset < 0:
+            self._lookups[tp] = Lookup(tp, timestamp=offset)
+            self.start_lookups()
+        else:
+            self.starts[tp] = offset
+            self._add(Position(tp=tp, offset=offset, end=ENDLESS))
+
+    def _add(self, position: Position) -> None:
+        self._positions[position.tp] = position
+        self.version += 1
+
+    def remove(self, tp: TopicPartition) -> None:
+        """Forget a partition: records in flight are ignored, as its position is done."""
+        self._lookups.pop(tp, None)
+        self.starts.pop(tp, None)
+        position = self._positions.pop(tp, None)
+        if position is not None:
+            position.end = position.offset
+            self.version += 1
+
+    def move(self, tp: TopicPartition, offset: int) -> Position:
+        """Read a partition from another offset on; records in flight are ignored."""
+        old = self._positions[tp]
+        old.end = old.offset
+        position = Position(tp=tp, offset=offset, end=ENDLESS, topic_id=old.topic_id)
+        self._add(position)
+        return position
+
+    # --- lookups
+
+    def start_lookups(self) -> None:
+        """Look offsets up in a task, if there are any to look up."""
+        if self._lookups and (self._lookup_task is None or self._lookup_task.done()):
+            self._lookup_task = asyncio.get_running_loop().create_task(self._look_up())
+
+    def raise_lookup_error(self) -> None:
+        """Raise the error that ended the lookups, if any, once."""
+        if self._lookup_error is not None:
+            error, self._lookup_error = self._lookup_error, None
+            raise error
+
+    async def _look_up(self) -> None:
+        """Look offsets up until cancelled, also those that are added meanwhile."""
+        try:
+            async with Lookups(self._session, self._lookups.values(), self._isolation, patient=True) as lookups:
+                while True:
+                    found = await lookups.found()
+                    if found is None:
+                        await self._session.change(math.inf)
+                    for one in found or ():
+                        self._found(one)
+        except AioprodError as error:
+            self._lookup_error = error
+            self._session.notify()
+
+    def _found(self, one: Lookup) -> None:
+        if self._lookups.get(one.tp) is one and one.offset is not None:
+            del self._lookups[one.tp]
+            self.add(one.tp, one.offset)
+            self._session.notify()
+
+    async def close(self) -> None:
+        """Stop the lookups."""
+        if self._lookup_task is not None:
+            self._lookup_task.cancel()
+            await asyncio.wait([self._lookup_task])
