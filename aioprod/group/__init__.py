@@ -1,9 +1,22 @@
-"""Consumer groups: the consumer `Member`, the two group protocols, and the assignors."""
+"""Consumer groups: the consumer `Member`, the two group protocols, and the assignors.
+
+Names are imported when they are used: `Admin` needs no member.
+"""
 
 from __future__ import annotations
 
-from aioprod.group.member import Member
-from aioprod.group.settings import MemberConfig
-from aioprod.types import GroupMetadata
+from typing import TYPE_CHECKING
+
+from aioprod._lazy import imported_on_use
+
+if TYPE_CHECKING:
+    from aioprod.group.member import Member
+    from aioprod.group.settings import MemberConfig
+    from aioprod.types import GroupMetadata
 
 __all__ = ["GroupMetadata", "Member", "MemberConfig"]
+
+if not TYPE_CHECKING:
+    from aioprod.types import GroupMetadata
+
+    __getattr__, __dir__ = imported_on_use(__name__, {"Member": "member", "MemberConfig": "settings"})
