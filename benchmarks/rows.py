@@ -305,6 +305,15 @@ def _compression_rows() -> list[Row]:
         )
         for size_kb, records in ((1, 50_000), (10, 10_000), (100, 2_000))
         for codec in ("lz4", "zstd")
+    ] + [
+        _row(
+            "plain-1k",
+            "1 KB values, not compressed",
+            "confluent-kafka `produce` + callback",
+            [_ours("send_nowait", 100_000), _confluent("produce", 100_000)],
+            _cpu(1.5, CONFLUENT),
+            value_size=KB,
+        )
     ]
 
 

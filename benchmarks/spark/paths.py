@@ -8,9 +8,13 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["Paths"]
+from benchmarks.spark.dropping import DroppingSource
+
+__all__ = ["FLOOR", "PARTITIONS", "Paths"]
 
 PARTITIONS = 8
+FLOOR = "a Python sink that drops its rows"
+"""The path of what Spark takes to hand rows to Python, whatever becomes of them there."""
 TASKS = 4
 
 
@@ -26,6 +30,7 @@ class Paths:
     def all(self) -> Mapping[str, Callable[[int], None]]:
         return {
             "noop": lambda rows: noop(self.rows(rows)),
+            FLOOR: self.dropping_sink,
             "aioprod sink": self.aioprod_sink,
             "Spark's sink": lambda rows: self.spark_sink(rows),
             "Spark's sink, linger.ms=20, batch.size=128 KB": lambda rows: self.spark_sink(
@@ -47,6 +52,10 @@ class Paths:
     def aioprod_sink(self, count: int) -> None:
         writer = self.rows(count).write.format("aioprod").option("kafka.bootstrap.servers", self.servers)
         writer.option("topic", self.sink_topic).mode("append").save()
+
+    def dropping_sink(self, count: int) -> None:
+        self.spark.dataSource.register(DroppingSource)
+        self.rows(count).write.format(DroppingSource.name()).mode("append").save()
 
     def spark_sink(self, count: int, topic: str | None = None, **options: str) -> None:
         writer = self.rows(count).write.format("kafka").option("kafka.bootstrap.servers", self.servers)
