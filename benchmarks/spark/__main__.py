@@ -38,11 +38,7 @@ def main() -> int:
         broker = children()
         spark = local_session("local[2]", spark__jars=connector_jars())
         paths = Paths(spark, cluster.bootstrap_servers, "sink", "source")
-        chosen = {
-            name: path
-            for name, path in paths.all().items()
-            if arguments.only in name or name in ("noop", "a Python sink that drops its rows")
-        }
+        chosen = {name: path for name, path in paths.all().items() if arguments.only in name or name in ("noop", FLOOR)}
         if any("source" in name for name in chosen):
             paths.spark_sink(arguments.rows, topic="source", **{"kafka.linger.ms": "20"})
         for path in chosen.values():
@@ -81,10 +77,8 @@ def show(medians: dict[str, dict[str, float]], rows: int, rounds: int) -> None:
             f"{name:<48}{one['jvm']:>7.2f}{one['python']:>8.2f}{one['total']:>7.2f}{net:>13}{one['rows_per_s']:>12,.0f}"
         )
     if {"aioprod sink", "Spark's sink"} <= medians.keys():
-        floor = medians["a Python sink that drops its rows"]["total"] - bare
-        print(
-            f"of the sink's {medians['aioprod sink']['total'] - bare:.2f}, Spark takes {floor:.2f} to pass rows to Python"
-        )
+        net, floor = (medians[name]["total"] - bare for name in ("aioprod sink", FLOOR))
+        print(f"of the sink's {net:.2f}, Spark takes {floor:.2f} to hand the rows to Python")
     for ours, other in (
         ("aioprod sink", "Spark's sink"),
         ("aioprod sink", "Spark's sink, linger.ms=20, batch.size=128 KB"),
