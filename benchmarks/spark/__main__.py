@@ -77,8 +77,8 @@ def show(medians: dict[str, dict[str, float]], rows: int, rounds: int) -> None:
             f"{name:<48}{one['jvm']:>7.2f}{one['python']:>8.2f}{one['total']:>7.2f}{net:>13}{one['rows_per_s']:>12,.0f}"
         )
     if {"aioprod sink", "Spark's sink"} <= medians.keys():
-        net, floor = (medians[name]["total"] - bare for name in ("aioprod sink", FLOOR))
-        print(f"of the sink's {net:.2f}, Spark takes {floor:.2f} to hand the rows to Python")
+        above, floor = (medians[path]["total"] - bare for path in ("aioprod sink", FLOOR))
+        print(f"of the sink's {above:.2f}, Spark takes {floor:.2f} to hand the rows to Python")
     for ours, other in (
         ("aioprod sink", "Spark's sink"),
         ("aioprod sink", "Spark's sink, linger.ms=20, batch.size=128 KB"),
