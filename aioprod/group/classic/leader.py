@@ -1,17 +1,29 @@
-"""The leader's part of the classic protocol: run the assignor over the subscriptions of all members."""
+"""The leader's part of the classic protocol: run the assignor over the subscriptions of all members.
+
+Between JoinGroup and SyncGroup a `Leader` decodes the subscriptions, has their topics described, and makes and encodes
+the assignment. For large groups decoding and assigning are `Compute` steps.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Final
 
 from aioprod.cluster.model import PartitionInfo
-from aioprod.errors import AioprodError, UsageError
+from aioprod.errors import AioprodError, ProtocolError, UsageError
 from aioprod.group.assignors import Assignor, Subscription
 from aioprod.group.assignors.model import Assignment
-from aioprod.group.subscription_codec import encode_assignment
+from aioprod.group.membership import Compute, DescribeTopics
+from aioprod.group.subscription_codec import decode_subscription, encode_assignment
+from aioprod.messages import JoinGroupResponse
+from aioprod.messages.join_group import JoinGroupResponseMember
 from aioprod.types import TopicPartition
 
-__all__ = ["encoded_assignment", "group_assignment", "is_cooperative", "user_data_of"]
+__all__ = ["Leader", "encoded_assignment", "group_assignment", "is_cooperative", "user_data_of"]
+
+_LARGE: Final = 500
+"""Members and partitions together from which on they are handled in a thread: that takes some milliseconds then."""
 
 
 def is_cooperative(assignor: Assignor) -> bool:
@@ -68,3 +80,68 @@ def _owners(members: Mapping[str, Subscription]) -> dict[TopicPartition, str]:
     """The owner of each partition, by the subscriptions of the newest generation."""
     newest = max((one.generation for one in members.values()), default=-1)
     return {tp: member for member, one in members.items() if one.generation == newest for tp in one.owned}
+
+
+class Leader:
+    """The leader of one generation, whose JoinGroup response has the subscriptions of the group.
+
+    When it `is_done`, `assignment` has the encoded partitions of each member, and `counts` how many partitions each
+    topic had. `error` is why there is no assignment: a subscription that can't be decoded, or the assignor has failed.
+    """
+
+    def __init__(self, assignor: Assignor, response: JoinGroupResponse) -> None:
+        self.assignment: Mapping[str, bytes] = {}
+        self.counts: Mapping[str, int] = {}
+        self.error: AioprodError | None = None
+        self.is_done = False
+        self._assignor = assignor
+        self._skips_assignment = response.skip_assignment
+        self._members: Mapping[str, Subscription] = {}
+        self._computation: Compute | None = None
+        self._compute(partial(self._subscriptions, response.members), len(response.members))
+
+    def step(self) -> Compute | DescribeTopics:
+        """The step to do now, until there is an assignment or an error."""
+        if self._computation is not None:
+            return self._computation
+        return DescribeTopics(frozenset(topic for one in self._members.values() for topic in one.topics))
+
+    def _compute(self, work: Callable[[], Callable[[], object]], size: int) -> None:
+        """Call `work`, which may run in a thread, and then the function that it returns."""
+        if size < _LARGE:
+            work()()
+        else:
+            self._computation = Compute(work)
+
+    def _subscriptions(self, rows: Sequence[JoinGroupResponseMember]) -> Callable[[], object]:
+        try:
+            members = {one.member_id: decode_subscription(one.metadata, one.group_instance_id) for one in rows}
+        except ProtocolError as error:
+            return partial(self._fail, error)
+        return partial(self._subscribed, members)
+
+    def _subscribed(self, members: Mapping[str, Subscription]) -> None:
+        self._members = members
+        self._computation = None
+
+    def topics_described(self, topics: Mapping[str, Sequence[PartitionInfo]]) -> None:
+        """Assign these partitions."""
+        self._compute(partial(self._assigned, topics), len(self._members) + sum(map(len, topics.values())))
+
+    def _assigned(self, topics: Mapping[str, Sequence[PartitionInfo]]) -> Callable[[], object]:
+        members = self._members
+        try:
+            assignment = {} if self._skips_assignment else encoded_assignment(self._assignor, members, topics)
+        except AioprodError as error:
+            return partial(self._fail, error)
+        subscribed = {topic for one in members.values() for topic in one.topics}
+        return partial(self._finish, assignment, {topic: len(topics.get(topic, ())) for topic in subscribed})
+
+    def _finish(self, assignment: Mapping[str, bytes], counts: Mapping[str, int]) -> None:
+        self.assignment = assignment
+        self.counts = counts
+        self._members = {}
+        self.is_done = True
+
+    def _fail(self, error: AioprodError) -> None:
+        self.error = error

@@ -16,31 +16,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any, Final
 
 from aioprod.cluster.model import PartitionInfo
 from aioprod.errors import AioprodError, ErrorCode, ProtocolError
-from aioprod.group.assignors import Assignor, Subscription
-from aioprod.group.classic.leader import encoded_assignment, is_cooperative
+from aioprod.group.assignors import Assignor
+from aioprod.group.classic.leader import Leader, is_cooperative
 from aioprod.group.classic.requests import PROTOCOL_TYPE, heartbeat_request, join_request, leave_request, sync_request
 from aioprod.group.classic.states import TRANSITIONS, Event, Meaning, State, Subject, meaning_of
 from aioprod.group.errors import is_retriable, member_error
-from aioprod.group.membership import (
-    Assign,
-    Compute,
-    DescribeTopics,
-    Failed,
-    LeftGroup,
-    Revoke,
-    SendRequest,
-    Step,
-    Wait,
-)
+from aioprod.group.membership import Assign, Failed, LeftGroup, Revoke, SendRequest, Step, Wait
 from aioprod.group.settings import MemberConfig
-from aioprod.group.subscription_codec import decode_assignment, decode_subscription
+from aioprod.group.subscription_codec import decode_assignment
 from aioprod.messages import HeartbeatResponse, JoinGroupResponse, SyncGroupResponse
-from aioprod.messages.join_group import JoinGroupResponseMember
 from aioprod.messages.negotiation import ByVersion
 from aioprod.types import GroupMetadata, TopicPartition
 from aioprod.wire.schema import Request, Response
@@ -49,9 +37,6 @@ __all__ = ["ClassicMembership"]
 
 _JOIN_GRACE_S: Final = 5.0
 """The time that the response to JoinGroup may take beyond the rebalance timeout, as in Java."""
-
-_LARGE: Final = 500
-"""Members and partitions together from which on an assignment is made in a thread: it takes some milliseconds then."""
 
 _NO_HEARTBEATS: Final = frozenset({State.JOINING, State.COMPLETING_REBALANCE, State.LEAVING, State.LEFT})
 """States without heartbeats: the coordinator takes a member with a pending JoinGroup or SyncGroup for alive."""
@@ -97,12 +82,7 @@ class ClassicMembership:
         self._joined_topics: frozenset[str] = frozenset()
         self._retry_at = -math.inf
         self._failures = 0
-        # Used by the leader only.
-        self._members: dict[str, Subscription] = {}
-        self._group_assignment: Mapping[str, bytes] = {}
-        self._computation: Compute | None = None
-        self._skips_assignment = False
-        self._counts_assigned: dict[str, int] | None = None
+        self._leader: Leader | None = None
         self._counts_now: Mapping[str, int] = {}
         self._is_lost = False
         self._needs_rejoin = False
@@ -149,10 +129,9 @@ class ClassicMembership:
             return self._join_step(now)
         if self.state is State.COMPLETING_REBALANCE:
             return self._sync_step()
-        if self.state is State.ASSIGNING:
-            return self._computation or DescribeTopics(
-                frozenset(topic for one in self._members.values() for topic in one.topics)
-            )
+        if self.state is State.ASSIGNING and self._leader is not None:
+            self._after_leading()
+            return self._leader.step() if self.state is State.ASSIGNING else self.step(now)
         if self.state is State.ADDING_PARTITIONS:
             return Assign(tuple(tp for tp in self._assigned or () if tp not in self.owned))
         if self.state is State.LEAVING and not self._prepare_leave_group():
@@ -205,7 +184,7 @@ class ClassicMembership:
 
     @property
     def _has_to_rejoin(self) -> bool:
-        counts = self._counts_assigned or {}
+        counts = {} if self._leader is None else self._leader.counts
         has_other_partitions = any(self._counts_now.get(topic, count) != count for topic, count in counts.items())
         return self._needs_rejoin or has_other_partitions or self._topics != self._joined_topics
 
@@ -224,7 +203,8 @@ class ClassicMembership:
 
     def _sync_step(self) -> Step:
         if self._request is None:
-            request = sync_request(self.metadata, self._assignor.name, self._group_assignment)
+            assignment = {} if self._leader is None else self._leader.assignment
+            request = sync_request(self.metadata, self._assignor.name, assignment)
             self._request = SendRequest(request, self._join_timeout_s)
         return self._request
 
@@ -276,58 +256,29 @@ class ClassicMembership:
             self._member_id, self._generation = response.member_id, response.generation_id
             self._assignor = self._assignors[response.protocol_name]
             self._heartbeat_at = now + self._config.heartbeat_interval_ms / 1000
-            self._counts_assigned = None
-            self._group_assignment = {}
+            self._leader = None
             self._owned_at_join = self.owned
             if response.leader == response.member_id:
-                self._lead(response)
+                self._leader = Leader(self._assignor, response)
+                self._move(Event.JOINED_AS_LEADER)
+                self._after_leading()
             else:
                 keeps_partitions = is_cooperative(self._assignor) or not self.owned
                 self._move(Event.JOINED_AS_FOLLOWER if keeps_partitions else Event.JOINED_STILL_OWNING)
 
-    def _lead(self, response: JoinGroupResponse) -> None:
-        self._skips_assignment = response.skip_assignment
-        self._move(Event.JOINED_AS_LEADER)
-        self._compute(partial(self._subscriptions, response.members), len(response.members))
-
-    def _compute(self, work: Callable[[], Callable[[], object]], size: int) -> None:
-        """Call `work`, and the function that it returns: now, or by a step where `size` says that it takes long."""
-        self._computation = None if size < _LARGE else Compute(work)
-        if self._computation is None:
-            work()()
-
-    def _subscriptions(self, rows: Sequence[JoinGroupResponseMember]) -> Callable[[], object]:
-        try:
-            members = {one.member_id: decode_subscription(one.metadata, one.group_instance_id) for one in rows}
-        except ProtocolError as error:
-            return partial(self._fail, error)
-        return partial(self._group_joined, members)
-
-    def _group_joined(self, members: dict[str, Subscription]) -> None:
-        self._computation = None
-        self._members = members
-
     def topics_described(self, topics: Mapping[str, Sequence[PartitionInfo]], now: float) -> None:
-        """Assign these partitions to the members, and remember the partition counts."""
-        members, self._members = self._members, {}
-        size = len(members) + sum(map(len, topics.values()))
-        self._compute(partial(self._assignment, self._assignor, members, topics), size)
+        """Assign these partitions to the members of the group."""
+        assert self._leader is not None
+        self._leader.topics_described(topics)
+        self._after_leading()
 
-    def _assignment(
-        self, assignor: Assignor, members: dict[str, Subscription], topics: Mapping[str, Sequence[PartitionInfo]]
-    ) -> Callable[[], object]:
-        try:
-            assignment = {} if self._skips_assignment else encoded_assignment(assignor, members, topics)
-        except AioprodError as error:
-            return partial(self._fail, error)
-        subscribed = {topic for one in members.values() for topic in one.topics}
-        counts = {topic: len(topics.get(topic, ())) for topic in subscribed}
-        return partial(self._assignment_made, assignment, counts)
-
-    def _assignment_made(self, assignment: dict[str, bytes], counts: dict[str, int]) -> None:
-        self._counts_assigned = counts
-        self._group_assignment = assignment
-        self._move(Event.ASSIGNMENT_MADE)
+    def _after_leading(self) -> None:
+        leader = self._leader
+        assert leader is not None
+        if leader.error is not None:
+            self._fail(leader.error)
+        elif leader.is_done:
+            self._move(Event.ASSIGNMENT_MADE)
 
     def _sync_response_received(self, response: SyncGroupResponse, now: float) -> None:
         code = ErrorCode.of(response.error_code)
@@ -447,7 +398,7 @@ class ClassicMembership:
         self._generation = -1
         if not keep_member_id:
             self._member_id = ""
-        self._counts_assigned = None
+        self._leader = None
         self._is_lost = True
         self._move(Event.LOST)
 
@@ -461,4 +412,3 @@ class ClassicMembership:
 
     def _move(self, event: Event) -> None:
         self.state = TRANSITIONS[self.state, event]
-        self._computation = None
