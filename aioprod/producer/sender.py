@@ -237,8 +237,8 @@ class Sender:
     def _version(self, connection: BrokerConnection, batches: list[Batch]) -> int:
         """The Produce version: the newest that both know, without topic ids where one of them is not known."""
         if connection.versions is not self._negotiated:
-            self._negotiated = connection.versions
             self._version_picked = connection.versions.pick(ProduceRequest, at_most=self._version_max)
+            self._negotiated = connection.versions
         version = self._version_picked
         if version >= FIRST_WITH_TOPIC_IDS:
             for batch in batches:
