@@ -108,8 +108,6 @@ class FetchBuffer:
 
     def drop(self, tp: TopicPartition) -> None:
         """Drop all records of a partition; it stays paused if it is."""
-        if not self._gathered and self.current is None and not self._paused_batches and not self.gathering:
-            return
         dropped = len(self._gathered.pop(tp, ()))
         self.ready -= 0 if tp in self.paused else dropped
         self.drop_batches(tp)

@@ -355,10 +355,7 @@ class BrokerConnection:
         except Exception as error:  # of any type: the requests in flight must fail
             self._abort_after(error)
         if self.is_ready:
-            try:
-                self._owner.connection_data(self)
-            except Exception as error:  # asyncio would only log it
-                self._abort_after(error)
+            self._report(self._owner.connection_data)
         elif state.phase is _READY and not self.closed:
             assert state.versions is not None
             self.versions = state.versions

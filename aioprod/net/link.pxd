@@ -12,7 +12,7 @@ cdef class BrokerLink(ConnectionOwner):
     cdef public int attempts
     cdef public double backoff_until, connecting_since
     cdef public bint retired, was_ready
-    cdef object _context, _listener, _attempt
+    cdef object _context, _attempt
     cdef readonly object _handover
     cdef bint _wanted
     cdef int _mismatches

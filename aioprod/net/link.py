@@ -80,7 +80,6 @@ class BrokerLink(ConnectionOwner):
         self.was_ready = False
         self.session = LoginSession(context, self)
         self._context = context
-        self._listener = context.listener
         self._wanted = False
         self._mismatches = 0
         self._attempt: asyncio.Task[None] | None = None
@@ -331,8 +330,8 @@ class BrokerLink(ConnectionOwner):
         self._context.events.link_writable(self)
 
     def connection_data(self, connection: BrokerConnection) -> None:
-        if self.node.id >= 0:
-            self._listener.link_data(self)
+        if not self.is_bootstrap:
+            self._context.listener.link_data(self)
 
     def connection_writable(self, connection: BrokerConnection) -> None:
         self._context.events.link_writable(self)

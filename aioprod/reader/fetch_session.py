@@ -73,9 +73,6 @@ class FetchSession:
         self._is_denied = False
         self._uses_ids = True
 
-    def __len__(self) -> int:
-        return len(self._sent)
-
     def plan(self, positions: Sequence[Position], cluster: Cluster) -> Plan:
         """What to request for these positions, which are all that are to be fetched from the broker now."""
         uses_ids = all(one.topic_id is not None for one in positions)

@@ -67,7 +67,7 @@ ResponseT = TypeVar("ResponseT", bound=Response)
 
 
 def _ignore(node_id: int) -> None:
-    """Take no notice."""
+    """Do nothing."""
 
 
 class _InFlight(NamedTuple, Generic[PartitionT, ResponseT]):
@@ -136,8 +136,7 @@ class LeaderRequests(Generic[PartitionT, ResponseT]):
     async def close(self) -> None:
         """Cancel the requests in flight."""
         for node_id in list(self._in_flight):
-            self._forget(node_id)
-            self._lost(node_id)
+            self._abandon(node_id)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -275,15 +274,18 @@ class LeaderRequests(Generic[PartitionT, ResponseT]):
             one.is_in_flight = False
         return request
 
+    def _abandon(self, node_id: int) -> None:
+        """Cancel the request to a broker."""
+        self._forget(node_id).task.cancel()
+        self._lost(node_id)
+
     def _follow_leaders(self) -> None:
         """Cancel a request, whose broker may be dead, when all of its partitions have other leaders now."""
         cluster = self._session.client.metadata.cluster
         for node_id, request in list(self._in_flight.items()):
             leaders = [cluster.leader_for(one.tp) for one in request.partitions if not one.is_done]
             if not request.task.done() and all(leader is not None and leader.id != node_id for leader in leaders):
-                request.task.cancel()
-                self._forget(node_id)
-                self._lost(node_id)
+                self._abandon(node_id)
 
     async def _wait(self, now: float) -> None:
         for topic in self._topics:

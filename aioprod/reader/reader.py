@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 __all__ = ["SLICE_S", "Reader", "read"]
 
+_FIXED: Final = 0
+"""The version of the positions that are read: none is added later."""
+
 SLICE_S: Final = 0.005
 """The longest time for which decoding records may block the event loop."""
 
@@ -205,7 +208,7 @@ class Reader(SessionUser):
 
         leaders: LeaderRequests[Position, FetchResponse]
         async with LeaderRequests(
-            session, positions, request, purpose="read", operation="READ", version=lambda: "always the same positions"
+            session, positions, request, purpose="read", operation="READ", version=lambda: _FIXED
         ) as leaders:
             while (answered := await leaders.next()) is not None:
                 requested, response, _ = answered

@@ -66,9 +66,6 @@ class FetchSessions:
         self._random = random
         self._sessions: dict[int, _Session] = {}
 
-    def __len__(self) -> int:
-        return len(self._sessions)
-
     def clear(self) -> None:
         """Forget all sessions, as a restart does."""
         self._sessions.clear()
