@@ -355,7 +355,11 @@ class BrokerConnection:
         except Exception as error:  # of any type: the requests in flight must fail
             self._abort_after(error)
         if self.is_ready:
-            self._report(self._owner.connection_data)
+            # What `_report` does, without an object for the method: this is called for each response.
+            try:
+                self._owner.connection_data(self)
+            except Exception as error:
+                self._abort_after(error)
         elif state.phase is _READY and not self.closed:
             assert state.versions is not None
             self.versions = state.versions
