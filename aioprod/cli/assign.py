@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from argparse import ArgumentTypeError, RawDescriptionHelpFormatter
+from argparse import ArgumentTypeError
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,19 +23,28 @@ from aioprod.errors import UsageError
 from aioprod.group.assignors import ASSIGNORS, Balance, Comparison, balance, compare
 from aioprod.group.assignors.comparison import ROWS_SHOWN
 
-__all__ = ["main"]
+__all__ = ["main", "make_parser"]
 
-_EXAMPLES: Final = """examples:
-  aioprod assign --topics orders=12,clicks=6 --members a,b,c --strategy sticky --json now.json
-  aioprod assign --topics orders=12,clicks=6 --members a,b --strategy sticky --before now.json
-  aioprod assign --topics orders=12,clicks=6 --members web=8:orders,audit:orders+clicks --strategy range
-  aioprod assign --topics orders=64 --members 5
-"""
+_EXAMPLES: Final = (
+    (
+        "aioprod assign --topics orders=12,clicks=6 --members a,b,c --strategy sticky --json now.json",
+        "three members that read both topics; keep the assignment",
+    ),
+    (
+        "aioprod assign --topics orders=12,clicks=6 --members a,b --strategy sticky --before now.json",
+        "what moves when one of them leaves",
+    ),
+    (
+        "aioprod assign --topics orders=12,clicks=6 --members web=8:orders,audit:orders+clicks --strategy range",
+        "members that read different topics",
+    ),
+    ("aioprod assign --topics orders=64 --members 5", "all strategies side by side"),
+)
 
 
 def main(arguments: Sequence[str]) -> int:
     """Assign and show; returns 0. What is wrong with the arguments ends the program with 2."""
-    parser = _parser()
+    parser = make_parser()
     given = parser.parse_args(arguments)
     with _blaming(parser, "--topics"):
         topics = unique(given.topics)
@@ -100,12 +109,11 @@ def _blaming(parser: Parser, argument: str) -> Iterator[None]:
         parser.error(f"argument {argument}: {error}")
 
 
-def _parser() -> Parser:
+def make_parser() -> Parser:
     parser = Parser(
         prog="aioprod assign",
         description="Show which member of a consumer group reads which partitions, and what a rebalance would move.",
-        epilog=_EXAMPLES,
-        formatter_class=RawDescriptionHelpFormatter,
+        examples=_EXAMPLES,
         allow_abbrev=False,
     )
     parser.add_argument(

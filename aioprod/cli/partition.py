@@ -16,7 +16,7 @@ from aioprod.errors import ConfigError
 from aioprod.routing.columns import HASH_PARTITIONERS, Rule, rule_of
 from aioprod.routing.hashes import HASHES
 
-__all__ = ["main"]
+__all__ = ["main", "make_parser"]
 
 _STDIN: Final = "-"
 
@@ -26,7 +26,7 @@ _ANY: Final = "any"
 
 def main(arguments: Sequence[str]) -> int:
     """Show where keys go, a line each; returns 0. What is wrong with the arguments ends the program with 2."""
-    parser = _parser()
+    parser = make_parser()
     given = parser.parse_args(arguments)
     rules = [rule_of(name) for name in (HASHES if given.all else [given.partitioner])]
     columns = HASHES if given.all else ["partition"]
@@ -91,7 +91,7 @@ def _partitioner(text: str) -> str:
     return text
 
 
-def _parser() -> Parser:
+def make_parser() -> Parser:
     parser = Parser(
         prog="aioprod partition",
         description="Show which partition of a topic each key goes to, as Kafka's clients choose it.",

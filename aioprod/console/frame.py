@@ -9,7 +9,7 @@ from argparse import ArgumentParser
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
-from typing import NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from aioprod._build import COMPILED
 from aioprod.errors import AioprodError, ConfigError, InvalidTopicError, UsageError
@@ -25,7 +25,19 @@ class Command(NamedTuple):
 
 
 class Parser(ArgumentParser):
-    """The parser of a command's arguments; it reports an error in one sentence and exits with 2."""
+    """The parser of a command's arguments; it reports an error in one sentence and exits with 2.
+
+    `examples` are command lines, each with what it does, which its help shows last.
+    """
+
+    def __init__(self, *, examples: Sequence[tuple[str, str]] = (), **options: Any) -> None:
+        super().__init__(**options)
+        self.examples = examples
+
+    def format_help(self) -> str:
+        """The help of `argparse`, and the examples, whose lines are not folded."""
+        lines = [f"  # {does}\n  {command}\n" for command, does in self.examples]
+        return super().format_help() + ("\nexamples:\n" + "\n".join(lines) if lines else "")
 
     def error(self, message: str) -> NoReturn:
         """Report the error, and exit."""

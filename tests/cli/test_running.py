@@ -1,0 +1,36 @@
+"""A command that is interrupted or ended closes its clients in order."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+
+import pytest
+
+from aioprod.cli.running import run_command
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_cancels_the_command_and_waits_for_its_end(number: signal.Signals) -> None:
+    steps = []
+
+    async def command() -> int:
+        try:
+            os.kill(os.getpid(), number)
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)
+            steps.append("closed")
+        return 0
+
+    with pytest.raises(KeyboardInterrupt):
+        run_command(command())
+    assert steps == ["closed"]
+
+
+def test_the_status_of_a_command_that_ends_by_itself() -> None:
+    async def command() -> int:
+        return 1
+
+    assert run_command(command()) == 1
