@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from aioprod.config import ProducerConfig
     from aioprod.group import Member
     from aioprod.oauth_token import OAuthToken
-    from aioprod.producer import Producer
+    from aioprod.producer import Health, Producer
     from aioprod.reader import read
     from aioprod.transactions import TransactionHandle, TransactionSession
     from aioprod.tuning import tune
@@ -39,6 +39,7 @@ __all__ = [
     "DeliveryReport",
     "GroupMetadata",
     "Headers",
+    "Health",
     "Member",
     "OAuthToken",
     "OffsetAndMetadata",
@@ -66,6 +67,7 @@ if not TYPE_CHECKING:
             "DeliveryReport": "types",
             "GroupMetadata": "types",
             "Headers": "types",
+            "Health": "producer",
             "Member": "group",
             "OAuthToken": "oauth_token",
             "OffsetAndMetadata": "types",

@@ -190,6 +190,9 @@ class ClientOptions(TypedDict, total=False):
     """Objects whose `report(snapshot)` gets all metrics once in each `metrics.sample.window.ms`."""
     metrics_sample_window_ms: int
     """The time between two calls of the metric reporters. By default 30000."""
+    metrics_topics_max: int
+    """How many topics have metrics of their own; the others share the label `(other)`. Not a setting of Java's. By
+    default 100."""
     metrics_num_samples: int
     """Known for the sake of Java's configuration files; metrics here cover the whole life of a client. By default 2."""
     metrics_recording_level: Literal["INFO", "DEBUG", "TRACE"]

@@ -23,11 +23,12 @@ PRODUCER = {
     "core": "accumulator backoff batch batch_events budget buffer_pool bulk_values connection drain lifecycle parking "
     "partition partition_choice produce_request produce_response retry sequences splitting states transactions",
     "messages": "api_versions init_producer_id metadata negotiation produce",
+    "metrics": "families instruments producer registry topics",
     "net": "addresses client connection context dialing events link login metadata_refresh pool security settings "
-    "slow_calls tasks transport waiters",
+    "slow_calls tasks traffic transport waiters",
     "net.login": "reauthentication",
     "producer": "backpressure bulk callbacks clock closing completion completions compressor deleted_topics "
-    "delivery_future engine environment explain facade failure guard lacking logs meters native outcomes pipeline "
+    "delivery_future engine environment explain facade failure guard health lacking logs meters native outcomes pipeline "
     "preparation producer producer_id reporting scheduler sender settings transaction_rules transactions unclosed "
     "unknown_topics",
     "producer.bulk": "appender call send_many",

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aioprod.metrics import Counter, Gauge, Histogram, Metrics, ProducerMetrics
+from aioprod.metrics.families import MILLISECONDS
 
 PERCENTILE_ERROR = 1 / 64
 
@@ -52,6 +53,47 @@ def test_zero_is_a_value() -> None:
     assert histogram.average == 2.5
 
 
+def test_buckets_include_their_bounds() -> None:
+    histogram = Histogram("size", "How large.", low=0, high=3)
+    for value in (0, 0.5, 1, 1.001, 2, 3, 4, 8, 9, 1e9):
+        histogram.record(value)
+    buckets = histogram.buckets()
+    assert buckets.bounds == (1, 2, 4, 8)
+    assert buckets.counts == (3, 2, 2, 1, 2)
+    assert buckets.total == sum((0, 0.5, 1, 1.001, 2, 3, 4, 8, 9, 1e9))
+
+
+def test_buckets_are_in_base_units() -> None:
+    histogram = Histogram("latency", "How long.", unit=MILLISECONDS, low=-1, high=1)
+    for value in (0.4, 1, 5):
+        histogram.record(value)
+    assert histogram.buckets() == ((0.0005, 0.001, 0.002), (1, 1, 0, 1), pytest.approx(0.0064))
+    assert histogram.family().name == "latency_seconds"
+
+
+@settings(max_examples=100)
+@given(st.lists(st.floats(1e-6, 1e9), max_size=30))
+def test_each_value_is_in_its_bucket(values: list[float]) -> None:
+    histogram = Histogram("x", "Anything.", low=-4, high=12)
+    for value in values:
+        histogram.record(value)
+    bounds, counts, _ = histogram.buckets()
+    # Which of two neighbours has a value that is as near to a bound as rounding is not said.
+    for at, bound in enumerate(bounds):
+        up_to = sum(counts[: at + 1])
+        assert sum(value <= bound * (1 - 1e-9) for value in values) <= up_to
+        assert up_to <= sum(value <= bound * (1 + 1e-9) for value in values)
+
+
+def test_a_listener_gets_each_value() -> None:
+    histogram = Histogram("x", "Anything.")
+    got: list[float] = []
+    histogram.record(1)
+    histogram.listener = got.append
+    histogram.record(2)
+    assert got == [2]
+
+
 @settings(max_examples=100)
 @given(st.lists(st.floats(0, 1e300) | st.floats(5e-324, 1e-3), min_size=1, max_size=30), st.integers(1, 100))
 def test_percentiles_are_near_a_recorded_value(values: list[float], percent: int) -> None:
@@ -89,6 +131,19 @@ def test_producer_metrics() -> None:
     assert set(snapshot.values()) >= {0, 2.0, 5}
     assert set(snapshot) == {
         "record_send_total",
+        "byte_total",
+        "record_size_avg",
+        "record_size_max",
+        "record_delivery_time_avg",
+        "record_delivery_time_max",
+        "record_delivery_time_p50",
+        "record_delivery_time_p99",
+        "loop_hold_avg",
+        "loop_hold_max",
+        "loop_hold_p50",
+        "loop_hold_p99",
+        "bufferpool_wait_time_ns_total",
+        "flush_time_ns_total",
         "epoch_bumps",
         "record_retry_total",
         "record_error_total",

@@ -1,4 +1,4 @@
-"""The progress of a command, for people who watch it on a terminal."""
+"""The progress of a command on a terminal."""
 
 from __future__ import annotations
 

@@ -145,6 +145,11 @@ class ClientConfig(SecurityConfig):
         importance=LOW,
         doc="The time between two calls of the metric reporters.",
     )
+    metrics_topics_max: int = integer(
+        100,
+        importance=LOW,
+        doc="How many topics have metrics of their own; the others share the label `(other)`. Not a setting of Java's.",
+    )
     metrics_num_samples: int = integer(
         2,
         at_least=1,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from aioprod.group.fetcher import Fetcher
 from aioprod.metrics import Metrics
+from aioprod.metrics.families import BYTES, MILLISECONDS
 
 __all__ = ["MemberMetrics", "measured"]
 
@@ -13,9 +14,11 @@ class MemberMetrics(Metrics):
 
     def __init__(self) -> None:
         super().__init__()
-        self.records_consumed_total = self.gauge("records_consumed_total", "Records returned to the application.")
-        self.bytes_consumed_total = self.gauge("bytes_consumed_total", "Bytes of fetched record batches, compressed.")
-        self.fetch_total = self.gauge("fetch_total", "Responses to Fetch requests.")
+        self.records_consumed_total = self.total("records_consumed_total", "Records returned to the application.")
+        self.bytes_consumed_total = self.total(
+            "bytes_consumed_total", "Bytes of fetched record batches, compressed.", BYTES
+        )
+        self.fetch_total = self.total("fetch_total", "Responses to Fetch requests.")
         self.records_lag_max = self.gauge(
             "records_lag_max",
             "The largest lag of a partition in offsets; absent while no log end is known.",
@@ -35,7 +38,9 @@ class MemberMetrics(Metrics):
         )
         self.commit_total = self.counter("commit_total", "Commits that succeeded.")
         self.commit_failed_total = self.counter("commit_failed_total", "Commits that raised an error.")
-        self.commit_latency = self.histogram("commit_latency", "The latency of successful commits in ms.")
+        self.commit_latency = self.histogram(
+            "commit_latency", "The latency of successful commits.", unit=MILLISECONDS, low=-2, high=17
+        )
 
 
 def measured(fetcher: Fetcher) -> MemberMetrics:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 from aioprod.errors import UsageError
 from aioprod.group.validation import checked_offsets, checked_partitions
 from aioprod.net.session import Session, Started
+from aioprod.net.settings import SOFTWARE_NAME
 from aioprod.reader.offsets import EARLIEST, LATEST, look_up, timestamp_of
 from aioprod.types import OffsetAndMetadata, Timestamp, TopicPartition
 
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from aioprod.group.membership import Membership
     from aioprod.group.meters import MemberMetrics
     from aioprod.group.runner import Runner
+    from aioprod.metrics import Family
 
 __all__ = ["PartitionCalls"]
 
@@ -66,6 +69,20 @@ class PartitionCalls(Started):
     def metrics(self) -> dict[str, float]:
         """Counters since the member was created, and current gauges, by name; docs/groups.md has the table."""
         return self._metrics.snapshot()
+
+    @property
+    def client_id(self) -> str:
+        """The name of this member at the brokers: `client.id`, or that of all that have none."""
+        return self._reading.config.client_id or SOFTWARE_NAME
+
+    @property
+    def event_loop(self) -> asyncio.AbstractEventLoop | None:
+        """The event loop that the member lives in; None before it is started."""
+        return self._reading.loop
+
+    def metric_families(self) -> list[Family]:
+        """Every metric in base units: what monitoring systems collect; docs/metrics.md lists them."""
+        return self._metrics.families()
 
     async def committed(self, partitions: Partitions | None = None) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """The committed offset of each partition, None where there is none.

@@ -59,7 +59,8 @@ _LATE_S: Final = 0.0005
 class Client(ClientListener):
     """The connections and the metadata of one cluster.
 
-    `metadata` has the brokers, topics and partitions, `authentications` counts TLS handshakes and log-ins.
+    `metadata` has the brokers, topics and partitions, `authentications` counts TLS handshakes and log-ins, `traffic`
+    requests and bytes by broker.
     `link(node_id)` returns the link to a broker, None if the metadata did not contain it at the last `poll`; that of a
     broker that has vanished from the metadata is kept for a while, but is never ready.
     """
@@ -99,6 +100,7 @@ class Client(ClientListener):
             logins=logins,
         )
         self.authentications = context.authentications
+        self.traffic = context.traffic
         self._links = LinkPool(context)
         self.link: Callable[[int], BrokerLink | None] = self._links.get
         self._rotation = rotation_of(self._links, context)
@@ -321,6 +323,20 @@ class Client(ClientListener):
     def is_connected(self) -> bool:
         """Whether any link is ready."""
         return any(link.state is LinkState.READY for link in self._links)
+
+    @property
+    def connected_brokers(self) -> tuple[int, ...]:
+        """The ids of the brokers whose links are ready, sorted; -1 and below are bootstrap servers."""
+        return tuple(sorted(link.node.id for link in self._links if link.state is LinkState.READY))
+
+    @property
+    def failing_brokers(self) -> dict[int, str]:
+        """Why the last try to connect to a broker failed, by its id; without those that no connection is wanted to."""
+        return {
+            link.node.id: link.last_error.message
+            for link in self._links
+            if link.last_error is not None and link.state in (LinkState.BACKOFF, LinkState.CONNECTING)
+        }
 
     def now(self) -> float:
         """The time by the client's clock, in monotonic seconds."""

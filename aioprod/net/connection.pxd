@@ -1,5 +1,6 @@
 from aioprod.core.connection cimport Connection, Exchange, Responses
 from aioprod.net.events cimport ConnectionOwner
+from aioprod.net.traffic cimport Traffic
 
 
 cdef object _READY, _NEW
@@ -13,6 +14,7 @@ cdef class BrokerConnection:
     cdef public bint can_write, is_ready, is_held, closed
     cdef Connection _state
     cdef ConnectionOwner _owner
+    cdef Traffic _traffic
     cdef object _loop, _clock, _wake_at, _failed, _gone, _working, _transport
     cdef bint _shut, _is_paused, _is_renewing
     cdef double _polled_by

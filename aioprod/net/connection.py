@@ -17,6 +17,7 @@ from aioprod.errors import AioprodError, BrokerConnectionError, ProtocolError
 from aioprod.messages.negotiation import ApiVersions, ByVersion
 from aioprod.net.addresses import text_of
 from aioprod.net.settings import Address
+from aioprod.net.traffic import Traffic
 from aioprod.wire.buffer import Buffer
 from aioprod.wire.codec import decode, encode
 from aioprod.wire.schema import AnyRequest, Request, Response
@@ -64,6 +65,7 @@ class BrokerConnection:
         wake_at: Callable[[float], None],
         failed: Callable[[BaseException], object],
         tls: Tls | None = None,
+        traffic: Traffic | None = None,
     ) -> None:
         self.node_id = node_id
         self.address = address
@@ -83,6 +85,7 @@ class BrokerConnection:
         self._is_renewing = False
         self.is_held = False
         self.tls = tls
+        self._traffic = Traffic() if traffic is None else traffic
         self._working: asyncio.Future[bytes] | None = None
         self._polled_by = math.inf
 
@@ -134,9 +137,10 @@ class BrokerConnection:
         """How long the broker accepts requests after the last log-in, in seconds; 0.0 for no limit."""
         return 0.0 if self._state.login is None else self._state.login.session_lifetime_s
 
-    def rename(self, node_id: int, peer: str) -> None:
-        """Name the broker: metadata has shown which one listens at this address."""
+    def rename(self, node_id: int, peer: str, traffic: Traffic) -> None:
+        """Name the broker: metadata has shown which one listens at this address, so that its traffic counts there."""
         self.node_id = node_id
+        self._traffic = traffic
         self._state.rename(peer)
 
     def change_owner(self, owner: ConnectionOwner) -> None:
@@ -220,6 +224,9 @@ class BrokerConnection:
             timeout_s=timeout_s,
             expect_response=expect_response,
         )
+        traffic = self._traffic
+        traffic.requests += 1
+        traffic.bytes_out += len(header) + size
         if expect_response:
             data = [header, *parts]
             self._transport.writelines(data if self.tls is None else _joined(data))
@@ -343,9 +350,12 @@ class BrokerConnection:
 
     def data_received(self, data: bytes) -> None:
         state = self._state
+        traffic = self._traffic
+        traffic.bytes_in += len(data)
         try:
             responses = state.receive(data, self._clock())
             while (exchange := responses.next()) is not None:
+                traffic.responses += 1
                 assert exchange.complete is not None
                 exchange.complete(exchange.body, None)
                 if self.closed:

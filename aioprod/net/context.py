@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from aioprod.metrics import Histogram
 from aioprod.net.settings import ClientSettings
 from aioprod.net.tasks import Supervisor
+from aioprod.net.traffic import TrafficOfBrokers
 
 if TYPE_CHECKING:
     from aioprod.net.events import ClientListener
@@ -29,7 +30,7 @@ class Authentications:
     def __init__(self) -> None:
         self.successful = 0
         self.failed = 0
-        self.renewals = Histogram("reauthentication_latency", "Time in ms that the renewal of a log-in took.")
+        self.renewals = Histogram("reauthentication_latency", "Time that the renewal of a log-in took.")
         self.failed_renewals = 0
 
     def accepted(self) -> None:
@@ -68,6 +69,7 @@ class ClientContext:
     tls: TlsContexts | None = None
     logins: Logins | None = None
     authentications: Authentications = field(default_factory=Authentications)
+    traffic: TrafficOfBrokers = field(default_factory=TrafficOfBrokers)
 
     @property
     def is_secured(self) -> bool:

@@ -75,6 +75,7 @@ async def dial(
             context.wake_at,
             context.tasks.failed,
             tls,
+            context.traffic.of(target.node.id),
         )
         return made
 

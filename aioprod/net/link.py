@@ -184,7 +184,7 @@ class BrokerLink(ConnectionOwner):
         self.was_ready &= not moved
         if not moved:
             if self.connection is not None:
-                self.connection.rename(node.id, self.peer)
+                self.connection.rename(node.id, self.peer, self._context.traffic.of(node.id))
         elif self.state is not LinkState.READY:
             self._wanted |= self.state is LinkState.CONNECTING
             self._reset()
@@ -246,7 +246,7 @@ class BrokerLink(ConnectionOwner):
 
     def switch_to(self, connection: BrokerConnection) -> None:
         """Use this connection, which is ready; the old one has no request in flight."""
-        connection.rename(self.node.id, self.peer)
+        connection.rename(self.node.id, self.peer, self._context.traffic.of(self.node.id))
         self.connection = connection
         self.session.begin(connection)
         self._context.events.link_lost(self, None)

@@ -58,6 +58,11 @@ class Session(ClientListener):
         self._process = 0
         self._ending: asyncio.Task[None] | None = None
 
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop | None:
+        """The event loop that it was started in, None before."""
+        return self._loop
+
     # --- life
 
     async def start(self) -> None:

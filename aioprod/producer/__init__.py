@@ -8,16 +8,18 @@ from aioprod._lazy import imported_on_use
 
 if TYPE_CHECKING:
     from aioprod.producer.facade import Producer
+    from aioprod.producer.health import Health
     from aioprod.producer.transactions.handle import TransactionHandle
     from aioprod.producer.transactions.session import TransactionSession
     from aioprod.producer.transactions.session_settings import TransactionSessionConfig
 
-__all__ = ["Producer", "TransactionHandle", "TransactionSession", "TransactionSessionConfig"]
+__all__ = ["Health", "Producer", "TransactionHandle", "TransactionSession", "TransactionSessionConfig"]
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = imported_on_use(
         __name__,
         {
+            "Health": "health",
             "Producer": "facade",
             "TransactionHandle": "transactions.handle",
             "TransactionSession": "transactions.session",

@@ -8,6 +8,7 @@ from typing import Final
 
 from aioprod.core.budget import MemoryBudget, MemoryRequest
 from aioprod.errors import AioprodError, BufferFullError
+from aioprod.metrics import Counter
 
 __all__ = ["MemoryWaiters"]
 
@@ -16,11 +17,19 @@ _DRAINED: Final = 0.5
 
 
 class MemoryWaiters:
-    """Lets senders wait, in order, until their record fits; `lingering_ends` is called when one starts to wait."""
+    """Lets senders wait, in order, until their record fits; `lingering_ends` is called when one starts to wait.
+
+    `wait_time_ns` counts how long they have waited.
+    """
 
     def __init__(
-        self, budget: MemoryBudget, loop: asyncio.AbstractEventLoop, lingering_ends: Callable[[], None]
+        self,
+        budget: MemoryBudget,
+        loop: asyncio.AbstractEventLoop,
+        lingering_ends: Callable[[], None],
+        wait_time_ns: Counter,
     ) -> None:
+        self._wait_time_ns = wait_time_ns
         self._budget = budget
         self._loop = loop
         self._lingering_ends = lingering_ends
@@ -54,11 +63,14 @@ class MemoryWaiters:
         request = self._budget.wait(size, waiter, keep=keep)
         self._lingering_ends()
         self.freed()
+        start = self._loop.time()
         try:
             await waiter
         except BaseException:
             self.give_back(request)
             raise
+        finally:
+            self._wait_time_ns.add(round((self._loop.time() - start) * 1e9))
         return request
 
     def give_back(self, request: MemoryRequest) -> None:

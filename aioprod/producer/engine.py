@@ -26,7 +26,9 @@ from aioprod.errors import (
     ProducerClosedError,
 )
 from aioprod.interceptors import Interceptors
+from aioprod.metrics import Family
 from aioprod.net.client import Client
+from aioprod.net.settings import SOFTWARE_NAME
 from aioprod.net.slow_calls import repeat_while_slow, warn_if_start_is_slow
 from aioprod.producer import unclosed
 from aioprod.producer.backpressure import MemoryWaiters
@@ -36,6 +38,7 @@ from aioprod.producer.completions import USER_ERRORS, Completions
 from aioprod.producer.environment import Environment
 from aioprod.producer.failure import rebuilt
 from aioprod.producer.guard import Guard, State
+from aioprod.producer.health import Health, oldest_age_s
 from aioprod.producer.logs import milestones
 from aioprod.producer.meters import Meters
 from aioprod.producer.outcomes import Outcomes
@@ -87,7 +90,7 @@ class Engine:
         self.preparation = Preparation(self.interceptors, *serializers)
         given = config.partitioner_class
         self._partitioner = None if given is None else _partitioner(given, config)
-        self.meters = Meters()
+        self.meters = Meters(config.metrics_topics_max)
         self._reporting = Reporting(config, self.metrics_snapshot)
         self.max_block_s = config.max_block_ms / 1000
         self.metadata_listeners: list[Callable[[Cluster], object]] = []
@@ -225,6 +228,7 @@ class Engine:
     async def flush(self, timeout: float | None) -> None:
         """Wait for everything accepted before; raises FlushTimeoutError after `timeout` seconds."""
         barrier, flushed = self._flush()
+        start = self.clock()
         try:
             async with asyncio.timeout(timeout):
                 await flushed
@@ -238,6 +242,8 @@ class Engine:
                 remaining=remaining,
                 hint="Their own deadline is delivery.timeout.ms.",
             ) from error
+        finally:
+            self.meters.metrics.flush_time_ns_total.add(round((self.clock() - start) * 1e9))
 
     def _flush(self) -> tuple[FlushBarrier, asyncio.Future[None]]:
         flushed: asyncio.Future[None] = self.loop.create_future()
@@ -413,6 +419,34 @@ class Engine:
     def metrics_snapshot(self) -> dict[str, float]:
         """All metrics by name."""
         return self.meters.metrics.snapshot()
+
+    @property
+    def client_id(self) -> str:
+        """The name of this producer at the brokers."""
+        return self.config.client_id or SOFTWARE_NAME
+
+    def health(self) -> Health:
+        """What is known of the producer without a request."""
+        guard, transactions = self.guard, self.transactions
+        error = guard.cause if transactions is None or guard.cause is not None else transactions.fatal_error
+        state = guard.state.value if error is None else "failed"
+        if guard.loop is None:
+            return Health(state, (), {}, 0, 0, self.config.buffer_memory, 0.0, error)
+        budget = self.accumulator.budget
+        return Health(
+            state,
+            self.client.connected_brokers,
+            self.client.failing_brokers,
+            budget.records,
+            budget.used,
+            budget.limit,
+            oldest_age_s(self.accumulator, self.clock()),
+            error,
+        )
+
+    def metric_families(self) -> list[Family]:
+        """All metrics as monitoring systems collect them."""
+        return self.meters.metrics.families()
 
 
 def _partitioner(given: Any, config: ProducerConfig) -> Any:

@@ -8,7 +8,10 @@ from aioprod.core.accumulator import Accumulator
 from aioprod.core.batch import Batch
 from aioprod.interceptors import Interceptors
 from aioprod.metrics import ProducerMetrics
+from aioprod.metrics.families import OTHER
+from aioprod.metrics.producer import NodeTotals
 from aioprod.net.client import Client
+from aioprod.net.traffic import TrafficOfBrokers
 
 __all__ = ["Meters"]
 
@@ -18,25 +21,35 @@ class Meters:
 
     __slots__ = (
         "_batch_size",
+        "_byte_total",
         "_compression_rate",
         "_connected",
         "_longest_hold_s",
+        "_loop_hold",
+        "_record_delivery_time",
         "_record_queue_time",
         "_record_send_total",
+        "_record_size",
         "_records_per_request",
         "_request_latency",
         "_throttle_time",
+        "_topics",
         "metrics",
     )
 
-    def __init__(self) -> None:
-        self.metrics = metrics = ProducerMetrics()
+    def __init__(self, topics_max: int) -> None:
+        self.metrics = metrics = ProducerMetrics(topics_max)
+        self._topics = metrics.topics
         self._connected: set[int] = set()
         self._longest_hold_s = 0.0
         self._batch_size = metrics.batch_size
+        self._byte_total = metrics.byte_total
         self._compression_rate = metrics.compression_rate
+        self._loop_hold = metrics.loop_hold
+        self._record_delivery_time = metrics.record_delivery_time
         self._record_queue_time = metrics.record_queue_time
         self._record_send_total = metrics.record_send_total
+        self._record_size = metrics.record_size
         self._records_per_request = metrics.records_per_request
         self._request_latency = metrics.request_latency
         self._throttle_time = metrics.produce_throttle_time
@@ -65,27 +78,40 @@ class Meters:
         sequences = accumulator.sequences
         metrics.epoch_bumps.observe(lambda: 0 if sequences is None else sequences.bumps)
         metrics.interceptor_failures.observe(lambda: interceptors.failures)
+        traffic = client.traffic
+        metrics.observe_traffic(lambda: _by_broker(traffic))
 
     def sent(self, batches: list[Batch], now: float) -> None:
         """A Produce request with these sealed batches leaves."""
-        records = 0
+        records = size = 0
         for batch in batches:
             builder = batch.builder
-            records += builder.count
+            count = builder.count
+            records += count
+            size += builder.compressed_size
             self._batch_size.record(builder.compressed_size)
+            self._topics.of(batch.partition.topic.name).sent(count, builder.compressed_size, builder.size)
             if batch.attempts == 1:
+                self._record_size.record(builder.size / count)
                 self._record_queue_time.record((now - batch.created) * 1000)
                 self._compression_rate.record(builder.ratio)
         self._records_per_request.record(records)
         self._record_send_total.add(records)
+        self._byte_total.add(size)
 
-    def answered(self, latency_s: float, throttle_time_ms: int) -> None:
-        """A Produce request was answered."""
+    def answered(self, node_id: int, latency_s: float, throttle_time_ms: int) -> None:
+        """A broker answered a Produce request."""
         self._request_latency.record(latency_s * 1000)
+        self.metrics.latency_of(node_id).record(latency_s * 1000)
         self._throttle_time.record(throttle_time_ms)
+
+    def delivered(self, batch: Batch, now: float) -> None:
+        """A batch was acknowledged."""
+        self._record_delivery_time.record((now - batch.created) * 1000)
 
     def held(self, hold_s: float) -> None:
         """The event loop could do nothing else for so long."""
+        self._loop_hold.record(hold_s * 1000)
         if hold_s > self._longest_hold_s:
             self._longest_hold_s = hold_s
 
@@ -103,6 +129,7 @@ class Meters:
     def retried(self, batch: Batch) -> None:
         """A batch will be sent again."""
         self.metrics.record_retry_total.add(batch.records)
+        self._topics.of(batch.partition.topic.name).retried(batch.records)
 
     def split(self) -> None:
         """A batch was too large for the broker."""
@@ -111,3 +138,11 @@ class Meters:
     def failed(self, batch: Batch) -> None:
         """A batch failed."""
         self.metrics.record_error_total.add(batch.records)
+        self._topics.of(batch.partition.topic.name).failed(batch.records)
+
+
+def _by_broker(traffic: TrafficOfBrokers) -> dict[str, NodeTotals]:
+    named = {"bootstrap" if node_id < 0 else str(node_id): one for node_id, one in traffic.by_node.items()}
+    if traffic.of_others.requests:
+        named[OTHER] = traffic.of_others
+    return {name: NodeTotals(one.requests, one.responses, one.bytes_out, one.bytes_in) for name, one in named.items()}

@@ -347,6 +347,7 @@ class Outcomes:
         sequences = self._accumulator.sequences
         if sequences is not None and batch.base_sequence >= 0 and not self._is_orphan(batch):
             sequences.acknowledge(batch)
+        self._meters.delivered(batch, now)
         complete(self._accumulator, batch, now)
         self._completions.succeed(batch, base_offset, append_time)
 

@@ -40,6 +40,8 @@ from aioprod.types import (
 )
 
 if TYPE_CHECKING:
+    from aioprod.metrics import Family
+    from aioprod.producer.health import Health
     from aioprod.producer.transactions.handle import TransactionHandle
 
 __all__ = ["Producer"]
@@ -315,6 +317,31 @@ class Producer(TransactionalCalls, ProducerLacks):
     def metrics(self) -> dict[str, float]:
         """The present value of every metric, by name."""
         return self._engine.metrics_snapshot()
+
+    def metric_families(self) -> list[Family]:
+        """Every metric in base units, with labels and whole histograms: what monitoring systems collect.
+
+        docs/metrics.md lists them. Names, kinds and labels are stable. Works in every state of the producer, in the
+        thread of its event loop.
+        """
+        return self._engine.metric_families()
+
+    @property
+    def client_id(self) -> str:
+        """The name of this producer at the brokers: `client.id`, or that of all that have none."""
+        return self._engine.client_id
+
+    @property
+    def event_loop(self) -> asyncio.AbstractEventLoop | None:
+        """The event loop that the producer lives in; None before it is started."""
+        return self._engine.guard.loop
+
+    def health(self) -> Health:
+        """What the probes of a service need: which brokers are connected, what waits and since when, the last error.
+
+        Costs microseconds. Works in every state of the producer, in the thread of its event loop.
+        """
+        return self._engine.health()
 
     @property
     def buffered(self) -> Buffered:

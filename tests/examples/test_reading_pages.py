@@ -13,7 +13,6 @@ import pytest
 
 from aioprod.admin import Admin
 from aioprod.group import Member
-from aioprod.group.meters import MemberMetrics
 from aioprod.reader import Reader
 from aioprod.testing import FakeCluster
 from tests.support.settings_tables import filled
@@ -75,11 +74,3 @@ def test_a_page_is_filled(tmp_path: Path) -> None:
     assert text.endswith(" |\n\nAfter.\n")
     assert "old" not in text
     assert "bootstrap.servers" not in text
-
-
-def test_the_table_of_metrics_is_that_of_the_code() -> None:
-    metrics = MemberMetrics()
-    metrics.records_lag_max.observe(lambda: 0)
-    rows = re.findall(r"^\| `(\w+)` \| (.*) \|$", GROUPS.read_text().partition("<!-- metrics")[2], re.MULTILINE)
-    told = metrics.describe()
-    assert dict(rows[: len(told)]) == told

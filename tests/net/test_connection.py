@@ -17,6 +17,7 @@ from aioprod.messages import (
     MetadataResponse,
     ProduceRequest,
 )
+from aioprod.net.traffic import Traffic
 from aioprod.testing import FakeCluster
 from aioprod.wire.buffer import Buffer
 from aioprod.wire.codec import decode, encode
@@ -162,5 +163,5 @@ async def test_a_throttle_in_an_answer_is_noted(version: int, throttled: bool) -
 
 async def test_a_name_may_change() -> None:
     async with FakeCluster() as brokers, connected(brokers) as (connection, _, _):
-        connection.rename(7, "Broker 7 at home")
+        connection.rename(7, "Broker 7 at home", Traffic())
         assert (connection.node_id, connection.peer) == (7, "Broker 7 at home")

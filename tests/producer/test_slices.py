@@ -13,6 +13,7 @@ from aioprod import ProducerConfig
 from aioprod.core.lifecycle import complete, land
 from aioprod.errors import NotSentError
 from aioprod.interceptors import Interceptors
+from aioprod.metrics import Counter
 from aioprod.producer.backpressure import MemoryWaiters
 from aioprod.producer.completions import Completions
 from aioprod.producer.compressor import INLINE_S
@@ -86,7 +87,7 @@ def test_brokers_take_turns_of_the_loop() -> None:
         accumulator=harness.accumulator,
         completions=nobody,
         outcomes=nobody,
-        meters=Meters(),
+        meters=Meters(topics_max=9),
         compressor=None,
         clock=Stepping(TURN_S),
         turn=asked.append,
@@ -156,8 +157,8 @@ def test_completions_have_one_time_slice_for_all_calls() -> None:
         interceptors=Interceptors(()),
         on_error=None,
         rules=TransactionRules(),
-        meters=Meters(),
-        memory_waiters=MemoryWaiters(harness.accumulator.budget, loop, lambda: None),
+        meters=Meters(topics_max=9),
+        memory_waiters=MemoryWaiters(harness.accumulator.budget, loop, lambda: None, Counter("waits", "How long.")),
         scheduler=Scheduler(loop, lambda: 0.0),
     )
     for partition in range(3):

@@ -142,7 +142,7 @@ class Model(BatchEvents):
             sender_settings(config),
             accumulator=self.accumulator,
             completions=self.completions,  # type: ignore[arg-type]
-            meters=Meters(),
+            meters=Meters(topics_max=9),
             explainer=SilentExplainer(),  # type: ignore[arg-type]
             event_log=EventLog(),
             rules=TransactionRules(),

@@ -97,6 +97,11 @@ class Transactions:
         self._is_adding = False
         self._end: End | None = None
 
+    @property
+    def fatal_error(self) -> AioprodError | None:
+        """Why the producer can't continue, such as that another one has fenced it; None while it can."""
+        return self.error if self.state is S.FATAL_ERROR else None
+
     # --- the table
 
     def call_error(self, call: TransactionEvent) -> AioprodError | None:

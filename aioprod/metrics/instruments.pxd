@@ -8,6 +8,7 @@ cdef int BUCKETS_PER_DOUBLING, BUCKET_OF_ONE
 @cython.final
 cdef class Counter:
     cdef readonly str name, doc
+    cdef readonly object unit
     cdef readonly long long value
 
     cpdef void add(self, long long count=*) except *
@@ -17,10 +18,12 @@ cdef class Counter:
 cdef class Histogram:
     cdef readonly str name, doc
     cdef readonly tuple parts
+    cdef readonly object unit
+    cdef public object listener
     cdef readonly long long count
     cdef readonly double total, max
     cdef dict _buckets
-    cdef int _bucket
+    cdef int _bucket, _low, _high
     cdef long long _in_bucket
 
     @cython.locals(bucket=int)

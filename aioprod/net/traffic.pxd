@@ -1,0 +1,6 @@
+cimport cython
+
+
+@cython.final
+cdef class Traffic:
+    cdef public long long bytes_in, bytes_out, requests, responses

@@ -1,0 +1,1 @@
+"""How monitoring systems see aioprod's clients: Prometheus and OpenTelemetry, each an extra of its own."""
