@@ -15,7 +15,7 @@ import aioprod
 ROOT = Path(aioprod.__file__).parents[1]
 
 PRODUCER = {
-    "": "_build _error_codes _lazy _live _rights _shown cluster config core errors interceptors "
+    "": "_build _error_codes _lazy _line_limit _live _rights _shown cluster config core errors interceptors "
     "messages metrics net producer record_metadata records routing serializers types wire",
     "cluster": "metadata model names topic_errors topic_metadata",
     "config": "_addresses _base _classes _client _files _oidc _producer _properties _security _session _setting "
@@ -28,11 +28,11 @@ PRODUCER = {
     "slow_calls tasks traffic transport waiters",
     "net.login": "reauthentication",
     "producer": "backpressure bulk callbacks clock closing completion completions compressor deleted_topics "
-    "delivery_future engine environment explain facade failure guard health lacking logs meters native outcomes pipeline "
-    "preparation producer producer_id reporting scheduler sender settings transaction_rules transactions unclosed "
-    "unknown_topics",
+    "delivery_future engine environment explain facade failure guard health lacking logs meters native outcomes "
+    "pipeline preparation producer producer_id reporting scheduler sender settings transaction_rules transactions "
+    "unclosed unknown_topics",
     "producer.bulk": "appender call send_many",
-    "producer.logs": "callback_faults event_log line_limit milestones outages stall_monitor unread_failures",
+    "producer.logs": "callback_faults event_log milestones outages stall_monitor unread_failures",
     "producer.transactions": "calls",
     "records": "builder compression cursor fields headers layout memory",
     "routing": "hashes partitioners sticky",

@@ -132,8 +132,6 @@ def test_producer_metrics() -> None:
     assert set(snapshot) == {
         "record_send_total",
         "byte_total",
-        "record_size_avg",
-        "record_size_max",
         "record_delivery_time_avg",
         "record_delivery_time_max",
         "record_delivery_time_p50",

@@ -12,6 +12,7 @@ from aioprod.group.fetcher import Fetcher
 from aioprod.group.membership import Assign, Revoke
 from aioprod.group.meters import MemberMetrics
 from aioprod.group.offsets import commit_offsets, start_offsets
+from aioprod.group.rebalance_log import RebalanceLog
 from aioprod.net import Coordinator
 from aioprod.net.session import Session
 from aioprod.types import GroupMetadata, OffsetAndMetadata, TopicPartition
@@ -74,6 +75,7 @@ class AssignmentState:
         callbacks: Callbacks,
         auto_offset_reset: str,
         metrics: MemberMetrics,
+        log: RebalanceLog,
     ) -> None:
         self.partitions: frozenset[TopicPartition] = frozenset()
         self.last_error: RequestTimedOutError | None = None
@@ -83,6 +85,7 @@ class AssignmentState:
         self._auto_offset_reset = auto_offset_reset
         self._session = session
         self._metrics = metrics
+        self._log = log
         metrics.assigned_partitions.observe(lambda: len(self.partitions))
         self._starts: Mapping[TopicPartition, int] = {}
         self._committed: dict[TopicPartition, int] = {}
@@ -115,6 +118,7 @@ class AssignmentState:
         self._fetcher.add(self._starts)
         self.partitions |= frozenset(step.partitions)
         self._metrics.rebalance_total.add()
+        self._log.assigned(step.partitions, len(self.partitions))
         await self._callbacks.assigned(step.partitions)
 
     async def revoke(self, step: Revoke) -> None:
@@ -128,6 +132,7 @@ class AssignmentState:
         self._fetcher.drop(revoked)
         total = self._metrics.partitions_lost_total if step.is_lost else self._metrics.partitions_revoked_total
         total.add(len(revoked))
+        self._log.revoked(revoked, is_lost=step.is_lost)
         try:
             await self._callbacks.revoked(revoked, is_lost=step.is_lost)
         finally:

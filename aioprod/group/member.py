@@ -23,6 +23,7 @@ from aioprod.group.meters import measured
 from aioprod.group.partition_calls import PartitionCalls
 from aioprod.group.pattern_subscription import PatternSubscription
 from aioprod.group.poll_gate import PollGate
+from aioprod.group.rebalance_log import RebalanceLog
 from aioprod.group.runner import Runner
 from aioprod.group.settings import MemberConfig
 from aioprod.group.stall_monitor import StallMonitor
@@ -138,7 +139,13 @@ class Member(PartitionCalls, MemberLacks):
         coordinator = Coordinator(self._session.client, "group", self.group_id)
         self._membership = self._new_membership()
         self._assignment = AssignmentState(
-            self._fetcher, coordinator, self._session, self._callbacks, self._auto_offset_reset, self._metrics
+            self._fetcher,
+            coordinator,
+            self._session,
+            self._callbacks,
+            self._auto_offset_reset,
+            self._metrics,
+            RebalanceLog(self.group_id, self._session.clock),
         )
         self._explainer = Explainer(
             self._membership, coordinator, self._assignment, self._fetcher, self._session, self._reading

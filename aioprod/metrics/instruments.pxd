@@ -1,8 +1,10 @@
 cimport cython
 from libc cimport math
 
+from aioprod.metrics cimport native
 
-cdef int BUCKETS_PER_DOUBLING, BUCKET_OF_ONE
+
+cdef int BUCKETS_PER_DOUBLING, LOWEST, HIGHEST, BUCKET_OF_ZERO
 
 
 @cython.final
@@ -22,13 +24,16 @@ cdef class Histogram:
     cdef public object listener
     cdef readonly long long count
     cdef readonly double total, max
-    cdef dict _buckets
-    cdef int _bucket, _low, _high
-    cdef long long _in_bucket
+    cdef list _usual
+    cdef dict _rare
+    cdef long long _bucket, _in_bucket
+    cdef int _low, _high
 
-    @cython.locals(bucket=int)
+    @cython.locals(bucket="long long")
     cpdef void record(self, double value) except *
+    @cython.locals(bucket="long long")
     cdef void _count_bucket(self) except *
+    cdef list _buckets(self)
 
 
 cdef double _middle(int bucket) noexcept

@@ -10,13 +10,17 @@ import math
 from collections.abc import Callable
 from typing import Protocol
 
+from aioprod.metrics import native
 from aioprod.metrics.families import NUMBER, Buckets, Family, Kind, Point, Unit, family_name
 
 __all__ = ["Counter", "Gauge", "Histogram", "Instrument"]
 
 BUCKETS_PER_DOUBLING = 32
-BUCKET_OF_ONE = 2**20
-"""No float is so many buckets below 1: the numbers of all are over 0, which is that of zero."""
+LOWEST = -10 * BUCKETS_PER_DOUBLING
+HIGHEST = 24 * BUCKETS_PER_DOUBLING
+"""The buckets that are counted in a list: from a microsecond in ms to 16 MB. The others, rare ones, are in a dict."""
+BUCKET_OF_ZERO = -1_000_000
+"""No other float is so many buckets below 1."""
 
 
 class Instrument(Protocol):
@@ -115,10 +119,11 @@ class Histogram:
 
     __slots__ = (
         "_bucket",
-        "_buckets",
         "_high",
         "_in_bucket",
         "_low",
+        "_rare",
+        "_usual",
         "count",
         "doc",
         "listener",
@@ -148,9 +153,10 @@ class Histogram:
         self.max = 0.0
         self._low = low
         self._high = high
-        self._buckets: dict[int, int] = {}
+        self._usual: list[int] = []
+        self._rare: dict[int, int] = {}
         # Values in a row are often in the same bucket: they are counted here first.
-        self._bucket = 0
+        self._bucket = BUCKET_OF_ZERO
         self._in_bucket = 0
 
     def record(self, value: float) -> None:
@@ -160,7 +166,7 @@ class Histogram:
         if value > self.max:
             self.max = value
         # Rounded up: a bucket includes its upper bound.
-        bucket = 2 * BUCKET_OF_ONE - int(BUCKET_OF_ONE - math.log2(value) * BUCKETS_PER_DOUBLING) if value > 0 else 0
+        bucket = native.whole(math.ceil(math.log2(value) * BUCKETS_PER_DOUBLING)) if value > 0 else BUCKET_OF_ZERO
         if bucket != self._bucket:
             self._count_bucket()
             self._bucket = bucket
@@ -169,8 +175,20 @@ class Histogram:
             self.listener(value)
 
     def _count_bucket(self) -> None:
-        self._buckets[self._bucket] = self._buckets.get(self._bucket, 0) + self._in_bucket
+        bucket = self._bucket
+        if LOWEST <= bucket < HIGHEST:
+            if not self._usual:
+                self._usual = [0] * (HIGHEST - LOWEST)
+            self._usual[bucket - LOWEST] += self._in_bucket
+        else:
+            self._rare[bucket] = self._rare.get(bucket, 0) + self._in_bucket
         self._in_bucket = 0
+
+    def _buckets(self) -> list[tuple[int, int]]:
+        """The buckets that have values, with their number, in ascending order."""
+        self._count_bucket()
+        usual = [(at + LOWEST, count) for at, count in enumerate(self._usual) if count]
+        return sorted([*usual, *self._rare.items()]) if self._rare else usual
 
     @property
     def average(self) -> float:
@@ -179,11 +197,10 @@ class Histogram:
 
     def percentile(self, percent: float) -> float:
         """Return the value that `percent` of all values don't exceed."""
-        self._count_bucket()
         wanted = math.ceil(self.count * percent / 100)
         seen = 0
-        for bucket in sorted(self._buckets):
-            seen += self._buckets[bucket]
+        for bucket, count in self._buckets():
+            seen += count
             if seen >= wanted:
                 return min(_middle(bucket), self.max)
         return self.max
@@ -203,11 +220,10 @@ class Histogram:
 
     def buckets(self) -> Buckets:
         """Return how many values lie between the bounds, in base units."""
-        self._count_bucket()
         counts = [0] * (self._high - self._low + 2)
-        for bucket, count in self._buckets.items():
+        for bucket, count in self._buckets():
             # The power of two at or above the bucket's upper bound.
-            power = -((BUCKET_OF_ONE - bucket) // BUCKETS_PER_DOUBLING) if bucket else self._low
+            power = -(-bucket // BUCKETS_PER_DOUBLING)
             counts[min(max(power - self._low, 0), len(counts) - 1)] += count
         bounds = tuple(self.unit.scale * 2.0**power for power in range(self._low, self._high + 1))
         return Buckets(bounds, tuple(counts), self.total * self.unit.scale)
@@ -218,7 +234,7 @@ class Histogram:
 
 
 def _middle(bucket: int) -> float:
-    return 2.0 ** ((bucket - BUCKET_OF_ONE - 0.5) / BUCKETS_PER_DOUBLING) if bucket else 0.0
+    return 0.0 if bucket == BUCKET_OF_ZERO else 2.0 ** ((bucket - 0.5) / BUCKETS_PER_DOUBLING)
 
 
 def _single(name: str, kind: Kind, unit: Unit, doc: str, value: float | Buckets | None) -> Family:

@@ -90,8 +90,8 @@ class ProducerMetrics(Metrics):
             "batch_split_total", "Batches split because a broker found them too large."
         )
         self.batch_size = self.histogram("batch_size", "Bytes of a batch as sent, after compression.", **_SIZES)
-        self.record_size = self.histogram(
-            "record_size", "Mean size of the records of a batch, before compression.", **_SIZES
+        self.record_size_avg = self.gauge(
+            "record_size_avg", "Mean size of the records in requests, before compression.", lambda: None, BYTES
         )
         self.records_per_request = self.histogram("records_per_request", "Records in a produce request.", ("avg",))
         self.compression_rate = self.histogram(

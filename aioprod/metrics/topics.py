@@ -48,3 +48,9 @@ class TopicMeters:
                 return self.others
             self.by_topic[topic] = meter = TopicMeter()
         return meter
+
+    def record_size(self) -> float | None:
+        """The mean size in bytes of all records sent, before compression; None before the first."""
+        meters = [*self.by_topic.values(), self.others]
+        records = sum(meter.records for meter in meters)
+        return sum(meter.bytes_uncompressed for meter in meters) / records if records else None

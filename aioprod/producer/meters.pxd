@@ -10,15 +10,17 @@ from aioprod.records.builder cimport RecordBatchBuilder
 cdef class Meters:
     cdef readonly object metrics
     cdef set _connected
+    cdef dict _latencies
     cdef double _longest_hold_s
     cdef Counter _record_send_total, _byte_total
     cdef TopicMeters _topics
-    cdef Histogram _loop_hold, _record_delivery_time, _record_size
+    cdef Histogram _loop_hold, _record_delivery_time
     cdef Histogram _batch_size, _compression_rate, _record_queue_time, _records_per_request, _request_latency
     cdef Histogram _throttle_time
 
     @cython.locals(batch=Batch, builder=RecordBatchBuilder, count="long long", records="long long", size="long long")
     cpdef sent(self, list batches, double now)
     cpdef void held(self, double hold_s) except *
+    @cython.locals(latency=Histogram)
     cpdef answered(self, int node_id, double latency_s, int throttle_time_ms)
     cpdef void delivered(self, Batch batch, double now) except *

@@ -9,6 +9,7 @@ from aioprod.core.batch import Batch
 from aioprod.interceptors import Interceptors
 from aioprod.metrics import ProducerMetrics
 from aioprod.metrics.families import OTHER
+from aioprod.metrics.instruments import Histogram
 from aioprod.metrics.producer import NodeTotals
 from aioprod.net.client import Client
 from aioprod.net.traffic import TrafficOfBrokers
@@ -24,12 +25,12 @@ class Meters:
         "_byte_total",
         "_compression_rate",
         "_connected",
+        "_latencies",
         "_longest_hold_s",
         "_loop_hold",
         "_record_delivery_time",
         "_record_queue_time",
         "_record_send_total",
-        "_record_size",
         "_records_per_request",
         "_request_latency",
         "_throttle_time",
@@ -41,6 +42,7 @@ class Meters:
         self.metrics = metrics = ProducerMetrics(topics_max)
         self._topics = metrics.topics
         self._connected: set[int] = set()
+        self._latencies: dict[int, Histogram] = {}
         self._longest_hold_s = 0.0
         self._batch_size = metrics.batch_size
         self._byte_total = metrics.byte_total
@@ -49,7 +51,6 @@ class Meters:
         self._record_delivery_time = metrics.record_delivery_time
         self._record_queue_time = metrics.record_queue_time
         self._record_send_total = metrics.record_send_total
-        self._record_size = metrics.record_size
         self._records_per_request = metrics.records_per_request
         self._request_latency = metrics.request_latency
         self._throttle_time = metrics.produce_throttle_time
@@ -78,6 +79,8 @@ class Meters:
         sequences = accumulator.sequences
         metrics.epoch_bumps.observe(lambda: 0 if sequences is None else sequences.bumps)
         metrics.interceptor_failures.observe(lambda: interceptors.failures)
+        topics = self._topics
+        metrics.record_size_avg.observe(topics.record_size)
         traffic = client.traffic
         metrics.observe_traffic(lambda: _by_broker(traffic))
 
@@ -92,7 +95,6 @@ class Meters:
             self._batch_size.record(builder.compressed_size)
             self._topics.of(batch.partition.topic.name).sent(count, builder.compressed_size, builder.size)
             if batch.attempts == 1:
-                self._record_size.record(builder.size / count)
                 self._record_queue_time.record((now - batch.created) * 1000)
                 self._compression_rate.record(builder.ratio)
         self._records_per_request.record(records)
@@ -102,7 +104,10 @@ class Meters:
     def answered(self, node_id: int, latency_s: float, throttle_time_ms: int) -> None:
         """A broker answered a Produce request."""
         self._request_latency.record(latency_s * 1000)
-        self.metrics.latency_of(node_id).record(latency_s * 1000)
+        latency = self._latencies.get(node_id)
+        if latency is None:
+            latency = self._latencies[node_id] = self.metrics.latency_of(node_id)
+        latency.record(latency_s * 1000)
         self._throttle_time.record(throttle_time_ms)
 
     def delivered(self, batch: Batch, now: float) -> None:

@@ -277,6 +277,7 @@ class Sender:
                 self._outcomes.acknowledge(batch, plain.base_offsets[place], plain.append_times[place], now)
         if throttle_time_ms > 0:
             sent.connection.throttle(ProduceRequest, sent.version, throttle_time_ms)
+            self._outcomes.event_log.throttled(sent.connection.peer, throttle_time_ms, now)
         self._meters.answered(sent.queue.node_id, now - sent.sent_at, throttle_time_ms)
 
     def rest(self) -> None:

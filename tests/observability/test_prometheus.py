@@ -87,8 +87,9 @@ async def test_a_scrape_over_http_has_the_names_and_kinds_of_the_table() -> None
     assert value(found, "aioprod_bytes_total", client_id="shop") == snapshot["byte_total"] > 2000
     assert value(found, "aioprod_request_latency_seconds_count", client_id="shop") == 20
     assert value(found, "aioprod_record_delivery_time_seconds_count", client_id="shop") == 20
-    assert value(found, "aioprod_record_size_bytes_bucket", client_id="shop", le="256") == 20
-    assert value(found, "aioprod_record_size_bytes_bucket", client_id="shop", le="+Inf") == 20
+    assert value(found, "aioprod_batch_size_bytes_bucket", client_id="shop", le="256") == 20
+    assert value(found, "aioprod_batch_size_bytes_bucket", client_id="shop", le="+Inf") == 20
+    assert value(found, "aioprod_record_size_avg_bytes", client_id="shop") > 100
     assert value(found, "aioprod_records_consumed_total", client_id="worker") >= 1
     by_node = [
         amount

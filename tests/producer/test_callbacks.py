@@ -14,11 +14,11 @@ from unittest.mock import Mock
 import pytest
 
 from aioprod import Producer, RecordMetadata
+from aioprod._line_limit import LINES_MAX, WINDOW_S
 from aioprod.errors import AioprodError, ErrorCode, UsageError
 from aioprod.messages import ProduceRequest
 from aioprod.producer import callbacks
 from aioprod.producer.callbacks import KNOWN_MAX, DeliveryCallbacks
-from aioprod.producer.logs.line_limit import LINES_MAX, WINDOW_S
 from aioprod.testing import FakeCluster
 from tests.support.producers import Outcomes, ShiftedClock, running
 

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import logging
+import re
 from random import Random
 from typing import Any
 
 import pytest
 
 from aioprod import TopicPartition
+from aioprod._line_limit import LINES_MAX, WINDOW_S
 from aioprod.core.batch import Batch
 from aioprod.core.partition import Partition, Topic
-from aioprod.errors import ErrorCode
+from aioprod.errors import ErrorCode, ProducerFencedError
 from aioprod.messages import MetadataRequest, ProduceRequest
 from aioprod.producer.logs.event_log import PARTITIONS_MAX, PAUSE_S, EventLog
-from aioprod.producer.logs.line_limit import LINES_MAX, WINDOW_S
 from aioprod.records.builder import RecordBatchBuilder
 from aioprod.routing.sticky import StickyChoice
 from aioprod.testing import FakeCluster
@@ -200,3 +201,21 @@ async def test_nothing_is_formatted_for_a_disabled_log(brokers: FakeCluster, cap
         await producer.send("t", b"v")
         brokers.state.move_leader(TopicPartition("t", 0), 1)
         assert producer._engine.outcomes.event_log.limit._windows == {}
+
+
+async def test_a_broker_that_throttles_is_warned_of(brokers: FakeCluster, caplog: pytest.LogCaptureFixture) -> None:
+    async with running(brokers) as producer:
+        brokers.fault(ProduceRequest, throttle_ms=1)
+        await producer.send("t", b"v")
+        await producer.send("t", b"v")
+    (told,) = warnings(caplog)
+    assert re.fullmatch(r"Broker 1 at \S+ throttles this client for 1 ms: it is over its quota", told)
+
+
+async def test_a_fenced_producer_is_an_error_line(brokers: FakeCluster, caplog: pytest.LogCaptureFixture) -> None:
+    async with running(brokers, transactional_id="t") as old, running(brokers, transactional_id="t"):
+        with pytest.raises(ProducerFencedError):
+            async with old.transaction():
+                await old.send("t", b"v")
+    (told,) = lines(caplog, logging.ERROR, "has failed")
+    assert told.startswith("The producer has failed and takes no more records: ")

@@ -7,9 +7,9 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
+from aioprod._line_limit import WINDOW_S, LineLimit
 from aioprod.config import describe
 from aioprod.producer.explain import counted, seconds_of
-from aioprod.producer.logs.line_limit import WINDOW_S, LineLimit
 
 __all__ = ["CallbackFaults"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 from typing import Final
 
+from aioprod._line_limit import LineLimit
 from aioprod.core.batch import Batch
 from aioprod.core.partition import BrokerQueue, Partition
 from aioprod.producer.explain import counted, seconds_of
-from aioprod.producer.logs.line_limit import LineLimit
 
 __all__ = ["EventLog"]
 
@@ -84,8 +84,13 @@ class EventLog:
         """A topic was deleted, so that its batches can't be sent."""
         self._say("deleted topics", f"Topic {topic!r} was deleted: {counted(count, 'batch')} for it can't be sent", now)
 
-    def _say(self, kind: str, text: str, now: float) -> None:
+    def throttled(self, broker: str, throttle_time_ms: int, now: float) -> None:
+        """A broker wants no requests for a time, as this client is over its quota."""
+        when = f"{broker} throttles this client for {throttle_time_ms} ms: it is over its quota"
+        self._say("throttles", when, now, logging.WARNING)
+
+    def _say(self, kind: str, text: str, now: float, level: int = logging.INFO) -> None:
         line = self.limit.take(kind, now)
         if line.left_out:
             log.info("%d more %s in %s are logged as DEBUG only", line.left_out, kind, seconds_of(line.window_s))
-        log.log(logging.INFO if line.is_logged else logging.DEBUG, "%s", text)
+        log.log(level if line.is_logged else logging.DEBUG, "%s", text)

@@ -6,8 +6,8 @@ import logging
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
+from aioprod._line_limit import WINDOW_S
 from aioprod.producer.explain import counted, seconds_of
-from aioprod.producer.logs.line_limit import WINDOW_S
 
 __all__ = ["UnreadFailures"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
@@ -22,6 +23,8 @@ from aioprod.producer.transactions.requests import ProducerIdentity, transaction
 from aioprod.producer.unknown_topics import UnknownTopics
 
 __all__ = ["Effects", "Present"]
+
+log = logging.getLogger("aioprod.producer")
 
 
 @dataclass(slots=True)
@@ -96,6 +99,11 @@ class Effects:
         """Fail the batches that are not in flight, soon, and those that would be retried until the next transaction."""
         self.outcomes.stop_retries(why, cause)
         self.loop.call_soon(self._fail_some)
+
+    def fail_producer(self, cause: AioprodError) -> None:
+        """Log that the producer can't continue, and fail what is not in flight."""
+        log.error("The producer has failed and takes no more records: %s", cause)
+        self.fail_unsent("the producer has failed.", cause)
 
     def _fail_some(self) -> None:
         """Fail as many as one time slice allows."""

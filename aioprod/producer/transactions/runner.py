@@ -412,7 +412,7 @@ class Transactions:
             self._advance(E.BROKEN)
             if self._end is not None and not self._end.task.done():
                 self._end.error = error
-            self._effects.fail_unsent("the producer has failed.", error)
+            self._effects.fail_producer(error)
 
     # --- small things
 

@@ -1,0 +1,47 @@
+"""The page about logging: its events are those of the code."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import aioprod
+from tests.support.snippets import ROOT
+
+PAGE = (ROOT / "docs" / "logging.md").read_text()
+ROWS = re.findall(r"^\| [^|]+ \| `([\w.]+)` \| ([A-Z, ]+) \|", PAGE, re.MULTILINE)
+LISTED = {(logger, level) for logger, levels in ROWS for level in levels.split(", ")}
+
+LEVELS = {"info": "INFO", "warning": "WARNING", "error": "ERROR", "exception": "ERROR"}
+ROOMS = ("config", "core", "group", "interceptors.py", "net", "observability", "producer", "reader")
+
+
+def written() -> set[tuple[str, str]]:
+    """The loggers and levels of all calls in the code whose level is fixed, DEBUG left out."""
+    found = set()
+    package = Path(aioprod.__file__).parent
+    for room in ROOMS:
+        place = package / room
+        for source in [place] if place.suffix else sorted(place.rglob("*.py")):
+            tree = ast.parse(source.read_text())
+            names = dict(
+                re.findall(
+                    r'^(_?log|_logger|logger) = logging\.getLogger\("([\w.]+)"\)', source.read_text(), re.MULTILINE
+                )
+            )
+            for call in ast.walk(tree):
+                if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
+                    of = call.func.value
+                    if isinstance(of, ast.Name) and of.id in names and call.func.attr in LEVELS:
+                        found.add((names[of.id], LEVELS[call.func.attr]))
+    return found
+
+
+def test_each_logger_and_level_is_listed() -> None:
+    assert len(written()) > 8
+    assert written() - LISTED == {("aioprod", "INFO"), ("aioprod.net", "INFO")}, "once, when settings are read"
+
+
+def test_the_loggers_are_those_of_the_table() -> None:
+    assert {logger for logger, _ in LISTED} == set(re.findall(r"^\| `(aioprod[\w.]*)` \|", PAGE, re.MULTILINE))
