@@ -67,7 +67,8 @@ def test_buckets_are_in_base_units() -> None:
     histogram = Histogram("latency", "How long.", unit=MILLISECONDS, low=-1, high=1)
     for value in (0.4, 1, 5):
         histogram.record(value)
-    assert histogram.buckets() == ((0.0005, 0.001, 0.002), (1, 1, 0, 1), pytest.approx(0.0064))
+    bounds, counts, total = histogram.buckets()
+    assert (bounds, counts, total) == ((0.0005, 0.001, 0.002), (1, 1, 0, 1), pytest.approx(0.0064))
     assert histogram.family().name == "latency_seconds"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from typing import Literal
 
 import pytest
 
@@ -47,7 +48,7 @@ def test_lost_partitions_are_a_warning(caplog: pytest.LogCaptureFixture) -> None
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 async def test_a_member_logs_its_assignment_and_nothing_while_it_reads(
-    protocol: str, caplog: pytest.LogCaptureFixture
+    protocol: Literal["classic", "consumer"], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, logger=LOGGER)
     async with FakeCluster() as brokers:
