@@ -58,7 +58,7 @@ def test_buckets_include_their_bounds() -> None:
     for value in (0, 0.5, 1, 1.001, 2, 3, 4, 8, 9, 1e9):
         histogram.record(value)
     buckets = histogram.buckets()
-    assert buckets.bounds == (1, 2, 4, 8)
+    assert buckets.bounds == (1.0, 2.0, 4.0, 8.0)
     assert buckets.counts == (3, 2, 2, 1, 2)
     assert buckets.total == sum((0, 0.5, 1, 1.001, 2, 3, 4, 8, 9, 1e9))
 
@@ -68,7 +68,9 @@ def test_buckets_are_in_base_units() -> None:
     for value in (0.4, 1, 5):
         histogram.record(value)
     bounds, counts, total = histogram.buckets()
-    assert (bounds, counts, total) == ((0.0005, 0.001, 0.002), (1, 1, 0, 1), pytest.approx(0.0064))
+    assert bounds == (0.0005, 0.001, 0.002)
+    assert counts == (1, 1, 0, 1)
+    assert total == pytest.approx(0.0064)
     assert histogram.family().name == "latency_seconds"
 
 
