@@ -6,16 +6,14 @@ https://prometheus.io/docs/instrumenting/writing_clientlibs/
 
 from __future__ import annotations
 
-import asyncio
-import logging
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future
+from collections.abc import Iterable, Iterator
 from itertools import accumulate, count
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 from weakref import ref
 
 from aioprod.errors import UsageError
 from aioprod.metrics.families import Buckets, Family
+from aioprod.observability.reading import Observed, read_families
 
 try:
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
@@ -33,28 +31,9 @@ if TYPE_CHECKING:
 
     Sampled: TypeAlias = CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily
 
-__all__ = ["Collector", "Observed"]
+__all__ = ["Collector"]
 
-_PATIENCE_S: Final = 5.0
-"""How long a scrape waits for an event loop that is busy; Prometheus itself waits for 10 s."""
 _PREFIX: Final = "aioprod_"
-
-_logger = logging.getLogger("aioprod")
-
-
-class Observed(Protocol):
-    """What a collector reads: a producer or a member."""
-
-    @property
-    def client_id(self) -> str:
-        """The client's id at the brokers."""
-
-    @property
-    def event_loop(self) -> asyncio.AbstractEventLoop | None:
-        """The loop that the client lives in, None before it is started."""
-
-    def metric_families(self) -> list[Family]:
-        """All metrics; to be called in the thread of the loop."""
 
 
 class Collector(Registered):
@@ -97,7 +76,7 @@ class Collector(Registered):
             if client is None:
                 del self._clients[label]
                 continue
-            for family in _families(client, label):
+            for family in read_families(client, label):
                 if family.name not in sampled:
                     sampled[family.name] = _sampled(family)
                 _add(sampled[family.name], label, family)
@@ -107,41 +86,6 @@ class Collector(Registered):
 
 def _living(clients: int) -> GaugeMetricFamily:
     return GaugeMetricFamily(f"{_PREFIX}clients", "Producers and members whose metrics are collected.", clients)
-
-
-def _families(client: Observed, label: str) -> list[Family]:
-    """The metrics of a client, read in the thread of its loop, while that runs elsewhere."""
-    loop = client.event_loop
-    if loop is None or not loop.is_running() or _runs_here(loop):
-        return client.metric_families()
-    future: Future[list[Family]] = Future()
-    try:
-        loop.call_soon_threadsafe(_read, client.metric_families, future)
-    except RuntimeError:  # The loop was closed meanwhile.
-        return client.metric_families()
-    try:
-        return future.result(_PATIENCE_S)
-    except TimeoutError:
-        future.cancel()
-        _logger.warning(
-            "The metrics of client %r are missing in a scrape: its event loop was blocked for %g s", label, _PATIENCE_S
-        )
-        return []
-
-
-def _runs_here(loop: asyncio.AbstractEventLoop) -> bool:
-    try:
-        return asyncio.get_running_loop() is loop
-    except RuntimeError:
-        return False
-
-
-def _read(read: Callable[[], list[Family]], future: Future[list[Family]]) -> None:
-    if future.set_running_or_notify_cancel():
-        try:
-            future.set_result(read())
-        except Exception as error:
-            future.set_exception(error)
 
 
 def _sampled(family: Family) -> Sampled:

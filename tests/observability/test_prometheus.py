@@ -17,7 +17,7 @@ from aioprod import Member, Producer
 from aioprod.errors import DeliveryError, ErrorCode
 from aioprod.messages import ProduceRequest
 from aioprod.metrics import Family, ProducerMetrics
-from aioprod.observability import prometheus
+from aioprod.observability import reading
 from aioprod.observability.prometheus import Collector
 from aioprod.testing import FakeCluster
 from tests.support.snippets import ROOT
@@ -169,7 +169,7 @@ class Blocked:
 def test_a_blocked_loop_is_left_out_with_a_warning(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(prometheus, "_PATIENCE_S", 0.01)
+    monkeypatch.setattr(reading, "_PATIENCE_S", 0.01)
     loop = asyncio.new_event_loop()
     go_on, is_blocked = threading.Event(), threading.Event()
 
@@ -186,7 +186,7 @@ def test_a_blocked_loop_is_left_out_with_a_warning(
         with caplog.at_level(logging.WARNING, "aioprod"):
             collected = list(Collector(client).collect())
         assert [family.name for family in collected] == ["aioprod_clients"]
-        assert "The metrics of client 'blocked' are missing in a scrape" in caplog.text
+        assert "The metrics of client 'blocked' were not collected" in caplog.text
     finally:
         go_on.set()
         loop.call_soon_threadsafe(loop.stop)
