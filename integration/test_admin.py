@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from typing import Literal
 
 import pytest
 
@@ -96,3 +97,71 @@ async def test_the_cluster_and_its_groups(kafka_cluster: KafkaCluster, unused_to
         tp = TopicPartition(unused_topic, 0)
         assert await admin.group_offsets(group) == {tp: OffsetAndMetadata(1)}
         assert await admin.group_lag(group) == {tp: 2}
+
+
+async def test_settings_sizes_and_records(kafka_cluster: KafkaCluster, unused_topic: str) -> None:
+    partition = TopicPartition(unused_topic, 0)
+    async with Admin(kafka_cluster.bootstrap_servers) as admin:
+        await admin.create_topic(unused_topic, partitions=1, config={"retention_ms": 3600_000})
+        before = await admin.describe_configs("topic", unused_topic)
+        assert (before["retention.ms"].value, before["retention.ms"].source) == ("3600000", "dynamic_topic")
+        assert before["cleanup.policy"].is_default
+        await admin.alter_configs(
+            "topic",
+            unused_topic,
+            {"segment.bytes": 2_000_000},
+            reset=["retention.ms"],
+            append={"cleanup.policy": "compact"},
+        )
+        changed = {name: row.value for name, row in (await admin.describe_configs("topic", unused_topic)).items()}
+        assert changed["segment.bytes"] == "2000000"
+        assert changed["cleanup.policy"] == "delete,compact"
+        assert changed["retention.ms"] != "3600000"
+        with pytest.raises(BrokerError) as invalid:
+            await admin.alter_configs("topic", unused_topic, {"retention.ms": "long"}, validate_only=True)
+        assert invalid.value.code == ErrorCode.INVALID_CONFIG
+        await admin.alter_configs("topic", unused_topic, reset=["cleanup.policy"])
+        (node,) = {node.id for node in (await admin.describe_cluster()).nodes}
+        broker = await admin.describe_configs("broker", str(node))
+        assert int(broker["num.partitions"].value or 0) >= 1
+        async with Producer(kafka_cluster.bootstrap_servers) as producer:
+            (await producer.send_many(unused_topic, [b"v" * 100] * 10, partition=0)).raise_for_failures()
+        sizes = await admin.topic_sizes([unused_topic])
+        assert sizes[partition][node] > 1000
+        assert all(folder.error is None for folders in (await admin.log_dirs()).values() for folder in folders)
+        assert await admin.delete_records({partition: 4}) == {partition: 4}
+        assert await admin.offsets(unused_topic, "earliest") == {partition: 4}
+        assert await admin.delete_records({partition: -1}) == {partition: 10}
+        with pytest.raises(BrokerError) as beyond:
+            await admin.delete_records({partition: 99})
+        assert beyond.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
+        with pytest.raises(UnknownTopicError):
+            await admin.describe_configs("topic", f"{unused_topic}-not")
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+async def test_the_members_of_a_group(
+    kafka_cluster: KafkaCluster, unused_topic: str, protocol: Literal["classic", "consumer"]
+) -> None:
+    group_id = f"{unused_topic}-{protocol}"
+    async with Admin(kafka_cluster.bootstrap_servers) as admin:
+        await admin.create_topic(unused_topic, partitions=2)
+        assigned = asyncio.Event()
+        async with Member(
+            kafka_cluster.bootstrap_servers,
+            group_id=group_id,
+            topics=[unused_topic],
+            client_id="worker",
+            group_protocol=protocol,
+            on_assigned=lambda partitions: assigned.set(),
+        ):
+            await asyncio.wait_for(assigned.wait(), 60)
+            group = (await admin.describe_groups([group_id]))[group_id]
+        assert (group.state, group.type, group.protocol_type) == ("Stable", protocol, "consumer")
+        (member,) = group.members
+        assert member.client_id == "worker"
+        assert member.partitions == (TopicPartition(unused_topic, 0), TopicPartition(unused_topic, 1))
+        assert group.coordinator is not None
+        with pytest.raises(BrokerError, match="does not exist") as missing:
+            await admin.describe_groups([f"{group_id}-not"])
+        assert missing.value.code == ErrorCode.GROUP_ID_NOT_FOUND

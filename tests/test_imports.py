@@ -23,7 +23,7 @@ PRODUCER = {
     "core": "accumulator backoff batch batch_events budget buffer_pool bulk_values connection drain lifecycle parking "
     "partition partition_choice produce_request produce_response retry sequences splitting states transactions",
     "messages": "api_versions init_producer_id metadata negotiation produce",
-    "metrics": "families instruments producer registry topics",
+    "metrics": "families instruments native producer registry topics",
     "net": "addresses client connection context dialing events link login metadata_refresh pool security settings "
     "slow_calls tasks traffic transport waiters",
     "net.login": "reauthentication",

@@ -16,11 +16,16 @@ if TYPE_CHECKING:
     from aioprod.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
     from aioprod.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
     from aioprod.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+    from aioprod.messages.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
     from aioprod.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
     from aioprod.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
     from aioprod.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+    from aioprod.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
     from aioprod.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
     from aioprod.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+    from aioprod.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
+    from aioprod.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+    from aioprod.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
     from aioprod.messages.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
     from aioprod.messages.end_txn import EndTxnRequest, EndTxnResponse
     from aioprod.messages.fetch import FetchRequest, FetchResponse
@@ -30,6 +35,10 @@ if TYPE_CHECKING:
         GetTelemetrySubscriptionsResponse,
     )
     from aioprod.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+    from aioprod.messages.incremental_alter_configs import (
+        IncrementalAlterConfigsRequest,
+        IncrementalAlterConfigsResponse,
+    )
     from aioprod.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
     from aioprod.messages.join_group import JoinGroupRequest, JoinGroupResponse
     from aioprod.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
@@ -52,16 +61,26 @@ __all__ = [
     "AddPartitionsToTxnResponse",
     "ApiVersionsRequest",
     "ApiVersionsResponse",
+    "ConsumerGroupDescribeRequest",
+    "ConsumerGroupDescribeResponse",
     "ConsumerGroupHeartbeatRequest",
     "ConsumerGroupHeartbeatResponse",
     "CreatePartitionsRequest",
     "CreatePartitionsResponse",
     "CreateTopicsRequest",
     "CreateTopicsResponse",
+    "DeleteRecordsRequest",
+    "DeleteRecordsResponse",
     "DeleteTopicsRequest",
     "DeleteTopicsResponse",
     "DescribeClusterRequest",
     "DescribeClusterResponse",
+    "DescribeConfigsRequest",
+    "DescribeConfigsResponse",
+    "DescribeGroupsRequest",
+    "DescribeGroupsResponse",
+    "DescribeLogDirsRequest",
+    "DescribeLogDirsResponse",
     "DescribeTransactionsRequest",
     "DescribeTransactionsResponse",
     "EndTxnRequest",
@@ -74,6 +93,8 @@ __all__ = [
     "GetTelemetrySubscriptionsResponse",
     "HeartbeatRequest",
     "HeartbeatResponse",
+    "IncrementalAlterConfigsRequest",
+    "IncrementalAlterConfigsResponse",
     "InitProducerIdRequest",
     "InitProducerIdResponse",
     "JoinGroupRequest",

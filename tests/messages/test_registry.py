@@ -22,27 +22,33 @@ KAFKA_4_3 = {
     "Heartbeat": (12, 0, 4, 4),
     "LeaveGroup": (13, 0, 5, 4),
     "SyncGroup": (14, 0, 5, 4),
+    "DescribeGroups": (15, 0, 6, 5),
     "ListGroups": (16, 0, 5, 3),
     "SaslHandshake": (17, 0, 1, None),
     "ApiVersions": (18, 0, 4, 3),
     "CreateTopics": (19, 2, 7, 5),
     "DeleteTopics": (20, 1, 6, 4),
+    "DeleteRecords": (21, 0, 2, 2),
     "InitProducerId": (22, 0, 6, 2),
     "AddPartitionsToTxn": (24, 0, 5, 3),
     "AddOffsetsToTxn": (25, 0, 4, 3),
     "EndTxn": (26, 0, 5, 3),
     "TxnOffsetCommit": (28, 0, 5, 3),
+    "DescribeConfigs": (32, 1, 4, 4),
+    "DescribeLogDirs": (35, 1, 4, 2),
     "SaslAuthenticate": (36, 0, 2, 2),
     "CreatePartitions": (37, 0, 3, 2),
+    "IncrementalAlterConfigs": (44, 0, 1, 1),
     "DescribeCluster": (60, 0, 2, 0),
     "DescribeTransactions": (65, 0, 0, 0),
     "ConsumerGroupHeartbeat": (68, 0, 1, 0),
+    "ConsumerGroupDescribe": (69, 0, 1, 0),
     "GetTelemetrySubscriptions": (71, 0, 0, 0),
     "PushTelemetry": (72, 0, 0, 0),
 }
 
 
-def test_the_28_requests_and_their_versions() -> None:
+def test_the_34_requests_and_their_versions() -> None:
     declared = {kind.NAME: (kind.API_KEY, *kind.VERSIONS, kind.FLEXIBLE) for kind in REQUESTS}
     assert declared == KAFKA_4_3
     assert [kind.API_KEY for kind in REQUESTS] == sorted(REQUESTS_BY_KEY)

@@ -36,7 +36,15 @@ from aioprod.testing.fake.state.groups import FakeGroup
 from aioprod.testing.fake.state.kip848_group import JOIN_EPOCH, LEAVE_STATIC_EPOCH, error_response
 from aioprod.testing.fake.state.server_assignors import SERVER_ASSIGNORS
 
-__all__ = ["consumer_group_heartbeat", "heartbeat", "join_group", "leave_group", "list_groups", "sync_group"]
+__all__ = [
+    "consumer_group_heartbeat",
+    "heartbeat",
+    "join_group",
+    "leave_group",
+    "list_groups",
+    "listed",
+    "sync_group",
+]
 
 AnswerT = TypeVar("AnswerT")
 
@@ -228,7 +236,7 @@ def list_groups(call: Call, request: ListGroupsRequest) -> ListGroupsResponse:
         return ListGroupsResponse(error_code=call.fault.error)
     sees_all = call.denied("DESCRIBE", "cluster", CLUSTER) == ErrorCode.NONE
     rows = [
-        _listed(name, group)
+        listed(name, group)
         for name, group in sorted(call.state.groups.items())
         if call.state.coordinator(name) == call.node_id
         and (sees_all or call.denied("DESCRIBE", "group", name) == ErrorCode.NONE)
@@ -241,7 +249,8 @@ def list_groups(call: Call, request: ListGroupsRequest) -> ListGroupsResponse:
     )
 
 
-def _listed(name: str, group: FakeGroup) -> ListedGroup:
+def listed(name: str, group: FakeGroup) -> ListedGroup:
+    """The row of a group in ListGroups."""
     membership = group.membership
     if membership is None:
         return ListedGroup(group_id=name, protocol_type="", group_state="Empty", group_type="classic")

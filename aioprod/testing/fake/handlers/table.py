@@ -11,15 +11,21 @@ from typing import Any, Final
 from aioprod.messages import (
     AddOffsetsToTxnRequest,
     AddPartitionsToTxnRequest,
+    ConsumerGroupDescribeRequest,
     ConsumerGroupHeartbeatRequest,
     CreatePartitionsRequest,
     CreateTopicsRequest,
+    DeleteRecordsRequest,
     DeleteTopicsRequest,
+    DescribeConfigsRequest,
+    DescribeGroupsRequest,
+    DescribeLogDirsRequest,
     DescribeTransactionsRequest,
     EndTxnRequest,
     FetchRequest,
     FindCoordinatorRequest,
     HeartbeatRequest,
+    IncrementalAlterConfigsRequest,
     InitProducerIdRequest,
     JoinGroupRequest,
     LeaveGroupRequest,
@@ -33,8 +39,10 @@ from aioprod.messages import (
     TxnOffsetCommitRequest,
 )
 from aioprod.testing.fake.handlers.call import Call
+from aioprod.testing.fake.handlers.configs import describe_configs, incremental_alter_configs
 from aioprod.testing.fake.handlers.coordinators import find_coordinator
 from aioprod.testing.fake.handlers.fetch import fetch, list_offsets
+from aioprod.testing.fake.handlers.group_descriptions import consumer_group_describe, describe_groups
 from aioprod.testing.fake.handlers.groups import (
     consumer_group_heartbeat,
     heartbeat,
@@ -43,6 +51,7 @@ from aioprod.testing.fake.handlers.groups import (
     list_groups,
     sync_group,
 )
+from aioprod.testing.fake.handlers.log_dirs import delete_records, describe_log_dirs
 from aioprod.testing.fake.handlers.metadata import metadata
 from aioprod.testing.fake.handlers.offsets import offset_commit, offset_fetch, txn_offset_commit
 from aioprod.testing.fake.handlers.produce import produce
@@ -66,7 +75,13 @@ HANDLERS: Final[Mapping[type[AnyRequest], Callable[[Call, Any], Any]]] = {
     CreateTopicsRequest: create_topics,
     DeleteTopicsRequest: delete_topics,
     CreatePartitionsRequest: create_partitions,
+    DescribeConfigsRequest: describe_configs,
+    IncrementalAlterConfigsRequest: incremental_alter_configs,
+    DescribeLogDirsRequest: describe_log_dirs,
+    DeleteRecordsRequest: delete_records,
     ListGroupsRequest: list_groups,
+    DescribeGroupsRequest: describe_groups,
+    ConsumerGroupDescribeRequest: consumer_group_describe,
     FindCoordinatorRequest: find_coordinator,
     InitProducerIdRequest: init_producer_id,
     AddPartitionsToTxnRequest: add_partitions_to_txn,

@@ -2,57 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from functools import partial, wraps
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from functools import wraps
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, ParamSpec, TypeVar
 from uuid import UUID
 
 from aioprod._live import Live, lacking
-from aioprod._rights import Right
+from aioprod.admin.configs import ConfigEntry, ConfigKind, alter_configs, describe_configs
+from aioprod.admin.log_dirs import LogDir, log_dirs, topic_sizes
+from aioprod.admin.records import delete_records
+from aioprod.admin.topics import create_topics, delete_topics, grow_topic
 from aioprod.cluster import Node, PartitionInfo
 from aioprod.config import SessionConfig
 from aioprod.errors import (
     AioprodError,
-    AuthorizationError,
     ErrorCode,
-    MetadataTimeoutError,
-    TopicExistsError,
     TopicFailuresError,
-    UnknownTopicError,
-    UnsupportedVersionError,
     UsageError,
 )
 from aioprod.group.committed_offsets import all_offsets
 from aioprod.group.listing import GroupListing, listed_groups
 from aioprod.messages import (
-    CreatePartitionsRequest,
-    CreatePartitionsResponse,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-    DeleteTopicsRequest,
-    DeleteTopicsResponse,
     MetadataRequest,
 )
-from aioprod.messages.create_partitions import CreatePartitionsTopic, CreatePartitionsTopicResult
-from aioprod.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreatableTopicResult
-from aioprod.messages.delete_topics import DeletableTopicResult
-from aioprod.messages.negotiation import ByVersion
 from aioprod.net import Coordinator
-from aioprod.net.session import Session, SessionUser, check_topic_name
-from aioprod.reader.broker_requests import Outcome, Purpose, all_topics, request_any_broker, request_for_each
+from aioprod.net.session import Session, SessionUser
+from aioprod.reader.broker_requests import Outcome, Purpose, all_topics, request_any_broker
 from aioprod.reader.offsets import LATEST, At, look_up, topic_offsets
 from aioprod.types import OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
     from typing import Unpack
 
+    from aioprod.admin.groups import GroupDescription
     from aioprod.options import AdminOptions
 
 __all__ = ["Admin", "ClusterDescription", "GroupListing"]
-
-_FIRST_WITH_DEFAULTS: Final = 4
-"""The CreateTopics version from which brokers choose partition counts and replication factors (KIP-464)."""
-_CREATE_ANY: Final = "CREATE on the cluster"
 
 
 Parameters = ParamSpec("Parameters")
@@ -68,19 +53,16 @@ class ClusterDescription(NamedTuple):
 
 
 _CLOSE: Final = "call `await admin.close()`."
-_OTHER_TOOL: Final = "not supported: use Kafka's own tools."
 _GROUPS: Final = "not supported: use kafka-consumer-groups.sh."
 
 INSTEAD: Final = {
     "list_topics": "call `await admin.topics()`, or partition_counts().",
     "describe_topics": "call `await admin.partitions(topic)`.",
     "list_offsets": "call `await admin.offsets(topic, at)`, with at='earliest', 'latest' or a time.",
-    "describe_configs": _OTHER_TOOL,
-    "alter_configs": _OTHER_TOOL,
-    "incremental_alter_configs": _OTHER_TOOL,
-    "delete_records": _OTHER_TOOL,
+    "incremental_alter_configs": "call `await admin.alter_configs(kind, name, {...})`.",
+    "describe_consumer_groups": "call `await admin.describe_groups([group_id])`, and group_lag(group_id).",
+    "describe_log_dirs": "call `await admin.log_dirs()`, or topic_sizes().",
     "list_consumer_groups": "call `await admin.groups()`.",
-    "describe_consumer_groups": "call `await admin.groups()`, and group_lag(group_id) for the lag of one.",
     "delete_consumer_groups": _GROUPS,
     "list_consumer_group_offsets": "call `await admin.group_offsets(group_id)`.",
     "stop": _CLOSE,
@@ -93,14 +75,6 @@ if TYPE_CHECKING:
     _AdminLacks = Live
 else:
     _AdminLacks = lacking(INSTEAD)
-
-
-class DeleteByName(DeleteTopicsRequest):
-    """A DeleteTopics request in the versions with names, which all brokers support (KIP-516)."""
-
-    __slots__ = ()
-
-    VERSIONS = (1, 5)
 
 
 def _takes_timeout_s(
@@ -158,7 +132,9 @@ class Admin(SessionUser, _AdminLacks):
         unless `exists_ok`: then it is not changed. Further MetadataTimeoutError when it was created and its
         leaders are not known in time, AuthorizationError also when it was created and may not be described.
         """
-        _raise_single(await self._create({name: partitions}, replication_factor, config, exists_ok, timeout))
+        _raise_single(
+            await create_topics(self._session, {name: partitions}, replication_factor, config, exists_ok, timeout)
+        )
 
     @_takes_timeout_s
     async def create_topics(
@@ -177,7 +153,7 @@ class Admin(SessionUser, _AdminLacks):
         the others: TopicFailuresError has the error of each topic that failed.
         """
         counts = dict(topics) if isinstance(topics, Mapping) else dict.fromkeys(_names(topics), partitions)
-        failures = await self._create(counts, replication_factor, config, exists_ok, timeout)
+        failures = await create_topics(self._session, counts, replication_factor, config, exists_ok, timeout)
         _raise_all(failures, len(counts), "created")
 
     @_takes_timeout_s
@@ -186,13 +162,13 @@ class Admin(SessionUser, _AdminLacks):
 
         Raises UnknownTopicError when the topic does not exist, unless `missing_ok`.
         """
-        _raise_single(await self._delete([name], missing_ok, timeout))
+        _raise_single(await delete_topics(self._session, [name], missing_ok, timeout))
 
     @_takes_timeout_s
     async def delete_topics(self, names: Iterable[str], *, missing_ok: bool = False, timeout: float = 30.0) -> None:
         """Delete topics in one request: as `delete_topic`. TopicFailuresError has the error of each that failed."""
         each = _names(names)
-        _raise_all(await self._delete(each, missing_ok, timeout), len(each), "deleted")
+        _raise_all(await delete_topics(self._session, each, missing_ok, timeout), len(each), "deleted")
 
     @_takes_timeout_s
     async def create_partitions(self, topic: str, count: int, *, timeout: float = 30.0) -> None:
@@ -201,93 +177,7 @@ class Admin(SessionUser, _AdminLacks):
         Keys are mapped to other partitions from then on: see `aioprod.routing.moved_keys`. Raises BrokerError
         (INVALID_PARTITIONS) when the topic has as many or more, and what `create_topic` raises about leaders.
         """
-        check_topic_name(topic)
-        deadline = self._session.clock() + timeout
-
-        def build(names: Sequence[str]) -> CreatePartitionsRequest:
-            rows = [CreatePartitionsTopic(name=name, count=count, assignments=None) for name in names]
-            return CreatePartitionsRequest(topics=tuple(rows), timeout_ms=round(timeout * 1000))
-
-        def outcomes(response: CreatePartitionsResponse) -> dict[str, Outcome]:
-            return _outcomes(response.results)
-
-        def purpose(name: str) -> Purpose:
-            return Purpose(f"Topic {name!r} could not get more partitions", [Right("ALTER", "topic", name)])
-
-        _raise_single(await request_for_each(self._session, [topic], build, outcomes, purpose, deadline))
-        await self._session.wait_for_leaders(topic, deadline, count=count)
-
-    async def _create(
-        self,
-        counts: Mapping[str, int],
-        replication_factor: int,
-        config: Mapping[str, object] | None,
-        exists_ok: bool,
-        timeout: float,
-    ) -> dict[str, AioprodError]:
-        for name in counts:
-            check_topic_name(name)
-        deadline = self._session.clock() + timeout
-        settings = [
-            CreatableTopicConfig(name=key.replace("_", "."), value=_text(value))
-            for key, value in (config or {}).items()
-        ]
-
-        def build(names: Sequence[str], version: int) -> CreateTopicsRequest:
-            if version < _FIRST_WITH_DEFAULTS and -1 in (replication_factor, *(counts[name] for name in names)):
-                raise UnsupportedVersionError(
-                    f"Topic {names[0]!r} could not be created: the broker chooses no number of partitions or replicas.",
-                    hint="Give partitions and replication_factor: brokers from 2.4 on choose them (KIP-464).",
-                )
-            rows = [
-                CreatableTopic(
-                    name=name,
-                    num_partitions=counts[name],
-                    replication_factor=replication_factor,
-                    assignments=(),
-                    configs=tuple(settings),
-                )
-                for name in names
-            ]
-            return CreateTopicsRequest(topics=tuple(rows), timeout_ms=round(timeout * 1000))
-
-        def outcomes(response: CreateTopicsResponse) -> dict[str, Outcome]:
-            return _outcomes(response.topics)
-
-        def purpose(name: str) -> Purpose:
-            return Purpose(f"Topic {name!r} could not be created", [Right("CREATE", "topic", name)], _CREATE_ANY)
-
-        def request(names: Sequence[str]) -> ByVersion[CreateTopicsResponse]:
-            return ByVersion(CreateTopicsRequest, partial(build, names))
-
-        failures = await request_for_each(self._session, counts, request, outcomes, purpose, deadline)
-        if exists_ok:
-            failures = {name: error for name, error in failures.items() if not isinstance(error, TopicExistsError)}
-        for name in [name for name in counts if name not in failures]:
-            try:
-                await self._session.wait_for_leaders(name, deadline)
-            except (MetadataTimeoutError, AuthorizationError) as error:
-                failures[name] = error
-        return failures
-
-    async def _delete(self, names: Sequence[str], missing_ok: bool, timeout: float) -> dict[str, AioprodError]:
-        for name in names:
-            check_topic_name(name)
-
-        def build(some: Sequence[str]) -> DeleteByName:
-            return DeleteByName(topic_names=tuple(some), timeout_ms=round(timeout * 1000))
-
-        def outcomes(response: DeleteTopicsResponse) -> dict[str, Outcome]:
-            return _outcomes(response.responses)
-
-        def purpose(name: str) -> Purpose:
-            return Purpose(f"Topic {name!r} could not be deleted", [Right("DELETE", "topic", name)])
-
-        deadline = self._session.clock() + timeout
-        failures = await request_for_each(self._session, names, build, outcomes, purpose, deadline)
-        if missing_ok:
-            failures = {name: error for name, error in failures.items() if not isinstance(error, UnknownTopicError)}
-        return failures
+        await grow_topic(self._session, topic, count, timeout)
 
     @_takes_timeout_s
     async def topics(self, *, internal: bool = False, timeout: float | None = None) -> list[str]:
@@ -370,6 +260,83 @@ class Admin(SessionUser, _AdminLacks):
         ends = await look_up(self._session, dict.fromkeys(known, LATEST), "read_uncommitted")
         return {tp: max(0, ends[tp] - at.offset) if tp in ends else None for tp, at in committed.items()}
 
+    @_takes_timeout_s
+    async def describe_groups(
+        self, group_ids: Iterable[str], *, timeout: float | None = None
+    ) -> dict[str, GroupDescription]:
+        """The members of groups with what they are assigned, of both protocols (KIP-848).
+
+        Raises BrokerError (GROUP_ID_NOT_FOUND) for a group that does not exist, AuthorizationError and
+        RequestTimedOutError.
+        """
+        from aioprod.admin.groups import describe_groups  # It imports all modules of a member.
+
+        names = [group_ids] if isinstance(group_ids, str) else group_ids
+        return await describe_groups(self._session, names, self._deadline(timeout))
+
+    # --- settings, folders, records
+
+    @_takes_timeout_s
+    async def describe_configs(
+        self, kind: ConfigKind, name: str, *, timeout: float | None = None
+    ) -> dict[str, ConfigEntry]:
+        """All settings of a topic, or of a broker by its id, by name; sensitive ones have no value.
+
+        Raises UnknownTopicError, AuthorizationError, RequestTimedOutError, and UsageError for another `kind`.
+        """
+        return await describe_configs(self._session, kind, name, self._deadline(timeout))
+
+    @_takes_timeout_s
+    async def alter_configs(
+        self,
+        kind: ConfigKind,
+        name: str,
+        to_set: Mapping[str, object] | None = None,
+        *,
+        reset: Iterable[str] = (),
+        append: Mapping[str, object] | None = None,
+        subtract: Mapping[str, object] | None = None,
+        validate_only: bool = False,
+        timeout: float | None = None,
+    ) -> None:
+        """Change some settings of a topic or a broker, and leave the others as they are (KIP-339).
+
+        Names are `retention.ms` or `retention_ms`. `reset` brings defaults back; `append` and `subtract` change lists,
+        such as `cleanup.policy`. With `validate_only` brokers only check the change. Raises ConfigError for a setting
+        that is named twice, BrokerError (INVALID_CONFIG), UnknownTopicError, AuthorizationError, RequestTimedOutError.
+        """
+        await alter_configs(
+            self._session,
+            kind,
+            name,
+            to_set=to_set or {},
+            reset=[reset] if isinstance(reset, str) else reset,
+            append=append or {},
+            subtract=subtract or {},
+            validate_only=validate_only,
+            deadline=self._deadline(timeout),
+        )
+
+    @_takes_timeout_s
+    async def log_dirs(self, *, timeout: float | None = None) -> dict[int, tuple[LogDir, ...]]:
+        """The folders of each broker that is up, by its id, with the sizes in bytes of the replicas in them."""
+        return await log_dirs(self._session, self._deadline(timeout))
+
+    @_takes_timeout_s
+    async def topic_sizes(
+        self, topics: Iterable[str] | None = None, *, timeout: float | None = None
+    ) -> dict[TopicPartition, dict[int, int]]:
+        """The bytes of each partition on each broker, of some topics or of all."""
+        return await topic_sizes(self._session, topics, self._deadline(timeout))
+
+    async def delete_records(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Delete the records of each partition before an offset, -1 for all; returns the first offsets after that.
+
+        Raises the error of the first partition that can't be emptied, when those of other leaders may be: BrokerError
+        (OFFSET_OUT_OF_RANGE, POLICY_VIOLATION), AuthorizationError, UnknownTopicError, RequestTimedOutError.
+        """
+        return await delete_records(self._session, before)
+
     def _deadline(self, timeout: float | None) -> float:
         return self._session.clock() + (self._session.timeout_s if timeout is None else timeout)
 
@@ -377,12 +344,6 @@ class Admin(SessionUser, _AdminLacks):
 def _names(topics: Iterable[str]) -> list[str]:
     """The names without duplicates; a single str is one name."""
     return [topics] if isinstance(topics, str) else list(dict.fromkeys(topics))
-
-
-def _outcomes(
-    rows: Iterable[CreatableTopicResult | DeletableTopicResult | CreatePartitionsTopicResult],
-) -> dict[str, Outcome]:
-    return {row.name or "": Outcome(ErrorCode.of(row.error_code), row.error_message) for row in rows}
 
 
 def _raise_single(failures: Mapping[str, AioprodError]) -> None:
@@ -396,8 +357,3 @@ def _raise_all(failures: Mapping[str, AioprodError], count: int, done: str) -> N
         raise TopicFailuresError(
             f"{len(failures)} of {count} topics were not {done}. {messages}", failures=dict(failures)
         )
-
-
-def _text(value: object) -> str:
-    """A setting in Kafka's notation."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
