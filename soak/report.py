@@ -26,10 +26,16 @@ _EXAMPLES: Final = "examples of what went wrong"
 def verdict(found: Run) -> list[Check]:
     """All checks of a run."""
     flaws = {} if found.ended is None else found.ended["flaws"]
-    lines = checks(_all_samples(found), found.faults, flaws, warm_up_s(found.options.minutes))
+    lines = checks(_all_samples(found), found.faults, flaws, _warm_s(found))
     if found.ended is None:
         lines.insert(0, Check("the run came to its end", False, found.error or "it did not"))
     return lines
+
+
+def _warm_s(found: Run) -> float:
+    """The warm-up of a run that was interrupted is that of a short one."""
+    ran = found.samples[-1].at_s / 60 if found.samples else 0.0
+    return warm_up_s(min(found.options.minutes, ran))
 
 
 def _all_samples(found: Run) -> list[Sample]:
@@ -68,7 +74,7 @@ def write(found: Run, folder: Path) -> None:
     if found.samples:
         last = found.samples[-1]
         title = f"{last.acked:,} records acknowledged in {last.at_s / 60:.0f} minutes, {len(found.faults)} faults"
-        drawn = picture(found.samples, found.faults, warm_up_s(found.options.minutes), title)
+        drawn = picture(found.samples, found.faults, _warm_s(found), title)
         (folder / "soak.png").write_bytes(drawn)
 
 
@@ -76,7 +82,7 @@ def parts(found: Run) -> list[Part]:
     """The table of what the process needed, and the verdict."""
     said: list[Part] = []
     if found.samples:
-        quiet = calm(found.samples, found.faults, warm_up_s(found.options.minutes)) or found.samples
+        quiet = calm(found.samples, found.faults, _warm_s(found)) or found.samples
         headers = ("of the process", *(f"at {sample.at_s / 60:.1f} min" for sample in (quiet[0], quiet[-1])))
         said.append(Table("What it needed", _did(found), headers, [_needed(quiet, name) for name in _SHOWN]))
     lines = verdict(found)

@@ -46,6 +46,7 @@ def test_settings_in_the_words_of_confluent() -> None:
         sasl_username="alice",
         sasl_password="raw:env:alice",
         ssl_truststore_location="/ca.pem",
+        ssl_truststore_type="PEM",
         close_timeout_ms=9,
     )
     found = settings_of_peer("confluent", config)
@@ -55,6 +56,7 @@ def test_settings_in_the_words_of_confluent() -> None:
     assert found["enable.idempotence"] is True
     assert found["linger.ms"] == config.linger_ms
     assert "close.timeout.ms" not in found
+    assert "ssl.truststore.type" not in found
 
 
 def test_settings_in_the_words_of_aiokafka() -> None:

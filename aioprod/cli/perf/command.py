@@ -88,7 +88,7 @@ def _compare(given: Namespace, load: Load) -> int:
         if found and given.json:
             sys.stdout.write(json.dumps({"config": load.to_dict(), "clients": found}, indent=1) + "\n")
         elif found:
-            show([report.comparison(found)], sys.stdout)
+            show([report.comparison(found, load.rate)], sys.stdout)
     return int(any(one["failed"] for one in found.values()))
 
 

@@ -17,6 +17,7 @@ from functools import partial
 from importlib import metadata
 from typing import Any, Final
 
+from aioprod._build import COMPILED
 from aioprod.cli.connection import config_of
 from aioprod.cli.perf.load import Load, Pace, Payload
 from aioprod.cli.perf.meter import LoopGap, Meter
@@ -121,7 +122,10 @@ def main(job: Mapping[str, Any]) -> dict[str, Any]:
         config = config_of(Namespace(**job["connection"]), ProducerConfig, defaults(e2e=False))
     meter = Meter()
     _CLIENTS[job["client"]](config, load, Payload(load), meter)
-    return meter.document() | {"version": metadata.version(_PACKAGES[job["client"]])}
+    version = metadata.version(_PACKAGES[job["client"]])
+    if job["client"] == "aioprod" and not COMPILED:
+        version += " interpreted"
+    return meter.document() | {"version": version}
 
 
 if __name__ == "__main__":

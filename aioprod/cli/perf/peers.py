@@ -41,7 +41,8 @@ def peers_of(text: str) -> list[str]:
 def check_settings(peer: str, config: ProducerConfig) -> None:
     """Raises ConfigError for a setting that `settings_of_peer` can't put in words of this client."""
     for name in sorted(config.explicit):
-        if name not in _KNOWN and name not in _OURS:
+        is_pem = name == "ssl_truststore_type" and config.ssl_truststore_type == "PEM"
+        if name not in _KNOWN and name not in _OURS and not is_pem:
             dotted = name.replace("_", ".")
             raise ConfigError(
                 f"The comparison can't hand over {dotted} to {peer}.",

@@ -61,8 +61,11 @@ def parts(found: Mapping[str, Any]) -> list[Part]:
     return said
 
 
-def comparison(found: Mapping[str, Mapping[str, Any]]) -> Part:
+def comparison(found: Mapping[str, Mapping[str, Any]], rate: float | None) -> Part:
     """A table of clients by name; the ratios are to the first one."""
+    says = "Each in a process of its own, one after the other."
+    if rate is None:
+        says += " As fast as possible, latencies are those of each client's own buffer: compare them at a --rate."
     first = next(iter(found.values()))
     rows: list[tuple[object, ...]] = []
     for name, one in found.items():
@@ -95,7 +98,7 @@ def comparison(found: Mapping[str, Mapping[str, Any]]) -> Part:
         "MB",
         "failed",
     )
-    return Table("Comparison", "Each in a process of its own, one after the other.", headers, rows)
+    return Table("Comparison", says, headers, rows)
 
 
 def _cpu_us(one: Mapping[str, Any]) -> float:

@@ -89,7 +89,11 @@ def on_terminal(stream: TextIO) -> tuple[Show, Callable[[], None]]:
     """How to show rates, by `rich` where it is installed, and how to remove what is shown."""
     if find_spec("rich") is None:
         progress = Progress(stream)
-        return lambda rates, meter: progress.show(lambda: "  ".join(_cells(rates, meter).values())), progress.clear
+
+        def line(rates: dict[str, float], meter: Meter) -> None:
+            progress.show(lambda: "  ".join(f"{value} {unit}" for unit, value in _cells(rates, meter).items()))
+
+        return line, progress.clear
     from rich.console import Console
     from rich.live import Live
 
@@ -99,15 +103,18 @@ def on_terminal(stream: TextIO) -> tuple[Show, Callable[[], None]]:
 
 
 def _cells(rates: dict[str, float], meter: Meter) -> dict[str, str]:
+    """What is shown, by its unit; in a table it has room in 80 columns."""
     latency = meter.latency
     return {
-        "time": f"{meter.elapsed_s:.0f} s",
-        "records": f"{meter.delivered:,} records",
-        "rate": f"{rates['records_per_s']:,.0f}/s",
-        "bytes": f"{rates['mb_per_s']:.2f} MB/s",
-        "latency": f"p50 {latency.percentile(50):.1f} p99 {latency.percentile(99):.1f} max {latency.max:.1f} ms",
-        "processor": f"CPU {rates['cpu']:.0%}",
-        "failed": f"{meter.failed:,} failed",
+        "s": f"{meter.elapsed_s:.0f}",
+        "records": f"{meter.delivered:,}",
+        "records/s": f"{rates['records_per_s']:,.0f}",
+        "MB/s": f"{rates['mb_per_s']:.2f}",
+        "ms p50": f"{latency.percentile(50):.1f}",
+        "ms p99": f"{latency.percentile(99):.1f}",
+        "ms max": f"{latency.max:.1f}",
+        "% CPU": f"{100 * rates['cpu']:.0f}",
+        "failed": f"{meter.failed:,}",
     }
 
 
