@@ -18,7 +18,7 @@ unexport PYTHONDONTWRITEBYTECODE
 ifndef LANES
 .NOTPARALLEL:
 endif
-.PHONY: help compiled demo demo-spark test test-unit test-integration test-long test-frozen transactions lint bench bench-check bench-readers bench-import bench-assignors bench-spark spark-faults fuzz simulate scale mutations brokers chaos groups operator-logs spark-load-killed clean
+.PHONY: help compiled demo demo-spark test test-unit test-integration test-long test-frozen transactions lint bench bench-check bench-readers bench-import bench-assignors bench-spark spark-faults fuzz simulate scale soak mutations brokers chaos groups operator-logs spark-load-killed clean
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -79,6 +79,7 @@ long-simulation:
 
 long-brokers:
 	@$(LANE) lane-brokers lane-faults
+	@$(BIN)/python -m soak --minutes 2
 
 long-versions:
 	@$(BIN)/python -m integration.brokers
@@ -194,11 +195,16 @@ simulate: $(READY) $(COMPILED) ## seeded runs over fake brokers in made-up time:
 scale: $(READY) $(COMPILED) ## large clusters and fleets of producers, measured, simulated and computed: the figures of docs/scale.md, 3 minutes; ARGS=--quick
 	@$(BIN)/python -m scale $(ARGS)
 
+# In test-long, two minutes of it: long-brokers.
+soak: $(READY) $(COMPILED) ## hours of load in every style, log-ins renewed, certificates rotated, brokers failing: no loss, no trend: MINUTES=60 RATE=3000; report and picture in build/soak
+	@$(BIN)/python -m soak $(SOAK)
+
 mutations: $(READY) ## break the producer on purpose, in 26 ways: which seed notices, within SEEDS=2000; about 3 minutes
 	@AIOPROD_NO_EXT=1 $(BIN)/python -m simulation.mutations --seeds $(or $(SEEDS),2000)
 
 CHECK = $(foreach word,BASE THRESHOLD REASON ROWS,$(if $($(word)),--$(call lower,$(word)) '$($(word))'))
 CHAOS = $(foreach word,MINUTES MODE KAFKA CLIENT FAULTS SEED MECHANISM FOLDER,$(if $($(word)),--$(call lower,$(word)) '$($(word))'))
+SOAK = $(foreach word,MINUTES RATE FAULTS FOLDER,$(if $($(word)),--$(call lower,$(word)) '$($(word))'))
 BROKERS = $(foreach word,VERSIONS CHECKS,$(if $($(word)),--$(call lower,$(word)) '$($(word))'))
 GROUPS = $(foreach word,EVENTS STRATEGY KINDS KAFKA SEED FOLDER,$(if $($(word)),--$(call lower,$(word)) '$($(word))'))
 lower = $(shell echo $(1) | tr A-Z a-z)

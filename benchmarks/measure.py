@@ -13,7 +13,7 @@ from typing import Any
 
 from benchmarks.job import Beat, Job, Measurement
 
-__all__ = ["ROUND", "SLICE", "LoopBeat", "Meter", "Tally", "percentile", "run_measured"]
+__all__ = ["ROUND", "SLICE", "LoopBeat", "Meter", "Tally", "cpu_s", "percentile", "resident_mb", "run_measured"]
 
 SLICE = 500
 """Records between two loop iterations, for calls that never wait, and between two samples of the latency."""
@@ -107,7 +107,7 @@ class Meter:
     """CPU time and memory of this process: memory from its creation, the rest from `start()`."""
 
     def __init__(self) -> None:
-        self._start_mb = _resident_mb()
+        self._start_mb = resident_mb()
         self._wall = 0.0
         self._cpu = 0.0
 
@@ -115,20 +115,20 @@ class Meter:
         """Begin to measure, after the warm-up."""
         gc.collect()
         self._wall = time.perf_counter()
-        self._cpu = _cpu_s()
+        self._cpu = cpu_s()
 
     def measurement(
         self, job: Job, tally: Tally, gap_s: float | None, settings: dict[str, Any], versions: dict[str, str]
     ) -> Measurement:
         """Return the measurement since `start()`. Raises AssertionError unless every record was acknowledged."""
-        cpu_s = _cpu_s() - self._cpu
+        used_s = cpu_s() - self._cpu
         wall_s = time.perf_counter() - self._wall
         assert tally.acknowledged == job.records, f"{tally.acknowledged} of {job.records} records were acknowledged."
         peak_mb = _peak_mb()
         latencies_s = tally.latencies_s
         return Measurement(
             records=job.records,
-            cpu_us=round(cpu_s / job.records * 1e6, 4),
+            cpu_us=round(used_s / job.records * 1e6, 4),
             records_per_s=round(job.records / wall_s),
             peak_mb=round(peak_mb, 1),
             growth_mb=round(peak_mb - self._start_mb, 1),
@@ -162,7 +162,8 @@ async def run_measured(
     return meter.measurement(job, tally, beat.gap_s, settings, versions)
 
 
-def _cpu_s() -> float:
+def cpu_s() -> float:
+    """The CPU time of this process so far, of all its threads."""
     usage = resource.getrusage(resource.RUSAGE_SELF)
     return usage.ru_utime + usage.ru_stime
 
@@ -177,7 +178,7 @@ def _peak_mb() -> float:
     return peak / 2**20 if sys.platform == "darwin" else peak / 2**10
 
 
-def _resident_mb() -> float:
+def resident_mb() -> float:
     """Return the current resident memory; if it can't be read, the peak."""
     now = _status_mb("VmRSS")
     return _peak_mb() if now is None else now

@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
-import resource
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.measure import LoopBeat
+from benchmarks.measure import LoopBeat, cpu_s, resident_mb
 
 __all__ = ["SIZES", "Measured", "Size", "measure"]
 
@@ -104,18 +103,6 @@ def _run(size: Size, *, tuned: bool) -> tuple[dict[str, Any], dict[str, Any]]:
 # --- the child
 
 
-def _memory_mb() -> float:
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith("VmRSS:"):
-            return int(line.split()[1]) / 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-
-
-def _cpu_s() -> float:
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    return usage.ru_utime + usage.ru_stime
-
-
 async def _produce(address: str, topics: int, partitions: int, tuned: bool) -> dict[str, Any]:
     from aioprod import Producer, tune
     from scale.stub import topic_name
@@ -123,7 +110,7 @@ async def _produce(address: str, topics: int, partitions: int, tuned: bool) -> d
     if tuned:
         tune()
     gc.collect()
-    memory, cpu_s = _memory_mb(), _cpu_s()
+    memory_mb, before_s = resident_mb(), cpu_s()
     delivered = 0
 
     def on_delivery(metadata: object, error: BaseException | None) -> None:
@@ -146,9 +133,9 @@ async def _produce(address: str, topics: int, partitions: int, tuned: bool) -> d
         await producer.flush()
         beat.stop()
         assert delivered == topics * partitions
-        used_s = _cpu_s() - cpu_s
+        used_s = cpu_s() - before_s
         gc.collect()
-        held = _memory_mb() - memory
+        held = resident_mb() - memory_mb
     return {"memory_mb": round(held, 1), "cpu_s": round(used_s, 2), "turn_ms": round((beat.gap_s or 0.0) * 1000, 1)}
 
 

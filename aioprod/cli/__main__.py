@@ -13,6 +13,7 @@ __all__ = ["main"]
 
 _COMMANDS: Final = {
     "assign": Command("aioprod.cli.assign", "show which member of a group reads which partitions, and what would move"),
+    "perf": Command("aioprod.cli.perf", "measure how many records a second a topic takes, and how long each takes"),
     "partition": Command("aioprod.cli.partition", "show which partition a key goes to"),
 }
 

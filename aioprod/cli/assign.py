@@ -6,7 +6,6 @@ import sys
 from argparse import ArgumentTypeError
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, Final
 
 from aioprod.cli.arguments import members_of, subscriptions, topics_of, unique
@@ -16,7 +15,7 @@ from aioprod.cli.picture import picture_of
 from aioprod.cli.rebalances import Assigned, partition_count, rebalances
 from aioprod.console.files import write
 from aioprod.console.frame import Parser
-from aioprod.console.pictures import KINDS, can_draw
+from aioprod.console.pictures import KINDS, picture_file
 from aioprod.console.tables import Part
 from aioprod.console.terminal import show
 from aioprod.errors import UsageError
@@ -152,18 +151,9 @@ def make_parser() -> Parser:
     parser.add_argument("--json", metavar="FILE", help="write the assignment there ('-': to stdout, and nothing else)")
     parser.add_argument(
         "--picture",
-        type=_picture,
+        type=picture_file,
         metavar="FILE",
         help=f"draw the assignment, as {', '.join(KINDS)} by the file's name",
     )
     parser.add_argument("--all", action="store_true", help="show all members and partitions, however many there are")
     return parser
-
-
-def _picture(text: str) -> Path:
-    path = Path(text)
-    if path.suffix[1:] not in KINDS:
-        raise ArgumentTypeError(f"{text!r} has to end with one of .{', .'.join(KINDS)}")
-    if not can_draw():
-        raise ArgumentTypeError("pictures need matplotlib: pip install 'aioprod[cli]'")
-    return path

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import io
+from argparse import ArgumentTypeError
 from collections.abc import Callable
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["COLORS", "KINDS", "Draw", "can_draw", "picture", "plain"]
+__all__ = ["COLORS", "KINDS", "Draw", "can_draw", "picture", "picture_file", "plain"]
 
 Draw: TypeAlias = "Callable[[Axes], None]"
 
@@ -39,6 +41,16 @@ _STYLE: Final[Any] = {
 def can_draw() -> bool:
     """Whether matplotlib is installed."""
     return find_spec("matplotlib") is not None
+
+
+def picture_file(text: str) -> Path:
+    """The type of an argument that names a picture file; raises ArgumentTypeError where none can be drawn."""
+    path = Path(text)
+    if path.suffix[1:] not in KINDS:
+        raise ArgumentTypeError(f"{text!r} has to end with one of .{', .'.join(KINDS)}")
+    if not can_draw():
+        raise ArgumentTypeError("pictures need matplotlib: pip install 'aioprod[cli]'")
+    return path
 
 
 def picture(draw: Draw, *, height_in: float, width_in: float = 8.0, kind: str = "png") -> bytes:

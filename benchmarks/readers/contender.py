@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import resource
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 from typing import Any
+
+from benchmarks.measure import cpu_s
 
 __all__ = ["CONTENDERS", "main"]
 
@@ -123,21 +124,16 @@ def main() -> None:
         # Modules are imported, and the first connection is made, by a short run.
         runner.run(_within(read(address, topic, 1, partitions)))
         gc.collect()
-        before = _cpu_s()
+        before = cpu_s()
         found = runner.run(_within(read(address, topic, records, partitions)))
-        cpu_s = _cpu_s() - before
+        used_s = cpu_s() - before
     assert found == records, f"{found} of {records} records were read."
-    print(cpu_s / records * 1e6, flush=True)
+    print(used_s / records * 1e6, flush=True)
 
 
 async def _within(read: Awaitable[int]) -> int:
     async with asyncio.timeout(60):
         return await read
-
-
-def _cpu_s() -> float:
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    return usage.ru_utime + usage.ru_stime
 
 
 if __name__ == "__main__":

@@ -13,8 +13,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from aioprod import OAuthToken, Producer
 from aioprod.admin import Admin
@@ -24,6 +22,7 @@ from aioprod.testing import KafkaCluster, Security
 from aioprod.testing.certificates import LOCAL_HOSTS, Authority, Identity
 from aioprod.testing.fixtures import running_cluster
 from aioprod.testing.security import unsecured_token
+from integration.security.alter_broker import alter_broker
 from integration.security.secured import Secured
 from integration.support.brokers import VERSIONS
 from integration.support.clusters import MakeTopic
@@ -33,7 +32,6 @@ from tests.support.length import by_length
 
 PARTITIONS: Final = 2
 LOAD_S: Final = by_length(8, 120)
-PREFIX: Final = "listener.name.client.ssl"
 
 
 class Load:
@@ -84,17 +82,14 @@ def mutual(request: pytest.FixtureRequest) -> Iterator[Secured]:
         yield Secured(cluster, security)
 
 
-def alter_broker(cluster: KafkaCluster, own: Identity, cas: str, settings: dict[str, str]) -> None:
-    """Change settings of the broker, by an independent client with a certificate of its own."""
-    tls = {"security.protocol": "ssl", "ssl.ca.pem": cas, "ssl.key.pem": own.key, "ssl.certificate.pem": own.chain}
-    client = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, **tls})
-    entries = [
-        ConfigEntry(f"{PREFIX}.{name}", value, incremental_operation=AlterConfigOpType.SET)
-        for name, value in settings.items()
-    ]
-    resource = ConfigResource(ConfigResource.Type.BROKER, "1", incremental_configs=entries)
-    for future in client.incremental_alter_configs([resource]).values():
-        future.result(timeout=60)
+def theirs(own: Identity, cas: str) -> dict[str, str]:
+    """The settings of librdkafka for a client with this certificate."""
+    return {
+        "security.protocol": "ssl",
+        "ssl.ca.pem": cas,
+        "ssl.key.pem": own.key,
+        "ssl.certificate.pem": own.chain,
+    }
 
 
 def shown(cluster: KafkaCluster, own: Identity, folder: Path) -> bytes:
@@ -113,6 +108,7 @@ async def test_certificates_and_cas_are_replaced_by_an_overlap_under_load(
     mutual: Secured, tmp_path: Path, figures: Figures
 ) -> None:
     cluster, old, new = mutual.cluster, mutual.security.authority, Authority("the next CA")
+    servers = mutual.servers
     alice, bob = old.issue("alice"), new.issue("alice")
     both = old.certificate + new.certificate
     trust, own = tmp_path / "ca.pem", tmp_path / "own.pem"
@@ -127,27 +123,26 @@ async def test_certificates_and_cas_are_replaced_by_an_overlap_under_load(
         async with load.running():
             # The brokers trust both, then the client does, and changes its own certificate.
             alter = {"truststore.certificates": both}
-            await asyncio.to_thread(alter_broker, cluster, alice, old.certificate, alter)
+            await asyncio.to_thread(alter_broker, servers, theirs(alice, old.certificate), 1, alter)
             trust.write_text(both)
             own.write_text(bob.store)
             refused = await reloaded(producer)
             # The broker changes its certificate, and then nobody trusts the old CA any more.
             identity = new.issue("broker", LOCAL_HOSTS)
             alter = {"keystore.key": identity.key, "keystore.certificate.chain": identity.chain}
-            await asyncio.to_thread(alter_broker, cluster, bob, both, alter)
+            await asyncio.to_thread(alter_broker, servers, theirs(bob, both), 1, alter)
             async with asyncio.timeout(60):
                 while await asyncio.to_thread(shown, cluster, bob, tmp_path) != certificates_in(identity.chain)[0]:
                     await asyncio.sleep(0.1)
             alter = {"truststore.certificates": new.certificate}
-            await asyncio.to_thread(alter_broker, cluster, bob, both, alter)
+            await asyncio.to_thread(alter_broker, servers, theirs(bob, both), 1, alter)
             trust.write_text(new.certificate)
             refused += await reloaded(producer)
             for _ in range(3):
                 await producer.reload_credentials()
         metrics = producer.metrics()
-    tls = {"security.protocol": "ssl", "ssl.ca.pem": new.certificate}
-    tls |= {"ssl.key.pem": bob.key, "ssl.certificate.pem": bob.chain}
-    load.check(await asyncio.to_thread(read_topic, cluster.bootstrap_servers, "rotated", "read_uncommitted", tls))
+    tls = theirs(bob, new.certificate)
+    load.check(await asyncio.to_thread(read_topic, servers, "rotated", "read_uncommitted", tls))
     assert metrics["record_error_total"] == 0
     assert metrics["record_retry_total"] == 0
     # The files are looked at once a minute, too.

@@ -15,8 +15,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import aioprod
-from aioprod.cli import assign
-from aioprod.cli.__main__ import main
+from aioprod.cli.__main__ import _COMMANDS, main
 from aioprod.cli.arguments import members_of, subscriptions
 from aioprod.cli.rebalances import rebalances
 from aioprod.group.assignors import ASSIGNORS, Subscription
@@ -294,7 +293,7 @@ class TestPicture:
         assert told == "aioprod assign: argument --picture: 'group.gif' has to end with one of .png, .svg, .pdf"
 
     def test_without_matplotlib(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-        monkeypatch.setattr(assign, "can_draw", lambda: False)
+        monkeypatch.setattr("aioprod.console.pictures.can_draw", lambda: False)
         told = refused([*THREE, "--picture", "group.png"], capsys)
         assert told == "aioprod assign: argument --picture: pictures need matplotlib: pip install 'aioprod[cli]'"
 
@@ -335,7 +334,7 @@ class TestProgram:
         )
         ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
         assert ended.returncode == 0, ended.stderr
-        assert "usage: aioprod {assign,partition} ..." in ended.stdout
+        assert f"usage: aioprod {{{','.join(_COMMANDS)}}} ..." in ended.stdout
 
 
 def test_an_assignor_that_never_gives_all_out_is_asked_some_times() -> None:
