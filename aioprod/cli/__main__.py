@@ -14,6 +14,8 @@ __all__ = ["main"]
 _COMMANDS: Final = {
     "assign": Command("aioprod.cli.assign", "show which member of a group reads which partitions, and what would move"),
     "perf": Command("aioprod.cli.perf", "measure how many records a second a topic takes, and how long each takes"),
+    "produce": Command("aioprod.cli.produce", "send lines, JSON or CSV from files or a pipe"),
+    "read": Command("aioprod.cli.read", "print the records of a topic"),
     "partition": Command("aioprod.cli.partition", "show which partition a key goes to"),
 }
 

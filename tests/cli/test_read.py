@@ -1,0 +1,181 @@
+"""`aioprod read`: which records are printed, and how."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from argparse import ArgumentTypeError
+from collections.abc import Iterator
+
+import pytest
+
+from aioprod import Producer
+from aioprod.cli.__main__ import main
+from aioprod.cli.read.output import as_hex, as_json, as_value, formatted
+from aioprod.testing.fixtures import FakeClusterThread, running_fake_cluster
+from aioprod.types import ConsumedRecord, TopicPartition
+
+
+@pytest.fixture
+def cluster() -> Iterator[FakeClusterThread]:
+    with running_fake_cluster(1, auto_create_topics_enable=False) as cluster:
+        cluster.create_topic("t", partitions=2)
+        fill(cluster, 0, range(5))
+        fill(cluster, 1, range(100, 102))
+        yield cluster
+
+
+def fill(cluster: FakeClusterThread, partition: int, numbers: range) -> None:
+    async def send() -> None:
+        async with Producer(cluster.bootstrap) as producer:
+            for number in numbers:
+                await producer.send(
+                    "t", b"%d" % number, key=b"k", partition=partition, timestamp=1000 + number, headers=[("h", b"x")]
+                )
+
+    asyncio.run(send())
+
+
+def read(
+    cluster: FakeClusterThread, capfdbinary: pytest.CaptureFixture[bytes], *arguments: str, status: int = 0
+) -> bytes:
+    assert main(["read", "t", "-b", cluster.bootstrap, *arguments]) == status
+    return capfdbinary.readouterr().out
+
+
+def numbers(output: bytes) -> list[int]:
+    return sorted(map(int, output.split()))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ([], [0, 1, 2, 3, 4, 100, 101]),
+        (["--partition", "0"], [0, 1, 2, 3, 4]),
+        (["--partition", "0-1"], [0, 1, 2, 3, 4, 100, 101]),
+        (["--from", "3"], [3, 4]),
+        (["--from", "latest"], []),
+        (["--from", "1", "--until", "2"], [1, 101]),
+        (["--from", "1970-01-01T00:00:01.003+00:00"], [3, 4, 100, 101]),
+        (["--until", "1970-01-01T00:00:01.003+00:00"], [0, 1, 2]),
+        (["--partition", "0", "--count", "2"], [0, 1]),
+        (["--partition", "0", "--tail", "2", "--count", "2"], [3, 4]),
+    ],
+)
+def test_which_records(
+    cluster: FakeClusterThread, capfdbinary: pytest.CaptureFixture[bytes], arguments: list[str], expected: list[int]
+) -> None:
+    assert numbers(read(cluster, capfdbinary, *arguments)) == expected
+
+
+def test_json(cluster: FakeClusterThread, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    (line,) = read(cluster, capfdbinary, "--json", "--partition", "0", "--count", "1").splitlines()
+    assert json.loads(line) == {
+        "topic": "t",
+        "partition": 0,
+        "offset": 0,
+        "timestamp": 1000,
+        "key": "k",
+        "value": "0",
+        "headers": [["h", "x"]],
+    }
+
+
+def test_a_format_and_hexadecimal(cluster: FakeClusterThread, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    template = r"%t-%p@%o:%k/%K=%s/%S %h %T %%\t\x41\n"
+    assert read(cluster, capfdbinary, "--format", template, "--from", "4") == b"t-0@4:k/1=4/1 h=x 1004 %\tA\n"
+    assert read(cluster, capfdbinary, "--hex", "--from", "4") == b"6b\t34\n"
+
+
+def test_what_is_no_text_is_shown() -> None:
+    record = ConsumedRecord("t", 0, 1, None, b"\xff", [("n", None)], 5)
+    assert formatted("%k%K %s %S %h")("t", 0, record) == b"-1 \xff 1 n=NULL"
+    assert as_hex("t", 0, record) == b"-\tff\n"
+    assert json.loads(as_json("t", 0, record))["value"] == {"base64": "/w=="}
+    assert as_value("t", 0, ConsumedRecord("t", 0, 1, None, None, [], 5)) == b"\n"
+
+
+@pytest.mark.parametrize("template", ["%x", "100%", r"\q"])
+def test_a_template_that_is_wrong(template: str) -> None:
+    with pytest.raises(ArgumentTypeError):
+        formatted(template)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--partition", "x"], "'x' is no partition: write them as 0,2-4"),
+        (["--partition", "4-2"], "'4-2' is no range of partitions"),
+        (["--count", "0"], "'0' is no number of records"),
+        (["--from", "soon"], "'soon' is no time"),
+        (["--format", "%x"], "%x in '%x' is no part of a record"),
+        (["--group", "g", "--tail", "3"], "--group reads what the group assigns"),
+    ],
+)
+def test_invalid_arguments(capsys: pytest.CaptureFixture[str], arguments: list[str], said: str) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["read", "t", "-b", "localhost:1", *arguments])
+    assert ended.value.code == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_topic_and_a_partition_that_do_not_exist(
+    cluster: FakeClusterThread, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["read", "other", "-b", cluster.bootstrap]) == 1
+    assert "'other'" in capsys.readouterr().err
+    assert main(["read", "t", "-b", cluster.bootstrap, "--partition", "7"]) == 1
+    assert "Topic 't' has no partition 7: it has 2 (0 to 1)." in capsys.readouterr().err
+
+
+def test_a_group_commits_what_was_written(
+    cluster: FakeClusterThread, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    assert numbers(read(cluster, capfdbinary, "--group", "g", "--count", "7")) == [0, 1, 2, 3, 4, 100, 101]
+    assert cluster.committed_offset("g", TopicPartition("t", 0)) == 5
+    assert cluster.committed_offset("g", TopicPartition("t", 1)) == 2
+    fill(cluster, 0, range(5, 9))
+    assert numbers(read(cluster, capfdbinary, "--group", "g", "--count", "2")) == [5, 6]
+    assert cluster.committed_offset("g", TopicPartition("t", 0)) == 7
+
+
+def started(cluster: FakeClusterThread, *arguments: str) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "aioprod", "read", "t", "-b", cluster.bootstrap, *arguments]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def test_records_that_come_are_followed_until_ctrl_c(cluster: FakeClusterThread) -> None:
+    with started(cluster, "--partition", "1", "--follow") as program:
+        assert program.stdout is not None
+        assert [program.stdout.readline() for _ in range(2)] == [b"100\n", b"101\n"]
+        fill(cluster, 1, range(102, 104))
+        assert [program.stdout.readline() for _ in range(2)] == [b"102\n", b"103\n"]
+        program.send_signal(signal.SIGINT)
+        _, said = program.communicate(timeout=60)
+    assert (program.returncode, said) == (130, b"aioprod read: interrupted\n")
+
+
+def test_a_pipe_that_closes_ends_it_quietly(cluster: FakeClusterThread) -> None:
+    fill(cluster, 0, range(5, 300))
+    with started(cluster, "--format", "%s" + "x" * 5000 + r"\n", "--follow") as program:
+        assert program.stdout is not None
+        program.stdout.readline()
+        program.stdout.close()
+        assert program.stderr is not None
+        assert program.stderr.read() == b""
+        assert program.wait(60) == 1
+
+
+def test_the_same_lines_come_back(
+    cluster: FakeClusterThread, capfdbinary: pytest.CaptureFixture[bytes], tmp_path: Any
+) -> None:
+    cluster.create_topic("lines", partitions=1)
+    lines = os.urandom(20_000).replace(b"\r", b"")
+    (tmp_path / "lines").write_bytes(lines + b"\n")
+    assert main(["produce", "lines", "-b", cluster.bootstrap, str(tmp_path / "lines")]) == 0
+    assert main(["read", "lines", "-b", cluster.bootstrap]) == 0
+    assert capfdbinary.readouterr().out == lines + b"\n"
