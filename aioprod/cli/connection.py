@@ -13,7 +13,7 @@ from aioprod.config._secrets import is_elsewhere
 from aioprod.console.frame import Parser
 from aioprod.errors import ConfigError
 
-__all__ = ["add_connection_options", "config_of"]
+__all__ = ["add_connection_options", "assignment", "config_of"]
 
 SettingsT = TypeVar("SettingsT", bound=Settings)
 
@@ -33,15 +33,15 @@ def add_connection_options(parser: Parser, *, servers_required: bool = True) -> 
     )
     group.add_argument(
         "-F",
-        "--config",
+        "--config-file",
         metavar="FILE",
         help="a Java client.properties; settings of other kinds of clients in it are left out",
     )
     group.add_argument(
         "-X",
-        "--set",
+        "--setting",
         action="append",
-        type=_assignment,
+        type=assignment,
         default=[],
         metavar="NAME=VALUE",
         help="a setting, such as linger.ms=20; wins over the file, and may be given many times. For a secret name a "
@@ -55,11 +55,11 @@ def config_of(given: Namespace, kind: type[SettingsT], defaults: Mapping[str, An
     Warns on stderr of a secret that is on the command line. Raises ConfigError.
     """
     settings: dict[str, Any] = {_attribute(name): value for name, value in (defaults or {}).items()}
-    if given.config is not None:
-        properties = parse_properties(read_file(given.config, f"The properties file {given.config!r}"))
+    if given.config_file is not None:
+        properties = parse_properties(read_file(given.config_file, f"The properties file {given.config_file!r}"))
         foreign = kind.of_others(properties)
         settings |= {_attribute(name): value for name, value in properties.items() if name not in foreign}
-    for name, value in given.set:
+    for name, value in given.setting:
         _warn_of_secret(kind, name, value)
         settings[_attribute(name)] = value
     if given.bootstrap_servers is not None:
@@ -69,7 +69,8 @@ def config_of(given: Namespace, kind: type[SettingsT], defaults: Mapping[str, An
     return kind.from_dict(settings)
 
 
-def _assignment(text: str) -> tuple[str, str]:
+def assignment(text: str) -> tuple[str, str]:
+    """`name=value`; raises ArgumentTypeError."""
     name, sign, value = text.partition("=")
     if not sign or not name.strip():
         raise ArgumentTypeError(f"{text!r} is no setting: write it as linger.ms=20")

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from argparse import ArgumentTypeError
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -171,7 +172,7 @@ def test_a_pipe_that_closes_ends_it_quietly(cluster: FakeClusterThread) -> None:
 
 
 def test_the_same_lines_come_back(
-    cluster: FakeClusterThread, capfdbinary: pytest.CaptureFixture[bytes], tmp_path: Any
+    cluster: FakeClusterThread, capfdbinary: pytest.CaptureFixture[bytes], tmp_path: Path
 ) -> None:
     cluster.create_topic("lines", partitions=1)
     lines = os.urandom(20_000).replace(b"\r", b"")
