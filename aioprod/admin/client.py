@@ -25,6 +25,7 @@ from aioprod.group.listing import GroupListing, listed_groups
 from aioprod.messages import (
     MetadataRequest,
 )
+from aioprod.messages.negotiation import ApiVersions
 from aioprod.net import Coordinator
 from aioprod.net.session import Session, SessionUser
 from aioprod.reader.broker_requests import Outcome, Purpose, all_topics, request_any_broker
@@ -208,6 +209,11 @@ class Admin(SessionUser, _AdminLacks):
     def cluster_id(self) -> str | None:
         """The id of the cluster; None before Kafka 0.10.1."""
         return self._session.client.metadata.cluster.cluster_id
+
+    @property
+    def spoken(self) -> ApiVersions | None:
+        """The requests with their versions that a connected broker knows; None while none is connected."""
+        return self._session.client.spoken
 
     async def offsets(self, topic: str, at: At = "latest") -> dict[TopicPartition, int]:
         """The offset of each partition at its "earliest", its "latest", or at a time: its first record not older.

@@ -18,6 +18,7 @@ _COMMANDS: Final = {
     "groups": Command("aioprod.cli.groups", "list groups, describe their members, show their lag"),
     "configs": Command("aioprod.cli.configs", "describe and change the settings of topics and brokers"),
     "offsets": Command("aioprod.cli.offsets", "show where partitions begin, end, or were at a time"),
+    "doctor": Command("aioprod.cli.doctor", "find out why a client can't work with a cluster"),
     "perf": Command("aioprod.cli.perf", "measure how many records a second a topic takes, and how long each takes"),
     "assign": Command("aioprod.cli.assign", "show which member of a group reads which partitions, and what would move"),
     "partition": Command("aioprod.cli.partition", "show which partition a key goes to"),

@@ -44,7 +44,7 @@ def answer(given: Namespace, document: Any, parts: Callable[[], Iterable[Part]])
 
 
 def confirmed(given: Namespace, what: str) -> bool:
-    """Whether to go on: `--yes`, or a yes on a terminal; raises UsageError where there is none."""
+    """Whether to do it: `--yes`, or a yes on a terminal; raises UsageError where there is none."""
     if given.yes:
         return True
     if not sys.stdin.isatty():

@@ -59,8 +59,11 @@ def config_of(given: Namespace, kind: type[SettingsT], defaults: Mapping[str, An
         properties = parse_properties(read_file(given.config_file, f"The properties file {given.config_file!r}"))
         foreign = kind.of_others(properties)
         settings |= {_attribute(name): value for name, value in properties.items() if name not in foreign}
+    warned: set[str] = vars(given).setdefault("warned", set())
     for name, value in given.setting:
-        _warn_of_secret(kind, name, value)
+        if name not in warned:
+            warned.add(name)
+            _warn_of_secret(kind, name, value)
         settings[_attribute(name)] = value
     if given.bootstrap_servers is not None:
         settings["bootstrap_servers"] = given.bootstrap_servers

@@ -338,6 +338,12 @@ class Client(ClientListener):
             if link.last_error is not None and link.state in (LinkState.BACKOFF, LinkState.CONNECTING)
         }
 
+    @property
+    def spoken(self) -> ApiVersions | None:
+        """The requests and versions of a broker whose link is ready, None without one."""
+        connections = (link.connection for link in self._links if link.state is LinkState.READY)
+        return next((connection.versions for connection in connections if connection is not None), None)
+
     def now(self) -> float:
         """The time by the client's clock, in monotonic seconds."""
         return self._clock()

@@ -63,7 +63,7 @@ def main(arguments: Sequence[str]) -> int:
         # An error or Ctrl-C ends it, and what was done until then is worth knowing.
         if meter.has_begun:
             found = report.document(config, load, meter, e2e=given.e2e, interrupted=interrupted)
-            _tell(given, found)
+            _report(given, found)
             _draw(given, found, meter)
     return int(meter.failed > 0)
 
@@ -92,7 +92,7 @@ def _compare(given: Namespace, load: Load) -> int:
     return int(any(one["failed"] for one in found.values()))
 
 
-def _tell(given: Namespace, found: dict[str, Any]) -> None:
+def _report(given: Namespace, found: dict[str, Any]) -> None:
     if given.json:
         sys.stdout.write(json.dumps(found, indent=1) + "\n")
     else:

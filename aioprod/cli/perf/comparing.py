@@ -27,7 +27,7 @@ async def compare(
     found: dict[str, dict[str, Any]],
     stream: TextIO,
 ) -> int:
-    """Put the figures of each client into `found`, when it is done; `stream` is told whose turn it is.
+    """Put the figures of each client into `found`, when it is done; `stream` shows whose turn it is.
 
     Raises CompareError.
     """

@@ -57,10 +57,10 @@ def _confluent(config: ProducerConfig, load: Load, payload: Payload, meter: Mete
     pace = Pace(load, meter.began)
     while not pace.is_over(now := meter.clock()):
         for key, value in payload.pairs(pace.take(now, _SLICE)):
-            told = partial(done, meter.clock(), len(value) + len(key or b""))
+            delivered = partial(done, meter.clock(), len(value) + len(key or b""))
             while True:
                 try:
-                    producer.produce(load.topic, value, key, on_delivery=told)
+                    producer.produce(load.topic, value, key, on_delivery=delivered)
                     break
                 except BufferError:
                     producer.poll(_POLL_S)

@@ -31,7 +31,7 @@ def check_readable(path: str) -> None:
 
 
 async def read_chunks(path: str) -> AsyncIterator[bytes]:
-    """The content in pieces of up to 1 MiB, as they come; raises UsageError where reading fails.
+    """The content in chunks of up to 1 MiB, as they come; raises UsageError where reading fails.
 
     The thread is a daemon: one that waits for a pipe does not keep the program from ending.
     """

@@ -231,7 +231,7 @@ async def _csv(path: str, how: Format) -> AsyncIterator[Rows]:
             held.append(text.decode("utf-8", "surrogateescape"))
             line += 1
             if sum(part.count('"') for part in held) % 2:
-                continue  # A quoted field goes on in the next line.
+                continue  # The quoted field continues in the next line.
             (fields,) = csv.reader(["\n".join(held).removesuffix("\r")])
             began = line - len(held)
             held = []

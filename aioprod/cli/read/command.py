@@ -10,7 +10,7 @@ from typing import BinaryIO, Final
 
 from aioprod.cli.connection import add_connection_options, config_of
 from aioprod.cli.read.output import Render, as_hex, as_json, as_value, formatted
-from aioprod.cli.read.source import Bounds, Piece, Place, bounded, followed, of_member, resolved
+from aioprod.cli.read.source import Bounds, Chunk, Place, bounded, followed, of_member, resolved
 from aioprod.cli.running import run_command
 from aioprod.cli.times import timestamp_ms
 from aioprod.console.frame import Parser
@@ -66,8 +66,8 @@ async def _read(given: Namespace, config: ReaderConfig, render: Render) -> int:
     async with Reader(config=config, isolation=given.isolation) as reader:
         bounds = Bounds(given.start, given.until, given.tail, given.partition)
         spans = await resolved(reader, given.topic, bounds)
-        async for piece in _with_following(given, reader, spans):
-            left = _write(output, render, piece, left)
+        async for chunk in _with_following(given, reader, spans):
+            left = _write(output, render, chunk, left)
             if left == 0:
                 break
     return 0
@@ -75,23 +75,23 @@ async def _read(given: Namespace, config: ReaderConfig, render: Render) -> int:
 
 async def _with_following(
     given: Namespace, reader: Reader, spans: dict[int, tuple[int, int]]
-) -> AsyncGenerator[Piece, None]:
-    async with aclosing(bounded(reader, given.topic, spans)) as pieces:
-        async for piece in pieces:
-            yield piece
+) -> AsyncGenerator[Chunk, None]:
+    async with aclosing(bounded(reader, given.topic, spans)) as chunks:
+        async for chunk in chunks:
+            yield chunk
     if given.follow or given.tail is not None:
         sys.stdout.buffer.flush()
         starts = {partition: end for partition, (_, end) in spans.items()}
-        async with aclosing(followed(reader, given.topic, starts)) as pieces:
-            async for piece in pieces:
-                yield piece
+        async with aclosing(followed(reader, given.topic, starts)) as chunks:
+            async for chunk in chunks:
+                yield chunk
                 sys.stdout.buffer.flush()
 
 
-def _write(output: BinaryIO, render: Render, piece: Piece, left: int | None) -> int | None:
+def _write(output: BinaryIO, render: Render, chunk: Chunk, left: int | None) -> int | None:
     """Write records, no more than are `left`; returns how many are left then."""
-    records = piece.records if left is None else piece.records[:left]
-    topic, partition = piece.topic, piece.partition
+    records = chunk.records if left is None else chunk.records[:left]
+    topic, partition = chunk.topic, chunk.partition
     if render is as_value:
         output.write(b"".join([record.value + b"\n" if record.value else b"\n" for record in records]))
     else:
@@ -111,15 +111,15 @@ async def _read_as_member(given: Namespace, config: MemberConfig, render: Render
         auto_offset_reset="earliest",
     )
     async with member, aclosing(of_member(member)) as lists:
-        async for pieces in lists:
+        async for chunks in lists:
             written: dict[TopicPartition, int | OffsetAndMetadata] = {}
-            for piece in pieces:
+            for chunk in chunks:
                 before = left
-                left = _write(output, render, piece, left)
-                count = len(piece.records) if before is None or left is None else before - left
+                left = _write(output, render, chunk, left)
+                count = len(chunk.records) if before is None or left is None else before - left
                 if count:
-                    last = piece.records[count - 1]
-                    written[TopicPartition(piece.topic, piece.partition)] = last.offset + 1
+                    last = chunk.records[count - 1]
+                    written[TopicPartition(chunk.topic, chunk.partition)] = last.offset + 1
             output.flush()
             await member.commit(written)
             if left == 0:
@@ -176,7 +176,7 @@ def make_parser() -> Parser:
     )
     which.add_argument("--until", type=_bound, metavar="PLACE", help="stop before this place, at the latest at the end")
     which.add_argument("--tail", type=_count, metavar="COUNT", help="the last of each partition, then those that come")
-    which.add_argument("--follow", action="store_true", help="go on with the records that come, until interrupted")
+    which.add_argument("--follow", action="store_true", help="continue with the records that come, until interrupted")
     which.add_argument("--count", type=_count, metavar="COUNT", help="stop after so many records")
     which.add_argument("--partition", type=_partitions, metavar="NUMBERS", help="only these, such as 0,2-4")
     which.add_argument(

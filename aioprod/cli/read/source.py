@@ -14,13 +14,13 @@ from aioprod.reader import Reader
 from aioprod.reader.fetching import decompressed
 from aioprod.types import TopicPartition
 
-__all__ = ["Bounds", "Piece", "Place", "bounded", "followed", "of_member", "resolved"]
+__all__ = ["Bounds", "Chunk", "Place", "bounded", "followed", "of_member", "resolved"]
 
 _LOOK_S: Final = 0.25
 """How often the end of a topic is looked up that has had no new record."""
-_PIECE: Final = 1000
+_CHUNK: Final = 1000
 """Records that are handed on at once."""
-_MEMBER_PIECE: Final = 500
+_MEMBER_CHUNK: Final = 500
 
 Place: TypeAlias = str | int
 """`earliest`, `latest`, an offset of all partitions, or, as "time:" and milliseconds, a time."""
@@ -35,7 +35,7 @@ class Bounds(NamedTuple):
     partitions: frozenset[int] | None = None
 
 
-class Piece(NamedTuple):
+class Chunk(NamedTuple):
     """Some records of one partition."""
 
     topic: str
@@ -80,7 +80,7 @@ async def _offsets(
     return lowest if place == "earliest" else highest
 
 
-async def bounded(reader: Reader, topic: str, spans: Mapping[int, tuple[int, int]]) -> AsyncGenerator[Piece, None]:
+async def bounded(reader: Reader, topic: str, spans: Mapping[int, tuple[int, int]]) -> AsyncGenerator[Chunk, None]:
     """The records of partitions between offsets."""
     wanted = {partition: span for partition, span in spans.items() if span[0] < span[1]}
     if not wanted:
@@ -90,35 +90,35 @@ async def bounded(reader: Reader, topic: str, spans: Mapping[int, tuple[int, int
     async with aclosing(reader.batches(topic, start=starts, end=ends, partitions=list(wanted))) as batches:
         async for fetched in batches:
             records = (await decompressed(fetched)).records()
-            while piece := list(islice(records, _PIECE)):
-                yield Piece(topic, fetched.tp.partition, piece)
+            while chunk := list(islice(records, _CHUNK)):
+                yield Chunk(topic, fetched.tp.partition, chunk)
                 await asyncio.sleep(0)
 
 
-async def followed(reader: Reader, topic: str, starts: Mapping[int, int]) -> AsyncGenerator[Piece, None]:
+async def followed(reader: Reader, topic: str, starts: Mapping[int, int]) -> AsyncGenerator[Chunk, None]:
     """The records from these offsets on, for as long as they come; partitions that are added are read, too."""
     positions = dict(starts)
     while True:
         ends = {tp.partition: end for tp, end in (await reader.offsets(topic, "latest")).items()}
         spans = {partition: (start, ends[partition]) for partition, start in positions.items() if partition in ends}
         is_idle = all(start >= end for start, end in spans.values())
-        async for piece in bounded(reader, topic, spans):
-            yield piece
+        async for chunk in bounded(reader, topic, spans):
+            yield chunk
         positions |= {partition: max(end, positions[partition]) for partition, (_, end) in spans.items()}
         if is_idle:
             await asyncio.sleep(_LOOK_S)
 
 
-async def of_member(member: Member) -> AsyncGenerator[list[Piece], None]:
+async def of_member(member: Member) -> AsyncGenerator[list[Chunk], None]:
     """The records that the group assigns to a member, as they come; each list is to be committed."""
-    async for records in member.batches(max_records=_MEMBER_PIECE):
+    async for records in member.batches(max_records=_MEMBER_CHUNK):
         yield list(_by_partition(records))
 
 
-def _by_partition(records: Iterable[Any]) -> Iterable[Piece]:
-    pieces: list[Piece] = []
+def _by_partition(records: Iterable[Any]) -> Iterable[Chunk]:
+    chunks: list[Chunk] = []
     for record in records:
-        if not pieces or (pieces[-1].topic, pieces[-1].partition) != (record.topic, record.partition):
-            pieces.append(Piece(record.topic, record.partition, []))
-        pieces[-1].records.append(record)
-    return pieces
+        if not chunks or (chunks[-1].topic, chunks[-1].partition) != (record.topic, record.partition):
+            chunks.append(Chunk(record.topic, record.partition, []))
+        chunks[-1].records.append(record)
+    return chunks
