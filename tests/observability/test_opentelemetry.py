@@ -9,6 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from opentelemetry.baggage import set_baggage
+from opentelemetry.context import attach, detach
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from opentelemetry.trace import NoOpTracerProvider, SpanKind, StatusCode, TraceFlags
@@ -144,10 +146,15 @@ async def test_the_context_that_the_caller_put_there_stays(collected: Collected)
 async def test_baggage_of_the_caller_keeps_no_context_away(collected: Collected) -> None:
     async with FakeCluster() as brokers:
         async with TracedProducer(brokers.bootstrap, tracer_provider=collected.provider) as producer:
-            await producer.send("t", b"v", headers=[("Baggage", b"a=b")])
+            token = attach(set_baggage("ours", "1"))
+            try:
+                await producer.send("t", b"v", headers=[("Baggage", b"theirs=2")])
+            finally:
+                detach(token)
         (carried,) = headers_of(brokers, "t")
     span = collected.only()
     assert set(carried) == {"Baggage", "traceparent"}
+    assert carried["Baggage"] == b"theirs=2"
     assert f"{span.context.span_id:016x}".encode() in (carried["traceparent"] or b"")
 
 
