@@ -10,7 +10,10 @@ from weakref import ref
 
 from aioprod.errors import UsageError
 
-__all__ = ["DeliveryCallbacks", "error_callback"]
+__all__ = ["UNWATCHED", "DeliveryCallbacks", "error_callback"]
+
+UNWATCHED: Final = object()
+"""Returned by a callback of aioprod's own for a failed record: report it as one that nobody waits for."""
 
 KNOWN_MAX: Final = 64
 """Callbacks by the code behind them; a program has a few."""

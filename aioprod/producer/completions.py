@@ -23,6 +23,7 @@ from aioprod.errors import (
 )
 from aioprod.interceptors import Interceptors
 from aioprod.producer.backpressure import MemoryWaiters
+from aioprod.producer.callbacks import UNWATCHED
 from aioprod.producer.completion import Completion
 from aioprod.producer.delivery_future import DeliveryFuture
 from aioprod.producer.failure import Failure, kind_of, rebuilt
@@ -319,7 +320,10 @@ class Completions:
             return True
         place = f"a failed record of {error.topic}-{error.partition}"
         try:
-            self._faults.returned("on_delivery", waiter, waiter(None, error), place)
+            returned = waiter(None, error)
+            if returned is UNWATCHED:
+                return False
+            self._faults.returned("on_delivery", waiter, returned, place)
         except USER_ERRORS as raised:
             self._faults.raised("on_delivery", waiter, raised, place)
         return True

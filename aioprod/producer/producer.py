@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from aioprod.producer.health import Health
     from aioprod.producer.transactions.handle import TransactionHandle
 
-__all__ = ["Producer"]
+__all__ = ["Producer", "record_of"]
 
 
 class Producer(TransactionalCalls, ProducerLacks):
@@ -164,7 +164,7 @@ class Producer(TransactionalCalls, ProducerLacks):
                 owner = self._append(prepared, future)
         except BufferFullError:
             if prepared is None:
-                prepared = self._engine.preparation.accept(_record(topic, value, key, partition, headers, timestamp))
+                prepared = self._engine.preparation.accept(record_of(topic, value, key, partition, headers, timestamp))
             owner = await self._append_in_turn(prepared, future)
         try:
             return await future
@@ -172,7 +172,7 @@ class Producer(TransactionalCalls, ProducerLacks):
             if future.done() and not future.cancelled():
                 if prepared is None:
                     prepared = self._engine.preparation.accept(
-                        _record(topic, value, key, partition, headers, timestamp)
+                        record_of(topic, value, key, partition, headers, timestamp)
                     )
                 self._engine.unwatched(future, prepared)
             else:
@@ -201,7 +201,7 @@ class Producer(TransactionalCalls, ProducerLacks):
             future.owner = self._take(topic, value, key, partition, headers, timestamp, future)
         else:
             future.owner = self._append(
-                self._engine.preparation.accept(_record(topic, value, key, partition, headers, timestamp)), future
+                self._engine.preparation.accept(record_of(topic, value, key, partition, headers, timestamp)), future
             )
         return future
 
@@ -231,7 +231,7 @@ class Producer(TransactionalCalls, ProducerLacks):
             self._take(topic, value, key, partition, headers, timestamp, waiter)
         else:
             self._append(
-                self._engine.preparation.accept(_record(topic, value, key, partition, headers, timestamp)), waiter
+                self._engine.preparation.accept(record_of(topic, value, key, partition, headers, timestamp)), waiter
             )
 
     # --- many records
@@ -382,7 +382,7 @@ class Producer(TransactionalCalls, ProducerLacks):
     ) -> Prepared:
         transaction = self._guard.transaction
         prepared = await self._engine.preparation.accept_async(
-            _record(topic, value, key, partition, headers, timestamp)
+            record_of(topic, value, key, partition, headers, timestamp)
         )
         self._guard.check()
         self._guard.check_transaction(transaction)
@@ -419,7 +419,7 @@ class Producer(TransactionalCalls, ProducerLacks):
             engine.memory_waiters.give_back(request)
 
 
-def _record(
+def record_of(
     topic: str | ProducerRecord,
     value: Any,
     key: Any,
@@ -427,6 +427,7 @@ def _record(
     headers: Headers | None,
     timestamp: Timestamp | None,
 ) -> ProducerRecord:
+    """The arguments of a call as one record; raises UsageError or InvalidRecordError where they are none."""
     if not isinstance(topic, ProducerRecord):
         if value is NO_VALUE:
             raise no_value(topic)

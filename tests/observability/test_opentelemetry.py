@@ -1,62 +1,33 @@
-"""Traces and metrics as OpenTelemetry's SDK collects them are what was sent."""
+"""Spans of single records, as OpenTelemetry's SDK collects them, are what was sent."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+import weakref
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
-import pyarrow as pa
 import pytest
-from opentelemetry import trace
-from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import InMemoryMetricReader
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.baggage import set_baggage
+from opentelemetry.context import attach, detach
+from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from opentelemetry.trace import NoOpTracerProvider, SpanKind, StatusCode, TraceFlags
 
-from aioprod import Member, Producer, ProducerRecord, read
-from aioprod.errors import AioprodError, ConfigError, DeliveryError, ErrorCode, SerializationError, UsageError
+from aioprod import Producer, ProducerRecord
+from aioprod.errors import (
+    AioprodError,
+    DeliveryError,
+    ErrorCode,
+    InvalidRecordError,
+    SerializationError,
+    UsageError,
+)
 from aioprod.messages import ProduceRequest
-from aioprod.observability.opentelemetry import TracedProducer, context_of, observe, process_span
+from aioprod.observability.opentelemetry import TracedProducer
 from aioprod.testing import FakeCluster
-
-OTHERS = b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-"""A traceparent of somebody else."""
-
-
-class Collected:
-    """Spans that have ended, by a provider of their own."""
-
-    def __init__(self) -> None:
-        self._exporter = InMemorySpanExporter()
-        self.provider = TracerProvider()
-        self.provider.add_span_processor(SimpleSpanProcessor(self._exporter))
-
-    @property
-    def spans(self) -> tuple[ReadableSpan, ...]:
-        return self._exporter.get_finished_spans()
-
-    def only(self) -> ReadableSpan:
-        (span,) = self.spans
-        return span
-
-
-@pytest.fixture
-def collected() -> Iterator[Collected]:
-    made = Collected()
-    yield made
-    made.provider.shutdown()
-
-
-def described(span: ReadableSpan) -> dict[str, Any]:
-    return dict(span.attributes or {})
-
-
-def headers_of(brokers: FakeCluster, topic: str) -> list[dict[str, bytes | None]]:
-    return [dict(record.headers) for record in brokers.records(topic)]
+from tests.support.traces import OTHERS, Collected, described, headers_of
 
 
 async def test_a_send_is_a_span_until_its_acknowledgement(collected: Collected) -> None:
@@ -166,30 +137,108 @@ async def test_the_context_that_the_caller_put_there_stays(collected: Collected)
             await producer.send("t", b"v", headers=[("traceparent", OTHERS)])
         (record,) = brokers.records("t")
     assert list(record.headers) == [("traceparent", OTHERS)]
-    (link,) = collected.only().links
+    span = collected.only()
+    (link,) = span.links
     assert f"{link.context.span_id:016x}" == "b7ad6b7169203331"
+    assert span.kind is SpanKind.CLIENT  # No record carries its context.
 
 
-async def test_a_bulk_call_is_one_span_with_links(collected: Collected) -> None:
+async def test_baggage_of_the_caller_keeps_no_context_away(collected: Collected) -> None:
+    async with FakeCluster() as brokers:
+        async with TracedProducer(brokers.bootstrap, tracer_provider=collected.provider) as producer:
+            token = attach(set_baggage("ours", "1"))
+            try:
+                await producer.send("t", b"v", headers=[("Baggage", b"theirs=2")])
+            finally:
+                detach(token)
+        (carried,) = headers_of(brokers, "t")
+    span = collected.only()
+    assert set(carried) == {"Baggage", "traceparent"}
+    assert carried["Baggage"] == b"theirs=2"
+    assert f"{span.context.span_id:016x}".encode() in (carried["traceparent"] or b"")
+
+
+@pytest.mark.parametrize("headers", [5, [7], [("traceparent", "text")], [("traceparent",)]])
+async def test_headers_that_are_none_fail_as_without_tracing(headers: Any, collected: Collected) -> None:
+    async with FakeCluster() as brokers:
+        async with Producer(brokers.bootstrap) as plain:
+            with pytest.raises(SerializationError) as usual:
+                await plain.send("t", b"v", headers=headers)
+        async with TracedProducer(brokers.bootstrap, tracer_provider=collected.provider) as producer:
+            with pytest.raises(SerializationError) as traced:
+                await producer.send("t", b"v", headers=headers)
+    assert str(traced.value) == str(usual.value)
+    assert described(collected.only())["error.type"] == "SerializationError"
+
+
+async def called(call: Callable[..., Any], *arguments: Any, **options: Any) -> None:
+    outcome = call(*arguments, **options)
+    if outcome is not None:
+        await outcome
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options"),
+    [(("t",), {}), ((ProducerRecord("t", b"v"), b"w"), {}), ((ProducerRecord("t", b"v"),), {"key": b"k"})],
+)
+@pytest.mark.parametrize("style", ["send", "submit", "send_nowait"])
+async def test_wrong_arguments_fail_as_without_tracing(
+    style: str, arguments: Any, options: Any, collected: Collected
+) -> None:
+    said = []
+    async with (
+        FakeCluster() as brokers,
+        Producer(brokers.bootstrap) as plain,
+        TracedProducer(brokers.bootstrap, tracer_provider=collected.provider) as traced,
+    ):
+        for producer in (plain, traced):
+            with pytest.raises((InvalidRecordError, UsageError)) as raised:
+                await called(getattr(producer, style), *arguments, **options)
+            said.append((type(raised.value), str(raised.value)))
+    assert said[0] == said[1]
+    assert described(collected.only())["error.type"] == said[0][0].__qualname__
+
+
+async def test_a_failure_that_nobody_waits_for_is_reported_as_without_tracing(
+    collected: Collected, caplog: pytest.LogCaptureFixture
+) -> None:
+    reports: list[list[tuple[str, ProducerRecord]]] = []
+    lines: list[list[str]] = []
+    for tracing in (False, True):
+        reported: list[tuple[str, ProducerRecord]] = []
+        for on_error in (lambda error, record, to=reported: to.append((type(error).__name__, record)), None):
+            caplog.clear()
+            async with FakeCluster() as brokers:
+                options: Any = {"on_error": on_error, "key_serializer": "string", "linger_ms": 1}
+                traced: Any = {"tracer_provider": collected.provider} if tracing else {}
+                async with (TracedProducer if tracing else Producer)(
+                    brokers.bootstrap, **options, **traced
+                ) as producer:
+                    brokers.fault(ProduceRequest, error=ErrorCode.INVALID_RECORD)
+                    for number in range(3):
+                        producer.send_nowait("t", b"v", key=f"k{number}", timestamp=number)
+                    await producer.flush()
+        reports.append([(kind, replace(record, headers=None)) for kind, record in reported])
+        lines.append([record.getMessage() for record in caplog.records if "without" in record.getMessage()])
+    assert len(reports[0]) == 3
+    assert reports[1] == reports[0]
+    assert len(lines[0]) == 1
+    assert lines[1] == lines[0]
+
+
+async def test_the_log_names_the_callback_that_fails(collected: Collected, caplog: pytest.LogCaptureFixture) -> None:
+    def broken(metadata: Any, error: Any) -> None:
+        raise KeyError("it")
+
     async with (
         FakeCluster() as brokers,
         TracedProducer(brokers.bootstrap, tracer_provider=collected.provider) as producer,
     ):
-        (await producer.send_many("t", [b"v"] * 3, headers=[None, [("traceparent", OTHERS)], []])).raise_for_failures()
-        (await producer.send_arrow(pa.table({"value": [b"v"] * 4}), topic="t")).raise_for_failures()
-        brokers.fault(ProduceRequest, error=ErrorCode.INVALID_RECORD)
-        result = await producer.send_many("t", [b"v"] * 2)
-        assert len(result.failures) == 2
-        with pytest.raises(SerializationError):
-            await producer.send_many("t", [5])
-    many, arrow, partly, refused = collected.spans
-    assert [span.kind for span in collected.spans] == [SpanKind.CLIENT] * 4
-    assert [described(span).get("messaging.batch.message_count") for span in collected.spans] == [3, 4, 2, None]
-    assert len(many.links) == 1
-    assert arrow.links == ()
-    assert partly.status.description == "2 of 2 records failed."
-    assert described(partly)["error.type"] == "INVALID_RECORD"
-    assert refused.status.status_code is StatusCode.ERROR
+        producer.send_nowait("t", b"v", on_delivery=broken)
+        await producer.flush()
+    (line,) = (record.getMessage() for record in caplog.records if "on_delivery" in record.getMessage())
+    assert "broken raised KeyError" in line
+    assert collected.only().status.status_code is StatusCode.UNSET
 
 
 async def test_without_an_sdk_nothing_is_built() -> None:
@@ -211,108 +260,19 @@ async def test_a_span_that_is_not_sampled_is_passed_on_as_such() -> None:
             assert not int((carried["traceparent"] or b"")[-2:], 16) & TraceFlags.SAMPLED
 
 
-async def test_a_trace_goes_from_the_service_through_kafka_to_the_member(collected: Collected) -> None:
-    tracer = collected.provider.get_tracer("service")
+@pytest.mark.parametrize("style", ["submit", "send_nowait"])
+async def test_records_that_wait_keep_no_producer_alive(style: str, collected: Collected) -> None:
     async with FakeCluster() as brokers:
-        async with TracedProducer(brokers.bootstrap, tracer_provider=collected.provider) as producer:
-            with tracer.start_as_current_span("request"):
-                await producer.send("orders", b"v", key=b"k")
-        async with Member(brokers.bootstrap, group_id="g", topics=["orders"], auto_offset_reset="earliest") as member:
-            async with asyncio.timeout(30):
-                record = await anext(member)
-            processing = process_span(record, group_id="g", client_id="worker", tracer_provider=collected.provider)
-            with processing, tracer.start_as_current_span("store"):
-                pass
-        async for again in read("orders", bootstrap_servers=brokers.bootstrap):
-            assert trace.get_current_span(context_of(again)).get_span_context().is_valid
-    by_name = {span.name: span for span in collected.spans}
-    assert set(by_name) == {"send orders", "request", "store", "process orders"}
-    assert len({span.context.trace_id for span in collected.spans}) == 1
-    parents = {name: span.parent.span_id if span.parent else None for name, span in by_name.items()}
-    ids = {name: span.context.span_id for name, span in by_name.items()}
-    assert parents == {
-        "request": None,
-        "send orders": ids["request"],
-        "process orders": ids["send orders"],
-        "store": ids["process orders"],
-    }
-    assert described(by_name["process orders"]) == {
-        "messaging.system": "kafka",
-        "messaging.operation.name": "process",
-        "messaging.operation.type": "process",
-        "messaging.destination.name": "orders",
-        "messaging.destination.partition.id": "0",
-        "messaging.kafka.offset": 0,
-        "messaging.kafka.message.key": "k",
-        "messaging.consumer.group.name": "g",
-        "messaging.client.id": "worker",
-    }
-
-
-async def test_processing_that_fails_links_to_the_span_around_it(collected: Collected) -> None:
-    tracer = collected.provider.get_tracer("service")
-    async with FakeCluster() as brokers:
-        async with TracedProducer(brokers.bootstrap, tracer_provider=collected.provider) as producer:
-            await producer.send("t", None, key=b"\xff")
-        records = [record async for record in read("t", bootstrap_servers=brokers.bootstrap)]
-    processing = process_span(records[0], tracer_provider=collected.provider)
-    with tracer.start_as_current_span("loop") as outer, pytest.raises(ConfigError), processing:
-        raise ConfigError("It went wrong.")
-    (span,) = (span for span in collected.spans if span.name == "process t")
-    assert described(span)["error.type"] == "ConfigError"
-    assert described(span)["messaging.kafka.message.tombstone"] is True
-    assert "messaging.kafka.message.key" not in described(span)
-    assert [link.context.span_id for link in span.links] == [outer.get_span_context().span_id]
-
-
-def points(reader: InMemoryMetricReader) -> dict[str, list[Any]]:
-    data = reader.get_metrics_data()
-    assert data is not None
-    return {
-        metric.name: list(metric.data.data_points)
-        for resource in data.resource_metrics
-        for scope in resource.scope_metrics
-        for metric in scope.metrics
-    }
-
-
-async def test_metrics_are_what_was_sent() -> None:
-    reader = InMemoryMetricReader()
-    provider = MeterProvider([reader])
-    async with FakeCluster() as brokers, Producer(brokers.bootstrap, client_id="shop") as producer:
-        observe(producer, meter_provider=provider)
-        for topic in ("a", "a", "b"):
-            await producer.send(topic, b"v")
-        first = await asyncio.to_thread(points, reader)
-        await producer.send("a", b"v")
-        second = points(reader)
-    sent = {
-        point.attributes["messaging.destination.name"]: point.value for point in first["messaging.client.sent.messages"]
-    }
-    assert sent == {"a": 2, "b": 1}
-    (duration,) = first["messaging.client.operation.duration"]
-    assert duration.count == 3
-    assert duration.explicit_bounds[0] == 0.005
-    assert dict(duration.attributes) == {
-        "messaging.system": "kafka",
-        "messaging.client.id": "shop",
-        "messaging.operation.name": "send",
-    }
-    for name, value in (("aioprod.record_send", 3), ("aioprod.request_latency.count", 3)):
-        assert [point.value for point in first[name]] == [value], name
-        assert [point.value for point in second[name]] == [value + 1], name
-    assert first["aioprod.request_latency.sum"][0].value > 0
-    assert [point.value for point in first["aioprod.connection_count"]] == [1]
-    provider.shutdown()
-
-
-async def test_the_metrics_of_a_member_and_of_a_client_that_is_gone() -> None:
-    reader = InMemoryMetricReader()
-    provider = MeterProvider([reader])
-    member = Member("localhost:1", group_id="g", topics=["t"])
-    observe(member, meter_provider=provider)
-    assert [point.value for point in points(reader)["aioprod.records_consumed"]] == [0]
-    del member
-    data = reader.get_metrics_data()
-    assert data is None or not points(reader).get("aioprod.records_consumed")
-    provider.shutdown()
+        producer = TracedProducer(brokers.bootstrap, tracer_provider=collected.provider)
+        await producer.start()
+        held = brokers.fault(ProduceRequest, hold=True)
+        waiting = getattr(producer, style)("t", b"v")
+        async with asyncio.timeout(30):
+            await held.reached.wait()
+        forgotten = weakref.ref(producer)
+        with pytest.warns(ResourceWarning):
+            del producer
+        assert forgotten() is None
+        held.release()
+        if waiting is not None:
+            await waiting

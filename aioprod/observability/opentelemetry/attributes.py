@@ -1,11 +1,13 @@
-"""The attributes of messaging spans and metrics, as OpenTelemetry's conventions name them."""
+"""The attributes of messaging spans and metrics, as OpenTelemetry's conventions name them, and their values."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 from uuid import UUID
 
-from aioprod.errors import ErrorCode
+from opentelemetry.trace import Span, Status, StatusCode
+
+from aioprod.errors import AioprodError, ErrorCode
 
 __all__ = [
     "BATCH_COUNT",
@@ -24,6 +26,7 @@ __all__ = [
     "SYSTEM",
     "TOMBSTONE",
     "error_type",
+    "fail",
     "key_text",
 ]
 
@@ -59,3 +62,10 @@ def error_type(error: BaseException) -> str:
     """The name of the error code that a broker answered, else that of the error's class."""
     code = getattr(error, "code", None)
     return code.name if isinstance(code, ErrorCode) and code is not ErrorCode.NONE else type(error).__qualname__
+
+
+def fail(span: Span, error: BaseException) -> None:
+    """Say in a span why its operation failed."""
+    message = error.message if isinstance(error, AioprodError) else str(error)
+    span.set_attribute(ERROR_TYPE, error_type(error))
+    span.set_status(Status(StatusCode.ERROR, message))

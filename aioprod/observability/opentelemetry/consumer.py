@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 
 from opentelemetry import trace
 from opentelemetry.context import Context
-from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode, TracerProvider
+from opentelemetry.trace import Link, Span, SpanKind, Tracer, TracerProvider
 
 from aioprod import __version__
 from aioprod.observability.opentelemetry import attributes as names
@@ -36,39 +37,50 @@ def process_span(
     It is the current span inside, and links to the one that was current before. An exception is recorded, and goes
     on. `record_keys=False` keeps the key, which may be personal, out of the span.
     """
-    tracer = trace.get_tracer("aioprod", __version__, tracer_provider=tracer_provider, schema_url=names.SCHEMA_URL)
+    tracer = _tracer(tracer_provider)
     outer = trace.get_current_span().get_span_context()
     context = context_of(record)
     parent = trace.get_current_span(context).get_span_context()
     links = [Link(outer)] if outer.is_valid and parent != outer else []
     with tracer.start_as_current_span(
-        f"process {record.topic}", context, SpanKind.CONSUMER, links=links, record_exception=True
+        f"process {record.topic}",
+        context,
+        SpanKind.CONSUMER,
+        _sampled_by(record, group_id),
+        links,
+        set_status_on_exception=False,
     ) as span:
         if span.is_recording():
-            _describe(span, record, group_id, client_id, record_keys)
+            _describe(span, record, client_id, record_keys)
         try:
             yield span
         except BaseException as error:
-            span.set_attribute(names.ERROR_TYPE, names.error_type(error))
-            span.set_status(Status(StatusCode.ERROR, str(error)))
+            names.fail(span, error)
             raise
 
 
-def _describe(
-    span: Span, record: ConsumedRecord, group_id: str | None, client_id: str | None, record_keys: bool
-) -> None:
-    span.set_attributes(
-        {
-            names.SYSTEM: "kafka",
-            names.OPERATION: "process",
-            names.OPERATION_TYPE: "process",
-            names.DESTINATION: record.topic,
-            names.PARTITION: str(record.partition),
-            names.OFFSET: record.offset,
-        }
-    )
-    optional = {names.CONSUMER_GROUP: group_id, names.CLIENT_ID: client_id}
-    span.set_attributes({name: value for name, value in optional.items() if value is not None})
+# `get_tracer` of an SDK makes a tracer each time, which costs more than all else here.
+@lru_cache(maxsize=8)
+def _tracer(provider: TracerProvider | None) -> Tracer:
+    return trace.get_tracer("aioprod", __version__, tracer_provider=provider, schema_url=names.SCHEMA_URL)
+
+
+def _sampled_by(record: ConsumedRecord, group_id: str | None) -> dict[str, str]:
+    """The attributes that a sampler may look at, which it sees at the beginning of a span only."""
+    given = {
+        names.SYSTEM: "kafka",
+        names.OPERATION: "process",
+        names.OPERATION_TYPE: "process",
+        names.DESTINATION: record.topic,
+        names.PARTITION: str(record.partition),
+    }
+    return given if group_id is None else given | {names.CONSUMER_GROUP: group_id}
+
+
+def _describe(span: Span, record: ConsumedRecord, client_id: str | None, record_keys: bool) -> None:
+    span.set_attribute(names.OFFSET, record.offset)
+    if client_id is not None:
+        span.set_attribute(names.CLIENT_ID, client_id)
     if record.value is None:
         span.set_attribute(names.TOMBSTONE, True)
     if record_keys and (text := names.key_text(record.key)) is not None:

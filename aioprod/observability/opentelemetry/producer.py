@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable, Iterable, Sequence
+from collections.abc import AsyncIterable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from itertools import islice
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from opentelemetry import trace
 from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode, Tracer, TracerProvider
 
 from aioprod import __version__
+from aioprod.config import ProducerConfig
 from aioprod.errors import AioprodError
 from aioprod.observability.opentelemetry import attributes as names
-from aioprod.observability.opentelemetry.propagation import extracted, with_context
+from aioprod.observability.opentelemetry.propagation import span_contexts, with_context
 from aioprod.producer import Producer
-from aioprod.producer.callbacks import DeliveryCallbacks
+from aioprod.producer.callbacks import UNWATCHED, DeliveryCallbacks
+from aioprod.producer.engine import Engine
+from aioprod.producer.producer import record_of
 from aioprod.types import (
     NO_VALUE,
     DeliveryCallback,
+    ErrorCallback,
     Headers,
     ProducerRecord,
     RecordMetadata,
@@ -27,33 +33,68 @@ from aioprod.types import (
     TopicPartition,
 )
 
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from aioprod.options import InterceptorsOption, PartitionerOption, ProducerOptions, SerializerOption
+
 __all__ = ["TracedProducer"]
 
 _LINKS_MAX: Final = 128
 """What the SDK keeps of a span's links unless its limits are set."""
+
+_LOOKED_AT_MAX: Final = 1000
+"""Records of a bulk call whose headers are looked at for links: that takes a millisecond of the loop's time."""
 
 
 class TracedProducer(Producer):
     """A `Producer` that makes a span of each `send`, `submit` and `send_nowait`, and one of each bulk call.
 
     `tracer_provider` is by default the global one. A span of a single record (kind PRODUCER, `send {topic}`) begins
-    with the call and ends with the record's outcome; its context goes into the headers, unless the caller has put one
-    there, which the span links to. One of a bulk call (kind CLIENT) links to the contexts in the headers of its
-    records, the first 128. A span that is not recorded has no attributes; without an SDK there is none.
-    `record_keys=False` keeps keys, which may be personal, out of the spans.
+    with the call and ends with the record's outcome; its context goes into the headers. Where the caller has put
+    another one there, that one stays, and the span (of kind CLIENT then) links to it. One of a bulk call (kind CLIENT)
+    links to the contexts in the headers of its first 1,000 records, to 128 at most. A span that is not recorded has no
+    attributes but those that samplers see; without an SDK there is none. `record_keys=False` keeps keys, which may be
+    personal, out of the spans. All else is as with `Producer`.
     """
 
-    __slots__ = ("_given", "_record_keys", "_tracer")
+    __slots__ = ("_common", "_given", "_record_keys", "_tracer")
 
     def __init__(
-        self, *arguments: Any, tracer_provider: TracerProvider | None = None, record_keys: bool = True, **options: Any
+        self,
+        bootstrap_servers: str | Iterable[str] | None = None,
+        *,
+        config: ProducerConfig | Mapping[str, Any] | None = None,
+        key_serializer: SerializerOption | None = None,
+        value_serializer: SerializerOption | None = None,
+        partitioner: PartitionerOption | None = None,
+        interceptors: InterceptorsOption = (),
+        on_error: ErrorCallback | None = None,
+        tracer_provider: TracerProvider | None = None,
+        record_keys: bool = True,
+        **options: Unpack[ProducerOptions],
     ) -> None:
-        super().__init__(*arguments, **options)
+        super().__init__(
+            bootstrap_servers,
+            config=config,
+            key_serializer=key_serializer,
+            value_serializer=value_serializer,
+            partitioner=partitioner,
+            interceptors=interceptors,
+            on_error=on_error,
+            **options,
+        )
         self._tracer: Tracer = trace.get_tracer(
             "aioprod", __version__, tracer_provider=tracer_provider, schema_url=names.SCHEMA_URL
         )
         self._record_keys = record_keys
         self._given = DeliveryCallbacks()
+        self._common = {
+            names.SYSTEM: "kafka",
+            names.OPERATION: "send",
+            names.OPERATION_TYPE: "send",
+            names.CLIENT_ID: self.client_id,
+        }
 
     # --- one record
 
@@ -75,9 +116,9 @@ class TracedProducer(Producer):
         try:
             metadata = await super().send(record)
         except BaseException as error:
-            self._end(span, None, error)
+            _end(self._engine, span, None, error)
             raise
-        self._end(span, metadata, None)
+        _end(self._engine, span, metadata, None)
         return metadata
 
     def submit(
@@ -98,17 +139,18 @@ class TracedProducer(Producer):
         try:
             future = super().submit(record)
         except BaseException as error:
-            self._end(span, None, error)
+            _end(self._engine, span, None, error)
             raise
         if span.is_recording():
+            engine = self._engine
 
             def done(future: asyncio.Future[RecordMetadata]) -> None:
                 if future.cancelled():
-                    self._end(span, None, asyncio.CancelledError())
+                    _end(engine, span, None, asyncio.CancelledError())
                 else:
                     # Not `exception()`: the future would count as looked at.
                     error: BaseException | None = future._exception
-                    self._end(span, None if error is not None else future.result(), error)
+                    _end(engine, span, None if error is not None else future.result(), error)
 
             future.add_done_callback(done)
         return future
@@ -141,20 +183,12 @@ class TracedProducer(Producer):
         if not span.is_recording():
             super().send_nowait(record, on_delivery=on_delivery)
             return
-
-        def delivered(metadata: RecordMetadata | None, error: AioprodError | None) -> None:
-            self._end(span, metadata, error)
-            if on_delivery is not None:
-                on_delivery(metadata, error)
-            elif error is not None:
-                self._engine.completions.report_unwatched(error, record)
-
         try:
             if on_delivery is not None:
                 self._given.check(on_delivery)
-            super().send_nowait(record, on_delivery=delivered)
+            super().send_nowait(record, on_delivery=_Delivered(self._engine, span, on_delivery))
         except BaseException as error:
-            self._end(span, None, error)
+            _end(self._engine, span, None, error)
             raise
 
     # --- many records
@@ -170,7 +204,7 @@ class TracedProducer(Producer):
         timestamps: Timestamp | Iterable[Timestamp | None] | None = None,
     ) -> SendResult:
         """Send all `values` as `Producer.send_many` does, in one span."""
-        with self._bulk(topic, _links(headers)) as span:
+        with self._bulk(topic, headers) as span:
             result = await super().send_many(
                 topic, values, keys=keys, partition=partition, headers=headers, timestamps=timestamps
             )
@@ -197,79 +231,89 @@ class TracedProducer(Producer):
     ) -> tuple[Span, ProducerRecord] | None:
         """The span of a record, and the record with the span's context; None where nothing is traced."""
         if isinstance(topic, ProducerRecord):
-            record = topic
-            topic, value, key, partition = record.topic, record.value, record.key, record.partition
-            headers, timestamp = record.headers, record.timestamp
-        span = self._tracer.start_span(f"send {topic}", kind=SpanKind.PRODUCER, links=_links(headers))
+            name, carried = topic.topic, topic.headers
+        else:
+            name, carried = topic, headers
+        others = [Link(context) for context in span_contexts([carried])] if carried else []
+        kind = SpanKind.CLIENT if others else SpanKind.PRODUCER
+        attributes = {**self._common, names.DESTINATION: str(name)}
+        span = self._tracer.start_span(f"send {name}", kind=kind, attributes=attributes, links=others)
         if not span.get_span_context().is_valid:
             return None
+        try:
+            record = record_of(topic, value, key, partition, headers, timestamp)
+        except AioprodError as error:
+            _end(self._engine, span, None, error)
+            raise
         if span.is_recording():
-            span.set_attributes(self._common(topic))
-            if value is None:
+            if record.value is None:
                 span.set_attribute(names.TOMBSTONE, True)
-            if self._record_keys and (text := names.key_text(key)) is not None:
+            if self._record_keys and (text := names.key_text(record.key)) is not None:
                 span.set_attribute(names.KEY, text)
-        carried = with_context(headers, trace.set_span_in_context(span))
-        return span, ProducerRecord(topic, value, key=key, partition=partition, headers=carried, timestamp=timestamp)
+        return span, replace(record, headers=with_context(carried, trace.set_span_in_context(span)))
 
-    def _common(self, topic: str | None) -> dict[str, str]:
-        given = {
-            names.SYSTEM: "kafka",
-            names.OPERATION: "send",
-            names.OPERATION_TYPE: "send",
-            names.CLIENT_ID: self.client_id,
-        }
-        return given if topic is None else given | {names.DESTINATION: str(topic)}
-
-    def _end(self, span: Span, metadata: RecordMetadata | None, error: BaseException | None) -> None:
-        if span.is_recording():
-            if metadata is not None:
-                span.set_attribute(names.PARTITION, str(metadata.partition))
-                if metadata.offset >= 0:
-                    span.set_attribute(names.OFFSET, metadata.offset)
-                self._name_server(span, TopicPartition(metadata.topic, metadata.partition))
-            if error is not None:
-                partition = getattr(error, "partition", None)
-                if isinstance(partition, int) and partition >= 0:
-                    span.set_attribute(names.PARTITION, str(partition))
-                _fail(span, error)
-        span.end()
-
-    def _name_server(self, span: Span, tp: TopicPartition) -> None:
-        leader = self._engine.client.metadata.cluster.leader_for(tp)
-        if leader is not None:
-            span.set_attribute(names.SERVER_ADDRESS, leader.host)
-            span.set_attribute(names.SERVER_PORT, leader.port)
-
-    def _bulk(self, topic: str | None, links: Sequence[Link] | None) -> Any:
-        name = "send" if topic is None else f"send {topic}"
-        return self._tracer.start_as_current_span(
-            name, kind=SpanKind.CLIENT, links=links, attributes=self._common(topic), record_exception=False
-        )
+    @contextmanager
+    def _bulk(self, topic: str | None, headers: Any) -> Iterator[Span]:
+        links = [Link(context) for context in islice(span_contexts(_known(headers)), _LINKS_MAX)]
+        name, attributes = "send", self._common
+        if topic is not None:
+            name, attributes = f"send {topic}", {**attributes, names.DESTINATION: str(topic)}
+        span = self._tracer.start_span(name, kind=SpanKind.CLIENT, attributes=attributes, links=links)
+        try:
+            with trace.use_span(span, record_exception=False, set_status_on_exception=False):
+                yield span
+        except BaseException as error:
+            names.fail(span, error)
+            raise
+        finally:
+            span.end()
 
 
-def _links(headers: Any) -> list[Link] | None:
-    """Links to the contexts in the headers of one record, or of many."""
-    if not headers or not isinstance(headers, Sequence):
-        return None
-    of_many = [headers] if _is_header(headers[0]) else headers
-    contexts = (
-        trace.get_current_span(extracted(one, trace.set_span_in_context(trace.INVALID_SPAN))).get_span_context()
-        for one in of_many
-        if isinstance(one, Sequence) and all(map(_is_header, one)) and one
-    )
-    found = {(context.trace_id, context.span_id): context for context in contexts if context.is_valid}
-    return [Link(context) for context in islice(found.values(), _LINKS_MAX)]
+class _Delivered:
+    """Ends a span with the outcome of its record, then calls the user's `on_delivery`, if there is one.
+
+    It does not refer to the producer, whose users may forget it while records wait.
+    """
+
+    __slots__ = ("_engine", "_span", "func")
+
+    def __init__(self, engine: Engine, span: Span, on_delivery: DeliveryCallback | None) -> None:
+        self._engine = engine
+        self._span = span
+        self.func = on_delivery
+        """Named as that of a partial, so that the log names the user's function where it fails."""
+
+    def __call__(self, metadata: RecordMetadata | None, error: AioprodError | None) -> Any:
+        _end(self._engine, self._span, metadata, error)
+        # What the user's returns is looked at, although it should be None: a coroutine is logged.
+        return UNWATCHED if self.func is None else self.func(metadata, error)
 
 
-def _is_header(one: Any) -> bool:
-    return isinstance(one, (tuple, list)) and len(one) == 2 and isinstance(one[0], str)
+def _end(engine: Engine, span: Span, metadata: RecordMetadata | None, error: BaseException | None) -> None:
+    """End the span of a record with its outcome."""
+    if span.is_recording():
+        if metadata is not None:
+            span.set_attribute(names.PARTITION, str(metadata.partition))
+            if metadata.offset >= 0:
+                span.set_attribute(names.OFFSET, metadata.offset)
+            leader = engine.client.metadata.cluster.leader_for(TopicPartition(metadata.topic, metadata.partition))
+            if leader is not None:
+                span.set_attributes({names.SERVER_ADDRESS: leader.host, names.SERVER_PORT: leader.port})
+        if error is not None:
+            partition = getattr(error, "partition", None)
+            if isinstance(partition, int) and partition >= 0:
+                span.set_attribute(names.PARTITION, str(partition))
+            names.fail(span, error)
+    span.end()
 
 
-def _fail(span: Span, error: BaseException) -> None:
-    message = error.message if isinstance(error, AioprodError) else str(error)
-    span.set_attribute(names.ERROR_TYPE, names.error_type(error))
-    span.set_status(Status(StatusCode.ERROR, message))
+def _known(headers: Any) -> list[Any]:
+    """The headers of single records that a bulk call has in hand: the same for all, or those of its first records."""
+    if not isinstance(headers, Sequence) or not headers:
+        return []
+    first = headers[0]
+    is_one = isinstance(first, (tuple, list)) and len(first) == 2 and isinstance(first[0], str)
+    return [headers] if is_one else list(islice(headers, _LOOKED_AT_MAX))
 
 
 def _bulk_sent(span: Span, result: SendResult) -> None:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
 
-from opentelemetry import propagate
+from opentelemetry import propagate, trace
 from opentelemetry.context import Context
 from opentelemetry.propagators.textmap import Getter
+from opentelemetry.trace import SpanContext
 
 from aioprod.types import Headers
 
-__all__ = ["extracted", "with_context"]
+__all__ = ["extracted", "span_contexts", "with_context"]
+
+_APART: Final = {"baggage"}
+"""What a context carries beside the span, so that the user's does not keep the span's away."""
 
 
 class _HeaderGetter(Getter[Headers]):
@@ -19,8 +23,8 @@ class _HeaderGetter(Getter[Headers]):
 
     def get(self, carrier: Headers, key: str) -> list[str] | None:
         for name, value in reversed(carrier):
-            if name.lower() == key.lower() and value is not None:
-                return [value.decode("utf-8", "replace")]
+            if name.lower() == key.lower() and isinstance(value, (bytes, bytearray, memoryview)):
+                return [bytes(value).decode("utf-8", "replace")]
         return None
 
     def keys(self, carrier: Headers) -> list[str]:
@@ -35,12 +39,38 @@ def extracted(headers: Headers, context: Context | None = None) -> Context:
     return propagate.extract(headers, context=context, getter=_GETTER)
 
 
-def with_context(headers: Iterable[Any] | None, context: Context) -> Headers:
-    """The headers, and after them those of the context, unless the user's have one of the same name."""
-    given = [] if headers is None else list(headers)
+def span_contexts(several: Iterable[Any]) -> Iterator[SpanContext]:
+    """The contexts of spans in the headers of several records; what is no header is passed over."""
+    fields = {field.lower() for field in propagate.get_global_textmap().fields}
+    for headers in several:
+        valid = _valid(headers)
+        if not fields.isdisjoint(name.lower() for name, _ in valid):
+            context = trace.get_current_span(extracted(valid, Context())).get_span_context()
+            if context.is_valid:
+                yield context
+
+
+def with_context(headers: Any, context: Context) -> Any:
+    """The headers, and after them those of the context that are missing; none where they carry another span's.
+
+    Headers that are invalid stay as they are, for the producer's error to name them.
+    """
+    if headers is not None and not isinstance(headers, Sequence):
+        return headers
     carrier: dict[str, str] = {}
     propagate.inject(carrier, context=context)
-    names = {name.lower() for name, *_ in given if isinstance(name, str)}
-    if names.isdisjoint(carrier):
-        given += [(name, value.encode()) for name, value in carrier.items()]
-    return given
+    given = list(headers or ())
+    taken = {name.lower() for name, _ in _valid(given)}
+    if taken & {name.lower() for name in carrier} - _APART:
+        return given
+    return given + [(name, value.encode()) for name, value in carrier.items() if name.lower() not in taken]
+
+
+def _valid(headers: Any) -> list[tuple[str, bytes | None]]:
+    if not isinstance(headers, Sequence):
+        return []
+    return [
+        (one[0], one[1])
+        for one in headers
+        if isinstance(one, (tuple, list)) and len(one) == 2 and isinstance(one[0], str)
+    ]
