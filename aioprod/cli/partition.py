@@ -95,6 +95,10 @@ def make_parser() -> Parser:
     parser = Parser(
         prog="aioprod partition",
         description="Show which partition of a topic each key goes to, as Kafka's clients choose it.",
+        examples=[
+            ("aioprod partition table-7 table-8 --partitions 12", "as Java's producer chooses"),
+            ("aioprod partition - --partitions 12 --all", "the keys in a pipe, by each hash"),
+        ],
         epilog="A key is what the producer's serializer makes of it: 42 in text is not 42 in 8 bytes.",
         allow_abbrev=False,
     )

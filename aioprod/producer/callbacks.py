@@ -13,7 +13,7 @@ from aioprod.errors import UsageError
 __all__ = ["UNWATCHED", "DeliveryCallbacks", "error_callback"]
 
 UNWATCHED: Final = object()
-"""Returned by a callback of aioprod's own for a failed record: report it as one that nobody waits for."""
+"""Returned by a callback of aioprod's own for a failed record: report it as one that no caller waits for."""
 
 KNOWN_MAX: Final = 64
 """Callbacks by the code behind them; a program has a few."""

@@ -15,8 +15,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import aioprod
-from aioprod.cli.__main__ import _COMMANDS, main
+from aioprod.cli.__main__ import main
 from aioprod.cli.arguments import members_of, subscriptions
+from aioprod.cli.commands import COMMANDS
 from aioprod.cli.rebalances import rebalances
 from aioprod.group.assignors import ASSIGNORS, Subscription
 from aioprod.types import TopicPartition
@@ -334,7 +335,7 @@ class TestProgram:
         )
         ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
         assert ended.returncode == 0, ended.stderr
-        assert f"usage: aioprod {{{','.join(_COMMANDS)}}} ..." in ended.stdout
+        assert f"usage: aioprod {{{','.join(COMMANDS)}}} ..." in ended.stdout
 
 
 def test_an_assignor_that_never_gives_all_out_is_asked_some_times() -> None:

@@ -80,7 +80,7 @@ async def _measure(config: ProducerConfig, load: Load, payload: Payload, meter: 
 
 
 def _compare(given: Namespace, load: Load) -> int:
-    connection = {name: getattr(given, name) for name in ("bootstrap_servers", "config", "set")}
+    connection = {name: getattr(given, name) for name in ("bootstrap_servers", "config_file", "setting")}
     found: dict[str, dict[str, Any]] = {}
     try:
         run_command(compare(["aioprod", *given.compare], connection, load, found, sys.stderr))
