@@ -45,7 +45,8 @@ def test_examples_are_accepted_by_the_parser(name: str) -> None:
     for line, _ in parser.examples:
         words = shlex.split(line.rpartition("| ")[2].partition(" > ")[0])
         assert words[:2] == ["aioprod", name]
-        assert parser.parse_intermixed_args(words[2:]) if name == "produce" else parser.parse_args(words[2:])
+        parse = parser.parse_intermixed_args if name == "produce" else parser.parse_args
+        assert parse(words[2:]) is not None
 
 
 def completed(*words: str) -> list[str]:
