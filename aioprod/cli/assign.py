@@ -109,6 +109,7 @@ def _blaming(parser: Parser, argument: str) -> Iterator[None]:
 
 
 def make_parser() -> Parser:
+    """The parser of `aioprod assign`."""
     parser = Parser(
         prog="aioprod assign",
         description="Show which member of a consumer group reads which partitions, and what a rebalance would move.",

@@ -92,6 +92,7 @@ def _partitioner(text: str) -> str:
 
 
 def make_parser() -> Parser:
+    """The parser of `aioprod partition`."""
     parser = Parser(
         prog="aioprod partition",
         description="Show which partition of a topic each key goes to, as Kafka's clients choose it.",

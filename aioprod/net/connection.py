@@ -85,7 +85,7 @@ class BrokerConnection:
         self._is_renewing = False
         self.is_held = False
         self.tls = tls
-        self._traffic = Traffic() if traffic is None else traffic
+        self._traffic = traffic or Traffic()
         self._working: asyncio.Future[bytes] | None = None
         self._polled_by = math.inf
 
@@ -224,9 +224,7 @@ class BrokerConnection:
             timeout_s=timeout_s,
             expect_response=expect_response,
         )
-        traffic = self._traffic
-        traffic.requests += 1
-        traffic.bytes_out += len(header) + size
+        self._traffic.sent(len(header) + size)
         if expect_response:
             data = [header, *parts]
             self._transport.writelines(data if self.tls is None else _joined(data))
@@ -350,12 +348,11 @@ class BrokerConnection:
 
     def data_received(self, data: bytes) -> None:
         state = self._state
-        traffic = self._traffic
-        traffic.bytes_in += len(data)
+        self._traffic.bytes_in += len(data)
         try:
             responses = state.receive(data, self._clock())
             while (exchange := responses.next()) is not None:
-                traffic.responses += 1
+                self._traffic.responses += 1
                 assert exchange.complete is not None
                 exchange.complete(exchange.body, None)
                 if self.closed:

@@ -38,7 +38,6 @@ from aioprod.producer.completions import USER_ERRORS, Completions
 from aioprod.producer.environment import Environment
 from aioprod.producer.failure import rebuilt
 from aioprod.producer.guard import Guard, State
-from aioprod.producer.health import Health, oldest_age_s
 from aioprod.producer.logs import milestones
 from aioprod.producer.meters import Meters
 from aioprod.producer.outcomes import Outcomes
@@ -424,25 +423,6 @@ class Engine:
     def client_id(self) -> str:
         """The name of this producer at the brokers."""
         return self.config.client_id or SOFTWARE_NAME
-
-    def health(self) -> Health:
-        """What is known of the producer without a request."""
-        guard, transactions = self.guard, self.transactions
-        error = guard.cause if transactions is None or guard.cause is not None else transactions.fatal_error
-        state = guard.state.value if error is None else "failed"
-        if guard.loop is None:
-            return Health(state, (), {}, 0, 0, self.config.buffer_memory, 0.0, error)
-        budget = self.accumulator.budget
-        return Health(
-            state,
-            self.client.connected_brokers,
-            self.client.failing_brokers,
-            budget.records,
-            budget.used,
-            budget.limit,
-            oldest_age_s(self.accumulator, self.clock()),
-            error,
-        )
 
     def metric_families(self) -> list[Family]:
         """All metrics as monitoring systems collect them."""

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from aioprod.core.accumulator import Accumulator
 
-__all__ = ["Health", "oldest_age_s"]
+if TYPE_CHECKING:
+    from aioprod.producer.engine import Engine
+
+__all__ = ["Health", "health_of"]
 
 
 class Health(NamedTuple):
@@ -47,7 +50,27 @@ class Health(NamedTuple):
         )
 
 
-def oldest_age_s(accumulator: Accumulator, now: float) -> float:
+def health_of(engine: Engine) -> Health:
+    """What is known of a producer without a request."""
+    guard, transactions = engine.guard, engine.transactions
+    error = guard.cause if transactions is None or guard.cause is not None else transactions.fatal_error
+    state = guard.state.value if error is None else "failed"
+    if guard.loop is None:
+        return Health(state, (), {}, 0, 0, engine.config.buffer_memory, 0.0, error)
+    budget = engine.accumulator.budget
+    return Health(
+        state,
+        engine.client.connected_brokers,
+        engine.client.failing_brokers,
+        budget.records,
+        budget.used,
+        budget.limit,
+        _oldest_age_s(engine.accumulator, engine.clock()),
+        error,
+    )
+
+
+def _oldest_age_s(accumulator: Accumulator, now: float) -> float:
     """The age of the oldest record without an outcome in seconds, 0.0 without one; `now` is in monotonic seconds."""
     accumulator.sort_incomplete()
     oldest = next(iter(accumulator.incomplete), None)

@@ -9,7 +9,7 @@ from aioprod.core.batch import Batch
 from aioprod.interceptors import Interceptors
 from aioprod.metrics import ProducerMetrics
 from aioprod.metrics.families import OTHER
-from aioprod.metrics.instruments import Histogram
+from aioprod.metrics.instruments import Counter, Histogram
 from aioprod.metrics.producer import NodeTotals
 from aioprod.net.client import Client
 from aioprod.net.traffic import TrafficOfBrokers
@@ -83,6 +83,11 @@ class Meters:
         metrics.record_size_avg.observe(topics.record_size)
         traffic = client.traffic
         metrics.observe_traffic(lambda: _by_broker(traffic))
+
+    @property
+    def buffer_wait_ns(self) -> Counter:
+        """How long calls have waited for room in the buffer."""
+        return self.metrics.bufferpool_wait_time_ns_total
 
     def sent(self, batches: list[Batch], now: float) -> None:
         """A Produce request with these sealed batches leaves."""

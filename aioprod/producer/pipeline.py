@@ -102,9 +102,7 @@ class Pipeline(ClientListener, BatchEvents):
             compress=None if self.compressor is None else self.compressor.add,
             sequences=Sequences(self, transactional=settings.transactional) if config.enable_idempotence else None,
         )
-        self.memory_waiters = MemoryWaiters(
-            accumulator.budget, loop, accumulator.schedule_all, meters.metrics.bufferpool_wait_time_ns_total
-        )
+        self.memory_waiters = MemoryWaiters(accumulator.budget, loop, accumulator.schedule_all, meters.buffer_wait_ns)
         self.completions = Completions(
             accumulator,
             loop=loop,

@@ -20,6 +20,7 @@ from aioprod.producer.clock import Clock
 from aioprod.producer.delivery_future import DeliveryFuture
 from aioprod.producer.environment import Environment
 from aioprod.producer.guard import State
+from aioprod.producer.health import Health, health_of
 from aioprod.producer.lacking import ProducerLacks
 from aioprod.producer.preparation import Prepared, as_bytes, partition_index, seconds, timestamp_ms
 from aioprod.producer.transactions.calls import TransactionalCalls
@@ -41,7 +42,6 @@ from aioprod.types import (
 
 if TYPE_CHECKING:
     from aioprod.metrics import Family
-    from aioprod.producer.health import Health
     from aioprod.producer.transactions.handle import TransactionHandle
 
 __all__ = ["Producer", "record_of"]
@@ -341,7 +341,7 @@ class Producer(TransactionalCalls, ProducerLacks):
 
         Costs microseconds. Works in every state of the producer, in the thread of its event loop.
         """
-        return self._engine.health()
+        return health_of(self._engine)
 
     @property
     def buffered(self) -> Buffered:

@@ -20,7 +20,7 @@ from aioprod.config import ProducerConfig, SessionConfig, parse_address
 from aioprod.console.frame import Parser
 from aioprod.net.settings import Address
 
-__all__ = ["main", "make_parser"]
+__all__ = ["diagnose", "main", "make_parser"]
 
 wall_clock = time.time
 
@@ -37,17 +37,17 @@ _EXAMPLES: Final = (
 def main(arguments: Sequence[str]) -> int:
     """Check; returns 1 if something failed, else 0."""
     parser = make_parser()
-    given = parser.parse_args(arguments)
+    return run_command(diagnose(parser.parse_args(arguments), parser))
+
+
+async def diagnose(given: Namespace, parser: Parser) -> int:
+    """Check, and show the findings; ends the program with 2 where the settings are wrong."""
     if given.server is not None:
         given.bootstrap_servers = given.server
     with parser.usage_errors():
         config = config_of(given, SessionConfig, _CLIENT)
-        make = partial(_producer_config, given)
-        make({})
-    return run_command(_doctor(given, config, make))
-
-
-async def _doctor(given: Namespace, config: SessionConfig, producer: Callable[[dict[str, Any]], ProducerConfig]) -> int:
+        producer = partial(_producer_config, given)
+        producer({})
     findings = Findings(_print if not given.json else lambda finding: None)
     timeout_s = given.timeout
     servers = [parse_address(server) for server in config.bootstrap_servers]

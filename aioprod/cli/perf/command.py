@@ -124,6 +124,7 @@ def _load(given: Namespace) -> Load:
 
 
 def make_parser() -> Parser:
+    """The parser of `aioprod perf`."""
     parser = Parser(
         prog="aioprod perf",
         description="Send records to a topic, and say how many a second it takes and how long each takes. The records "

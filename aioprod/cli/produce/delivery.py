@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 from collections import deque
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -19,6 +20,8 @@ SLICE: Final = 500
 """Records in one call: so few are taken in one go, which keeps the order of calls."""
 _IN_FLIGHT_SHARE: Final = 0.5
 """The share of `buffer.memory` that calls may fill: beyond, their records would wait for room out of order."""
+_KNOWN_S: Final = 60.0
+"""How long a topic that is not used stays known at least: `metadata.max.idle.ms` is five minutes."""
 _OVERHEAD: Final = 100
 """Bytes that a record may need beside its key and value."""
 
@@ -80,6 +83,7 @@ class Delivery:
         self._terms = terms
         self._limit = int(producer.config.buffer_memory * _IN_FLIGHT_SHARE)
         self._in_flight = 0
+        self._known_at = -math.inf
         self._calls: deque[asyncio.Task[None]] = deque()
 
     @property
@@ -112,11 +116,19 @@ class Delivery:
         needed = size + _OVERHEAD * len(values)
         while self._calls and self._in_flight + needed > self._limit:
             await asyncio.shield(self._calls[0])
+        await self._know_topic()
         self._in_flight += needed
         task = asyncio.create_task(self._call(source, line, values, keys, needed, size))
         self._calls.append(task)
         # The call takes its records in the first iteration, before the next call begins.
         await asyncio.sleep(0)
+
+    async def _know_topic(self) -> None:
+        """Wait until the topic is known: of several calls that wait for it, a later one might be first."""
+        now = asyncio.get_running_loop().time()
+        if now - self._known_at > _KNOWN_S:
+            await self._producer.partitions_for(self._terms.topic)
+        self._known_at = now
 
     async def _call(
         self,
