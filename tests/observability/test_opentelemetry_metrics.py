@@ -28,7 +28,7 @@ async def test_metrics_are_what_was_sent() -> None:
     reader = InMemoryMetricReader()
     provider = MeterProvider([reader])
     async with FakeCluster() as brokers, Producer(brokers.bootstrap, client_id="shop") as producer:
-        observe(producer, meter_provider=provider)
+        observe(producer, meter_provider=provider, durations=True)
         for topic in ("a", "a", "b"):
             await producer.send(topic, b"v")
         first = await asyncio.to_thread(points, reader)

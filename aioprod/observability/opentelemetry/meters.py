@@ -24,12 +24,16 @@ __all__ = ["observe"]
 
 DURATION_BOUNDS: Final = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0)
 
+_SEND: Final = {names.OPERATION: "send"}
 _LABELS: Final = {"topic": names.DESTINATION}
 """Labels of families that the conventions name in another way."""
 
 
-def observe(client: Observed, *, meter_provider: MeterProvider | None = None) -> None:
+def observe(client: Observed, *, meter_provider: MeterProvider | None = None, durations: bool = False) -> None:
     """Have a producer's or member's metrics collected by a meter provider, by default the global one.
+
+    With `durations` a producer records `messaging.client.operation.duration`, too: the SDK takes
+    time for each batch then, where all else costs nothing between two collections.
 
     It does not keep the client alive. Call it once per client, before or after its start.
     """
@@ -38,7 +42,9 @@ def observe(client: Observed, *, meter_provider: MeterProvider | None = None) ->
     for family in client.metric_families():
         _register(meter, family, reading)
     if isinstance(client, Producer):
-        _register_conventional(meter, client, reading)
+        _register_sent(meter, reading)
+        if durations:
+            _record_durations(meter, client, reading)
 
 
 class _Reading:
@@ -85,18 +91,20 @@ def _register(meter: Meter, family: Family, reading: _Reading) -> None:
         meter.create_observable_gauge(name, [read], unit, family.doc)
 
 
-def _register_conventional(meter: Meter, producer: Producer, reading: _Reading) -> None:
-    send = {names.OPERATION: "send"}
-    sent = "messaging.client.sent.messages"
-    read = _reader(reading, sent, "topic_record_send_total", _number, send)
-    meter.create_observable_counter(sent, [read], "{message}", "Messages that the producer attempted to send.")
+def _register_sent(meter: Meter, reading: _Reading) -> None:
+    name = "messaging.client.sent.messages"
+    read = _reader(reading, name, "topic_record_send_total", _number, _SEND)
+    meter.create_observable_counter(name, [read], "{message}", "Messages that the producer attempted to send.")
+
+
+def _record_durations(meter: Meter, producer: Producer, reading: _Reading) -> None:
     durations = meter.create_histogram(
         "messaging.client.operation.duration",
         "s",
         "Duration from the making of a batch of messages to its acknowledgement.",
         explicit_bucket_boundaries_advisory=DURATION_BOUNDS,
     )
-    attributes = reading.attributes | send
+    attributes = reading.attributes | _SEND
 
     def record(duration_ms: float) -> None:
         durations.record(duration_ms / 1000, attributes)

@@ -10,7 +10,17 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from opentelemetry import trace
-from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode, Tracer, TracerProvider
+from opentelemetry.trace import (
+    Link,
+    NoOpTracerProvider,
+    ProxyTracerProvider,
+    Span,
+    SpanKind,
+    Status,
+    StatusCode,
+    Tracer,
+    TracerProvider,
+)
 
 from aioprod import __version__
 from aioprod.config import ProducerConfig
@@ -40,6 +50,8 @@ if TYPE_CHECKING:
 
 __all__ = ["TracedProducer"]
 
+_WITHOUT_SDK: Final = (NoOpTracerProvider, ProxyTracerProvider)
+"""What there is until an SDK sets a provider."""
 _LINKS_MAX: Final = 128
 """What the SDK keeps of a span's links unless its limits are set."""
 
@@ -58,7 +70,7 @@ class TracedProducer(Producer):
     personal, out of the spans. All else is as with `Producer`.
     """
 
-    __slots__ = ("_common", "_given", "_record_keys", "_tracer")
+    __slots__ = ("_common", "_given", "_provider", "_record_keys", "_tracer")
 
     def __init__(
         self,
@@ -84,6 +96,7 @@ class TracedProducer(Producer):
             on_error=on_error,
             **options,
         )
+        self._provider = tracer_provider
         self._tracer: Tracer = trace.get_tracer(
             "aioprod", __version__, tracer_provider=tracer_provider, schema_url=names.SCHEMA_URL
         )
@@ -230,6 +243,8 @@ class TracedProducer(Producer):
         timestamp: Timestamp | None,
     ) -> tuple[Span, ProducerRecord] | None:
         """The span of a record, and the record with the span's context; None where nothing is traced."""
+        if self._is_off():
+            return None
         if isinstance(topic, ProducerRecord):
             name, carried = topic.topic, topic.headers
         else:
@@ -251,6 +266,11 @@ class TracedProducer(Producer):
             if self._record_keys and (text := names.key_text(record.key)) is not None:
                 span.set_attribute(names.KEY, text)
         return span, replace(record, headers=with_context(carried, trace.set_span_in_context(span)))
+
+    def _is_off(self) -> bool:
+        """Whether there is neither an SDK nor a remote context to pass on, so that no span would have any effect."""
+        provider = self._provider or trace.get_tracer_provider()
+        return isinstance(provider, _WITHOUT_SDK) and trace.get_current_span() is trace.INVALID_SPAN
 
     @contextmanager
     def _bulk(self, topic: str | None, headers: Any) -> Iterator[Span]:
