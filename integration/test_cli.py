@@ -18,6 +18,7 @@ from aioprod.cli.doctor import command as doctor
 from aioprod.cli.doctor.command import make_parser
 from aioprod.testing import KafkaCluster
 from integration.support.clusters import MakeTopic
+from tests.support.programs import program
 
 LINES = 200_000
 
@@ -25,8 +26,8 @@ LINES = 200_000
 async def run(
     *arguments: str, status: int = 0, given: bytes = b"", cluster: KafkaCluster
 ) -> subprocess.CompletedProcess[bytes]:
-    program = [sys.executable, "-m", "aioprod", *arguments, "-b", cluster.bootstrap_servers]
-    ended = await asyncio.to_thread(subprocess.run, program, input=given, capture_output=True, check=False)
+    command = [sys.executable, "-m", "aioprod", *arguments, "-b", cluster.bootstrap_servers]
+    ended = await asyncio.to_thread(subprocess.run, command, input=given, capture_output=True, check=False)
     assert ended.returncode == status, ended.stderr
     return ended
 
@@ -64,10 +65,8 @@ async def test_a_record_that_is_too_large_in_line_70_000(kafka_cluster: KafkaClu
 
 async def test_ctrl_c_in_a_transaction_leaves_nothing(kafka_cluster: KafkaCluster, make_topic: MakeTopic) -> None:
     topic = await make_topic(kafka_cluster)
-    program = [sys.executable, "-m", "aioprod", "produce", topic, "-b", kafka_cluster.bootstrap_servers]
-    with subprocess.Popen(
-        [*program, "--transactional-id", topic, "--json"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as running:
+    servers = kafka_cluster.bootstrap_servers
+    with program("produce", topic, "-b", servers, "--transactional-id", topic, "--json") as running:
         assert running.stdin is not None
         assert running.stdout is not None
         running.stdin.write(b"a\nb\n")

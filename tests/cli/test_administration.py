@@ -6,7 +6,6 @@ import asyncio
 import io
 import json
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -220,15 +219,13 @@ def test_groups_their_members_and_their_lag(cluster: FakeClusterThread, shell: S
 def test_lag_is_watched_until_ctrl_c(cluster: FakeClusterThread) -> None:
     send(cluster, 5)
     commit(cluster)
-    command = [sys.executable, "-m", "aioprod", "groups", "lag", "g", "--watch", "--every", "0.1", "--json"]
-    with subprocess.Popen(
-        [*command, "-b", cluster.bootstrap], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as program:
-        assert program.stdout is not None
-        assert [json.loads(program.stdout.readline())["total"] for _ in range(2)] == [3, 3]
-        program.send_signal(signal.SIGINT)
-        _, said = program.communicate(timeout=60)
-    assert (program.returncode, said) == (130, b"aioprod groups: interrupted\n")
+    arguments = ["groups", "lag", "g", "--watch", "--every", "0.1", "--json", "-b", cluster.bootstrap]
+    with program(*arguments) as running:
+        assert running.stdout is not None
+        assert [json.loads(running.stdout.readline())["total"] for _ in range(2)] == [3, 3]
+        running.send_signal(signal.SIGINT)
+        _, said = running.communicate(timeout=60)
+    assert (running.returncode, said) == (130, b"aioprod groups: interrupted\n")
 
 
 def test_a_cluster_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:

@@ -20,6 +20,7 @@ from aioprod.errors import ErrorCode
 from aioprod.messages import ProduceRequest
 from aioprod.testing import Security
 from aioprod.testing.fixtures import FakeClusterThread, running_fake_cluster
+from tests.support.programs import interruptible
 
 RECORDS = 250
 
@@ -182,6 +183,7 @@ def test_ctrl_c_reports_what_was_done_until_then(cluster: FakeClusterThread) -> 
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        preexec_fn=interruptible,
     ) as process:
         try:
             while process.poll() is None and produce_requests(cluster) < 3:

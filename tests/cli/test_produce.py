@@ -5,12 +5,9 @@ from __future__ import annotations
 import json
 import signal
 import struct
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,6 +16,7 @@ from aioprod.cli.produce.delivery import SLICE
 from aioprod.errors import ErrorCode
 from aioprod.messages import ProduceRequest
 from aioprod.testing.fixtures import FakeClusterThread, running_fake_cluster
+from tests.support.programs import program
 
 
 @pytest.fixture
@@ -238,31 +236,26 @@ def test_a_transaction_stores_all_or_nothing(
     assert "the transaction was aborted" in complaint(capsys)
 
 
-def started(cluster: FakeClusterThread, *arguments: str, **options: Any) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "aioprod", "produce", "t", "-b", cluster.bootstrap, *arguments]
-    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
-
-
 def test_ctrl_c_delivers_what_was_read_and_says_so(cluster: FakeClusterThread) -> None:
-    with started(cluster, "--json") as program:
-        assert program.stdin is not None
-        program.stdin.write(b"a\nb\n")
-        program.stdin.flush()
+    with program("produce", "t", "-b", cluster.bootstrap, "--json") as running:
+        assert running.stdin is not None
+        running.stdin.write(b"a\nb\n")
+        running.stdin.flush()
         while len(cluster.topics["t"].records()) < 2:
-            assert program.poll() is None
+            assert running.poll() is None
             time.sleep(0.01)
-        program.send_signal(signal.SIGINT)
-        assert program.stdout is not None
-        report = json.loads(program.stdout.read())
-        program.stdin.close()
-        assert program.wait(60) == 130
+        running.send_signal(signal.SIGINT)
+        assert running.stdout is not None
+        report = json.loads(running.stdout.read())
+        running.stdin.close()
+        assert running.wait(60) == 130
     assert (report["delivered"], report["interrupted"]) == (2, True)
 
 
 def test_stdin_is_read_by_default(cluster: FakeClusterThread) -> None:
-    with started(cluster) as program:
-        said = program.communicate(b"one\ntwo", timeout=60)[1]
-    assert program.returncode == 0
+    with program("produce", "t", "-b", cluster.bootstrap) as running:
+        said = running.communicate(b"one\ntwo", timeout=60)[1]
+    assert running.returncode == 0
     assert b"2 records delivered" in said
     assert values(cluster) == [b"one", b"two"]
 

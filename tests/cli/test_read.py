@@ -6,8 +6,6 @@ import asyncio
 import json
 import os
 import signal
-import subprocess
-import sys
 from argparse import ArgumentTypeError
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +17,7 @@ from aioprod.cli.__main__ import main
 from aioprod.cli.read.output import as_hex, as_json, as_value, formatted
 from aioprod.testing.fixtures import FakeClusterThread, running_fake_cluster
 from aioprod.types import ConsumedRecord, TopicPartition
+from tests.support.programs import program
 
 
 @pytest.fixture
@@ -144,31 +143,27 @@ def test_a_group_commits_what_was_written(
     assert cluster.committed_offset("g", TopicPartition("t", 0)) == 7
 
 
-def started(cluster: FakeClusterThread, *arguments: str) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "aioprod", "read", "t", "-b", cluster.bootstrap, *arguments]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-
-
 def test_records_that_come_are_followed_until_ctrl_c(cluster: FakeClusterThread) -> None:
-    with started(cluster, "--partition", "1", "--follow") as program:
-        assert program.stdout is not None
-        assert [program.stdout.readline() for _ in range(2)] == [b"100\n", b"101\n"]
+    with program("read", "t", "-b", cluster.bootstrap, "--partition", "1", "--follow") as running:
+        assert running.stdout is not None
+        assert [running.stdout.readline() for _ in range(2)] == [b"100\n", b"101\n"]
         fill(cluster, 1, range(102, 104))
-        assert [program.stdout.readline() for _ in range(2)] == [b"102\n", b"103\n"]
-        program.send_signal(signal.SIGINT)
-        _, said = program.communicate(timeout=60)
-    assert (program.returncode, said) == (130, b"aioprod read: interrupted\n")
+        assert [running.stdout.readline() for _ in range(2)] == [b"102\n", b"103\n"]
+        running.send_signal(signal.SIGINT)
+        _, said = running.communicate(timeout=60)
+    assert (running.returncode, said) == (130, b"aioprod read: interrupted\n")
 
 
 def test_a_pipe_that_closes_ends_it_quietly(cluster: FakeClusterThread) -> None:
     fill(cluster, 0, range(5, 300))
-    with started(cluster, "--format", "%s" + "x" * 5000 + r"\n", "--follow") as program:
-        assert program.stdout is not None
-        program.stdout.readline()
-        program.stdout.close()
-        assert program.stderr is not None
-        assert program.stderr.read() == b""
-        assert program.wait(60) == 1
+    template = "%s" + "x" * 5000 + r"\n"
+    with program("read", "t", "-b", cluster.bootstrap, "--format", template, "--follow") as running:
+        assert running.stdout is not None
+        running.stdout.readline()
+        running.stdout.close()
+        assert running.stderr is not None
+        assert running.stderr.read() == b""
+        assert running.wait(60) == 1
 
 
 def test_the_same_lines_come_back(

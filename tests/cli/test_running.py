@@ -5,12 +5,22 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from collections.abc import Iterator
 
 import pytest
 
 from aioprod.cli.running import run_command
 
 
+@pytest.fixture
+def ctrl_c() -> Iterator[None]:
+    """SIGINT as Python handles it, also where the tests run in the background of a shell, which ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("ctrl_c")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_cancels_the_command_and_waits_for_its_end(number: signal.Signals) -> None:
     steps = []
