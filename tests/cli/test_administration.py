@@ -17,6 +17,7 @@ from aioprod.cli.__main__ import main
 from aioprod.errors import ErrorCode
 from aioprod.messages import DescribeLogDirsRequest
 from aioprod.testing.fixtures import FakeClusterThread, running_fake_cluster
+from tests.support.programs import program
 
 
 @pytest.fixture
