@@ -35,7 +35,7 @@ class Visit:
         file = self._folder / "client.properties"
         lines = [f"{name.replace('_', '.')}={json_text(value)}" for name, value in options.items()]
         file.write_text("\n".join(lines))
-        ended = main(["doctor", server, "-F", str(file), "--json", "--timeout", "5", *arguments])
+        ended = main(["doctor", server, "-F", str(file), "--json", "--timeout", "30", *arguments])
         said = self._capsys.readouterr()
         document = json.loads(said.out)
         self.findings = document["findings"]
