@@ -362,8 +362,7 @@ class BrokerConnection:
         except Exception as error:  # of any type: the requests in flight must fail
             self._abort_after(error)
         if self.is_ready:
-            # What `_report` does, without an object for the method: this is called for each response.
-            try:
+            try:  # What `_report` does, without an object for the method: this is called for each response.
                 self._owner.connection_data(self)
             except Exception as error:
                 self._abort_after(error)

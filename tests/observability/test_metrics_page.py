@@ -45,5 +45,6 @@ def test_the_code_runs() -> None:
             for snippet in snippets(PAGE):
                 if snippet.runnable:
                     snippet.at("localhost:9092", brokers.bootstrap).run(runner, namespace)
+            assert len(brokers.records("orders")) == 2
         finally:
             runner.run(brokers.__aexit__(None, None, None))
