@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import struct
 import time
@@ -220,6 +221,26 @@ def test_invalid_arguments_end_before_anything_is_sent(
         main(["produce", "t", "-b", "localhost:1", *arguments])
     assert ended.value.code == 2
     assert said in complaint(capsys)
+
+
+def test_an_input_that_fails_halfway(
+    cluster: FakeClusterThread, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chunks = iter([b"a\nb\n"])
+
+    def read(descriptor: int, size: int) -> bytes:
+        try:
+            return next(chunks)
+        except StopIteration:
+            raise OSError(5, "Input/output error") from None
+
+    monkeypatch.setattr(os, "read", read)
+    path = file(tmp_path, "a\nb\n")
+    assert produce(cluster, path) == 1
+    said = complaint(capsys)
+    assert said.startswith("2 records delivered to t, ")
+    assert f"'{path}' can't be read any further: Input/output error." in said
+    assert values(cluster) == [b"a", b"b"]
 
 
 # --- transactions, signals, pipes

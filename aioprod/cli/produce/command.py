@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import sys
 import time
@@ -26,7 +27,7 @@ __all__ = ["main", "make_parser"]
 
 _DEFAULTS: Final = {"client.id": "aioprod-produce", "batch.size": 131_072, "linger.ms": 20}
 _FINISH_S: Final = 30.0
-"""How long Ctrl-C waits for the outcome of what was sent."""
+"""How long the outcome of what was sent is waited for when the input fails, or at Ctrl-C."""
 
 _EXAMPLES: Final = (
     ("seq 10 | aioprod produce numbers -b localhost:9092", "each line of a pipe as a record"),
@@ -137,9 +138,10 @@ async def _send_all(given: Namespace, how: Format, delivery: Delivery) -> None:
             if delivery.has_failed:
                 break
         await delivery.finish()
-    except asyncio.CancelledError:
-        async with asyncio.timeout(_FINISH_S):
-            await delivery.finish()
+    except BaseException:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_FINISH_S):
+                await delivery.finish()
         raise
     finally:
         progress.clear()
