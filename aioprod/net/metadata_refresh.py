@@ -91,6 +91,8 @@ class MetadataRefresh:
         except AioprodError as error:
             self._not_answered(link, error, self._serial)
             return
+        # A task that is cancelled before its first step does not await it.
+        response.add_done_callback(_look_at)
         self._unanswered.add(connection)
         exchange = self._exchange(link, connection, version, response, self._serial)
         self._context.tasks.spawn(exchange, name="metadata request")
@@ -173,3 +175,9 @@ class MetadataRefresh:
         self._avoid = None
         self._links.retire_all(BrokerConnectionError(f"The client returned to the bootstrap servers: {reason}."))
         self.bootstrap()
+
+
+def _look_at(response: asyncio.Future[MetadataResponse]) -> None:
+    """Have asyncio not log the error of a request whose client is closed."""
+    if not response.cancelled():
+        response.exception()

@@ -34,11 +34,11 @@ Log = list[tuple[str, str]]
 
 @pytest.fixture
 def log(caplog: pytest.LogCaptureFixture) -> Callable[[], Log]:
-    """The level and the text of the log lines so far."""
+    """The level and the text of the log lines so far, without those of rebalances."""
     caplog.set_level(logging.INFO, logger=LOGGER)
 
     def lines() -> Log:
-        return [(one.levelname, one.getMessage()) for one in caplog.records if one.name == LOGGER]
+        return [(one.levelname, one.getMessage()) for one in caplog.records if one.module == "stall_monitor"]
 
     return lines
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 
 import pytest
 
@@ -292,3 +293,19 @@ async def test_an_outage_does_not_flood_the_network() -> None:
         await client.start(0.5)
     await client.close()
     assert polls < 30
+
+
+async def test_a_request_whose_client_is_closed_at_once_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    async with FakeCluster() as brokers:
+        async with running_client(brokers[1].address) as (client, _):
+            brokers.fault(MetadataRequest, hold=True)
+            now = client.now()
+            client.metadata.add_topic("a", now)
+            client.poll(now)
+            assert client.metadata.is_refreshing
+            # Before the first step of the task that awaits the response.
+            await client.close()
+        brokers.end_faults()
+    del client
+    gc.collect()
+    assert "never retrieved" not in caplog.text
