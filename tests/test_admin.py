@@ -127,6 +127,24 @@ async def test_internal_topics_are_named_on_demand() -> None:
         brokers.fault(MetadataRequest, times=None, edit=internal)
         assert await admin.topics() == ["a", "c"]
         assert await admin.topics(internal=True) == ["a", "b", "c"]
+        assert list(await admin.describe_topics()) == ["a", "c"]
+        assert list(await admin.describe_topics(internal=True)) == ["a", "b", "c"]
+
+
+async def test_all_topics_are_described_by_one_request() -> None:
+    async with FakeCluster(3) as brokers, new_admin(brokers) as admin:
+        for name in "ab":
+            brokers.create_topic(name, partitions=2)
+        brokers.state.topics["a"].partitions[1].leader = None
+        before = len(brokers.seen_of(MetadataRequest))
+        described = await admin.describe_topics()
+        assert len(brokers.seen_of(MetadataRequest)) == before + 1
+        assert {name: [info.partition for info in partitions] for name, partitions in described.items()} == {
+            "a": [0, 1],
+            "b": [0, 1],
+        }
+        assert described["a"][1].leader is None
+        assert described["b"] == tuple(await admin.partitions("b"))
 
 
 # --- offsets

@@ -273,6 +273,7 @@ async def test_calls_have_an_end(name: str) -> None:
         calls: list[Callable[[], Awaitable[object]]] = [
             lambda: admin.topics(**soon),
             lambda: admin.partition_counts(**soon),
+            lambda: admin.describe_topics(**soon),
             lambda: admin.describe_cluster(**soon),
             lambda: admin.groups(**soon),
         ]

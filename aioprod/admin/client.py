@@ -11,7 +11,7 @@ from aioprod._live import Live, lacking
 from aioprod.admin.configs import ConfigEntry, ConfigKind, alter_configs, describe_configs
 from aioprod.admin.log_dirs import LogDir, log_dirs, topic_sizes
 from aioprod.admin.records import delete_records
-from aioprod.admin.topics import create_topics, delete_topics, grow_topic
+from aioprod.admin.topics import create_topics, delete_topics, described_topics, grow_topic
 from aioprod.cluster import Node, PartitionInfo
 from aioprod.config import SessionConfig
 from aioprod.errors import (
@@ -195,6 +195,13 @@ class Admin(SessionUser, _AdminLacks):
             for topic in sorted(response.topics, key=lambda topic: topic.name or "")
             if topic.name and topic.partitions and not topic.is_internal
         }
+
+    @_takes_timeout_s
+    async def describe_topics(
+        self, *, internal: bool = False, timeout: float | None = None
+    ) -> dict[str, tuple[PartitionInfo, ...]]:
+        """The partitions of all topics that this client may see, by name, by one request; Kafka's own if `internal`."""
+        return described_topics(await all_topics(self._session, self._deadline(timeout)), internal=internal)
 
     async def partitions(self, topic: str) -> list[PartitionInfo]:
         """The partitions of a topic by index, as the cluster describes them now."""

@@ -8,6 +8,8 @@ from typing import Final
 
 from aioprod._rights import Right
 from aioprod.admin.configs import kafka_text
+from aioprod.cluster import Node, PartitionInfo
+from aioprod.cluster.topic_metadata import NodeTable, partitions_of
 from aioprod.errors import (
     AioprodError,
     AuthorizationError,
@@ -24,6 +26,7 @@ from aioprod.messages import (
     CreateTopicsResponse,
     DeleteTopicsRequest,
     DeleteTopicsResponse,
+    MetadataResponse,
 )
 from aioprod.messages.create_partitions import CreatePartitionsTopic, CreatePartitionsTopicResult
 from aioprod.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreatableTopicResult
@@ -32,7 +35,7 @@ from aioprod.messages.negotiation import ByVersion
 from aioprod.net.session import Session, check_topic_name
 from aioprod.reader.broker_requests import Outcome, Purpose, request_for_each
 
-__all__ = ["DeleteByName", "create_topics", "delete_topics", "grow_topic"]
+__all__ = ["DeleteByName", "create_topics", "delete_topics", "described_topics", "grow_topic"]
 
 _FIRST_WITH_DEFAULTS: Final = 4
 """The CreateTopics version from which brokers choose partition counts and replication factors (KIP-464)."""
@@ -144,6 +147,16 @@ async def grow_topic(session: Session, topic: str, count: int, timeout: float) -
     for failure in failures.values():
         raise failure
     await session.wait_for_leaders(topic, deadline, count=count)
+
+
+def described_topics(response: MetadataResponse, *, internal: bool) -> dict[str, tuple[PartitionInfo, ...]]:
+    """The partitions of each topic in a response about all of them, sorted by name."""
+    table = NodeTable({row.node_id: Node(row.node_id, row.host, row.port, row.rack) for row in response.brokers})
+    return {
+        topic.name: tuple(known.info for known in partitions_of(topic, table, epochs=False).values())
+        for topic in sorted(response.topics, key=lambda topic: topic.name or "")
+        if topic.name and (internal or not topic.is_internal)
+    }
 
 
 def _outcomes(

@@ -37,11 +37,8 @@ def main(arguments: Sequence[str]) -> int:
 
 
 async def _list(admin: Admin, given: Namespace) -> int:
-    counts = await admin.partition_counts()
-    if given.internal:
-        for name in await admin.topics(internal=True):
-            counts[name] = counts.get(name) or len(await admin.partitions(name))
-    rows = sorted(counts.items())
+    described = await admin.describe_topics(internal=given.internal)
+    rows = [(name, len(partitions)) for name, partitions in described.items()]
     document = [{"topic": name, "partitions": count} for name, count in rows]
     says = "" if rows else "There is none that this client may see."
     answer(given, document, lambda: [Table("Topics", says, ("topic", "partitions"), [*rows])])
@@ -49,12 +46,12 @@ async def _list(admin: Admin, given: Namespace) -> int:
 
 
 async def _describe(admin: Admin, given: Namespace) -> int:
-    names = await admin.topics(internal=True)
-    wanted = [known(name, names) for name in given.topics] or await admin.topics()
+    described = await admin.describe_topics(internal=bool(given.topics))
+    if given.topics:
+        described = {name: described[known(name, described)] for name in given.topics}
     sizes: dict[TopicPartition, dict[int, int]] | None = None
     with contextlib.suppress(AuthorizationError):  # Sizes need a right that the rest does not.
-        sizes = await admin.topic_sizes(wanted)
-    described = {name: await admin.partitions(name) for name in wanted}
+        sizes = await admin.topic_sizes(described)
     document = [
         {"topic": name, "partitions": [_partition(info, sizes) for info in partitions]}
         for name, partitions in described.items()
@@ -81,7 +78,7 @@ def _state(info: PartitionInfo) -> str:
     return "under-replicated" if len(info.in_sync_replicas) < len(info.replicas) else "ok"
 
 
-def _table(name: str, partitions: list[PartitionInfo], sizes: dict[TopicPartition, dict[int, int]] | None) -> Table:
+def _table(name: str, partitions: Sequence[PartitionInfo], sizes: dict[TopicPartition, dict[int, int]] | None) -> Table:
     rows: list[tuple[object, ...]] = []
     for info in partitions:
         row = _partition(info, sizes)

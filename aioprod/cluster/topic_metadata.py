@@ -13,7 +13,15 @@ from aioprod.errors import AioprodError, BrokerError, ErrorCode, ProtocolError
 from aioprod.messages.metadata import MetadataResponse, MetadataResponseTopic
 from aioprod.types import TopicPartition
 
-__all__ = ["FINAL_ERRORS", "KnownPartition", "KnownTopic", "NodeTable", "response_error", "snapshot_of"]
+__all__ = [
+    "FINAL_ERRORS",
+    "KnownPartition",
+    "KnownTopic",
+    "NodeTable",
+    "partitions_of",
+    "response_error",
+    "snapshot_of",
+]
 
 FINAL_ERRORS: Final = frozenset({ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED})
 """Errors that a retry does not change, and that leave no partitions to send to."""
@@ -44,7 +52,7 @@ class NodeTable:
         return known
 
 
-def _partitions_of(topic: MetadataResponseTopic, table: NodeTable, *, epochs: bool) -> dict[int, KnownPartition]:
+def partitions_of(topic: MetadataResponseTopic, table: NodeTable, *, epochs: bool) -> dict[int, KnownPartition]:
     """The partitions of a response by index, in order; none if an index is missing, as the broker knows only some yet.
 
     `epochs` is False where the leader epochs of the response can't be trusted (KAFKA-9212: before Metadata v9).
@@ -137,7 +145,7 @@ class KnownTopic:
             self.partitions = {}
         if self.error != ErrorCode.NONE:
             return False
-        new = _partitions_of(row, table, epochs=epochs)
+        new = partitions_of(row, table, epochs=epochs)
         if not new:
             return False
         old_id, new_id = self.topic_id, row.topic_id if row.topic_id.int else None

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,48 +14,13 @@ import pytest
 
 from aioprod.cli.__main__ import main
 from aioprod.cli.doctor import command
+from aioprod.cli.doctor.probe import listener_at
 from aioprod.errors import ErrorCode
 from aioprod.messages import ProduceRequest
 from aioprod.testing import Security
 from aioprod.testing.acls import Acl
 from aioprod.testing.fixtures import FakeClusterThread, running_fake_cluster
-
-
-class Visit:
-    """Runs the doctor, and keeps its findings."""
-
-    def __init__(self, capsys: pytest.CaptureFixture[str], folder: Path) -> None:
-        self._capsys = capsys
-        self._folder = folder
-        self.findings: list[dict[str, str]] = []
-
-    def __call__(self, server: str, *arguments: str, status: int = 0, **options: Any) -> None:
-        """See the doctor; `options` are those of a client, and go by a file."""
-        file = self._folder / "client.properties"
-        lines = [f"{name.replace('_', '.')}={json_text(value)}" for name, value in options.items()]
-        file.write_text("\n".join(lines))
-        ended = main(["doctor", server, "-F", str(file), "--json", "--timeout", "30", *arguments])
-        said = self._capsys.readouterr()
-        document = json.loads(said.out)
-        self.findings = document["findings"]
-        assert ended == status, self.findings
-        assert (document["verdict"] == "failed") == (status == 1)
-        assert "-secret" not in said.out + said.err
-
-    def of(self, check: str) -> tuple[str, str, str]:
-        """Status, sentence and advice of the worst finding of a check."""
-        ranks = ["failed", "warning", "ok", "skipped"]
-        found = [one for one in self.findings if one["check"] == check]
-        worst = min(found, key=lambda one: ranks.index(one["status"]))
-        return worst["status"], worst["found"], worst["advice"] or ""
-
-    @property
-    def failed(self) -> list[str]:
-        return [one["check"] for one in self.findings if one["status"] == "failed"]
-
-
-def json_text(value: Any) -> str:
-    return str(value).replace("\\", "\\\\").replace("\n", "\\n")
+from tests.support.doctor import Visit
 
 
 @pytest.fixture
@@ -330,6 +294,20 @@ def test_a_name_that_there_is_not(visit: Visit) -> None:
     status, found, _ = visit.of("name")
     assert status == "failed"
     assert "'no-such-host.invalid' can't be looked up" in found
+
+
+async def test_an_address_that_drops_packets() -> None:
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as full, ExitStack() as waiting:
+        while True:
+            # Until the queue of the server, which accepts none, is full.
+            client = waiting.enter_context(socket.socket())
+            client.settimeout(0.2)
+            try:
+                client.connect(full.getsockname())
+            except TimeoutError:
+                break
+        with pytest.raises(TimeoutError):
+            await listener_at(full.getsockname(), 0.05)
 
 
 def test_a_partition_without_a_leader(plain: FakeClusterThread, visit: Visit) -> None:

@@ -15,7 +15,7 @@ import pytest
 from aioprod.cli.__main__ import main
 from aioprod.cli.produce.delivery import SLICE
 from aioprod.errors import ErrorCode
-from aioprod.messages import ProduceRequest
+from aioprod.messages import InitProducerIdRequest, ProduceRequest
 from aioprod.testing.fixtures import FakeClusterThread, running_fake_cluster
 from tests.support.programs import program
 
@@ -255,6 +255,15 @@ def test_a_transaction_stores_all_or_nothing(
     assert produce(cluster, path, "--transactional-id", "load", "--format", "jsonl") == 1
     assert values(cluster) == [b"a", b"b"]
     assert "the transaction was aborted" in complaint(capsys)
+
+
+@pytest.mark.parametrize(("given", "used"), [((), 900_000), (("-X", "transaction.timeout.ms=5000"), 5000)])
+def test_a_transaction_may_last_as_long_as_brokers_allow(
+    cluster: FakeClusterThread, tmp_path: Path, given: tuple[str, ...], used: int
+) -> None:
+    assert produce(cluster, file(tmp_path, "a\n"), "--transactional-id", "load", *given) == 0
+    (request,) = cluster.seen_of(InitProducerIdRequest)
+    assert request.transaction_timeout_ms == used
 
 
 def test_ctrl_c_delivers_what_was_read_and_says_so(cluster: FakeClusterThread) -> None:

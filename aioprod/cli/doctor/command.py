@@ -60,7 +60,8 @@ async def diagnose(given: Namespace, parser: Parser) -> int:
     for _, found, works in checked:
         findings.release(found, as_warnings=bool(working) and not works)
     if working:
-        await check_cluster(findings, config, working, timeout_s)
+        dead = [address for address, _, works in checked if not works]
+        await check_cluster(findings, config, working, dead, timeout_s)
         await _check_rights(findings, config, producer, given, working)
     else:
         for check in ("brokers", "write", "transactions"):

@@ -40,7 +40,7 @@ async def connect(endpoint: Endpoint, timeout_s: float) -> None:
 
 
 async def listener_at(address: Address, timeout_s: float) -> Listener:
-    """Find out what speaks at an address that takes TCP connections; raises OSError."""
+    """Find out what speaks at an address that takes TCP connections; raises OSError, or TimeoutError."""
     said = await _answer(address, timeout_s)
     if said.startswith(b"SSH-"):
         return Listener("ssh", _shown(said))
@@ -58,7 +58,9 @@ async def listener_at(address: Address, timeout_s: float) -> Listener:
 
 async def _answer(address: Address, timeout_s: float) -> bytes:
     """What the peer says first, or to an ApiVersions request; empty if it closes or stays silent."""
-    reader, writer = await asyncio.open_connection(*address)
+    # One address of the name may drop packets, though another has just accepted a connection.
+    async with asyncio.timeout(timeout_s):
+        reader, writer = await asyncio.open_connection(*address)
     try:
         with contextlib.suppress(TimeoutError, OSError):
             async with asyncio.timeout(_GREETING_S):

@@ -26,6 +26,8 @@ from aioprod.producer import Producer
 __all__ = ["main", "make_parser"]
 
 _DEFAULTS: Final = {"client.id": "aioprod-produce", "batch.size": 131_072, "linger.ms": 20}
+_TRANSACTION_MS: Final = 900_000
+"""As long as brokers allow by default: a large file takes longer than a service's transaction."""
 _FINISH_S: Final = 30.0
 """How long the outcome of what was sent is waited for when the input fails, or at Ctrl-C."""
 
@@ -54,7 +56,9 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _config(given: Namespace) -> ProducerConfig:
-    config = config_of(given, ProducerConfig, _DEFAULTS)
+    is_transactional = given.transactional or given.transactional_id is not None
+    more = {"transaction.timeout.ms": _TRANSACTION_MS} if is_transactional else {}
+    config = config_of(given, ProducerConfig, {**_DEFAULTS, **more})
     if given.transactional_id is not None:
         config = config.replace(transactional_id=given.transactional_id)
     if given.transactional and config.transactional_id is None:
