@@ -24,7 +24,6 @@ class ConsumerProtocolSubscription(Message):
     NAME = "ConsumerProtocolSubscription"
     VERSIONS = (0, 3)
     FLEXIBLE = None
-    ALLOWS_TRAILING_BYTES = True
 
     topics: tuple[str, ...] = wire(array(STRING))
     user_data: bytes | None = wire(BYTES, nullable="0+", default=None)
@@ -39,7 +38,6 @@ class ConsumerProtocolAssignment(Message):
     NAME = "ConsumerProtocolAssignment"
     VERSIONS = (0, 3)
     FLEXIBLE = None
-    ALLOWS_TRAILING_BYTES = True
 
     assigned_partitions: tuple[PartitionsOfTopic, ...] = wire(array(PartitionsOfTopic))
     user_data: bytes | None = wire(BYTES, nullable="0+", default=None)

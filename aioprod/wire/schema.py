@@ -204,13 +204,12 @@ class Message(Struct):
     """A struct that is sent by itself, with the versions that aioprod speaks.
 
     `VERSIONS` are the first and the last version, `FLEXIBLE` is the first one with compact lengths and tagged fields
-    (KIP-482), None if there is none. `ALLOWS_TRAILING_BYTES`: bytes after its end are skipped.
+    (KIP-482), None if there is none.
     """
 
     NAME: ClassVar[str]
     VERSIONS: ClassVar[tuple[int, int]]
     FLEXIBLE: ClassVar[int | None]
-    ALLOWS_TRAILING_BYTES: ClassVar[bool] = False
 
     @classmethod
     def is_flexible(cls, version: int) -> bool:
@@ -223,7 +222,6 @@ class Response(Message):
 
     API_KEY: ClassVar[int]
     FLEXIBLE_HEADER: ClassVar[bool] = True
-    ALLOWS_TRAILING_BYTES: ClassVar[bool] = True
 
 
 ResponseT_co = TypeVar("ResponseT_co", bound=Response, covariant=True)

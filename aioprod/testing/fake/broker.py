@@ -49,9 +49,9 @@ class FakeBroker:
     With `lists_itself=False` it leaves ApiVersions out of its UNSUPPORTED_VERSION answer, as brokers before 2.4 do.
     """
 
-    def __init__(self, cluster: FakeCluster, node_id: int) -> None:
+    def __init__(self, cluster: FakeCluster, node_id: int, port: int = 0) -> None:
         self.node_id = node_id
-        self.port = 0
+        self.port = port
         answered: tuple[type[AnyRequest], ...] = (
             ApiVersionsRequest,
             SaslHandshakeRequest,
@@ -150,8 +150,9 @@ class FakeBroker:
         try:
             header, message = decode_request(payload)
         except UnsupportedVersionError:
-            return False
-        self._cluster.seen.append(Seen(self.node_id, header, message))
+            return await self._turn_down(payload, writer)
+        if self._cluster.keeps_requests:
+            self._cluster.seen.append(Seen(self.node_id, header, message))
         if not authenticator.may_send(message):
             return False
         fault = self._cluster.fault_for(self.node_id, message)
@@ -182,6 +183,15 @@ class FakeBroker:
         return fault.cut_after_bytes is None and not (
             isinstance(message, SaslAuthenticateRequest) and answer.error_code
         )
+
+    async def _turn_down(self, payload: bytes, writer: asyncio.StreamWriter) -> bool:
+        """Answer an ApiVersions request newer than ours by what we know (KIP-511); others end the connection."""
+        if int.from_bytes(payload[:2], "big") != ApiVersionsRequest.API_KEY:
+            return False
+        answer = self._api_versions(ErrorCode.UNSUPPORTED_VERSION)
+        writer.write(encode_response(answer, 0, int.from_bytes(payload[4:8], "big", signed=True)))
+        await writer.drain()
+        return True
 
     async def _passes(self, fault: Fault, writer: asyncio.StreamWriter) -> bool:
         """Apply the faults that come before the handler; False if the request is not to be handled."""

@@ -22,6 +22,7 @@ __all__ = [
     "check_name",
     "check_node",
     "check_partition",
+    "check_port",
     "check_served",
     "check_topic_partition",
     "known_topic",
@@ -126,6 +127,12 @@ def check_count(name: str, count: object) -> None:
     """Raise ConfigError for anything but an integer of at least 1."""
     if type(count) is not int or count < 1:
         raise ConfigError(f"{name} is {count!r}: give a number from 1 on.")
+
+
+def check_port(port: object, brokers: int) -> None:
+    """Raise ConfigError for a port after which there are not enough for the brokers; 0 is for free ones."""
+    if type(port) is not int or not 0 <= port <= 65_536 - brokers:
+        raise ConfigError(f"port is {port!r}: give the first of {brokers} ports from 1 to 65535, or 0 for free ones.")
 
 
 def check_name(topic: object) -> None:

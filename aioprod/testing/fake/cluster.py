@@ -47,6 +47,9 @@ class FakeCluster(Live):
     `async with` block fails if there are any. `security` says how clients have to authenticate, as for a
     `KafkaCluster`; a change applies to new connections, and a change of its ACLs to the next requests.
 
+    The brokers listen at free ports, or at `port` and those after it. `keeps_requests=False` leaves `seen` empty, for a
+    cluster that runs for long.
+
     Metadata requests create missing topics with one partition, as brokers do by default;
     `auto_create_topics_enable=False` turns that off. Faults that have hit nothing when the cluster ends cause an
     UnusedFaultWarning, or an UnusedFaultError if `strict`.
@@ -63,14 +66,20 @@ class FakeCluster(Live):
         security: Security | None = None,
         auto_create_topics_enable: bool = True,
         strict: bool = False,
+        port: int = 0,
+        keeps_requests: bool = True,
     ) -> None:
         checks.check_count("brokers", brokers)
+        checks.check_port(port, brokers)
         self.security = security
         self.errors: list[Exception] = []
         self.state = FakeState(seed, Timers(self.errors))
         self.state.auto_create = auto_create_topics_enable
         self.finalize(transaction_version)
-        self.brokers = {node_id: FakeBroker(self, node_id) for node_id in range(1, brokers + 1)}
+        self.brokers = {
+            node_id: FakeBroker(self, node_id, port and port + node_id - 1) for node_id in range(1, brokers + 1)
+        }
+        self.keeps_requests = keeps_requests
         self.seen: list[Seen] = []
         self._faults: list[Fault] = []
         self._strict = strict
@@ -80,8 +89,13 @@ class FakeCluster(Live):
         return f"<FakeCluster at {self.bootstrap}: {up} of {all_of_them} brokers up, {len(self.topics)} topics>"
 
     async def __aenter__(self) -> Self:
-        for broker in self.brokers.values():
-            await broker.start()
+        try:
+            for broker in self.brokers.values():
+                await broker.start()
+        except OSError:
+            for broker in self.brokers.values():
+                await broker.kill()
+            raise
         return self
 
     async def __aexit__(

@@ -129,5 +129,5 @@ def _offset(call: Call, name: str, row: ListOffsetsPartition, isolation: Isolati
         partition_index=row.partition_index,
         timestamp=timestamp,
         offset=offset,
-        leader_epoch=partition.leader_epoch if offset >= 0 else -1,
+        leader_epoch=partition.leader_epoch if offset >= 0 and call.version >= 4 else -1,
     )

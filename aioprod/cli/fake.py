@@ -1,0 +1,152 @@
+"""`aioprod fake`: fake brokers for programs in any language, without Docker and Java."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import json
+import sys
+from argparse import ArgumentTypeError, Namespace
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from typing import Final
+
+from aioprod.cli.arguments import count_of
+from aioprod.cli.running import run_command
+from aioprod.cluster.names import topic_name_error
+from aioprod.console.frame import Parser
+from aioprod.errors import UsageError
+from aioprod.testing import FakeCluster
+from aioprod.testing.fake.state.log import FakePartition
+
+__all__ = ["main", "make_parser", "trim"]
+
+_PORT: Final = 9092
+_KEEP_MB: Final = 64
+_EACH_S: Final = 1.0
+_EXAMPLES: Final = (
+    ("aioprod fake --topic orders:6", "one broker at localhost:9092, and a topic of six partitions"),
+    ("aioprod fake --port 19092 --brokers 3 --no-auto-create --topic orders --topic meals:2", "three brokers"),
+    ("aioprod fake --port 0 --json", "at a free port, which is in the JSON document"),
+)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Serve until Ctrl-C or SIGTERM, which is status 130; 1 where a port can't be listened at."""
+    parser = make_parser()
+    given = parser.parse_args(arguments)
+    if given.port and given.port + given.brokers > 65_536:
+        parser.error(f"--port {given.port}: {given.brokers} brokers need ports up to {given.port + given.brokers - 1}")
+    names = [name for name, _ in given.topic]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        parser.error(f"--topic {twice} is given twice")
+    return run_command(_serve(given))
+
+
+async def _serve(given: Namespace) -> int:
+    async with AsyncExitStack() as stack:
+        cluster = FakeCluster(
+            given.brokers, port=given.port, auto_create_topics_enable=not given.no_auto_create, keeps_requests=False
+        )
+        try:
+            await stack.enter_async_context(cluster)
+        except OSError as error:
+            raise _port_error(given.port, error) from error
+        for name, partitions in given.topic:
+            cluster.create_topic(name, partitions)
+        _greet(cluster, given)
+        try:
+            while True:
+                await asyncio.sleep(_EACH_S)
+                _complain(cluster)
+                for topic in cluster.topics.values():
+                    for partition in topic.partitions:
+                        trim(partition, given.keep * 2**20)
+        finally:
+            _complain(cluster)
+
+
+def _port_error(port: int, error: OSError) -> UsageError:
+    reason = "another program uses it" if error.errno == errno.EADDRINUSE else error.strerror or str(error)
+    return UsageError(
+        f"Port {port} of 127.0.0.1, or one of those after it, can't be listened at: {reason}.",
+        hint="Give another one by --port, or --port 0 for a free one.",
+    )
+
+
+def _greet(cluster: FakeCluster, given: Namespace) -> None:
+    topics = {name: len(topic.partitions) for name, topic in cluster.topics.items()}
+    if given.json:
+        sys.stdout.write(f"{json.dumps({'bootstrap_servers': cluster.bootstrap, 'topics': topics})}\n")
+    else:
+        named = ", ".join(f"{name} ({count})" for name, count in topics.items()) or "none yet"
+        sys.stdout.write(
+            f"Fake Kafka at {cluster.bootstrap}, for this machine only. Topics: {named}.\n"
+            "Records are kept in memory, and are gone when it ends: by Ctrl-C.\n"
+        )
+    sys.stdout.flush()
+
+
+def _complain(cluster: FakeCluster) -> None:
+    """Say which requests could not be handled; their connections have been closed."""
+    for error in cluster.errors:
+        said = str(error) or type(error).__name__
+        sys.stderr.write(f"A client was disconnected, as its request could not be handled: {said}\n")
+    cluster.errors.clear()
+
+
+def trim(partition: FakePartition, size: int) -> None:
+    """Delete the oldest batches beyond this number of bytes, as retention.bytes does, but no open transaction."""
+    left = sum(len(stored.data) for stored in partition.log)
+    end = partition.first_offset
+    for stored in partition.log:
+        if left <= size or stored.batch.next_offset > partition.last_stable_offset:
+            break
+        left -= len(stored.data)
+        end = stored.batch.next_offset
+    if end > partition.first_offset:
+        partition.delete_before(end)
+
+
+def _topic(text: str) -> tuple[str, int]:
+    name, _, partitions = text.partition(":")
+    if problem := topic_name_error(name):
+        raise ArgumentTypeError(problem)
+    return name, count_of(partitions) if partitions else 1
+
+
+def _port(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 0 <= int(text) <= 65_535:
+        raise ArgumentTypeError(f"{text!r} is no port: give a number up to 65535, or 0 for a free one")
+    return int(text)
+
+
+def make_parser() -> Parser:
+    """The parser of `aioprod fake`."""
+    parser = Parser(
+        prog="aioprod fake",
+        description="Serve fake Kafka brokers on this machine, for programs in any language: they produce, also in "
+        "transactions, consume, join groups by both protocols, and manage topics. Nothing is stored on disk.",
+        examples=_EXAMPLES,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--port", type=_port, default=_PORT, help="of the first broker, others follow (default: 9092)")
+    parser.add_argument("--brokers", type=count_of, default=1, metavar="COUNT", help="how many (default: 1)")
+    parser.add_argument(
+        "--topic",
+        type=_topic,
+        action="append",
+        default=[],
+        metavar="NAME[:PARTITIONS]",
+        help="a topic to begin with; more than once for several",
+    )
+    parser.add_argument("--no-auto-create", action="store_true", help="clients get an error for an unknown topic")
+    parser.add_argument(
+        "--keep",
+        type=count_of,
+        default=_KEEP_MB,
+        metavar="MB",
+        help="delete the oldest records of a partition beyond this (default: 64)",
+    )
+    parser.add_argument("--json", action="store_true", help="write servers and topics as a JSON document to stdout")
+    return parser
