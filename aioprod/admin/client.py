@@ -58,7 +58,6 @@ _GROUPS: Final = "not supported: use kafka-consumer-groups.sh."
 
 INSTEAD: Final = {
     "list_topics": "call `await admin.topics()`, or partition_counts().",
-    "describe_topics": "call `await admin.partitions(topic)`.",
     "list_offsets": "call `await admin.offsets(topic, at)`, with at='earliest', 'latest' or a time.",
     "incremental_alter_configs": "call `await admin.alter_configs(kind, name, {...})`.",
     "describe_consumer_groups": "call `await admin.describe_groups([group_id])`, and group_lag(group_id).",
