@@ -20,6 +20,7 @@ from aioprod.errors import (
     MetadataTimeoutError,
     ProtocolError,
     RequestTimedOutError,
+    TopicFailuresError,
     UnknownTopicError,
     UnsupportedVersionError,
     UsageError,
@@ -145,6 +146,11 @@ async def test_all_topics_are_described_by_one_request() -> None:
         }
         assert described["a"][1].leader is None
         assert described["b"] == tuple(await admin.partitions("b"))
+        assert await admin.describe_topics(["b"]) == await admin.describe_topics("b") == {"b": described["b"]}
+        with pytest.raises(UnknownTopicError, match="Topic 'c' does not exist"):
+            await admin.describe_topics(["c"])
+        with pytest.raises(TopicFailuresError, match="2 of 3 topics were not described. Topic 'c' .* Topic 'd' "):
+            await admin.describe_topics(["c", "b", "d"])
 
 
 # --- offsets

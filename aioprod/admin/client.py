@@ -18,6 +18,7 @@ from aioprod.errors import (
     AioprodError,
     ErrorCode,
     TopicFailuresError,
+    UnknownTopicError,
     UsageError,
 )
 from aioprod.group.committed_offsets import all_offsets
@@ -197,10 +198,27 @@ class Admin(SessionUser, _AdminLacks):
 
     @_takes_timeout_s
     async def describe_topics(
-        self, *, internal: bool = False, timeout: float | None = None
+        self, names: Iterable[str] | None = None, *, internal: bool = False, timeout: float | None = None
     ) -> dict[str, tuple[PartitionInfo, ...]]:
-        """The partitions of all topics that this client may see, by name, by one request; Kafka's own if `internal`."""
-        return described_topics(await all_topics(self._session, self._deadline(timeout)), internal=internal)
+        """The partitions of these topics, or of all that this client may see (Kafka's own if `internal`), by name.
+
+        One request, however many they are. Raises UnknownTopicError, or TopicFailuresError for several, where a named
+        one does not exist or this client may not see it.
+        """
+        response = await all_topics(self._session, self._deadline(timeout))
+        if names is None:
+            return described_topics(response, internal=internal)
+        described = described_topics(response, internal=True)
+        wanted = _names(names)
+        failures: dict[str, AioprodError] = {
+            name: UnknownTopicError(f"Topic {name!r} does not exist.", hint="Check its name, and DESCRIBE on it.")
+            for name in wanted
+            if name not in described
+        }
+        if len(wanted) == 1:
+            _raise_single(failures)
+        _raise_all(failures, len(wanted), "described")
+        return {name: described[name] for name in wanted}
 
     async def partitions(self, topic: str) -> list[PartitionInfo]:
         """The partitions of a topic by index, as the cluster describes them now."""
