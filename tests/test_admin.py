@@ -149,7 +149,7 @@ async def test_all_topics_are_described_by_one_request() -> None:
         assert await admin.describe_topics(["b"]) == await admin.describe_topics("b") == {"b": described["b"]}
         with pytest.raises(UnknownTopicError, match="Topic 'c' does not exist"):
             await admin.describe_topics(["c"])
-        with pytest.raises(TopicFailuresError, match="2 of 3 topics were not described. Topic 'c' .* Topic 'd' "):
+        with pytest.raises(TopicFailuresError, match=r"2 of 3 topics were not described. Topic 'c' .* Topic 'd' "):
             await admin.describe_topics(["c", "b", "d"])
 
 
