@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from aioprod import Member, Producer, TopicPartition
+from aioprod import Member, OffsetAndMetadata, Producer, TopicPartition, TransactionSession
 from aioprod.core.transactions import TransactionState
 from aioprod.errors import (
     FlushTimeoutError,
@@ -78,6 +78,8 @@ async def test_a_producer_without_transactions(cluster: FakeCluster) -> None:
         ({("t", "0"): 1}, "g"),
         ({("t", 0): -1}, "g"),
         ({("t", 0): 1.0}, "g"),
+        ({("t", 0): (1, "a note")}, "g"),
+        ({("t", 0): OffsetAndMetadata(-1, "a note")}, "g"),
         ({("t", 0): 1}, ""),
         ({("t", 0): 1}, None),
         ({("t", 0): 1}, object()),
@@ -88,6 +90,14 @@ async def test_offsets_that_are_none(implicit: FakeCluster, offsets: Any, group:
         with pytest.raises(UsageError, match="give"):
             await producer.send_offsets_to_transaction(offsets, group)
         assert state_of(producer) is S.IN_TRANSACTION
+
+
+async def test_a_note_is_committed_with_an_offset(cluster: FakeCluster) -> None:
+    marker = TopicPartition("t", 0)
+    async with transacting(cluster) as producer, TransactionSession(cluster.bootstrap, transactional_id="x") as session:
+        async with producer.transaction():
+            await producer.send_offsets_to_transaction({marker: OffsetAndMetadata(7, "a note")}, "g")
+        assert await session.committed_offsets("g", [marker]) == {marker: OffsetAndMetadata(7, "a note")}
 
 
 # --- calls that are interrupted

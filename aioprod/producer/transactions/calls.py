@@ -12,7 +12,7 @@ from aioprod.config import ProducerConfig
 from aioprod.core.transactions import TransactionEvent, TransactionState
 from aioprod.errors import AioprodError, UsageError
 from aioprod.producer.engine import Engine
-from aioprod.types import ErrorCallback, GroupMetadata, TopicPartition
+from aioprod.types import ErrorCallback, GroupMetadata, OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
     # Only a transactional producer imports them.
@@ -83,11 +83,13 @@ class TransactionalCalls:
         await self._transactions(TransactionEvent.ABORT).abort()
 
     async def send_offsets_to_transaction(
-        self, offsets: Mapping[TopicPartition, int], group_metadata: str | GroupMetadata | NamesGroup
+        self,
+        offsets: Mapping[TopicPartition, int | OffsetAndMetadata],
+        group_metadata: str | GroupMetadata | NamesGroup,
     ) -> None:
         """Commit the offsets of a consumer group together with the transaction (KIP-447).
 
-        `offsets` maps (topic, partition) to the next offset to read. `group_metadata` is the group's name, or an object
+        `offsets` maps (topic, partition) to the next offset to read, or to an `OffsetAndMetadata`. `group_metadata` is the group's name, or an object
         with `group_id` and, for a group's live member, `generation_id`, `member_id` and `group_instance_id`: with these
         the group's coordinator fences a member that was replaced. Raises TransactionAbortedError then,
         AuthorizationError, RequestTimedOutError after `max.block.ms`, UsageError; after each the transaction can only
@@ -153,22 +155,24 @@ class _Transaction:
             await self._producer._abort_open()
 
 
-def _places(offsets: object) -> dict[TopicPartition, int]:
+def _places(offsets: object) -> dict[TopicPartition, OffsetAndMetadata]:
     """Check and normalize the offsets of a caller; raises UsageError."""
     if not isinstance(offsets, Mapping):
         raise UsageError(f"The offsets are of type {type(offsets).__name__}: give a mapping of TopicPartition to int.")
-    places: dict[TopicPartition, int] = {}
-    for place, offset in offsets.items():
+    places: dict[TopicPartition, OffsetAndMetadata] = {}
+    for place, given in offsets.items():
         try:
             topic, partition = place
         except (TypeError, ValueError):
             topic = partition = None
         is_place = isinstance(topic, str) and type(partition) is int and 0 <= partition < 2**31
-        if not is_place or type(offset) is not int or not 0 <= offset < 2**63:
+        offset, metadata = given if isinstance(given, OffsetAndMetadata) else (given, "")
+        is_offset = type(offset) is int and 0 <= offset < 2**63 and isinstance(metadata, str)
+        if not is_place or not is_offset:
             raise UsageError(
-                f"{place!r}: {offset!r} is no offset of a partition: give TopicPartition(topic, index): int."
+                f"{place!r}: {given!r} is no offset of a partition: give TopicPartition(topic, index): int."
             )
-        places[TopicPartition(topic, partition)] = offset
+        places[TopicPartition(topic, partition)] = OffsetAndMetadata(offset, metadata)
     return places
 
 

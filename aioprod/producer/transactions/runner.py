@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -36,7 +36,7 @@ from aioprod.errors import (
 )
 from aioprod.net.tasks import Supervisor
 from aioprod.producer.transactions.effects import Effects, Present
-from aioprod.producer.transactions.requests import CoordinatorRequests, ProducerIdentity, Rejected
+from aioprod.producer.transactions.requests import CoordinatorRequests, Offsets, ProducerIdentity, Rejected
 from aioprod.types import GroupMetadata, TopicPartition
 
 __all__ = ["Transactions"]
@@ -184,7 +184,7 @@ class Transactions:
             self._end_in_background(E.ABORT, self._abort())
         await self._ended()
 
-    async def send_offsets(self, offsets: Mapping[TopicPartition, int], group: GroupMetadata) -> None:
+    async def send_offsets(self, offsets: Offsets, group: GroupMetadata) -> None:
         """Send a group's offsets, to be committed with the transaction; an error or cancellation fails it."""
         self._advance(E.SEND_OFFSETS)
         present = self._present
@@ -203,7 +203,7 @@ class Transactions:
                 raise
 
     async def _send_offsets(
-        self, present: Present, offsets: Mapping[TopicPartition, int], group: GroupMetadata, deadline: float
+        self, present: Present, offsets: Offsets, group: GroupMetadata, deadline: float
     ) -> None:
         if not present.implicit:
             present.may_be_known = True
