@@ -1,0 +1,83 @@
+"""The service: takes orders, and stores each with its event in one transaction of the database.
+
+    DATABASE=orders.db uvicorn --factory examples.orders.api:make_app
+
+It does not talk to Kafka: orders are taken while Kafka is away. Start as many of it as there are requests for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Annotated
+from uuid import UUID
+
+from fastapi import APIRouter, Depends, FastAPI, HTTPException, Request, Response
+from fastapi.responses import JSONResponse
+
+from examples.orders.database import Database, DatabaseError
+from examples.orders.order import Order
+from examples.orders.settings import Settings, open_database
+
+__all__ = ["make_app"]
+
+router = APIRouter()
+
+
+def database_of(request: Request) -> Database:
+    """The database that the application has opened."""
+    database: Database = request.app.state.database
+    return database
+
+
+Opened = Annotated[Database, Depends(database_of)]
+
+
+@router.post("/orders", status_code=201)
+async def take(order: Order, database: Opened, response: Response) -> Order:
+    """201: the order is stored, and its event will be in Kafka. 200: it was stored before, by an earlier request."""
+    if not await database.add(order):
+        if await database.order(order.id) != order:
+            raise HTTPException(409, f"There is another order with the id {order.id}.")
+        response.status_code = 200
+    return order
+
+
+@router.get("/orders/{order_id}")
+async def show(order_id: UUID, database: Opened) -> Order:
+    """The order with this id."""
+    order = await database.order(order_id)
+    if order is None:
+        raise HTTPException(404, f"There is no order with the id {order_id}.")
+    return order
+
+
+@router.get("/live")
+async def live() -> dict[str, str]:
+    """The process serves requests."""
+    return {}
+
+
+@router.get("/ready")
+async def ready(database: Opened) -> dict[str, int]:
+    """The database answers; how many orders it has taken."""
+    return {"orders": (await database.outbox_state()).next}
+
+
+async def database_failed(request: Request, error: Exception) -> JSONResponse:
+    """503: the order may be stored, if the answer to the commit was lost. To send it again with its id is safe."""
+    return JSONResponse({"detail": f"{error} Send the order again, with the same id."}, status_code=503)
+
+
+def make_app(settings: Settings | None = None) -> FastAPI:
+    """The application; its settings come from the environment if none are given."""
+    given = settings or Settings.from_environment()
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        async with open_database(given.database) as app.state.database:
+            yield
+
+    app = FastAPI(title="Orders", lifespan=lifespan, exception_handlers={DatabaseError: database_failed})
+    app.include_router(router)
+    return app

@@ -1,0 +1,137 @@
+"""The orders and their outbox, in one database, so that an order and its event are stored together or not at all.
+
+The outbox is a table of records to send. They are numbered from 0 without a gap, in the order of their commits: the
+next number is a row of its own, which a transaction changes last and keeps locked until it commits. An identity column
+would number rows before their commit, and a reader that had seen number 8 could miss number 7, which is committed later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any, LiteralString, NamedTuple, Protocol
+from uuid import UUID, uuid4
+
+from examples.orders.order import Order
+
+__all__ = ["Connector", "Database", "DatabaseError", "Execute", "OutboxRow", "OutboxState"]
+
+TABLES: tuple[LiteralString, ...] = (
+    """
+    CREATE TABLE IF NOT EXISTS orders (
+        id TEXT PRIMARY KEY, customer TEXT NOT NULL, item TEXT NOT NULL, quantity BIGINT NOT NULL
+    )
+    """,
+    "CREATE TABLE IF NOT EXISTS outbox (number BIGINT PRIMARY KEY, key TEXT NOT NULL, value TEXT NOT NULL)",
+    """
+    CREATE TABLE IF NOT EXISTS outbox_state (
+        only_row INTEGER PRIMARY KEY CHECK (only_row = 1), owner TEXT NOT NULL, next BIGINT NOT NULL, has_begun INTEGER NOT NULL
+    )
+    """,
+)
+
+
+class DatabaseError(Exception):
+    """The database did not do what it was asked to. A commit whose answer was lost may have taken effect."""
+
+
+class Execute(Protocol):
+    """Run one statement, with `?` for each argument, in the open transaction, and return its rows."""
+
+    def __call__(self, sql: LiteralString, *arguments: object) -> Awaitable[Sequence[tuple[Any, ...]]]: ...
+
+
+class Connector(Protocol):
+    """One kind of database. Its blocks are transactions: an exception rolls them back; both raise DatabaseError."""
+
+    def reading(self) -> AbstractAsyncContextManager[Execute]:
+        """A transaction that only reads."""
+        ...
+
+    def writing(self) -> AbstractAsyncContextManager[Execute]:
+        """A transaction that writes."""
+        ...
+
+    def creating(self) -> AbstractAsyncContextManager[Execute]:
+        """A transaction that creates tables; other processes that do so wait for its end."""
+        ...
+
+
+class OutboxRow(NamedTuple):
+    """A record to send."""
+
+    number: int
+    key: str
+    value: str
+
+
+class OutboxState(NamedTuple):
+    """Whose outbox it is, the number that the next row gets, and whether a relay has ever begun to send its rows."""
+
+    owner: str
+    next: int
+    has_begun: bool
+
+
+class Database:
+    """The statements of the service and of its relay; all raise DatabaseError."""
+
+    def __init__(self, connector: Connector) -> None:
+        self._connector = connector
+
+    async def create_tables(self) -> None:
+        """Create what is missing; the owner of a new outbox is a random name."""
+        async with self._connector.creating() as execute:
+            for table in TABLES:
+                await execute(table)
+            await execute("INSERT INTO outbox_state VALUES (1, ?, 0, 0) ON CONFLICT (only_row) DO NOTHING", uuid4().hex)
+
+    # --- the service
+
+    async def add(self, order: Order) -> bool:
+        """Store an order and its event. False, and no change, if there is an order with this id."""
+        order_id = str(order.id)
+        async with self._connector.writing() as execute:
+            added = await execute(
+                "INSERT INTO orders VALUES (?, ?, ?, ?) ON CONFLICT (id) DO NOTHING RETURNING id",
+                *(order_id, order.customer, order.item, order.quantity),
+            )
+            if not added:
+                return False
+            ((number,),) = await execute("UPDATE outbox_state SET next = next + 1 RETURNING next - 1")
+            await execute("INSERT INTO outbox VALUES (?, ?, ?)", number, order.customer, order.model_dump_json())
+        return True
+
+    async def order(self, order_id: UUID) -> Order | None:
+        """The order with this id."""
+        async with self._connector.reading() as execute:
+            rows = await execute("SELECT id, customer, item, quantity FROM orders WHERE id = ?", str(order_id))
+        for found, customer, item, quantity in rows:
+            return Order(id=found, customer=customer, item=item, quantity=quantity)
+        return None
+
+    # --- its relay
+
+    async def outbox_state(self) -> OutboxState:
+        """The state of the outbox."""
+        async with self._connector.reading() as execute:
+            ((owner, following, has_begun),) = await execute("SELECT owner, next, has_begun FROM outbox_state")
+        return OutboxState(owner, following, bool(has_begun))
+
+    async def note_beginning(self) -> None:
+        """Note that a relay has begun to send: from now on its marker in Kafka must never be missing."""
+        async with self._connector.writing() as execute:
+            await execute("UPDATE outbox_state SET has_begun = 1")
+
+    async def outbox(self, start: int, limit: int) -> list[OutboxRow]:
+        """The rows from a number on, in their order, so many at most."""
+        async with self._connector.reading() as execute:
+            rows = await execute(
+                "SELECT number, key, value FROM outbox WHERE number >= ? ORDER BY number LIMIT ?", start, limit
+            )
+        return [OutboxRow(*row) for row in rows]
+
+    async def delete_outbox(self, end: int) -> None:
+        """Delete the rows before a number: they were sent."""
+        async with self._connector.writing() as execute:
+            await execute("DELETE FROM outbox WHERE number < ?", end)

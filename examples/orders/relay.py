@@ -1,0 +1,109 @@
+"""The relay: takes the rows of the outbox in their order, and writes each to Kafka exactly once.
+
+Each transaction has some rows and the marker that names the next one. Whatever fails, and wherever the process is
+killed, the next relay does the same: it fences all producers before it, so that none of them can commit any more, reads
+the marker, and goes on there. Readers with isolation.level=read_committed see each row once and in order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import Final, NoReturn
+
+from aioprod import Producer, TopicPartition
+from aioprod.errors import AioprodError, ProducerFencedError
+from aioprod.transactions import TransactionSession
+from examples.orders.database import Database, DatabaseError, OutboxRow
+from examples.orders.marker import MarkerError, group_of, marker_of, next_row
+from examples.orders.settings import Settings
+
+__all__ = ["Relay"]
+
+log = logging.getLogger(__name__)
+
+ROWS_MAX: Final = 500
+"""The most rows of one transaction."""
+POLL_S: Final = 0.1
+"""How long to wait for rows when there are none."""
+RETRY_S: Final = 1.0
+"""How long to wait after a failure."""
+RENEWED_EVERY_S: Final = 86_400.0
+"""How often the marker is committed without rows: brokers delete offsets that are a week old."""
+
+
+class Relay:
+    """Sends the outbox of one database; `producer` is the one that it uses now, None before it runs."""
+
+    def __init__(self, database: Database, settings: Settings, *, renewed_every_s: float = RENEWED_EVERY_S) -> None:
+        self._database = database
+        self._servers = settings.bootstrap_servers
+        self._topic = settings.topic
+        self._id = settings.transactional_id
+        self._renewed_every_s = renewed_every_s
+        self.producer: Producer | None = None
+
+    async def run(self) -> NoReturn:
+        """Send rows until cancelled. Failures of Kafka and of the database are logged, and it begins anew.
+
+        Raises ProducerFencedError when another relay took over, and MarkerError when marker and outbox don't belong
+        together.
+        """
+        while True:
+            try:
+                await self._send_until_failure()
+            except ProducerFencedError:
+                raise
+            except (AioprodError, DatabaseError) as error:
+                log.warning("The relay begins anew in %g s: %s", RETRY_S, error)
+            await asyncio.sleep(RETRY_S)
+
+    async def _send_until_failure(self) -> NoReturn:
+        # A transaction that was interrupted keeps readers waiting until it is ended: 10 s at most.
+        self.producer = Producer(self._servers, transactional_id=self._id, transaction_timeout_ms=10_000)
+        async with self.producer as producer:
+            outbox = await self._database.outbox_state()
+            number = await self._begin(producer)
+            loop = asyncio.get_running_loop()
+            renewed = loop.time()
+            while True:
+                rows = await self._database.outbox(number, ROWS_MAX)
+                if rows or loop.time() - renewed >= self._renewed_every_s:
+                    number = await self._send(producer, rows, number, outbox.owner)
+                    renewed = loop.time()
+                    await self._database.delete_outbox(number)
+                else:
+                    await asyncio.sleep(POLL_S)
+
+    async def _begin(self, producer: Producer) -> int:
+        """Find the first row to send. The producer has started: no earlier one can commit any more."""
+        marker = TopicPartition(self._topic, 0)
+        async with TransactionSession(self._servers, transactional_id=self._id) as session:
+            found = (await session.committed_offsets(group_of(self._id), [marker]))[marker]
+        # After the marker: the outbox can only have grown since.
+        outbox = await self._database.outbox_state()
+        number = next_row(found, outbox, self._id)
+        if found is None:
+            await self._send(producer, (), number, outbox.owner)
+        if not outbox.has_begun:
+            await self._database.note_beginning()
+        log.info("The relay goes on with row %d; the outbox ends before %d.", number, outbox.next)
+        return number
+
+    async def _send(self, producer: Producer, rows: Sequence[OutboxRow], number: int, owner: str) -> int:
+        """Write these rows and their marker in one transaction, and return the number of the next row."""
+        following = number + len(rows)
+        if [row.number for row in rows] != list(range(number, following)):
+            raise MarkerError(f"Rows from {number} on are missing in the outbox: did anything but the relay delete them?")
+        marker = {TopicPartition(self._topic, 0): marker_of(following, owner)}
+        async with producer.transaction():
+            sent = await producer.send_many(
+                self._topic,
+                [row.value.encode() for row in rows],
+                keys=[row.key.encode() for row in rows],
+                headers=[[("outbox", b"%d" % row.number)] for row in rows],
+            )
+            sent.raise_for_failures()
+            await producer.send_offsets_to_transaction(marker, group_of(self._id))
+        return following

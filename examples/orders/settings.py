@@ -1,0 +1,45 @@
+"""The settings of the service and of its relay, from the environment."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from examples.orders.database import Database
+
+__all__ = ["Settings", "open_database"]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """`database` is a DSN of Postgres (`postgresql://...`), or the path of SQLite's file."""
+
+    database: str = "orders.db"
+    bootstrap_servers: str = "localhost:9092"
+    topic: str = "orders"
+    transactional_id: str = "orders-relay"
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Settings:
+        """Read DATABASE, KAFKA, TOPIC and TRANSACTIONAL_ID; what is not set has its default."""
+        return cls(
+            environment.get("DATABASE", cls.database),
+            environment.get("KAFKA", cls.bootstrap_servers),
+            environment.get("TOPIC", cls.topic),
+            environment.get("TRANSACTIONAL_ID", cls.transactional_id),
+        )
+
+
+@asynccontextmanager
+async def open_database(database: str) -> AsyncIterator[Database]:
+    """The database of this DSN or path, with its tables; raises DatabaseError."""
+    if database.startswith(("postgresql://", "postgres://")):
+        from examples.orders.postgres import PostgresConnector as Connector
+    else:
+        from examples.orders.sqlite import SQLiteConnector as Connector  # type: ignore[assignment]
+    async with Connector(database) as connector:
+        opened = Database(connector)
+        await opened.create_tables()
+        yield opened
