@@ -25,7 +25,8 @@ TABLES: tuple[LiteralString, ...] = (
     "CREATE TABLE IF NOT EXISTS outbox (number BIGINT PRIMARY KEY, key TEXT NOT NULL, value TEXT NOT NULL)",
     """
     CREATE TABLE IF NOT EXISTS outbox_state (
-        only_row INTEGER PRIMARY KEY CHECK (only_row = 1), owner TEXT NOT NULL, next BIGINT NOT NULL, has_begun INTEGER NOT NULL
+        only_row INTEGER PRIMARY KEY CHECK (only_row = 1), owner TEXT NOT NULL, next BIGINT NOT NULL,
+        relay TEXT NOT NULL, has_begun INTEGER NOT NULL
     )
     """,
 )
@@ -66,10 +67,12 @@ class OutboxRow(NamedTuple):
 
 
 class OutboxState(NamedTuple):
-    """Whose outbox it is, the number that the next row gets, and whether a relay has ever begun to send its rows."""
+    """The name of the outbox, the number that the next row gets, the relay that started last, and whether a marker was
+    ever committed for it."""
 
     owner: str
     next: int
+    relay: str
     has_begun: bool
 
 
@@ -84,7 +87,7 @@ class Database:
         async with self._connector.creating() as execute:
             for table in TABLES:
                 await execute(table)
-            await execute("INSERT INTO outbox_state VALUES (1, ?, 0, 0) ON CONFLICT (only_row) DO NOTHING", uuid4().hex)
+            await execute("INSERT INTO outbox_state VALUES (1, ?, 0, '', 0) ON CONFLICT (only_row) DO NOTHING", uuid4().hex)
 
     # --- the service
 
@@ -115,11 +118,18 @@ class Database:
     async def outbox_state(self) -> OutboxState:
         """The state of the outbox."""
         async with self._connector.reading() as execute:
-            ((owner, following, has_begun),) = await execute("SELECT owner, next, has_begun FROM outbox_state")
-        return OutboxState(owner, following, bool(has_begun))
+            ((owner, following, relay, has_begun),) = await execute(
+                "SELECT owner, next, relay, has_begun FROM outbox_state"
+            )
+        return OutboxState(owner, following, relay, bool(has_begun))
 
-    async def note_beginning(self) -> None:
-        """Note that a relay has begun to send: from now on its marker in Kafka must never be missing."""
+    async def claim_outbox(self, relay: str) -> None:
+        """Note that this relay starts, before it fences the others: they learn from it why they were fenced."""
+        async with self._connector.writing() as execute:
+            await execute("UPDATE outbox_state SET relay = ?", relay)
+
+    async def note_marker(self) -> None:
+        """Note that there is a marker in Kafka: from now on it must never be missing."""
         async with self._connector.writing() as execute:
             await execute("UPDATE outbox_state SET has_begun = 1")
 

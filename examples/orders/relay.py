@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from typing import Final, NoReturn
+from uuid import uuid4
 
 from aioprod import Producer, TopicPartition
 from aioprod.errors import AioprodError, ProducerFencedError
@@ -42,6 +43,7 @@ class Relay:
         self._topic = settings.topic
         self._id = settings.transactional_id
         self._renewed_every_s = renewed_every_s
+        self._name = uuid4().hex
         self.producer: Producer | None = None
 
     async def run(self) -> NoReturn:
@@ -53,13 +55,21 @@ class Relay:
         while True:
             try:
                 await self._send_until_failure()
-            except ProducerFencedError:
-                raise
             except (AioprodError, DatabaseError) as error:
+                # Brokers answer the same to a producer whose transaction has taken too long: it begins anew.
+                if isinstance(error, ProducerFencedError) and await self._is_replaced():
+                    raise
                 log.warning("The relay begins anew in %g s: %s", RETRY_S, error)
             await asyncio.sleep(RETRY_S)
 
+    async def _is_replaced(self) -> bool:
+        try:
+            return (await self._database.outbox_state()).relay != self._name
+        except DatabaseError:
+            return False
+
     async def _send_until_failure(self) -> NoReturn:
+        await self._database.claim_outbox(self._name)
         # A transaction that was interrupted keeps readers waiting until it is ended: 10 s at most.
         self.producer = Producer(self._servers, transactional_id=self._id, transaction_timeout_ms=10_000)
         async with self.producer as producer:
@@ -87,7 +97,7 @@ class Relay:
         if found is None:
             await self._send(producer, (), number, outbox.owner)
         if not outbox.has_begun:
-            await self._database.note_beginning()
+            await self._database.note_marker()
         log.info("The relay goes on with row %d; the outbox ends before %d.", number, outbox.next)
         return number
 
