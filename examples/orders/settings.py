@@ -6,10 +6,18 @@ import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Final
 
 from examples.orders.database import Database
 
-__all__ = ["Settings", "open_database"]
+__all__ = ["VARIABLES", "Settings", "open_database"]
+
+VARIABLES: Final = {
+    "DATABASE": "database",
+    "KAFKA": "bootstrap_servers",
+    "TOPIC": "topic",
+    "TRANSACTIONAL_ID": "transactional_id",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,12 +32,7 @@ class Settings:
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Settings:
         """Read DATABASE, KAFKA, TOPIC and TRANSACTIONAL_ID; what is not set has its default."""
-        return cls(
-            environment.get("DATABASE", cls.database),
-            environment.get("KAFKA", cls.bootstrap_servers),
-            environment.get("TOPIC", cls.topic),
-            environment.get("TRANSACTIONAL_ID", cls.transactional_id),
-        )
+        return cls(**{field: environment[name] for name, field in VARIABLES.items() if name in environment})
 
 
 @asynccontextmanager

@@ -1,0 +1,84 @@
+"""The service: what it answers, and what it stores."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from examples.orders.api import make_app
+from examples.orders.settings import Settings, open_database
+
+CAKE = {"id": "11111111-1111-4111-8111-111111111111", "customer": "Ada", "item": "cake", "quantity": 2}
+
+
+@asynccontextmanager
+async def serving(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of an application that has started."""
+    transport = httpx.ASGITransport(app)
+    async with (
+        app.router.lifespan_context(app),
+        httpx.AsyncClient(transport=transport, base_url="http://orders") as client,
+    ):
+        yield client
+
+
+async def test_an_order_is_stored_once_with_its_event(dsn: str) -> None:
+    async with serving(make_app(Settings(dsn))) as client:
+        first = await client.post("/orders", json=CAKE)
+        again = await client.post("/orders", json=CAKE)
+        shown = await client.get(f"/orders/{CAKE['id']}")
+        assert (first.status_code, again.status_code, shown.status_code) == (201, 200, 200)
+        assert first.json() == again.json() == shown.json() == CAKE
+        assert (await client.get("/ready")).json() == {"orders": 1}
+        assert (await client.get("/live")).status_code == 200
+    async with open_database(dsn) as database:
+        assert [(row.number, row.key) for row in await database.outbox(0, 9)] == [(0, "Ada")]
+
+
+async def test_an_id_names_one_order(dsn: str) -> None:
+    async with serving(make_app(Settings(dsn))) as client:
+        await client.post("/orders", json=CAKE)
+        response = await client.post("/orders", json=CAKE | {"quantity": 3})
+        assert response.status_code == 409
+        assert CAKE["id"] in response.json()["detail"]
+        assert (await client.get("/ready")).json() == {"orders": 1}
+
+
+async def test_an_order_that_is_none(dsn: str) -> None:
+    async with serving(make_app(Settings(dsn))) as client:
+        for wrong in ({"quantity": 0}, {"customer": ""}, {"id": "7"}):
+            assert (await client.post("/orders", json=CAKE | wrong)).status_code == 422
+        assert (await client.get(f"/orders/{CAKE['id']}")).status_code == 404
+        assert (await client.get("/ready")).json() == {"orders": 0}
+
+
+async def test_a_database_that_fails_is_told(dsn: str) -> None:
+    app = make_app(Settings(dsn))
+    async with serving(app) as client:
+        async with app.state.database._connector.writing() as execute:
+            await execute("DROP TABLE outbox")
+        response = await client.post("/orders", json=CAKE)
+        assert response.status_code == 503
+        assert response.json()["detail"].endswith("Send the order again, with the same id.")
+        assert (await client.get(f"/orders/{CAKE['id']}")).status_code == 404, "it was stored without its event"
+
+
+async def test_a_chosen_id_is_not_needed(dsn: str) -> None:
+    async with serving(make_app(Settings(dsn))) as client:
+        first, second = [(await client.post("/orders", json=CAKE | {"id": None})).status_code for _ in range(2)]
+        assert (first, second) == (422, 422)
+        without = {name: value for name, value in CAKE.items() if name != "id"}
+        ids = {(await client.post("/orders", json=without)).json()["id"] for _ in range(3)}
+        assert len(ids) == 3
+
+
+@pytest.mark.parametrize("environment", [{}, {"DATABASE": "postgresql://h/d", "KAFKA": "k:9", "TOPIC": "t"}])
+def test_settings_come_from_the_environment(environment: dict[str, str]) -> None:
+    found = Settings.from_environment(environment)
+    assert found.database == environment.get("DATABASE", "orders.db")
+    assert found.bootstrap_servers == environment.get("KAFKA", "localhost:9092")
+    assert (found.topic, found.transactional_id) == (environment.get("TOPIC", "orders"), "orders-relay")
