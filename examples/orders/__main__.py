@@ -2,8 +2,8 @@
 
     python -m examples.orders [--orders 2000] [--kills 3] [--database auto|postgres|sqlite]
 
-Starts a Kafka broker, Postgres if it is installed (else SQLite is the database), the service and the relay. Exit
-status: 0 when every order came back once and those of each customer in their order, 1 when not, 2 when it could not run.
+Starts a Kafka broker, Postgres if it is installed (else SQLite is the database), the service and the relay. Exit status is
+0 when every order came back once and those of each customer in their order, 1 when not, 2 when it could not run.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ async def place(client: httpx.AsyncClient, customer: str, numbers: range, placed
 async def until_sent(settings: Settings, orders: int) -> None:
     """Wait until the relay has deleted the last row of the outbox; raises TimeoutError."""
     async with asyncio.timeout(SENT_S), open_database(settings.database) as database:
-        while (await database.outbox_state()).next < orders or await database.outbox(0, 1):
+        while (await database.outbox_state()).next < orders or await database.outbox(0, 1):  # noqa: ASYNC110
             await asyncio.sleep(0.1)
 
 

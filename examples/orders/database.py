@@ -1,8 +1,9 @@
 """The orders and their outbox, in one database, so that an order and its event are stored together or not at all.
 
 The outbox is a table of records to send. They are numbered from 0 without a gap, in the order of their commits: the
-next number is a row of its own, which a transaction changes last and keeps locked until it commits. An identity column
-would number rows before their commit, and a reader that had seen number 8 could miss number 7, which is committed later.
+next number is a row of its own, which a transaction changes last and keeps locked until it commits. An identity
+column would number rows before their commit, and a reader that has seen number 8 could miss number 7, which is
+committed later.
 """
 
 from __future__ import annotations
@@ -87,7 +88,9 @@ class Database:
         async with self._connector.creating() as execute:
             for table in TABLES:
                 await execute(table)
-            await execute("INSERT INTO outbox_state VALUES (1, ?, 0, '', 0) ON CONFLICT (only_row) DO NOTHING", uuid4().hex)
+            await execute(
+                "INSERT INTO outbox_state VALUES (1, ?, 0, '', 0) ON CONFLICT (only_row) DO NOTHING", uuid4().hex
+            )
 
     # --- the service
 

@@ -1,4 +1,4 @@
-"""The marker: how far a relay's transactions have come in Kafka, by the means of `aioprod.spark`'s exactly-once delivery.
+"""The marker: how far a relay's transactions have come in Kafka. `aioprod.spark` has the same for its micro-batches.
 
 It is the offset of a group that has no other use, `aioprod-eos.<transactional id>`: the number of the next row to send,
 with the owner of the outbox as its text. It is committed in the transaction of the rows before it, so that it is there
@@ -28,7 +28,7 @@ def marker_of(following: int, owner: str) -> OffsetAndMetadata:
 
 
 def next_row(found: OffsetAndMetadata | None, outbox: OutboxState, transactional_id: str) -> int:
-    """The number of the row to go on with; `found` was read after all earlier relays were fenced. Raises MarkerError."""
+    """The number of the row to go on with; `found` was read after earlier relays were fenced. Raises MarkerError."""
     group = group_of(transactional_id)
     if found is None:
         if outbox.has_begun:

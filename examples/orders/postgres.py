@@ -25,7 +25,12 @@ class PostgresConnector:
 
     def __init__(self, dsn: str) -> None:
         self._pool = AsyncConnectionPool(
-            dsn, min_size=1, max_size=CONNECTIONS_MAX, timeout=WAIT_S, open=False, check=AsyncConnectionPool.check_connection
+            dsn,
+            min_size=1,
+            max_size=CONNECTIONS_MAX,
+            timeout=WAIT_S,
+            open=False,
+            check=AsyncConnectionPool.check_connection,
         )
 
     async def __aenter__(self) -> Self:
@@ -33,7 +38,9 @@ class PostgresConnector:
             await self._pool.open(wait=True, timeout=WAIT_S)
         except PoolTimeout as error:
             await self._pool.close()
-            raise DatabaseError("Postgres can't be reached, or refuses the log-in: see the log of psycopg.pool.") from error
+            raise DatabaseError(
+                "Postgres can't be reached, or refuses the log-in: see the log of psycopg.pool."
+            ) from error
         return self
 
     async def __aexit__(self, *_: object) -> None:

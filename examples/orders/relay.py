@@ -105,7 +105,9 @@ class Relay:
         """Write these rows and their marker in one transaction, and return the number of the next row."""
         following = number + len(rows)
         if [row.number for row in rows] != list(range(number, following)):
-            raise MarkerError(f"Rows from {number} on are missing in the outbox: did anything but the relay delete them?")
+            raise MarkerError(
+                f"Rows from {number} on are missing in the outbox: did anything but the relay delete them?"
+            )
         marker = {TopicPartition(self._topic, 0): marker_of(following, owner)}
         async with producer.transaction():
             sent = await producer.send_many(

@@ -28,4 +28,6 @@ def postgres() -> Iterator[str]:
 @pytest.fixture(params=["sqlite", "postgres"])
 def dsn(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """A new database of each kind."""
-    return str(tmp_path / "orders.db") if request.param == "sqlite" else new_database(request.getfixturevalue("postgres"))
+    return (
+        str(tmp_path / "orders.db") if request.param == "sqlite" else new_database(request.getfixturevalue("postgres"))
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import LiteralString
 
 import pytest
 
@@ -51,13 +52,17 @@ async def test_a_later_number_waits_for_an_earlier_one(dsn: str) -> None:
 
 async def test_a_transaction_that_fails_takes_no_number(dsn: str) -> None:
     async with open_database(dsn) as database:
-        with pytest.raises(RuntimeError, match="sold out"):
+
+        async def fail(sql: LiteralString) -> None:
             async with database._connector.writing() as execute:
                 await execute("UPDATE outbox_state SET next = next + 1")
+                await execute(sql)
                 raise RuntimeError("sold out")
+
+        with pytest.raises(RuntimeError, match="sold out"):
+            await fail("SELECT 1")
         with pytest.raises(DatabaseError):
-            async with database._connector.writing() as execute:
-                await execute("INSERT INTO nothing VALUES (1)")
+            await fail("INSERT INTO nothing VALUES (1)")
         assert (await database.outbox_state()).next == 0
         assert await database.add(order("cake"))
         assert [row.number for row in await database.outbox(0, 9)] == [0]

@@ -234,9 +234,9 @@ def test_a_marker_that_cannot_be(found: OffsetAndMetadata | None, said: str) -> 
 
 
 async def test_a_marker_of_another_outbox_ends_the_relay(fake_cluster: FakeClusterThread, settings: Settings) -> None:
-    async with Producer(settings.bootstrap_servers, transactional_id="orders-relay") as producer:
-        async with producer.transaction():
-            await producer.send_offsets_to_transaction({MARKER: OffsetAndMetadata(0, "another")}, GROUP)
+    other = Producer(settings.bootstrap_servers, transactional_id="orders-relay")
+    async with other as producer, producer.transaction():
+        await producer.send_offsets_to_transaction({MARKER: OffsetAndMetadata(0, "another")}, GROUP)
     async with open_database(settings.database) as database:
         await place(database, 3)
         async with running(Relay(database, settings)) as task:
@@ -259,10 +259,9 @@ async def test_rows_that_somebody_deleted_end_the_relay(fake_cluster: FakeCluste
 async def test_the_marker_is_committed_again_before_brokers_delete_it(
     fake_cluster: FakeClusterThread, settings: Settings
 ) -> None:
-    async with open_database(settings.database) as database:
-        async with running(Relay(database, settings, renewed_every_s=0.05)):
-            while len(fake_cluster.seen_of(TxnOffsetCommitRequest)) < 4:
-                await asyncio.sleep(0.01)
+    async with open_database(settings.database) as database, running(Relay(database, settings, renewed_every_s=0.05)):
+        while len(fake_cluster.seen_of(TxnOffsetCommitRequest)) < 4:
+            await asyncio.sleep(0.01)
     assert fake_cluster.committed_offset(GROUP, MARKER) == 0
 
 
