@@ -2,8 +2,9 @@
 
     python -m examples.orders [--orders 2000] [--kills 3] [--database auto|postgres|sqlite]
 
-Starts a Kafka broker, Postgres if it is installed (else SQLite is the database), the service and the relay. Exit status is
-0 when every order came back once and those of each customer in their order, 1 when not, 2 when it could not run.
+Starts a Kafka broker, Postgres if it is installed (else SQLite is the database), the service and the relay. The
+exit status is 0 when every order came back once and those of each customer in their order, 1 when not, 2 when it could
+not run.
 """
 
 from __future__ import annotations

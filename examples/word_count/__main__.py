@@ -2,7 +2,8 @@
 
     python -m examples.word_count [--lines 20000] [--kills 3]
 
-Starts a Kafka broker, writes source lines to it, and compares the counts with those of a plain `Counter`. Exit status: 0 when every count is right, 1 when one is not, 2 when it could not run.
+Starts a Kafka broker, writes source lines to it, and compares the counts with those of a plain `Counter`.
+Exit status: 0 when every count is right, 1 when one is not, 2 when it could not run.
 """
 
 from __future__ import annotations

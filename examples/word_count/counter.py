@@ -12,8 +12,7 @@ import logging
 import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from contextlib import aclosing
-from typing import Final, NoReturn
+from typing import Final
 
 from aioprod import GroupMetadata, Producer, TopicPartition
 from aioprod.errors import AioprodError, ProducerFencedError
@@ -36,13 +35,14 @@ LINES_MAX: Final = 200
 class WordCounter:
     """One member. Its counts are those of the partitions that it owns, restored from the topic when they are needed."""
 
-    def __init__(self, bootstrap_servers: str, name: str) -> None:
+    def __init__(self, bootstrap_servers: str, name: str, *, heartbeat_interval_ms: int = 3000) -> None:
         self._producer = Producer(bootstrap_servers, transactional_id=f"{GROUP}-{name}", transaction_timeout_ms=10_000)
-        self._member = Member(
+        self.member = Member(
             bootstrap_servers,
             group_id=GROUP,
             # Static: one that was killed gets its partitions back when it is started again.
             group_instance_id=name,
+            heartbeat_interval_ms=heartbeat_interval_ms,
             topics=[LINES],
             auto_offset_reset="earliest",
             isolation="read_committed",
@@ -56,17 +56,15 @@ class WordCounter:
         for place in partitions:
             self._counts.pop(place.partition, None)
 
-    async def run(self) -> NoReturn:
+    async def run(self) -> None:
         """Count until cancelled; raises ProducerFencedError when another counter with this name was started."""
         # The producer first: it ends what a killed one of this name has left open.
         async with (
             self._producer,
             self._topic,
-            self._member as member,
-            aclosing(member.batches(max_records=LINES_MAX, max_wait_ms=100)) as batches,
+            self.member as member,
         ):
-            while True:
-                records = await anext(batches)
+            async for records in member.batches(max_records=LINES_MAX, max_wait_ms=100):
                 # Its generation is that of these records: after a rebalance the coordinator rejects their offsets.
                 await self._count(records, member.group_metadata)
 
@@ -83,7 +81,7 @@ class WordCounter:
         except AioprodError as error:
             log.warning("%d lines are counted once more: %s", len(records), error)
             self._counts.clear()
-            await self._member.rewind()
+            await self.member.rewind()
 
     async def _changed(self, records: Sequence[ConsumedRecord]) -> dict[tuple[int, str], int]:
         """Count the words of these lines, and return the counts that have changed, by partition and word."""
