@@ -6,9 +6,10 @@ PYTHON ?= python3
 BIN := .venv/bin
 COMPILED := $(if $(filter-out 0,$(AIOPROD_NO_EXT)),,compiled)
 LONG := $(filter-out 0,$(AIOPROD_LONG))
-# One environment, which grows: what the demo needs, Spark, what developers need.
+# One environment, which grows: what the demo needs, Spark, the examples, what developers need.
 FOR_DEMO := .venv/ready-demo
 FOR_SPARK := .venv/ready-spark
+FOR_EXAMPLES := .venv/ready-examples
 READY := .venv/ready
 # Or each process that starts would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
@@ -18,7 +19,7 @@ unexport PYTHONDONTWRITEBYTECODE
 ifndef LANES
 .NOTPARALLEL:
 endif
-.PHONY: help compiled demo demo-spark test test-unit test-integration test-long test-frozen transactions lint bench bench-check bench-observed bench-readers bench-import bench-assignors bench-spark spark-faults fuzz simulate scale soak mutations brokers chaos groups operator-logs spark-load-killed clean
+.PHONY: help compiled demo demo-spark example-orders example-copy-table example-word-count test test-unit test-integration test-long test-frozen transactions lint bench bench-check bench-observed bench-readers bench-import bench-assignors bench-spark spark-faults fuzz simulate scale soak mutations brokers chaos groups operator-logs spark-load-killed clean
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,6 +43,18 @@ demo: $(FOR_DEMO) ## send Python's standard library to a real Kafka, read it bac
 demo-spark: $(FOR_SPARK) ## Python's standard library through Spark into Kafka, exactly once, with an executor killed; then audit and plan; FOLDER=path takes the Python files there
 	@$(BESIDE) kafka $(COMPILED)
 	@$(BIN)/python -m examples.demo_spark $(if $(FOLDER),-- "$(FOLDER)")
+
+example-orders: $(FOR_EXAMPLES) ## a service takes orders, and a relay writes them to Kafka exactly once while it is killed; ARGS="--orders 500 --database sqlite"
+	@$(BESIDE) kafka $(COMPILED)
+	@$(BIN)/python -m examples.orders $(ARGS)
+
+example-copy-table: $(FOR_EXAMPLES) ## a table of DuckDB into a topic and back by Arrow batches, compared; ARGS="--file shop.duckdb --table customers --key id"
+	@$(BESIDE) kafka $(COMPILED)
+	@$(BIN)/python -m examples.copy_table $(ARGS)
+
+example-word-count: $(FOR_EXAMPLES) ## members of a group count words exactly once while they are killed; ARGS="--lines 5000 --kills 5"
+	@$(BESIDE) kafka $(COMPILED)
+	@$(BIN)/python -m examples.word_count $(ARGS)
 
 # --- tests: lanes side by side, as most of their time is waiting; the table is in docs/testing-aioprod.md
 
@@ -249,7 +262,11 @@ $(FOR_SPARK): $(FOR_DEMO)
 	@$(call timed,environment of Spark,$(PIP) 'aioprod[spark]' 'aioprod[testing]')
 	@touch $@
 
+$(FOR_EXAMPLES): $(FOR_DEMO)
+	@$(call timed,environment of the examples,$(PIP) 'aioprod[examples]')
+	@touch $@
+
 # Kerberos where its headers are: it is compiled, for a minute.
 $(READY): $(FOR_DEMO)
 	@$(call timed,environment of developers,$(PIP) 'aioprod[dev]' && { ! command -v krb5-config >/dev/null || $(PIP) 'aioprod[gssapi]'; })
-	@touch $(FOR_SPARK) $@
+	@touch $(FOR_SPARK) $(FOR_EXAMPLES) $@

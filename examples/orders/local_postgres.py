@@ -58,9 +58,9 @@ def running_postgres() -> Iterator[str]:
         # Whoever gets into the folder, which is its owner's, may log in.
         _run([programs / "initdb", "-D", data, "-U", "orders", "-A", "trust", "--no-sync", "-E", "UTF8"], account)
         settings = [word for setting in SETTINGS for word in ("-c", setting)]
-        command = [programs / "postgres", "-D", data, "-k", folder, *settings]
+        command = [str(programs / "postgres"), "-D", str(data), "-k", str(folder), *settings]
         with (folder / "log").open("wb") as log:
-            server = subprocess.Popen(
+            server: subprocess.Popen[bytes] = subprocess.Popen(
                 command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd=folder, start_new_session=True, **account
             )
         try:

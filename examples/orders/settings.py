@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from examples.orders.database import Database
+from examples.orders.database import Connector, Database
 
 __all__ = ["VARIABLES", "Settings", "open_database"]
 
@@ -35,14 +35,21 @@ class Settings:
         return cls(**{field: environment[name] for name, field in VARIABLES.items() if name in environment})
 
 
+def connector_of(database: str) -> AbstractAsyncContextManager[Connector]:
+    """The connector for this DSN or path; psycopg is imported for Postgres only."""
+    if database.startswith(("postgresql://", "postgres://")):
+        from examples.orders.postgres import PostgresConnector
+
+        return PostgresConnector(database)
+    from examples.orders.sqlite import SQLiteConnector
+
+    return SQLiteConnector(database)
+
+
 @asynccontextmanager
 async def open_database(database: str) -> AsyncIterator[Database]:
     """The database of this DSN or path, with its tables; raises DatabaseError."""
-    if database.startswith(("postgresql://", "postgres://")):
-        from examples.orders.postgres import PostgresConnector as Connector
-    else:
-        from examples.orders.sqlite import SQLiteConnector as Connector  # type: ignore[assignment]
-    async with Connector(database) as connector:
+    async with connector_of(database) as connector:
         opened = Database(connector)
         await opened.create_tables()
         yield opened

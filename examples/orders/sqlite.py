@@ -72,7 +72,8 @@ class SQLiteConnector:
                 raise
 
     async def _execute(self, sql: LiteralString, *arguments: object) -> Sequence[tuple[Any, ...]]:
-        return await self._run(lambda: self._connection.execute(sql, arguments).fetchall())
+        rows: list[tuple[Any, ...]] = await self._run(lambda: self._connection.execute(sql, arguments).fetchall())
+        return rows
 
     async def _run(self, work: Any) -> Any:
         try:
