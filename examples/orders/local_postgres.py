@@ -18,6 +18,7 @@ import psycopg
 
 __all__ = ["PostgresUnavailableError", "running_postgres", "server_programs"]
 
+DEBIAN: Final = Path("/usr/lib/postgresql")
 USERS: Final = ("postgres", "nobody")
 """Who runs the server when this process is root's: Postgres refuses to."""
 START_S: Final = 60.0
@@ -31,11 +32,11 @@ class PostgresUnavailableError(Exception):
 
 
 def server_programs() -> Path:
-    """The folder of `initdb` and `postgres`: of the PATH, or where Debian has them. Raises PostgresUnavailableError."""
+    """The folder of `initdb` and `postgres`: of the PATH, or where Debian has the newest. Raises PostgresUnavailableError."""
     found = shutil.which("initdb")
     folders = [Path(found).resolve().parent] if found else []
-    folders += sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda folder: _number(folder.parent.name))
-    for folder in reversed(folders):
+    folders += sorted(DEBIAN.glob("*/bin"), key=lambda folder: _number(folder.parent.name), reverse=True)
+    for folder in folders:
         if (folder / "initdb").exists() and (folder / "postgres").exists():
             return folder
     raise PostgresUnavailableError("There is no Postgres server here: apt-get install postgresql.")

@@ -1,0 +1,50 @@
+"""The examples that are programs, by their commands: each starts its own brokers, and checks what is in them."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+from aioprod.testing import KafkaUnavailableError
+from aioprod.testing.kafka.jars import java, kafka_libs
+from tests.support.snippets import ROOT
+
+MAKEFILE = (ROOT / "Makefile").read_text()
+
+
+@pytest.mark.parametrize(
+    ("target", "arguments", "printed"),
+    [
+        (
+            "example-orders",
+            "--orders 1000 --kills 4 --database postgres",
+            r"the database is Postgres\.\n(.*\n)+Every order is in Kafka once",
+        ),
+        (
+            "example-orders",
+            "--orders 300 --kills 2 --database sqlite",
+            r"the database is SQLite\.\n(.*\n)+Every order is in Kafka once",
+        ),
+        ("example-copy-table", "--rows 50000", r"rows sent +│ +50,000 in .*\n(.*\n)+Every row came back once"),
+        ("example-word-count", "--lines 6000 --kills 4", r"lines +│ +6,000(.*\n)+Every word was counted as often"),
+    ],
+)
+def test_each_program_ends_well(target: str, arguments: str, printed: str) -> None:
+    try:
+        java()
+        kafka_libs()
+    except KafkaUnavailableError as error:
+        pytest.skip(f"no local Kafka, which these programs use: {error}")
+    (module,) = re.findall(rf"^{target}:.*\n.*\n\t@\$\(BIN\)/python -m (\S+) \$\(ARGS\)$", MAKEFILE, re.MULTILINE)
+    ended = subprocess.run(
+        [sys.executable, "-W", "error", "-m", module, *arguments.split()],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert re.search(printed, ended.stdout), ended.stdout

@@ -1,0 +1,114 @@
+"""The example as a whole on fake brokers, its verdict, and what its compose file names."""
+
+from __future__ import annotations
+
+import importlib
+import io
+import json
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from rich.console import Console
+
+from aioprod.testing.fixtures import FakeClusterThread
+from aioprod.testing.kafka.jars import DEFAULT_VERSION
+from examples.demo.screen import Screen
+from examples.orders import __main__ as example
+from examples.orders import local_postgres
+from examples.orders.check import differences
+from examples.orders.settings import VARIABLES, Settings
+
+FOLDER = Path(example.__file__).parent
+
+
+class Stored(NamedTuple):
+    key: bytes | None
+    value: bytes | None
+
+
+def stored(customer: str, *ids: str) -> list[Stored]:
+    return [Stored(customer.encode(), json.dumps({"id": one}).encode()) for one in ids]
+
+
+@pytest.fixture
+def out() -> io.StringIO:
+    return io.StringIO()
+
+
+@pytest.fixture
+def screen(out: io.StringIO) -> Screen:
+    return Screen(Console(file=out, width=200, highlight=False, markup=False))
+
+
+async def test_orders_while_the_relay_is_killed(
+    fake_cluster: FakeClusterThread, dsn: str, tmp_path: Path, screen: Screen, out: io.StringIO
+) -> None:
+    fake_cluster.create_topic("orders", partitions=3)
+    settings = Settings(dsn, fake_cluster.bootstrap)
+    assert await example.take_orders(settings, tmp_path, 100, 2, screen) == 0
+    assert "Every order is in Kafka once" in out.getvalue()
+    assert len(fake_cluster.records("orders")) == 100
+    # A record that no order is behind.
+    again = tmp_path / "again"
+    again.mkdir()
+    assert await example.take_orders(settings, again, 20, 0, screen) == 1
+    assert "100 of them" not in out.getvalue()
+    assert "were never placed." in out.getvalue()
+
+
+def test_equal_orders_do_not_differ() -> None:
+    records = [*stored("a", "1", "2"), *stored("b", "3"), *stored("a", "4")]
+    assert differences({"a": ["1", "2", "4"], "b": ["3"], "c": []}, records) == []
+
+
+@pytest.mark.parametrize(
+    ("ids", "said"),
+    [
+        (("1",), "1 of 2 orders are missing, 0 are there twice, 0 were never placed."),
+        (("1", "2", "2"), "0 of 2 orders are missing, 1 are there twice, 0 were never placed."),
+        (("1", "2", "3"), "0 of 2 orders are missing, 0 are there twice, 1 were never placed."),
+        (("2", "1"), "its 2 orders are in another order."),
+    ],
+)
+def test_what_differs(ids: tuple[str, ...], said: str) -> None:
+    assert differences({"a": ["1", "2"]}, stored("a", *ids)) == [f"a: {said}"]
+
+
+def test_a_machine_without_postgres_is_told(
+    screen: Screen, out: io.StringIO, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(local_postgres, "DEBIAN", tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert example.main(["--database", "postgres"], screen) == 2
+    assert "There is no Postgres server here: apt-get install postgresql." in out.getvalue()
+
+
+def test_the_newest_postgres_is_taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(local_postgres, "DEBIAN", tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for version in ("9.6", "17", "15"):
+        folder = tmp_path / version / "bin"
+        folder.mkdir(parents=True)
+        for name in ("initdb", "postgres"):
+            (folder / name).touch()
+    assert local_postgres.server_programs() == tmp_path / "17" / "bin"
+
+
+def test_the_compose_file_names_what_there_is() -> None:
+    text = (FOLDER / "compose.yaml").read_text()
+    factories = re.findall(r"(examples\.orders\.\w+):make_app", text + (FOLDER / "Dockerfile").read_text())
+    assert sorted(factories) == ["examples.orders.api", "examples.orders.relay_app"]
+    assert all(callable(importlib.import_module(name).make_app) for name in factories)
+    (shared,) = re.findall(r"&service\n(?:.*\n)*?  environment:\n((?:    .+\n)+)", text)
+    assert re.findall(r"^    (\w+):", shared, re.MULTILINE) == list(VARIABLES)
+    assert re.findall(r"apache/kafka:(.+)", text) == [DEFAULT_VERSION]
+    for path in re.findall(r"dockerfile: (.+)|compose -f (\S+)", text):
+        assert (FOLDER.parents[1] / "".join(path)).is_file()
+
+
+def test_the_page_names_what_there_is() -> None:
+    text = (FOLDER / "README.md").read_text()
+    linked = {path for path in re.findall(r"\]\(([^)#]+)", text)}
+    assert {path for path in linked if not (FOLDER / path).exists()} == set()
