@@ -32,7 +32,7 @@ class PostgresUnavailableError(Exception):
 
 
 def server_programs() -> Path:
-    """The folder of `initdb` and `postgres`: of the PATH, or where Debian has the newest. Raises PostgresUnavailableError."""
+    """The folder of `initdb` and `postgres`: of the PATH, or Debian's newest; raises PostgresUnavailableError."""
     found = shutil.which("initdb")
     folders = [Path(found).resolve().parent] if found else []
     folders += sorted(DEBIAN.glob("*/bin"), key=lambda folder: _number(folder.parent.name), reverse=True)

@@ -110,5 +110,5 @@ def test_the_compose_file_names_what_there_is() -> None:
 
 def test_the_page_names_what_there_is() -> None:
     text = (FOLDER / "README.md").read_text()
-    linked = {path for path in re.findall(r"\]\(([^)#]+)", text)}
+    linked = set(re.findall(r"\]\(([^)#]+)", text))
     assert {path for path in linked if not (FOLDER / path).exists()} == set()
