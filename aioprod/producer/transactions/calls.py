@@ -89,11 +89,11 @@ class TransactionalCalls:
     ) -> None:
         """Commit the offsets of a consumer group together with the transaction (KIP-447).
 
-        `offsets` maps (topic, partition) to the next offset to read, or to an `OffsetAndMetadata`. `group_metadata` is the group's name, or an object
-        with `group_id` and, for a group's live member, `generation_id`, `member_id` and `group_instance_id`: with these
-        the group's coordinator fences a member that was replaced. Raises TransactionAbortedError then,
-        AuthorizationError, RequestTimedOutError after `max.block.ms`, UsageError; after each the transaction can only
-        be aborted.
+        `offsets` maps (topic, partition) to the next offset to read, or to an `OffsetAndMetadata`. `group_metadata` is
+        the group's name, or an object with `group_id` and, for a group's live member, `generation_id`, `member_id` and
+        `group_instance_id`: with these the group's coordinator fences a member that was replaced. Raises
+        TransactionAbortedError then, AuthorizationError, RequestTimedOutError after `max.block.ms`, UsageError; after
+        each the transaction can only be aborted.
         """
         transactions = self._transactions(TransactionEvent.SEND_OFFSETS)
         places = _places(offsets)

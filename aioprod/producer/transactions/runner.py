@@ -202,9 +202,7 @@ class Transactions:
                 self.fail(error if isinstance(error, AioprodError) else TransactionAbortedError(text))
                 raise
 
-    async def _send_offsets(
-        self, present: Present, offsets: Offsets, group: GroupMetadata, deadline: float
-    ) -> None:
+    async def _send_offsets(self, present: Present, offsets: Offsets, group: GroupMetadata, deadline: float) -> None:
         if not present.implicit:
             present.may_be_known = True
             await self._coordination.add_offsets(self._identity, group.group_id, deadline)
