@@ -14,13 +14,13 @@ from typing import Final, NoReturn
 from uuid import uuid4
 
 from aioprod import Producer, TopicPartition
-from aioprod.errors import AioprodError, ProducerFencedError
+from aioprod.errors import AioprodError
 from aioprod.transactions import TransactionSession
 from examples.orders.database import Database, DatabaseError, OutboxRow
 from examples.orders.marker import MarkerError, group_of, marker_of, next_row
 from examples.orders.settings import Settings
 
-__all__ = ["Relay"]
+__all__ = ["Relay", "ReplacedError"]
 
 log = logging.getLogger(__name__)
 
@@ -34,6 +34,10 @@ RENEWED_EVERY_S: Final = 86_400.0
 """How often the marker is committed without rows: brokers delete offsets that are a week old."""
 
 
+class ReplacedError(Exception):
+    """Another relay of the same outbox was started later."""
+
+
 class Relay:
     """Sends the outbox of one database; `producer` is the one that it uses now, None before it runs."""
 
@@ -44,32 +48,35 @@ class Relay:
         self._id = settings.transactional_id
         self._renewed_every_s = renewed_every_s
         self._name = uuid4().hex
+        self._has_claimed = False
         self.producer: Producer | None = None
 
     async def run(self) -> NoReturn:
         """Send rows until cancelled. Failures of Kafka and of the database are logged, and it begins anew.
 
-        Raises ProducerFencedError when another relay took over, and MarkerError when marker and outbox don't belong
+        Raises ReplacedError when another relay took over, and MarkerError when marker and outbox don't belong
         together.
         """
         while True:
             try:
                 await self._send_until_failure()
             except (AioprodError, DatabaseError) as error:
-                # Brokers answer the same to a producer whose transaction has taken too long: it begins anew.
-                if isinstance(error, ProducerFencedError) and await self._is_replaced():
-                    raise
                 log.warning("The relay begins anew in %g s: %s", RETRY_S, error)
             await asyncio.sleep(RETRY_S)
 
-    async def _is_replaced(self) -> bool:
-        try:
-            return (await self._database.outbox_state()).relay != self._name
-        except DatabaseError:
-            return False
+    async def _claim(self) -> None:
+        """Become the relay of the outbox, once; raises ReplacedError if another one has become it since.
+
+        Brokers don't tell: they answer the same to a producer whose transaction has taken too long.
+        """
+        if not self._has_claimed:
+            await self._database.claim_outbox(self._name)
+            self._has_claimed = True
+        elif (await self._database.outbox_state()).relay != self._name:
+            raise ReplacedError("Another relay has taken over the outbox, and this one stops: run one for each outbox.")
 
     async def _send_until_failure(self) -> NoReturn:
-        await self._database.claim_outbox(self._name)
+        await self._claim()
         # A transaction that was interrupted keeps readers waiting until it is ended: 10 s at most.
         self.producer = Producer(self._servers, transactional_id=self._id, transaction_timeout_ms=10_000)
         async with self.producer as producer:

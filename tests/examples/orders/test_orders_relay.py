@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from aioprod import OffsetAndMetadata, Producer, TopicPartition
-from aioprod.errors import ErrorCode, ProducerFencedError
+from aioprod.errors import ErrorCode
 from aioprod.messages import EndTxnRequest, InitProducerIdRequest, ProduceRequest, TxnOffsetCommitRequest
 from aioprod.spark.transactions import marker as spark_marker
 from aioprod.testing.fixtures import FakeClusterThread
@@ -21,7 +21,7 @@ from examples.orders.database import Database, OutboxState
 from examples.orders.marker import MarkerError, group_of, marker_of, next_row
 from examples.orders.order import Order
 from examples.orders.processes import ServiceProcess
-from examples.orders.relay import Relay
+from examples.orders.relay import Relay, ReplacedError
 from examples.orders.relay_app import make_app
 from examples.orders.settings import Settings, open_database
 
@@ -189,7 +189,7 @@ async def test_a_second_relay_takes_over(fake_cluster: FakeClusterThread, settin
                     await place(database, 1)
                     await asyncio.sleep(0.01)
                 await until_sent(database)
-            assert isinstance(first.exception(), ProducerFencedError)
+            assert isinstance(first.exception(), ReplacedError)
         count = (await database.outbox_state()).next
     check(fake_cluster, count)
 
@@ -286,7 +286,7 @@ async def test_the_probes_of_a_relay(fake_cluster: FakeClusterThread, settings: 
                 await place(database, 1)
                 await asyncio.sleep(0.01)
         assert live.status_code == 503
-        assert "orders-relay" in live.json()["error"]
+        assert "Another relay has taken over" in live.json()["error"]
         assert (await client.get("/ready")).status_code == 503
 
 
