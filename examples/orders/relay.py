@@ -112,6 +112,7 @@ class Relay:
         """Write these rows and their marker in one transaction, and return the number of the next row."""
         following = number + len(rows)
         if [row.number for row in rows] != list(range(number, following)):
+            await self._claim()  # Or a relay that has taken over has sent and deleted them.
             raise MarkerError(
                 f"Rows from {number} on are missing in the outbox: did anything but the relay delete them?"
             )
