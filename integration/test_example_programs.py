@@ -31,6 +31,7 @@ MAKEFILE = (ROOT / "Makefile").read_text()
         ("example-copy-table", "--rows 50000", r"rows sent +│ +50,000 in .*\n(.*\n)+Every row came back once"),
         ("example-word-count", "--lines 6000 --kills 4", r"lines +│ +6,000(.*\n)+Every word was counted as often"),
     ],
+    ids=["orders on Postgres", "orders on SQLite", "copy_table", "word_count"],
 )
 def test_each_program_ends_well(target: str, arguments: str, printed: str) -> None:
     try:
