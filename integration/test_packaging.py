@@ -7,10 +7,13 @@ takes some minutes.
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import sysconfig
 import tarfile
+import time
+import tomllib
 import zipfile
 from pathlib import Path, PurePosixPath
 
@@ -18,6 +21,7 @@ import pytest
 
 from aioprod.testing import KafkaCluster
 from build_ext import extensions
+from integration.support.figures import Figures
 
 ROOT = Path(__file__).parents[1]
 SUFFIX = str(sysconfig.get_config_var("EXT_SUFFIX"))
@@ -95,7 +99,7 @@ def test_the_sdist_has_the_sources_and_their_declarations(sdist: Path) -> None:
     with tarfile.open(sdist) as archive:
         names = {str(PurePosixPath(*PurePosixPath(name).parts[1:])) for name in archive.getnames()}
     assert sources("aioprod", suffixes=(".py", ".pxd", ".typed")) <= names
-    assert {"setup.py", "build_ext.py", "pyproject.toml", "README.md", "LICENSE", FOR_SPARK} <= names
+    assert {"setup.py", "build_dist.py", "build_ext.py", "pyproject.toml", "README.md", "LICENSE", FOR_SPARK} <= names
     assert not [name for name in names if name.endswith((".so", ".pyd", ".c", ".pyc")) or name.startswith("tests")]
 
 
@@ -120,6 +124,35 @@ def test_what_is_installed_in_an_empty_environment_sends_a_record(
     assert said.split() == ["False", "1"]
     said = succeed(python.with_name("aioprod"), "partition", "table 7", "--partitions", "1", cwd=tmp_path)
     assert said.split("\n") == ["partition  key", "        0  table 7", ""]
+
+
+@pytest.mark.long
+def test_a_manylinux_wheel_passes_the_tests_where_there_is_no_compiler(
+    wheel: Path, tmp_path: Path, figures: Figures
+) -> None:
+    """What users get by pip: the tests of [tool.cibuildwheel], away from the sources, with no other tools at hand."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["cibuildwheel"]
+    scripts = str(Path(sys.executable).parent)
+    repair = (sys.executable, "-m", "auditwheel", "repair", "--wheel-dir", tmp_path / "repaired", wheel)
+    succeed(*repair, cwd=tmp_path, PATH=f"{scripts}:{os.environ['PATH']}")
+    (repaired,) = (tmp_path / "repaired").glob("*manylinux*.whl")
+    names = zipfile.ZipFile(repaired).namelist()
+    for inside in ("/licenses/LICENSE", "/sboms/aioprod.cdx.json"):
+        assert [name for name in names if name.endswith(f".dist-info{inside}")]
+    assert "aioprod/py.typed" in names
+    succeed(sys.executable, "-m", "venv", tmp_path / "venv", cwd=tmp_path)
+    python = tmp_path / "venv" / "bin" / "python"
+    start = time.monotonic()
+    succeed(python, *INSTALL, repaired, cwd=tmp_path)
+    figures.add("MB of the manylinux wheel", f"{repaired.stat().st_size / 1e6:.2f}")
+    figures.add("s to install it, with its dependencies", f"{time.monotonic() - start:.1f}")
+    succeed(python, *INSTALL, *settings["test-requires"], cwd=tmp_path)
+    alone = tmp_path / "alone"
+    alone.mkdir()
+    for name in settings["test-sources"]:
+        (shutil.copytree if (ROOT / name).is_dir() else shutil.copy)(ROOT / name, alone / name)
+    for command in settings["test-command"]:
+        succeed("/bin/sh", "-c", command, cwd=alone, PATH=str(python.parent), **NO_COMPILER)
 
 
 @pytest.mark.long
