@@ -129,6 +129,14 @@ class AioprodError(Exception):
         error.__cause__ = self.__cause__
         return error
 
+    def restated(self, message: str, *, hint: str | None = None) -> Self:
+        """A copy with another message, by a caller that knows more about what failed."""
+        error = copy(self)
+        error.args = (message,)
+        error.message = message
+        error.hint = hint
+        return error
+
 
 def _rebuilt(kind: type[AioprodError], args: tuple[Any, ...], fields: dict[str, Any]) -> AioprodError:
     error = kind.__new__(kind)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import replace
 from typing import Any
 
@@ -35,9 +36,12 @@ class Deserializers:
             )
         except SerializationError as error:
             topic, partition, offset = record.topic, record.partition, record.offset
-            text = f"Offset {offset} of partition {partition}: {error.message}"
-            hint = error.hint or f"To leave it out, continue at offset {offset + 1}."
-            raise SerializationError(text, topic=topic, partition=partition, offset=offset, hint=hint) from error
+            placed = error.restated(
+                f"Offset {offset} of partition {partition}: {error.message}",
+                hint=error.hint or f"To leave it out, continue at offset {offset + 1}.",
+            )
+            placed.topic, placed.partition, placed.offset = topic, partition, offset
+            raise placed from error
 
     def close(self) -> None:
         """Close the deserializers."""
@@ -56,4 +60,4 @@ async def _applied(deserializer: Deserializer | None, record: ConsumedRecord, da
     if deserializer is None:
         return data
     result = deserializer.deserialize(record.topic, list(record.headers), data)
-    return await result if deserializer.is_async else result
+    return await result if inspect.isawaitable(result) else result

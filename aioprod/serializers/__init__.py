@@ -8,7 +8,8 @@ A serializer is one of two things:
 
 `headers` is the list of (name, value) that will be sent: a serializer may append to it. The result is bytes, or None
 for a null. A coroutine function, or one that returns an awaitable of these, is a serializer too. A value of None is
-null, and no serializer is called. A deserializer is the same with `deserialize`, from bytes to any object.
+null, and no serializer is called. A deserializer is the same with `deserialize`, from bytes to any object. A serializer
+or deserializer that knows its schema already can so return at once, and an awaitable where it has to be looked up.
 """
 
 from __future__ import annotations

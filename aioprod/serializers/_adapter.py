@@ -37,6 +37,9 @@ class _Adapter:
 
     def _failure(self, topic: str, error: Exception) -> SerializationError:
         subject = self._sentence.format(role=self._role, topic=topic, name=describe(self._target))
+        if isinstance(error, SerializationError):
+            # Of its own kind still: a schema registry's errors are more than this class.
+            return error.restated(f"{subject}: {error.message}", hint=error.hint)
         if isinstance(error, AioprodError):
             return SerializationError(f"{subject}: {error.message}", hint=error.hint)
         return SerializationError(f"{subject}: {type(error).__name__}: {error}.")
@@ -59,6 +62,8 @@ class Serializer(_Adapter):
         Raises SerializationError (now, or when awaited) that names the topic, its cause being what went wrong.
         """
         result = self._called(topic, headers, value)
+        if type(result) is bytes:
+            return result
         if inspect.isawaitable(result):
             return self._awaited(topic, result)
         return self._as_bytes(topic, result)
@@ -102,7 +107,7 @@ class Serializer(_Adapter):
 class Deserializer(_Adapter):
     """The one form in which any deserializer is called; raises ConfigError for an object that is none.
 
-    `is_async` says that each call returns an awaitable.
+    `is_async` says that each call returns an awaitable; a function that is no coroutine function may return one too.
     """
 
     __slots__ = ()
@@ -111,26 +116,27 @@ class Deserializer(_Adapter):
     _sentence = "The {role} of a record from topic {topic!r} could not be deserialized by {name}"
 
     def deserialize(self, topic: str, headers: HeaderList, data: bytes | None) -> Any:
-        """Return the object that `data` stands for (None for a null), or an awaitable of it if `is_async`.
+        """Return the object that `data` stands for (None for a null), or an awaitable of it; always one if `is_async`.
 
         Raises SerializationError (now, or when awaited) that names the topic, its cause being what went wrong.
         """
-        if self.is_async:
-            return self._awaited(topic, headers, data)
         if data is None:
-            return None
+            return _null() if self.is_async else None
         try:
-            return self._invoke(topic, headers, data)
+            result = self._invoke(topic, headers, data)
+        except Exception as error:
+            raise self._failure(topic, error) from error
+        return self._awaited(topic, result) if inspect.isawaitable(result) else result
+
+    async def _awaited(self, topic: str, pending: Awaitable[Any]) -> Any:
+        try:
+            return await pending
         except Exception as error:
             raise self._failure(topic, error) from error
 
-    async def _awaited(self, topic: str, headers: HeaderList, data: bytes | None) -> Any:
-        if data is None:
-            return None
-        try:
-            return await self._invoke(topic, headers, data)
-        except Exception as error:
-            raise self._failure(topic, error) from error
+
+async def _null() -> None:
+    pass
 
 
 def as_serializer(target: Any, *, is_key: bool) -> Serializer:

@@ -1,0 +1,77 @@
+"""What keeps look-ups few: calls that share one flight, and a bounded cache."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable, Coroutine, Hashable
+from typing import Any, Generic, TypeVar
+
+from aioprod.errors import AioprodError
+
+__all__ = ["LruCache", "SingleFlight"]
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class SingleFlight:
+    """Concurrent calls of the same key share one task.
+
+    A caller that is cancelled leaves the task to the others, so the work has to end by itself.
+    """
+
+    def __init__(self) -> None:
+        self._tasks: dict[Hashable, asyncio.Task[Any]] = {}
+
+    async def run(self, key: Hashable, work: Callable[[], Coroutine[Any, Any, V]]) -> V:
+        """The result of the work that runs for `key`, which is started if there is none; its errors propagate."""
+        try:
+            return await asyncio.shield(self.start(key, work))
+        except AioprodError as error:
+            raise error.again() from error.__cause__
+
+    def start(self, key: Hashable, work: Callable[[], Coroutine[Any, Any, V]]) -> asyncio.Task[V]:
+        """The task that runs for `key`, which is started if there is none."""
+        task = self._tasks.get(key)
+        if task is None:
+            task = self._tasks[key] = asyncio.create_task(work())
+            task.add_done_callback(lambda done: self._ended(key, done))
+        return task
+
+    def _ended(self, key: Hashable, task: asyncio.Task[Any]) -> None:
+        del self._tasks[key]
+        if not task.cancelled():
+            task.exception()  # Seen, also where all callers were cancelled.
+
+    def cancel(self) -> list[asyncio.Task[Any]]:
+        """Cancel what runs, and return it."""
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        return tasks
+
+
+class LruCache(Generic[K, V]):
+    """At most `size_max` values; the one that was not used for the longest time makes room."""
+
+    def __init__(self, size_max: int) -> None:
+        self._size_max = size_max
+        self._values: OrderedDict[K, V] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def get(self, key: K) -> V | None:
+        """The value, None without one."""
+        value = self._values.get(key)
+        if value is not None:
+            self._values.move_to_end(key)
+        return value
+
+    def put(self, key: K, value: V) -> None:
+        """Add a value."""
+        self._values[key] = value
+        self._values.move_to_end(key)
+        if len(self._values) > self._size_max:
+            self._values.popitem(last=False)

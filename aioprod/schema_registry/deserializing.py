@@ -1,0 +1,90 @@
+"""What the deserializers of all formats do: the schema that a record names, looked up once."""
+
+from __future__ import annotations
+
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+
+from aioprod.errors import SerializationError
+from aioprod.schema_registry.caches import LruCache, SingleFlight
+from aioprod.schema_registry.client import SchemaRegistry
+from aioprod.schema_registry.framing import Frame, SchemaKey, header_name, read_frame
+from aioprod.schema_registry.roles import RoleOf
+from aioprod.schema_registry.schemas import Schema, SchemaType
+
+if TYPE_CHECKING:
+    from aioprod.serializers import HeaderList
+
+__all__ = ["Decode", "RegistryDeserializer"]
+
+Decode: TypeAlias = Callable[[bytes], Any]
+"""The value of bytes without framing; raises any Exception for bytes that do not fit the schema."""
+
+
+class RegistryDeserializer(ABC):
+    """A deserializer of records that name their schema in a registry, in a header or before their bytes.
+
+    The first record of a schema has to be awaited, as the schema is looked up; later ones are not. `from_dict` turns
+    what the format gives into the value.
+    """
+
+    _type: ClassVar[SchemaType]
+
+    def __init__(self, registry: SchemaRegistry, *, from_dict: Callable[[Any], Any] | None = None) -> None:
+        self._registry = registry
+        self._from_dict = from_dict
+        self._role = RoleOf(type(self).__name__)
+        self._flights = SingleFlight()
+        self._decoders: LruCache[SchemaKey, Decode] = LruCache(registry.config.schemas_cached_max)
+
+    @abstractmethod
+    async def _decoder(self, schema: Schema) -> Decode:
+        """What decodes bytes that were written by this schema; raises RegistryError, SerializationError."""
+
+    def configure(self, config: object, *, is_key: bool) -> None:
+        """Deserialize keys, or values; a reader calls it. Raises ConfigError for both by one deserializer."""
+        self._role.set(is_key)
+
+    def deserialize(self, topic: str, headers: HeaderList, data: bytes) -> Any:
+        """The value, or an awaitable of it for the first record of a schema.
+
+        Raises SerializationError for bytes without framing or that do not fit the schema, and RegistryError.
+        """
+        frame = read_frame(data, headers, header_name(self._role.name))
+        payload = self._payload(frame)
+        decode = self._decoders.get(frame.schema)
+        if decode is None:
+            return self._deserialized_later(frame.schema, payload)
+        return self._decoded(decode, payload)
+
+    def _payload(self, frame: Frame) -> bytes:
+        if frame.header:
+            raise SerializationError(f"its header {header_name(self._role.name)} has more than a schema's GUID.")
+        return frame.payload
+
+    async def _deserialized_later(self, key: SchemaKey, payload: bytes) -> Any:
+        decode = await self._flights.run(key, partial(self._look_up, key))
+        return self._decoded(decode, payload)
+
+    async def _look_up(self, key: SchemaKey) -> Decode:
+        schema = await self._registry.schema(key)
+        if schema.type != self._type:
+            kind = "GUID" if isinstance(key, uuid.UUID) else "id"
+            raise SerializationError(
+                f"the schema of {kind} {key} is of type {schema.type}, not {self._type}.",
+                hint=f"Read this topic with the deserializer for {schema.type}.",
+            )
+        decode = await self._decoder(schema)
+        self._decoders.put(key, decode)
+        return decode
+
+    def _decoded(self, decode: Decode, payload: bytes) -> Any:
+        value = decode(payload)
+        return value if self._from_dict is None else self._from_dict(value)
+
+    def close(self) -> None:
+        """End what is being looked up; the registry stays open."""
+        self._flights.cancel()

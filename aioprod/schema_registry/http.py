@@ -1,0 +1,209 @@
+"""Requests to a schema registry over HTTP: log-in, TLS, time limits, retries, bounded responses."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import random
+import ssl
+from base64 import b64encode
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from aioprod.core.sasl.peer_text import printable
+from aioprod.errors import ConfigError, UsageError
+from aioprod.net.transport import reason_of
+from aioprod.schema_registry._extra import missing
+from aioprod.schema_registry.addresses import Addresses
+from aioprod.schema_registry.answers import Answer, Purpose, error_of
+from aioprod.schema_registry.errors import RegistryAnswerError, RegistryError, RegistryUnreachableError
+from aioprod.schema_registry.settings import RegistryConfig
+
+try:
+    import httpx
+except ImportError as error:
+    raise missing("aioprod.schema_registry", error) from error
+
+__all__ = ["RegistryHttp"]
+
+_CONTENT_TYPE: Final = "application/vnd.schemaregistry.v1+json"
+_REASON_MAX: Final = 200
+
+
+class RegistryHttp:
+    """Sends requests to the first of the addresses that answers; for one event loop."""
+
+    def __init__(self, addresses: Addresses, config: RegistryConfig, log_in: tuple[str, str] | None) -> None:
+        self._addresses = addresses
+        self._config = config
+        self._log_in = (config.username, config.password) if config.username is not None else log_in
+        self._random = random.Random()  # noqa: S311 - spreads retries
+        self._client: httpx.AsyncClient | None = None
+        self._making: asyncio.Lock = asyncio.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    async def request(self, method: str, path: str, purpose: Purpose, body: Mapping[str, Any] | None = None) -> Any:
+        """The JSON of the response; raises RegistryError, and UsageError in another event loop.
+
+        What got no response, or one with a status from 500 on, is sent again: no request of a registry does more when
+        it is repeated.
+        """
+        client = await self._connected()
+        failure: RegistryError | None = None
+        for attempt in range(self._config.retries + 1):
+            if attempt:
+                await asyncio.sleep(self._pause_s(attempt))
+            address = self._addresses.current
+            try:
+                answer = await self._answer(client, method, address, path, purpose, body)
+            except RegistryUnreachableError as error:
+                failure = error
+                if not error.is_passing:
+                    break
+            else:
+                if answer.status < 300:
+                    return answer.parsed(address, purpose)
+                failure = error_of(answer, address, purpose)
+                if answer.status < 500:
+                    break
+            self._addresses.advance(address)
+        assert failure is not None
+        raise failure
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._client is not None:
+            client, self._client = self._client, None
+            await client.aclose()
+
+    async def _connected(self) -> httpx.AsyncClient:
+        loop = asyncio.get_running_loop()
+        if self._loop is None:
+            self._loop = loop
+        if loop is not self._loop:
+            raise UsageError(
+                "A SchemaRegistry is used in another event loop than before.", hint="Make one for each event loop."
+            )
+        async with self._making:
+            if self._client is None:
+                # Reading the CAs takes some 30 ms.
+                context = await asyncio.to_thread(self._tls) if self._addresses.is_secure else False
+                timeout = httpx.Timeout(None, connect=self._config.request_timeout_ms / 1000)
+                try:
+                    self._client = httpx.AsyncClient(verify=context, timeout=timeout, follow_redirects=False)
+                except (ImportError, ValueError):  # httpx reads the environment when a client is made.
+                    raise ConfigError("The proxy that the environment names for HTTP can't be used.") from None
+        return self._client
+
+    def _tls(self) -> ssl.SSLContext:
+        config = self._config
+        try:
+            context = ssl.create_default_context(cafile=config.ca_file)
+        except (OSError, ssl.SSLError) as error:
+            raise ConfigError(
+                f"ca_file {config.ca_file!r} of the schema registry can't be used: {reason_of(error)}."
+            ) from error
+        if config.certificate_file is not None:
+            # A function: without a password OpenSSL would read one from the terminal.
+            password = config.key_password or ""
+            try:
+                context.load_cert_chain(config.certificate_file, config.key_file, lambda: password)
+            except (OSError, ssl.SSLError) as error:
+                raise ConfigError(
+                    f"certificate_file {config.certificate_file!r} of the schema registry, or its private key, "
+                    f"can't be used: {reason_of(error)}."
+                ) from error
+        return context
+
+    async def _headers(self) -> dict[str, str]:
+        headers = {"Accept": f"{_CONTENT_TYPE}, application/json", "Content-Type": _CONTENT_TYPE}
+        token = self._config.token
+        if token is not None:
+            given = token() if callable(token) else token
+            headers["Authorization"] = f"Bearer {await given if inspect.isawaitable(given) else given}"
+        elif self._log_in is not None:
+            headers["Authorization"] = f"Basic {b64encode(':'.join(self._log_in).encode()).decode()}"
+        return headers
+
+    async def _answer(
+        self,
+        client: httpx.AsyncClient,
+        method: str,
+        address: str,
+        path: str,
+        purpose: Purpose,
+        body: Mapping[str, Any] | None,
+    ) -> Answer:
+        headers = await self._headers()
+        content = None if body is None else json.dumps(body).encode()
+        try:
+            async with asyncio.timeout(self._config.request_timeout_ms / 1000):
+                request = client.build_request(method, address + path, headers=headers, content=content)
+                response = await client.send(request, stream=True)
+                try:
+                    return Answer(response.status_code, await self._bounded(response, address, purpose))
+                finally:
+                    await response.aclose()
+        except TimeoutError:
+            reason = f"it did not answer within request_timeout_ms={self._config.request_timeout_ms}"
+            raise _unreachable(address, purpose, reason) from None
+        except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+            raise _explained(address, purpose, error) from error
+
+    async def _bounded(self, response: httpx.Response, address: str, purpose: Purpose) -> bytes:
+        content = bytearray()
+        async for part in response.aiter_bytes():
+            content += part
+            if len(content) > self._config.response_bytes_max:
+                raise RegistryAnswerError(
+                    f"The schema registry at {address} answered with more than {self._config.response_bytes_max} "
+                    "bytes.",
+                    subject=purpose.subject,
+                    status=response.status_code,
+                    hint="Raise response_bytes_max, if the schema is that large.",
+                )
+        return bytes(content)
+
+    def _pause_s(self, attempt: int) -> float:
+        pause_ms = min(self._config.retry_backoff_ms * 2 ** (attempt - 1), self._config.retry_backoff_max_ms)
+        return float(pause_ms * self._random.uniform(0.8, 1.2) / 1000)
+
+
+def _unreachable(address: str, purpose: Purpose, reason: str) -> RegistryUnreachableError:
+    return RegistryUnreachableError(
+        f"The schema registry at {address} can't be reached for {purpose.text}: {reason}.",
+        subject=purpose.subject,
+        hint="Check its address and that it runs; schemas that are cached are used without it.",
+    )
+
+
+def _explained(address: str, purpose: Purpose, error: Exception) -> RegistryUnreachableError:
+    for cause in _causes(error):
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            reason = printable(cause.verify_message, _REASON_MAX).rstrip(".")
+            wrong = _unreachable(address, purpose, f"its certificate is not accepted ({reason})")
+            wrong.is_passing = False
+            wrong.hint = (
+                "Give the file with the CA of its certificate as ca_file, and the host that the certificate names."
+            )
+            return wrong
+    return _unreachable(address, purpose, _reason(error))
+
+
+def _reason(error: Exception) -> str:
+    system = (reason_of(each) for each in _causes(error) if isinstance(each, OSError) and each.errno is not None)
+    # The text of these errors might quote a header that can't be sent, which may be the log-in.
+    own = "" if isinstance(error, (httpx.LocalProtocolError, ValueError)) else str(error)
+    return printable(next(system, own) or type(error).__name__, _REASON_MAX).rstrip(".")
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """An error and its causes, the innermost last."""
+    yield error
+    if isinstance(error, BaseExceptionGroup):
+        for each in error.exceptions:
+            yield from _causes(each)
+    inner = error.__cause__ or error.__context__
+    if inner is not None:
+        yield from _causes(inner)

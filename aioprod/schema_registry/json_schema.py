@@ -1,0 +1,153 @@
+"""JSON with its JSON Schema in a registry, validated by jsonschema. https://json-schema.org/"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Unpack
+
+from aioprod.errors import ConfigError, SerializationError
+from aioprod.schema_registry._extra import missing
+from aioprod.schema_registry.client import SchemaRegistry
+from aioprod.schema_registry.deserializing import Decode, RegistryDeserializer
+from aioprod.schema_registry.options import SerializerOptions
+from aioprod.schema_registry.references import referenced
+from aioprod.schema_registry.schemas import Schema, SchemaType
+from aioprod.schema_registry.serializing import Encode, RegistrySerializer
+
+try:
+    from jsonschema.exceptions import SchemaError
+    from jsonschema.protocols import Validator
+    from jsonschema.validators import validator_for
+    from referencing import Registry, Resource
+    from referencing.exceptions import Unresolvable
+    from referencing.jsonschema import DRAFT7
+except ImportError as error:
+    raise missing("aioprod.schema_registry.json_schema", error) from error
+
+__all__ = ["JsonSchemaDeserializer", "JsonSchemaSerializer"]
+
+_SHOWN_MAX = 200
+
+
+class JsonSchemaSerializer(RegistrySerializer):
+    """Values that JSON knows to compact JSON in UTF-8, validated by their schema unless `validate=False`.
+
+    `schema` is the JSON text, or a Schema with references; a `$ref` to anything else is not fetched. Other options are
+    those of every `RegistrySerializer`.
+    """
+
+    _encode = staticmethod(json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode)
+
+    def __init__(
+        self,
+        registry: SchemaRegistry,
+        schema: str | Schema | None = None,
+        *,
+        validate: bool = True,
+        **options: Unpack[SerializerOptions],
+    ) -> None:
+        given = _given(schema)
+        super().__init__(registry, given, **options)
+        self._validates = validate
+        title = _contents(given).get("title") if given is not None else None
+        self._title = title if isinstance(title, str) else None
+
+    @property
+    def record_name(self) -> str | None:
+        """The schema's title."""
+        return self._title
+
+    async def _encoder(self, schema: Schema) -> Encode:
+        check = _checker(schema, await referenced(self._registry, schema)) if self._validates else None
+
+        def encode(value: Any) -> bytes:
+            if check is not None:
+                check(value)
+            try:
+                return self._encode(value).encode()
+            except (TypeError, ValueError, RecursionError) as error:
+                raise SerializationError(f"it can't be written as JSON: {error}.") from error
+
+        return encode
+
+
+class JsonSchemaDeserializer(RegistryDeserializer):
+    """JSON to values, validated by the schema that they were written with unless `validate=False`."""
+
+    _type: ClassVar[SchemaType] = "JSON"
+
+    def __init__(
+        self, registry: SchemaRegistry, *, validate: bool = True, from_dict: Callable[[Any], Any] | None = None
+    ) -> None:
+        super().__init__(registry, from_dict=from_dict)
+        self._validates = validate
+
+    async def _decoder(self, schema: Schema) -> Decode:
+        check = _checker(schema, await referenced(self._registry, schema)) if self._validates else None
+
+        def decode(payload: bytes) -> Any:
+            try:
+                value = json.loads(payload)
+            except (ValueError, RecursionError) as error:
+                raise SerializationError(f"its bytes are no JSON: {error}.") from error
+            if check is not None:
+                check(value)
+            return value
+
+        return decode
+
+
+def _given(schema: str | Schema | None) -> Schema | None:
+    """The schema that a user gave; raises ConfigError for one that is none."""
+    if schema is None:
+        return None
+    given = Schema(schema, "JSON") if isinstance(schema, str) else schema
+    if not isinstance(given, Schema) or given.type != "JSON":
+        raise ConfigError("The schema is no JSON schema: give its JSON text, or a Schema of type JSON.")
+    try:
+        contents = json.loads(given.text)
+        validator_for(contents).check_schema(contents)
+    except SchemaError as error:
+        raise ConfigError(f"The JSON schema is not valid: {error.message[:_SHOWN_MAX]}.") from error
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"The JSON schema is no JSON: {error}.") from error
+    return given
+
+
+def _contents(schema: Schema) -> Mapping[str, Any]:
+    contents = json.loads(schema.text)
+    return contents if isinstance(contents, dict) else {}
+
+
+def _checker(schema: Schema, references: Mapping[str, Schema]) -> Callable[[Any], None]:
+    """What raises SerializationError for a value that does not fit the schema; raises it for a schema that is none."""
+    try:
+        contents = json.loads(schema.text)
+        kind = validator_for(contents)
+        kind.check_schema(contents)
+        resources = (
+            (name, Resource.from_contents(json.loads(other.text), default_specification=DRAFT7))
+            for name, other in references.items()
+        )
+        known: Registry[Any] = Registry().with_resources(resources)
+    except SchemaError as error:
+        raise SerializationError(f"the JSON schema is not valid: {error.message[:_SHOWN_MAX]}.") from error
+    except (ValueError, RecursionError) as error:
+        raise SerializationError(f"the JSON schema, or one that it refers to, is no JSON: {error}.") from error
+    validator: Validator = kind(contents, registry=known)
+
+    def check(value: Any) -> None:
+        try:
+            wrong = next(validator.iter_errors(value), None)
+        except Unresolvable as error:
+            raise SerializationError(
+                f"the JSON schema refers to {error.ref!r}, which is not known.",
+                hint="Name that schema in the references of the Schema.",
+            ) from error
+        if wrong is not None:
+            raise SerializationError(
+                f"the value does not fit the JSON schema at {wrong.json_path}: {wrong.message[:_SHOWN_MAX]}."
+            )
+
+    return check

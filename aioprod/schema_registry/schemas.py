@@ -1,0 +1,48 @@
+"""Schemas, as a registry has them."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+__all__ = ["Reference", "RegisteredSchema", "Schema", "SchemaType"]
+
+SchemaType: TypeAlias = Literal["AVRO", "JSON", "PROTOBUF"]
+"""The formats, by the registry's names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A schema that another one needs: version `version` of `subject`.
+
+    `name` is the name by which the other schema mentions it: an Avro full name, the URI of a JSON schema's `$ref`, the
+    path of a Protobuf `import`.
+    """
+
+    name: str
+    subject: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """A schema's text with what it refers to.
+
+    The text of a Protobuf schema may be a `.proto` file or, in base64, the file's descriptor.
+    """
+
+    text: str
+    type: SchemaType = "AVRO"
+    references: tuple[Reference, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredSchema:
+    """A schema in a subject. `version` and `guid` are None where the registry's answer has none."""
+
+    subject: str
+    id: int
+    schema: Schema
+    version: int | None = None
+    guid: uuid.UUID | None = None
