@@ -95,7 +95,10 @@ class SchemaRegistry:
 
     async def schema(self, key: int | uuid.UUID) -> Schema:
         """The schema of an id or of a GUID; cached. Raises UnknownSchemaError."""
-        return self._schemas.get(key) or await self._flights.run(key, lambda: self._fetch_schema(key))
+        cached = self._schemas.get(key)
+        if cached is not None:
+            return cached
+        return await self._flights.run(key, lambda: self._fetch_schema(key))
 
     async def subjects(self) -> list[str]:
         """The names of all subjects; not cached."""

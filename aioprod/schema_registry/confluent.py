@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from aioprod.errors import ConfigError, UsageError
@@ -24,7 +23,7 @@ __all__ = ["ConfluentDeserializer", "ConfluentSerializer"]
 
 
 class _Adapted:
-    def __init__(self, target: Callable[..., Any]) -> None:
+    def __init__(self, target: Any) -> None:
         if inspect.isawaitable(target):
             if inspect.iscoroutine(target):
                 target.close()
@@ -42,7 +41,8 @@ class _Adapted:
 
     def _called(self, topic: str, headers: HeaderList, given: Any) -> Any:
         field = MessageField.KEY if self._role.name == "key" else MessageField.VALUE
-        return self._target(given, SerializationContext(topic, field, headers))
+        known: Any = headers
+        return self._target(given, SerializationContext(topic, field, known))
 
 
 class ConfluentSerializer(_Adapted):

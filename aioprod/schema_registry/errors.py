@@ -2,7 +2,7 @@
 
 SerializationError
 └── RegistryError                     the registry's part in serializing a key or value failed
-    ├── RegistryUnreachableError      no registry answered                                    (ConnectionError)
+    ├── RegistryUnreachableError      no registry answered
     ├── RegistryAccessError           it does not accept the log-in, or the user lacks a right
     ├── SchemaRejectedError           it does not register the schema: incompatible, or invalid
     ├── UnknownSubjectError           it has no subject of that name
@@ -52,7 +52,7 @@ class RegistryError(SerializationError):
         self.reason = reason
 
 
-class RegistryUnreachableError(RegistryError, ConnectionError):
+class RegistryUnreachableError(RegistryError):
     """No registry answered: each try ended without a connection, with a broken one, or in the time limit."""
 
     is_passing = True

@@ -37,7 +37,7 @@ class RegistryHttp:
     def __init__(self, addresses: Addresses, config: RegistryConfig, log_in: tuple[str, str] | None) -> None:
         self._addresses = addresses
         self._config = config
-        self._log_in = (config.username, config.password) if config.username is not None else log_in
+        self._log_in = log_in if config.username is None else (config.username, config.password or "")
         self._random = random.Random()  # noqa: S311 - spreads retries
         self._client: httpx.AsyncClient | None = None
         self._making: asyncio.Lock = asyncio.Lock()

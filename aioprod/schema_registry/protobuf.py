@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from typing import Any, ClassVar, Generic, TypeVar, Unpack
+from typing import Any, ClassVar, Generic, TypeAlias, TypeVar, Unpack
 
 from aioprod.errors import ConfigError, SerializationError
 from aioprod.schema_registry._extra import missing
@@ -15,7 +15,6 @@ from aioprod.schema_registry.schemas import Reference, RegisteredSchema, Schema,
 from aioprod.schema_registry.serializing import Encode, RegistrySerializer
 
 try:
-    from google.protobuf.descriptor import Descriptor, FileDescriptor
     from google.protobuf.message import DecodeError, EncodeError, Message
 except ImportError as error:
     raise missing("aioprod.schema_registry.protobuf", error) from error
@@ -23,6 +22,10 @@ except ImportError as error:
 __all__ = ["ProtobufDeserializer", "ProtobufSerializer"]
 
 M = TypeVar("M", bound=Message)
+
+# Each implementation of Protobuf has descriptors of its own.
+_Descriptor: TypeAlias = Any
+_FileDescriptor: TypeAlias = Any
 
 _BUILT_IN = ("confluent/", "google/protobuf/", "google/type/")
 """The beginnings of the names of files that every registry knows."""
@@ -42,7 +45,7 @@ class ProtobufSerializer(RegistrySerializer):
         self._message_type = _checked(message_type)
         descriptor = message_type.DESCRIPTOR
         self._name: str = descriptor.full_name
-        self._file: FileDescriptor = descriptor.file
+        self._file = descriptor.file
         self._indexes = index_bytes(_indexes_of(descriptor))
         super().__init__(registry, _schema_of(self._file), **options)
 
@@ -73,7 +76,7 @@ class ProtobufSerializer(RegistrySerializer):
             self._schema = _schema_of(self._file, await self._references(self._file))
         return await super()._known(subject)
 
-    async def _references(self, file: FileDescriptor) -> tuple[Reference, ...]:
+    async def _references(self, file: _FileDescriptor) -> tuple[Reference, ...]:
         """The files that a file imports, as the registry has them."""
         references = []
         for other in file.dependencies:
@@ -129,11 +132,11 @@ def _checked(message_type: type[M]) -> type[M]:
     return message_type
 
 
-def _schema_of(file: FileDescriptor, references: tuple[Reference, ...] = ()) -> Schema:
+def _schema_of(file: _FileDescriptor, references: tuple[Reference, ...] = ()) -> Schema:
     return Schema(b64encode(file.serialized_pb).decode(), "PROTOBUF", references)
 
 
-def _indexes_of(descriptor: Descriptor) -> list[int]:
+def _indexes_of(descriptor: _Descriptor) -> list[int]:
     """The place of a message in the message around it, and so on, outermost first."""
     indexes: list[int] = []
     while descriptor.containing_type is not None:

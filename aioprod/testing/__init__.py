@@ -1,5 +1,5 @@
-"""For tests: Kafka brokers, real and fake (`KafkaCluster`, `FakeCluster`), a faulty network (`TcpProxy`), and
-`producer_mock`. The pytest fixtures are in `plugin.py`.
+"""For tests: Kafka brokers, real and fake (`KafkaCluster`, `FakeCluster`), a faulty network (`TcpProxy`), a schema
+registry (`FakeSchemaRegistry`), and `producer_mock`. The pytest fixtures are in `plugin.py`.
 
 Names are imported when they are used, since pytest imports this package for its plugin wherever aioprod is installed.
 """
@@ -23,12 +23,14 @@ if TYPE_CHECKING:
     from aioprod.testing.kafka.cluster import KafkaCluster
     from aioprod.testing.mocks import producer_mock
     from aioprod.testing.proxy import Direction, TcpProxy
+    from aioprod.testing.schema_registry import FakeSchemaRegistry
     from aioprod.testing.security import Security
 
 __all__ = [
     "Acl",
     "Direction",
     "FakeCluster",
+    "FakeSchemaRegistry",
     "KafkaCluster",
     "KafkaStartError",
     "KafkaUnavailableError",
@@ -47,6 +49,7 @@ if not TYPE_CHECKING:
             "Acl": "acls",
             "Direction": "proxy",
             "FakeCluster": "fake",
+            "FakeSchemaRegistry": "schema_registry",
             "KafkaCluster": "kafka.cluster",
             "KafkaStartError": "errors",
             "KafkaUnavailableError": "errors",

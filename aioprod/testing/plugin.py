@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from aioprod.testing.fixtures import FakeClusterThread
     from aioprod.testing.kafka.cluster import KafkaCluster
     from aioprod.testing.proxy import TcpProxy
+    from aioprod.testing.schema_registry import FakeSchemaRegistry
 
 
 @pytest.fixture(scope="session")
@@ -55,6 +56,15 @@ def fake_cluster() -> Iterator[FakeClusterThread]:
 
     with running_fake_cluster() as cluster:
         yield cluster
+
+
+@pytest.fixture
+def fake_schema_registry() -> Iterator[FakeSchemaRegistry]:
+    """A schema registry inside this process, without schemas, for sync and async tests."""
+    from aioprod.testing.schema_registry import FakeSchemaRegistry
+
+    with FakeSchemaRegistry() as registry:
+        yield registry
 
 
 @pytest.fixture
