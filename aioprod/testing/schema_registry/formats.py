@@ -54,10 +54,13 @@ def check(kind: str, text: str, references: Mapping[str, str]) -> None:
 
 
 def canonical(kind: str, text: str, *, normalize: bool) -> str:
-    """The text by which two schemas are the same: without white space and, with `normalize`, in a fixed order."""
+    """The text by which two schemas are the same: of JSON, the order of keys counts unless `normalize`."""
     if kind == "PROTOBUF":
         return text.strip()
-    return json.dumps(_json(text), separators=(",", ":"), sort_keys=normalize)
+    contents = _json(text)
+    if kind == "AVRO":
+        return json.dumps(_shortened(contents), separators=(",", ":"), sort_keys=True)
+    return json.dumps(contents, separators=(",", ":"), sort_keys=normalize)
 
 
 def differences(
@@ -97,6 +100,19 @@ def _avro(text: str, references: Mapping[str, str]) -> Any:
         raise InvalidSchemaError(f"Undefined name: {str(error)!r}") from error
     except (SchemaParseException, TypeError, KeyError, AttributeError) as error:
         raise InvalidSchemaError(str(error)) from error
+
+
+def _shortened(schema: Any) -> Any:
+    """An Avro schema with `"string"` for `{"type": "string"}`, which are the same."""
+    if isinstance(schema, list):
+        return [_shortened(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if schema.keys() == {"type"} and isinstance(schema["type"], str):
+        return schema["type"]
+    inner = {name: _shortened(schema[name]) for name in ("type", "items", "values") if name in schema}
+    fields = [{**field, "type": _shortened(field["type"])} for field in schema.get("fields", ())]
+    return {**schema, **inner, **({"fields": fields} if fields else {})}
 
 
 def _json(text: str) -> Any:
