@@ -160,8 +160,6 @@ def _parsed(schema: Schema, references: Mapping[str, Schema]) -> Any:
                 named[full] = contents
         named[_ROOT] = json.loads(schema.text)
         return load_schema(_ROOT, repo=_References(named))
-    except ValueError as error:
-        raise SerializationError(f"it is no JSON: {error}.") from error
     except UnknownType as error:
         raise SerializationError(
             f"it mentions {error.name!r}, which it does not define.",
@@ -172,7 +170,9 @@ def _parsed(schema: Schema, references: Mapping[str, Schema]) -> Any:
             f"it mentions {str(error)!r}, which it does not define.",
             hint="Name the schema that defines it in the references of the Schema.",
         ) from error
-    except (SchemaParseException, TypeError, KeyError, AttributeError, RecursionError) as error:
+    except json.JSONDecodeError as error:
+        raise SerializationError(f"it is no JSON: {error}.") from error
+    except (SchemaParseException, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise SerializationError(f"it is not valid: {_said(error)}.") from error
 
 

@@ -34,13 +34,14 @@ class SingleFlight:
     def start(self, key: Hashable, work: Callable[[], Coroutine[Any, Any, V]]) -> asyncio.Task[V]:
         """The task that runs for `key`, which is started if there is none."""
         task = self._tasks.get(key)
-        if task is None:
+        if task is None or task.done():
             task = self._tasks[key] = asyncio.create_task(work())
             task.add_done_callback(lambda done: self._ended(key, done))
         return task
 
     def _ended(self, key: Hashable, task: asyncio.Task[Any]) -> None:
-        del self._tasks[key]
+        if self._tasks.get(key) is task:
+            del self._tasks[key]
         if not task.cancelled():
             task.exception()  # Seen, also where all callers were cancelled.
 

@@ -148,7 +148,9 @@ class RegistryHttp:
         except TimeoutError:
             reason = f"it did not answer within request_timeout_ms={self._config.request_timeout_ms}"
             raise _unreachable(address, purpose, reason) from None
-        except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+        except RegistryError:
+            raise
+        except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:  # Of TLS, OSErrors come as they are.
             raise _explained(address, purpose, error) from error
 
     async def _bounded(self, response: httpx.Response, address: str, purpose: Purpose) -> bytes:
@@ -157,8 +159,8 @@ class RegistryHttp:
             content += part
             if len(content) > self._config.response_bytes_max:
                 raise RegistryAnswerError(
-                    f"The schema registry at {address} answered with more than {self._config.response_bytes_max} "
-                    "bytes.",
+                    f"The schema registry at {address} answered for {purpose.text} with more than "
+                    f"{self._config.response_bytes_max} bytes.",
                     subject=purpose.subject,
                     status=response.status_code,
                     hint="Raise response_bytes_max, if the schema is that large.",

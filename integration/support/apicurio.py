@@ -1,4 +1,4 @@
-"""Apicurio Registry, a real schema registry with Confluent's REST API, from its Maven archive; it keeps all in memory."""
+"""Apicurio Registry, a real schema registry with Confluent's REST API, from its Maven archive, all in memory."""
 
 from __future__ import annotations
 

@@ -1,0 +1,424 @@
+"""Serializers and deserializers: a cached schema costs no await, one look-up for all, errors in plain words."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from aioprod.config import ProducerConfig
+from aioprod.errors import ConfigError, SerializationError
+from aioprod.schema_registry import (
+    AvroDeserializer,
+    AvroSerializer,
+    JsonSchemaDeserializer,
+    JsonSchemaSerializer,
+    ProtobufDeserializer,
+    ProtobufSerializer,
+    Reference,
+    RegistryAnswerError,
+    RegistryUnreachableError,
+    Schema,
+    SchemaRegistry,
+    UnknownSchemaError,
+    UnknownSubjectError,
+)
+from aioprod.testing import FakeSchemaRegistry
+from tests.support.registry_scenarios import result
+from tests.support.registry_schemas import MESSAGES, ORDER, avro_record, json_schema
+
+ORDER_JSON = json_schema("shop.Order", id={"type": "integer"})
+REGISTER = "POST /subjects/orders-value/versions"
+
+Make = Callable[[SchemaRegistry], Any]
+
+
+class Clock:
+    """A clock that stands still until it is set."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+FORMATS: dict[str, tuple[Any, Make, Make]] = {
+    "avro": ({"id": 1}, lambda registry: AvroSerializer(registry, ORDER), AvroDeserializer),
+    "json": ({"id": 1}, lambda registry: JsonSchemaSerializer(registry, ORDER_JSON), JsonSchemaDeserializer),
+    "protobuf": (
+        MESSAGES["Note"](text="a"),
+        lambda registry: ProtobufSerializer(registry, MESSAGES["Note"]),
+        lambda registry: ProtobufDeserializer(registry, MESSAGES["Note"]),
+    ),
+}
+
+
+def configured(target: Any, *, is_key: bool) -> Any:
+    target.configure(ProducerConfig(bootstrap_servers="localhost:9092"), is_key=is_key)
+    return target
+
+
+@pytest.mark.parametrize("name", FORMATS)
+async def test_only_the_first_record_is_awaited(
+    registry: SchemaRegistry, fake_schema_registry: FakeSchemaRegistry, name: str
+) -> None:
+    value, make_serializer, make_deserializer = FORMATS[name]
+    serializer, deserializer = make_serializer(registry), make_deserializer(registry)
+    first = serializer.serialize("orders", [], value)
+    assert inspect.isawaitable(first)
+    data = await first
+    assert serializer.serialize("orders", [], value) == data
+    first = deserializer.deserialize("orders", [], data)
+    assert inspect.isawaitable(first)
+    assert await first == value
+    assert deserializer.deserialize("orders", [], data) == value
+    fake_schema_registry.down()
+    assert serializer.serialize("orders", [], value) == data
+    assert deserializer.deserialize("orders", [], data) == value
+
+
+@pytest.mark.parametrize("name", FORMATS)
+async def test_a_thousand_first_records_make_one_look_up(
+    registry: SchemaRegistry, fake_schema_registry: FakeSchemaRegistry, name: str
+) -> None:
+    value, make_serializer, make_deserializer = FORMATS[name]
+    serializer, deserializer = make_serializer(registry), make_deserializer(registry)
+    with fake_schema_registry.paused():
+        tasks = [asyncio.ensure_future(serializer.serialize("orders", [], value)) for _ in range(1000)]
+        await asyncio.sleep(0)
+    (data,) = set(await asyncio.gather(*tasks))
+    asked = sum(fake_schema_registry.requests.values())
+    assert fake_schema_registry.requests[REGISTER] == 1
+    # Of the imported file there are two requests more.
+    assert asked == (3 if name == "protobuf" else 1)
+    with fake_schema_registry.paused():
+        tasks = [asyncio.ensure_future(deserializer.deserialize("orders", [], data)) for _ in range(1000)]
+        await asyncio.sleep(0)
+    assert await asyncio.gather(*tasks) == [value] * 1000
+    assert sum(fake_schema_registry.requests.values()) == asked + 1
+
+
+async def test_prepared_topics_need_no_await(registry: SchemaRegistry) -> None:
+    serializer = AvroSerializer(registry, ORDER)
+    await serializer.prepare("orders", "returns")
+    assert serializer.serialize("orders", [], {"id": 1}) == serializer.serialize("returns", [], {"id": 1})
+
+
+@pytest.mark.parametrize(
+    ("subject", "expected"),
+    [
+        ("topic", "orders-key"),
+        ("record", "shop.Order"),
+        ("topic_record", "orders-shop.Order"),
+        (lambda topic, role, record: f"{record}/{role}/{topic}", "shop.Order/key/orders"),
+    ],
+)
+@pytest.mark.parametrize("name", FORMATS)
+async def test_subjects(registry: SchemaRegistry, name: str, subject: Any, expected: str) -> None:
+    options: Any = {"subject": subject}
+    order = MESSAGES["Order"]
+    serializer: Any = {
+        "avro": lambda: AvroSerializer(registry, ORDER, **options),
+        "json": lambda: JsonSchemaSerializer(registry, ORDER_JSON, **options),
+        "protobuf": lambda: ProtobufSerializer(registry, order, **options),
+    }[name]()
+    value = order() if name == "protobuf" else {"id": 1}
+    await configured(serializer, is_key=True).serialize("orders", [], value)
+    assert expected in await registry.subjects()
+
+
+async def test_names_that_a_strategy_needs(registry: SchemaRegistry) -> None:
+    for serializer in (
+        AvroSerializer(registry, '["null", "int"]', subject="record"),
+        AvroSerializer(registry, use_latest=True, subject="topic_record"),
+        JsonSchemaSerializer(registry, "{}", subject="record"),
+    ):
+        with pytest.raises(ConfigError, match="needs a record name"):
+            await result(serializer.serialize("orders", [], 1))
+    with pytest.raises(ConfigError, match="'topics' is no subject strategy"):
+        AvroSerializer(registry, ORDER, subject="topics")
+    with pytest.raises(ConfigError, match="7 is no subject strategy"):
+        AvroSerializer(registry, ORDER, subject=7)  # type: ignore[arg-type]
+
+
+async def test_schemas_that_must_be_registered(
+    registry: SchemaRegistry, fake_schema_registry: FakeSchemaRegistry
+) -> None:
+    serializer = AvroSerializer(registry, ORDER, auto_register=False)
+    with pytest.raises(UnknownSubjectError, match="no subject 'orders-value'"):
+        await result(serializer.serialize("orders", [], {"id": 1}))
+    fake_schema_registry.register("orders-value", avro_record("Order", id="long"))
+    with pytest.raises(UnknownSchemaError, match="'orders-value'"):
+        await result(serializer.serialize("orders", [], {"id": 1}))
+    fake_schema_registry.set_compatibility("NONE")
+    known = fake_schema_registry.register("orders-value", ORDER)
+    assert await result(serializer.serialize("orders", [], {"id": 1})) == b"\0" + known.to_bytes(4, "big") + b"\x02"
+    assert fake_schema_registry.requests.keys() == {"POST /subjects/orders-value"}
+
+
+async def test_the_latest_version_is_refreshed_in_the_background(
+    fake_schema_registry: FakeSchemaRegistry, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = Clock()
+    fake_schema_registry.register("orders-value", ORDER)
+    latest = "GET /subjects/orders-value/versions/latest"
+    async with SchemaRegistry(
+        fake_schema_registry.url, clock=clock, latest_ttl_ms=1000, retry_backoff_ms=1
+    ) as registry:
+        serializer = AvroSerializer(registry, use_latest=True)
+        old = await result(serializer.serialize("orders", [], {"id": 1}))
+        fake_schema_registry.register("orders-value", avro_record("Order", id="int", more=("int", 7)))
+        clock.now += 2
+        with fake_schema_registry.paused():
+            assert [serializer.serialize("orders", [], {"id": 1}) for _ in range(3)] == [old] * 3
+            await asyncio.sleep(0)
+        async with asyncio.timeout(20):
+            while (new := serializer.serialize("orders", [], {"id": 1})) == old:
+                await asyncio.sleep(0.001)
+        assert new == b"\0\0\0\0\x02\x02\x0e"
+        assert fake_schema_registry.requests[latest] == 2
+        fake_schema_registry.fail(404, content={"error_code": 40401, "message": "Gone"})
+        clock.now += 2
+        with caplog.at_level(logging.WARNING, "aioprod"):
+            assert serializer.serialize("orders", [], {"id": 1}) == new
+            async with asyncio.timeout(20):
+                while not caplog.messages:
+                    await asyncio.sleep(0.001)
+        assert "The latest schema for topic 'orders' stays the one that is known" in caplog.messages[0]
+        assert serializer.serialize("orders", [], {"id": 1}) == new
+        assert fake_schema_registry.requests[latest] == 3
+        clock.now += 2
+        with fake_schema_registry.paused():
+            serializer.serialize("orders", [], {"id": 1})
+            await asyncio.sleep(0)
+            serializer.close()
+
+
+async def test_normalized(registry: SchemaRegistry, fake_schema_registry: FakeSchemaRegistry) -> None:
+    fake_schema_registry.register("orders-value", ORDER_JSON, "JSON")
+    turned = ORDER_JSON.replace('"title": "shop.Order", "type": "object"', '"type": "object", "title": "shop.Order"')
+    assert turned != ORDER_JSON
+    serializer = JsonSchemaSerializer(registry, turned, auto_register=False, normalize=True)
+    assert (await result(serializer.serialize("orders", [], {"id": 1})))[:5] == b"\0\0\0\0\x01"
+
+
+async def test_what_a_value_is_made_of(registry: SchemaRegistry) -> None:
+    serializer = AvroSerializer(registry, ORDER, to_dict=lambda number: {"id": number})
+    data = await result(serializer.serialize("orders", [], 7))
+    reader = AvroDeserializer(registry, from_dict=lambda fields: fields["id"])
+    assert await result(reader.deserialize("orders", [], data)) == 7
+
+
+# --- headers
+
+
+async def test_the_header_of_an_earlier_schema_is_replaced(registry: SchemaRegistry) -> None:
+    """A record that was read is sent again, with its headers and another schema."""
+    stale = ("__value_schema_id", b"\x01" + bytes(16))
+    kept = ("trace", b"1")
+    headers: list[Any] = [stale, kept]
+    data = await result(AvroSerializer(registry, ORDER, framing="header").serialize("orders", headers, {"id": 1}))
+    known = await registry.find("orders-value", Schema(ORDER))
+    assert known.guid is not None
+    assert headers == [kept, ("__value_schema_id", b"\x01" + known.guid.bytes)]
+    assert await result(AvroDeserializer(registry).deserialize("orders", headers, data)) == {"id": 1}
+    headers = [stale, kept]
+    await result(AvroSerializer(registry, ORDER).serialize("orders", headers, {"id": 1}))
+    assert headers == [kept]
+
+
+async def test_a_key_has_its_own_header(registry: SchemaRegistry) -> None:
+    headers: list[Any] = []
+    serializer = configured(AvroSerializer(registry, '"int"', framing="header"), is_key=True)
+    data = await result(serializer.serialize("orders", headers, 5))
+    assert [name for name, _ in headers] == ["__key_schema_id"]
+    reader = configured(AvroDeserializer(registry), is_key=True)
+    assert await result(reader.deserialize("orders", headers, data)) == 5
+
+
+async def test_a_registry_without_guids() -> None:
+    with FakeSchemaRegistry(guids=False) as fake:
+        async with SchemaRegistry(fake.url) as registry:
+            serializer = AvroSerializer(registry, ORDER, framing="header")
+            with pytest.raises(RegistryAnswerError, match="gives no GUID for subject 'orders-value'"):
+                await result(serializer.serialize("orders", [], {"id": 1}))
+
+
+# --- what does not fit
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ({"id": "x"}, "the value does not fit the Avro schema shop.Order: "),
+        ({}, "no value and no default for id"),
+        (5, "the value does not fit"),
+    ],
+)
+async def test_values_that_do_not_fit_avro(registry: SchemaRegistry, value: Any, words: str) -> None:
+    with pytest.raises(SerializationError, match=words):
+        await result(AvroSerializer(registry, ORDER).serialize("orders", [], value))
+
+
+async def test_strict_avro(registry: SchemaRegistry) -> None:
+    loose, strict = AvroSerializer(registry, ORDER), AvroSerializer(registry, ORDER, strict=True)
+    assert await result(strict.serialize("orders", [], {"id": 1})) == b"\0\0\0\0\x01\x02"
+    for value in ({"id": 2**40}, {"id": 1, "more": 2}):
+        await result(loose.serialize("orders", [], value))
+        with pytest.raises(SerializationError, match="does not fit the Avro schema"):
+            strict.serialize("orders", [], value)
+
+
+async def test_bytes_alone_take_bytes_only(registry: SchemaRegistry) -> None:
+    serializer = AvroSerializer(registry, '"bytes"')
+    assert await result(serializer.serialize("orders", [], bytearray(b"ab"))) == b"\0\0\0\0\x01ab"
+    with pytest.raises(SerializationError, match="it is of type str"):
+        serializer.serialize("orders", [], "ab")
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [({"id": "x"}, r"at \$\.id: 'x' is not of type 'integer'"), ({}, "'id' is a required property"), (5, "at ")],
+)
+async def test_values_that_do_not_fit_a_json_schema(registry: SchemaRegistry, value: Any, words: str) -> None:
+    with pytest.raises(SerializationError, match=words):
+        await result(JsonSchemaSerializer(registry, ORDER_JSON).serialize("orders", [], value))
+    data = await result(JsonSchemaSerializer(registry, ORDER_JSON, validate=False).serialize("orders", [], value))
+    with pytest.raises(SerializationError, match=words):
+        await result(JsonSchemaDeserializer(registry).deserialize("orders", [], data))
+    assert await result(JsonSchemaDeserializer(registry, validate=False).deserialize("orders", [], data)) == value
+
+
+async def test_what_is_no_json(registry: SchemaRegistry) -> None:
+    serializer = JsonSchemaSerializer(registry, "true")
+    for value in (object(), float("nan")):
+        with pytest.raises(SerializationError, match="can't be written as JSON"):
+            await result(serializer.serialize("orders", [], value))
+    with pytest.raises(SerializationError, match="no JSON"):
+        await result(JsonSchemaDeserializer(registry).deserialize("orders", [], b"\0\0\0\0\x01{"))
+
+
+async def test_references_that_are_missing(registry: SchemaRegistry) -> None:
+    with pytest.raises(ConfigError, match=r"mentions 'shop\.Address', which it does not define"):
+        AvroSerializer(registry, avro_record("Parcel", to="Address"))
+    await registry.register("other", Schema(ORDER))
+    schema = Schema(avro_record("Parcel", to="Address"), "AVRO", (Reference("shop.Order", "other", 1),))
+    with pytest.raises(SerializationError, match=r"422|does not accept|mentions"):
+        await result(AvroSerializer(registry, schema).serialize("orders", [], {}))
+    text = json_schema("Parcel", to={"$ref": "https://example.org/address.json"})
+    with pytest.raises(SerializationError, match=r"refers to 'https://example\.org/address\.json'"):
+        await result(JsonSchemaSerializer(registry, text).serialize("orders", [], {"to": 1}))
+    gone = Schema(ORDER, "AVRO", (Reference("a", "gone", 1),))
+    with pytest.raises(SerializationError, match="'gone'"):
+        await result(AvroSerializer(registry, gone).serialize("orders", [], {"id": 1}))
+
+
+async def test_another_class_of_messages(registry: SchemaRegistry) -> None:
+    serializer = ProtobufSerializer(registry, MESSAGES["Note"])
+    with pytest.raises(SerializationError, match=r"expected a message shop\.Note, not Money"):
+        await result(serializer.serialize("orders", [], MESSAGES["Money"]()))
+    for given in (dict, MESSAGES["Note"]()):
+        with pytest.raises(ConfigError, match="no class of Protobuf messages"):
+            ProtobufSerializer(registry, given)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"", "its 0 bytes do not begin with 00 and a schema id"),
+        (b"\x01\0\0\0\x01\x02", "do not begin with 00"),
+        (b"\0\0\0\x01", "do not begin with 00"),
+        (b"\0\0\0\0\x09\x02", "schema id 9"),
+        (b"\0\0\0\0\x01", "do not fit the Avro schema shop.Order: EOFError"),
+        (b"\0\0\0\0\x01\xff", "do not fit the Avro schema"),
+        (b"\0\0\0\0\x01\x02\x02", "1 bytes follow the value"),
+        (b"\0\0\0\0\x02\x02", "the schema of id 2 is of type JSON, not AVRO"),
+    ],
+)
+async def test_bytes_that_are_wrong(
+    registry: SchemaRegistry, fake_schema_registry: FakeSchemaRegistry, data: bytes, words: str
+) -> None:
+    fake_schema_registry.register("a", ORDER)
+    fake_schema_registry.register("b", ORDER_JSON, "JSON")
+    with pytest.raises(SerializationError, match=words):
+        await result(AvroDeserializer(registry).deserialize("orders", [], data))
+
+
+@pytest.mark.parametrize("value", [None, b"", b"\x01" + bytes(15), b"\x02" + bytes(16), b"\x01" + bytes(17)])
+async def test_headers_that_are_wrong(registry: SchemaRegistry, value: bytes | None) -> None:
+    with pytest.raises(SerializationError, match="__value_schema_id"):
+        await result(AvroDeserializer(registry).deserialize("orders", [("__value_schema_id", value)], b""))
+
+
+async def test_a_guid_that_is_unknown(registry: SchemaRegistry) -> None:
+    header = ("__value_schema_id", b"\x01" + bytes(16))
+    with pytest.raises(UnknownSchemaError, match=str(uuid.UUID(int=0))):
+        await result(AvroDeserializer(registry).deserialize("orders", [header], b""))
+
+
+async def test_messages_that_are_wrong(registry: SchemaRegistry) -> None:
+    note = MESSAGES["Note"]
+    data = await result(ProtobufSerializer(registry, note).serialize("orders", [], note(text="a")))
+    reader = ProtobufDeserializer(registry, note)
+    with pytest.raises(SerializationError, match=r"no message shop\.Note"):
+        await result(reader.deserialize("orders", [], data + b"\x0a\xff"))
+    with pytest.raises(SerializationError, match="cut off"):
+        reader.deserialize("orders", [], data[:6])
+    header = ("__value_schema_id", b"\x01" + bytes(16) + b"\0\0")
+    with pytest.raises(SerializationError, match="indexes"):
+        reader.deserialize("orders", [header], data[7:])
+
+
+# --- what is wrong from the start
+
+
+def test_wrong_options(fake_schema_registry: FakeSchemaRegistry) -> None:
+    registry = SchemaRegistry(fake_schema_registry.url)
+    for make, words in (
+        (lambda: AvroSerializer(registry), "No schema is given"),
+        (lambda: AvroSerializer(registry, ORDER, use_latest=True, auto_register=True), "both True"),
+        (lambda: AvroSerializer(registry, ORDER, framing="footer"), "framing is 'footer'"),  # type: ignore[arg-type]
+        (lambda: AvroSerializer(registry, "{"), "no JSON"),
+        (lambda: AvroSerializer(registry, '{"type": "record"}'), "can't be used"),
+        (lambda: AvroSerializer(registry, Schema("{", "AVRO", (Reference("a", "b", 1),))), "no JSON"),
+        (lambda: AvroSerializer(registry, Schema("{}", "JSON")), "no Avro schema"),
+        (lambda: AvroSerializer(registry, 7), "no Avro schema"),  # type: ignore[arg-type]
+        (lambda: JsonSchemaSerializer(registry, "{"), "no JSON"),
+        (lambda: JsonSchemaSerializer(registry, '{"type": 7}'), "not valid"),
+        (lambda: JsonSchemaSerializer(registry, Schema(ORDER)), "no JSON schema"),
+    ):
+        with pytest.raises(ConfigError, match=words):
+            make()
+    assert not fake_schema_registry.requests
+
+
+async def test_one_serializer_for_keys_and_values(registry: SchemaRegistry) -> None:
+    for target in (AvroSerializer(registry, ORDER), AvroDeserializer(registry)):
+        configured(configured(target, is_key=True), is_key=True)
+        with pytest.raises(ConfigError, match=f"One {type(target).__name__} is given for keys and for values"):
+            configured(target, is_key=False)
+
+
+async def test_a_registry_that_is_down(registry: SchemaRegistry, fake_schema_registry: FakeSchemaRegistry) -> None:
+    serializer = AvroSerializer(registry, ORDER)
+    fake_schema_registry.down()
+    with pytest.raises(RegistryUnreachableError):
+        await result(serializer.serialize("orders", [], {"id": 1}))
+    fake_schema_registry.up()
+    assert await result(serializer.serialize("orders", [], {"id": 1})) == b"\0\0\0\0\x01\x02"
+
+
+async def test_closing_ends_look_ups(registry: SchemaRegistry, fake_schema_registry: FakeSchemaRegistry) -> None:
+    reader = AvroDeserializer(registry)
+    with fake_schema_registry.paused():
+        first = asyncio.ensure_future(reader.deserialize("orders", [], b"\0\0\0\0\x01\x02"))
+        await asyncio.sleep(0)
+        reader.close()
+        with pytest.raises(asyncio.CancelledError):
+            await first
