@@ -17,7 +17,7 @@ from rich.console import Console
 
 from aioprod import Producer
 from aioprod.routing.hashes import murmur2_partition
-from aioprod.testing import KafkaCluster, KafkaUnavailableError
+from aioprod.testing import FakeSchemaRegistry, KafkaCluster, KafkaUnavailableError
 from aioprod.testing.kafka.jars import java, kafka_libs
 from examples import arrow_batches, asgi_service, bulk, custom_partitioner, fire_and_forget
 from examples.demo import __main__ as demo
@@ -136,14 +136,15 @@ RUNNABLE = [page for page in PAGES if any(snippet.runnable for snippet in snippe
 def test_the_code_of_a_page_runs(kafka_cluster: KafkaCluster, kafka_topic: str, page: Path) -> None:
     servers = kafka_cluster.bootstrap_servers
     namespace: dict[str, Any] = {"__name__": "snippet"}
-    with asyncio.Runner() as runner:
+    with FakeSchemaRegistry() as registry, asyncio.Runner() as runner:
         producer = Producer(servers)
         runner.run(producer.start())
         try:
             for snippet in snippets(page):
                 if snippet.runnable:
                     namespace["producer"] = producer
-                    snippet.at("localhost:9092", servers).run(runner, namespace)
+                    placed = snippet.at("localhost:9092", servers).at("http://localhost:8081", registry.url)
+                    placed.run(runner, namespace)
         finally:
             runner.run(producer.close())
             assert producer.buffered == (0, 0)

@@ -109,7 +109,7 @@ class AvroDeserializer(RegistryDeserializer):
                 value = schemaless_reader(source, written, wanted)
             except Exception as error:
                 raise SerializationError(f"its bytes do not fit the Avro schema {name}: {_said(error)}.") from error
-            left = len(payload) - source.tell()
+            left = len(source.read())
             if left:
                 raise SerializationError(f"{left} bytes follow the value of the Avro schema {name}.")
             return value

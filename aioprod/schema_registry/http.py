@@ -168,7 +168,7 @@ class RegistryHttp:
         return bytes(content)
 
     def _pause_s(self, attempt: int) -> float:
-        pause_ms = min(self._config.retry_backoff_ms * 2 ** (attempt - 1), self._config.retry_backoff_max_ms)
+        pause_ms = min(self._config.retry_backoff_ms * 2 ** min(attempt - 1, 30), self._config.retry_backoff_max_ms)
         return float(pause_ms * self._random.uniform(0.8, 1.2) / 1000)
 
 

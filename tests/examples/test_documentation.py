@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import aioprod.testing
-from aioprod import Producer, errors
+from aioprod import Producer, errors, schema_registry
 from aioprod.testing import FakeCluster, KafkaCluster, TcpProxy
 from aioprod.testing.fake import Fault
 from tests.support.snippets import PAGES, ROOT, Snippet, snippets
@@ -71,7 +71,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_errors_that_are_named_exist(page: Path) -> None:
     named = set(re.findall(r"`(\w+Error)\b", page.read_text()))
-    homes = (errors, aioprod.testing, builtins)
+    homes = (errors, aioprod.testing, schema_registry, builtins)
     assert {name for name in named if not any(hasattr(home, name) for home in homes)} == set()
 
 

@@ -31,7 +31,7 @@ async def result(made: Any) -> Any:
     return await made if inspect.isawaitable(made) else made
 
 
-async def ours(serializer: Any, topic: str, value: Any) -> tuple[bytes, list[tuple[str, bytes]]]:
+async def ours(serializer: Any, topic: str, value: Any) -> tuple[bytes, list[Any]]:
     headers: list[Any] = []
     return await result(serializer.serialize(topic, headers, value)), headers
 

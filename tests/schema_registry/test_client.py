@@ -342,8 +342,8 @@ async def test_a_certificate_that_is_not_accepted() -> None:
 async def test_files_that_are_none(tmp_path: Path, fake_schema_registry: FakeSchemaRegistry) -> None:
     (tmp_path / "junk.pem").write_text("junk")
     url = fake_schema_registry.url.replace("http", "https")
-    for options in ({"ca_file": "missing.pem"}, {"ca_file": str(tmp_path / "junk.pem")}):
-        async with SchemaRegistry(url, **options) as registry:
+    for file in ("missing.pem", str(tmp_path / "junk.pem")):
+        async with SchemaRegistry(url, ca_file=file) as registry:
             with pytest.raises(ConfigError, match=r"ca_file '.+\.pem' of the schema registry can't be used: .+\."):
                 await registry.subjects()
     async with SchemaRegistry(url, certificate_file=str(tmp_path / "junk.pem")) as registry:

@@ -72,7 +72,8 @@ async def test_what_is_sent_is_read(registry: SchemaRegistry, cluster: FakeClust
         for number in range(5):
             await producer.send("orders", value_of(number), key=str(number))
         producer.submit("orders", value_of(5), key="5")
-        await producer.send_many("orders", [value_of(6), value_of(7)], keys=["6", "7"])
+        several = await producer.send_many("orders", [value_of(6), value_of(7)], keys=["6", "7"])
+        several.raise_for_failures()
         await producer.send("orders", None, key="none")
     expected = [(str(number), value_of(number)) for number in range(8)] + [("none", None)]
     options = {"key_deserializer": AvroDeserializer(registry), "value_deserializer": deserializer}

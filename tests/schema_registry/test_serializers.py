@@ -60,7 +60,7 @@ FORMATS: dict[str, tuple[Any, Make, Make]] = {
 
 
 def configured(target: Any, *, is_key: bool) -> Any:
-    target.configure(ProducerConfig(bootstrap_servers="localhost:9092"), is_key=is_key)
+    target.configure(ProducerConfig.from_dict({"bootstrap.servers": "localhost:9092"}), is_key=is_key)
     return target
 
 
@@ -124,10 +124,10 @@ async def test_subjects(registry: SchemaRegistry, name: str, subject: Any, expec
     options: Any = {"subject": subject}
     order = MESSAGES["Order"]
     serializer: Any = {
-        "avro": lambda: AvroSerializer(registry, ORDER, **options),
-        "json": lambda: JsonSchemaSerializer(registry, ORDER_JSON, **options),
-        "protobuf": lambda: ProtobufSerializer(registry, order, **options),
-    }[name]()
+        "avro": AvroSerializer(registry, ORDER, **options),
+        "json": JsonSchemaSerializer(registry, ORDER_JSON, **options),
+        "protobuf": ProtobufSerializer(registry, order, **options),
+    }[name]
     value = order() if name == "protobuf" else {"id": 1}
     await configured(serializer, is_key=True).serialize("orders", [], value)
     assert expected in await registry.subjects()

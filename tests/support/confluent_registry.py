@@ -51,7 +51,7 @@ def options(framing: str = "prefix", **more: Any) -> dict[str, Any]:
     return given if framing == "prefix" else {**given, "schema.id.serializer": header_schema_id_serializer}
 
 
-def serialized(serializer: Any, topic: str, value: Any) -> tuple[bytes, list[tuple[str, bytes]]]:
+def serialized(serializer: Any, topic: str, value: Any) -> tuple[bytes, list[Any]]:
     """The bytes and headers that a synchronous serializer makes of a record's value."""
-    headers: list[tuple[str, bytes]] = []
+    headers: list[Any] = []
     return serializer(value, SerializationContext(topic, MessageField.VALUE, headers)), headers

@@ -58,6 +58,10 @@ USERS_TESTS = """
 
         assert asyncio.run(scenario()) == [1, 3]
 
+    def test_a_schema_registry(fake_schema_registry):
+        assert fake_schema_registry.register("orders-value", '"string"') == 1
+        assert answers(fake_schema_registry.url.removeprefix("http://"))
+
     def test_proxy(kafka_cluster, tcp_proxy):
         proxy = tcp_proxy(kafka_cluster.bootstrap_servers)
         assert answers(proxy.address)
@@ -75,7 +79,7 @@ def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, tests: str) 
 def test_the_fixtures_serve_plain_and_async_tests(
     local_kafka: Path, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run(pytester, monkeypatch, USERS_TESTS).assert_outcomes(passed=8)
+    run(pytester, monkeypatch, USERS_TESTS).assert_outcomes(passed=9)
     assert list(local_kafka.iterdir()) == []
 
 
