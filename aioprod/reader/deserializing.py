@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
 from dataclasses import replace
+from types import CoroutineType
 from typing import Any
 
 from aioprod.config import instantiate
@@ -60,4 +60,4 @@ async def _applied(deserializer: Deserializer | None, record: ConsumedRecord, da
     if deserializer is None:
         return data
     result = deserializer.deserialize(record.topic, list(record.headers), data)
-    return await result if inspect.isawaitable(result) else result
+    return await result if isinstance(result, CoroutineType) else result

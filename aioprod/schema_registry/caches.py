@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Hashable
 from typing import Any, Generic, TypeVar
 
-from aioprod.errors import AioprodError
+from aioprod.errors import AioprodError, UsageError
 
 __all__ = ["LruCache", "SingleFlight"]
 
@@ -25,11 +25,20 @@ class SingleFlight:
         self._tasks: dict[Hashable, asyncio.Task[Any]] = {}
 
     async def run(self, key: Hashable, work: Callable[[], Coroutine[Any, Any, V]]) -> V:
-        """The result of the work that runs for `key`, which is started if there is none; its errors propagate."""
+        """The result of the work that runs for `key`, which is started if there is none; its errors propagate.
+
+        Raises UsageError if the work is cancelled, and not the caller.
+        """
+        task = self.start(key, work)
         try:
-            return await asyncio.shield(self.start(key, work))
+            return await asyncio.shield(task)
         except AioprodError as error:
             raise error.again() from error.__cause__
+        except asyncio.CancelledError:
+            caller = asyncio.current_task()
+            if task.cancelled() and caller is not None and not caller.cancelling():
+                raise UsageError("The SchemaRegistry was closed while a schema was looked up.") from None
+            raise
 
     def start(self, key: Hashable, work: Callable[[], Coroutine[Any, Any, V]]) -> asyncio.Task[V]:
         """The task that runs for `key`, which is started if there is none."""

@@ -31,7 +31,7 @@ class SchemaRegistry:
     `schemas_cached_max`, the latest version of a subject for `latest_ttl_ms`. Concurrent calls for the same thing share
     one request. `clock` gives the time in seconds.
 
-    Each call raises RegistryError (`aioprod.schema_registry.errors`), and UsageError in another event loop.
+    Each call raises RegistryError (`aioprod.schema_registry.errors`), and UsageError in another event loop, or closed.
     """
 
     def __init__(

@@ -84,7 +84,3 @@ class RegistryDeserializer(ABC):
     def _decoded(self, decode: Decode, payload: bytes) -> Any:
         value = decode(payload)
         return value if self._from_dict is None else self._from_dict(value)
-
-    def close(self) -> None:
-        """End what is being looked up; the registry stays open."""
-        self._flights.cancel()

@@ -41,10 +41,11 @@ class RegistryHttp:
         self._random = random.Random()  # noqa: S311 - spreads retries
         self._client: httpx.AsyncClient | None = None
         self._making: asyncio.Lock = asyncio.Lock()
+        self._is_closed = False
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def request(self, method: str, path: str, purpose: Purpose, body: Mapping[str, Any] | None = None) -> Any:
-        """The JSON of the response; raises RegistryError, and UsageError in another event loop.
+        """The JSON of the response; raises RegistryError, and UsageError in another event loop, or closed.
 
         What got no response, or one with a status from 500 on, is sent again: no request of a registry does more when
         it is repeated.
@@ -72,12 +73,17 @@ class RegistryHttp:
         raise failure
 
     async def close(self) -> None:
-        """Close the connections."""
+        """Close the connections; later requests raise UsageError."""
+        self._is_closed = True
         if self._client is not None:
             client, self._client = self._client, None
             await client.aclose()
 
     async def _connected(self) -> httpx.AsyncClient:
+        if self._is_closed:
+            raise UsageError(
+                "The SchemaRegistry is closed.", hint="Close it after the producers and readers that use it."
+            )
         loop = asyncio.get_running_loop()
         if self._loop is None:
             self._loop = loop

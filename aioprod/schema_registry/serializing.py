@@ -174,7 +174,3 @@ class RegistrySerializer(ABC):
             _logger.warning("The latest schema for topic %r stays the one that is known: %s", topic, error)
             due = self._registry.clock() + self._registry.config.latest_ttl_ms / 1000
             self._prepared[topic] = self._prepared[topic]._replace(due=due)
-
-    def close(self) -> None:
-        """End what runs in the background; the registry stays open."""
-        self._flights.cancel()

@@ -98,8 +98,10 @@ async def test_closing_cancels_what_is_looked_up(
         call = asyncio.create_task(registry.register("orders-value", SCHEMA))
         await asyncio.sleep(0)
         await registry.close()
-        with pytest.raises(asyncio.CancelledError):
+        with pytest.raises(UsageError, match="was closed while a schema was looked up"):
             await call
+    with pytest.raises(UsageError, match="is closed"):
+        await registry.subjects()
 
 
 async def test_schemas_by_id_are_cached_up_to_a_number(fake_schema_registry: FakeSchemaRegistry) -> None:
@@ -196,7 +198,6 @@ async def test_a_slow_registry(fake_schema_registry: FakeSchemaRegistry) -> None
         with fake_schema_registry.paused():
             error = await failure(slow, RegistryUnreachableError)
     assert "within request_timeout_ms=50" in error.message
-    assert fake_schema_registry.requests[REGISTER] == 2
 
 
 # --- what it answers

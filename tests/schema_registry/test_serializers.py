@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import inspect
 import logging
+import sys
 import uuid
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +14,7 @@ from typing import Any
 import pytest
 
 from aioprod.config import ProducerConfig
-from aioprod.errors import ConfigError, SerializationError
+from aioprod.errors import ConfigError, SerializationError, UsageError
 from aioprod.schema_registry import (
     AvroDeserializer,
     AvroSerializer,
@@ -193,11 +195,6 @@ async def test_the_latest_version_is_refreshed_in_the_background(
         assert "The latest schema for topic 'orders' stays the one that is known" in caplog.messages[0]
         assert serializer.serialize("orders", [], {"id": 1}) == new
         assert fake_schema_registry.requests[latest] == 3
-        clock.now += 2
-        with fake_schema_registry.paused():
-            serializer.serialize("orders", [], {"id": 1})
-            await asyncio.sleep(0)
-            serializer.close()
 
 
 async def test_normalized(registry: SchemaRegistry, fake_schema_registry: FakeSchemaRegistry) -> None:
@@ -414,11 +411,35 @@ async def test_a_registry_that_is_down(registry: SchemaRegistry, fake_schema_reg
     assert await result(serializer.serialize("orders", [], {"id": 1})) == b"\0\0\0\0\x01\x02"
 
 
-async def test_closing_ends_look_ups(registry: SchemaRegistry, fake_schema_registry: FakeSchemaRegistry) -> None:
-    reader = AvroDeserializer(registry)
+async def test_closing_the_registry_ends_look_ups(
+    registry: SchemaRegistry, fake_schema_registry: FakeSchemaRegistry
+) -> None:
+    serializer, deserializer = AvroSerializer(registry, ORDER), AvroDeserializer(registry)
     with fake_schema_registry.paused():
-        first = asyncio.ensure_future(reader.deserialize("orders", [], b"\0\0\0\0\x01\x02"))
+        first = asyncio.ensure_future(serializer.serialize("orders", [], {"id": 1}))
+        second = asyncio.ensure_future(deserializer.deserialize("orders", [], b"\0\0\0\0\x01\x02"))
         await asyncio.sleep(0)
-        reader.close()
-        with pytest.raises(asyncio.CancelledError):
-            await first
+        await registry.close()
+        for call in (first, second):
+            with pytest.raises(UsageError, match=r"SchemaRegistry (is|was) closed"):
+                await call
+
+
+@pytest.mark.parametrize(
+    ("package", "module", "extra"),
+    [
+        ("httpx", "http", "aioprod[schema-registry]"),
+        ("fastavro", "avro", "aioprod[schema-registry]"),
+        ("jsonschema", "json_schema", "aioprod[schema-registry]"),
+        ("google.protobuf", "protobuf", "aioprod[schema-registry]"),
+        ("confluent_kafka", "confluent", "confluent-kafka[schemaregistry]"),
+    ],
+)
+def test_a_package_that_is_missing(monkeypatch: pytest.MonkeyPatch, package: str, module: str, extra: str) -> None:
+    for name in [name for name in sys.modules if name == package or name.startswith(f"{package}.")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, package, None)
+    monkeypatch.delitem(sys.modules, f"aioprod.schema_registry.{module}")
+    with pytest.raises(UsageError, match=r"which is not installed\. Hint: pip install") as raised:
+        importlib.import_module(f"aioprod.schema_registry.{module}")
+    assert extra in str(raised.value)
