@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 
+import httpx
 import pytest
 
 from aioprod import Member, Producer, read
@@ -27,6 +28,9 @@ def apicurio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         url = running.__enter__()
     except KafkaUnavailableError as error:
         pytest.skip(f"no schema registry on this machine: {error}")
+    # Confluent's default; Apicurio's own is to accept all.
+    answer = httpx.put(f"{url}/config", json={"compatibility": "BACKWARD"}, trust_env=False)
+    assert answer.status_code == 200
     yield url
     running.__exit__(None, None, None)
 
