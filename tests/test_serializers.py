@@ -331,6 +331,34 @@ def test_deserializers(target: Callable[..., Any]) -> None:
         deserializer.deserialize("t", [], b"\xff")
 
 
+async def test_deserializers_that_wait_at_times() -> None:
+    """An object that is no coroutine function, and returns an awaitable where it has to look something up."""
+
+    async def later(data: bytes) -> str:
+        if data == b"bad":
+            raise ValueError("no such thing")
+        return data.decode()
+
+    known = as_deserializer(lambda data: "known" if data == b"" else later(data), is_key=False)
+    assert known.deserialize("t", [], b"") == "known"
+    assert await known.deserialize("t", [], b"text") == "text"
+    with pytest.raises(SerializationError, match=r"from topic 't' could not be deserialized .*no such thing"):
+        await known.deserialize("t", [], b"bad")
+
+
+def test_errors_keep_their_kind() -> None:
+    class OwnError(SerializationError):
+        pass
+
+    def fail(_: object) -> bytes:
+        raise OwnError("it is odd.", hint="Make it even.")
+
+    with pytest.raises(OwnError, match=r"for topic 't' could not be serialized .*: it is odd") as raised:
+        as_serializer(fail, is_key=False).serialize("t", [], 1)
+    assert raised.value.hint == "Make it even."
+    assert isinstance(raised.value.__cause__, OwnError)
+
+
 async def test_asynchronous_deserializers() -> None:
     async def decode(data: bytes) -> str:
         return data.decode()

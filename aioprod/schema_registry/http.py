@@ -6,19 +6,18 @@ import asyncio
 import inspect
 import json
 import random
-import ssl
 from base64 import b64encode
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
-from aioprod.core.sasl.peer_text import printable
 from aioprod.errors import ConfigError, UsageError
-from aioprod.net.transport import reason_of
 from aioprod.schema_registry._extra import missing
 from aioprod.schema_registry.addresses import Addresses
 from aioprod.schema_registry.answers import Answer, Purpose, error_of
 from aioprod.schema_registry.errors import RegistryAnswerError, RegistryError, RegistryUnreachableError
 from aioprod.schema_registry.settings import RegistryConfig
+from aioprod.schema_registry.tls import tls_context
+from aioprod.schema_registry.unreachable import explained, unreachable
 
 try:
     import httpx
@@ -28,7 +27,6 @@ except ImportError as error:
 __all__ = ["RegistryHttp"]
 
 _CONTENT_TYPE: Final = "application/vnd.schemaregistry.v1+json"
-_REASON_MAX: Final = 200
 
 
 class RegistryHttp:
@@ -94,33 +92,13 @@ class RegistryHttp:
         async with self._making:
             if self._client is None:
                 # Reading the CAs takes some 30 ms.
-                context = await asyncio.to_thread(self._tls) if self._addresses.is_secure else False
+                context = await asyncio.to_thread(tls_context, self._config) if self._addresses.is_secure else False
                 timeout = httpx.Timeout(None, connect=self._config.request_timeout_ms / 1000)
                 try:
                     self._client = httpx.AsyncClient(verify=context, timeout=timeout, follow_redirects=False)
                 except (ImportError, ValueError):  # httpx reads the environment when a client is made.
                     raise ConfigError("The proxy that the environment names for HTTP can't be used.") from None
         return self._client
-
-    def _tls(self) -> ssl.SSLContext:
-        config = self._config
-        try:
-            context = ssl.create_default_context(cafile=config.ca_file)
-        except (OSError, ssl.SSLError) as error:
-            raise ConfigError(
-                f"ca_file {config.ca_file!r} of the schema registry can't be used: {reason_of(error)}."
-            ) from error
-        if config.certificate_file is not None:
-            # A function: without a password OpenSSL would read one from the terminal.
-            password = config.key_password or ""
-            try:
-                context.load_cert_chain(config.certificate_file, config.key_file, lambda: password)
-            except (OSError, ssl.SSLError) as error:
-                raise ConfigError(
-                    f"certificate_file {config.certificate_file!r} of the schema registry, or its private key, "
-                    f"can't be used: {reason_of(error)}."
-                ) from error
-        return context
 
     async def _headers(self) -> dict[str, str]:
         headers = {"Accept": f"{_CONTENT_TYPE}, application/json", "Content-Type": _CONTENT_TYPE}
@@ -153,11 +131,11 @@ class RegistryHttp:
                     await response.aclose()
         except TimeoutError:
             reason = f"it did not answer within request_timeout_ms={self._config.request_timeout_ms}"
-            raise _unreachable(address, purpose, reason) from None
+            raise unreachable(address, purpose, reason) from None
         except RegistryError:
             raise
         except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:  # Of TLS, OSErrors come as they are.
-            raise _explained(address, purpose, error) from error
+            raise explained(error, address, purpose, self._config) from error
 
     async def _bounded(self, response: httpx.Response, address: str, purpose: Purpose) -> bytes:
         content = bytearray()
@@ -176,42 +154,3 @@ class RegistryHttp:
     def _pause_s(self, attempt: int) -> float:
         pause_ms = min(self._config.retry_backoff_ms * 2 ** min(attempt - 1, 30), self._config.retry_backoff_max_ms)
         return float(pause_ms * self._random.uniform(0.8, 1.2) / 1000)
-
-
-def _unreachable(address: str, purpose: Purpose, reason: str) -> RegistryUnreachableError:
-    return RegistryUnreachableError(
-        f"The schema registry at {address} can't be reached for {purpose.text}: {reason}.",
-        subject=purpose.subject,
-        hint="Check its address and that it runs; schemas that are cached are used without it.",
-    )
-
-
-def _explained(address: str, purpose: Purpose, error: Exception) -> RegistryUnreachableError:
-    for cause in _causes(error):
-        if isinstance(cause, ssl.SSLCertVerificationError):
-            reason = printable(cause.verify_message, _REASON_MAX).rstrip(".")
-            wrong = _unreachable(address, purpose, f"its certificate is not accepted ({reason})")
-            wrong.is_passing = False
-            wrong.hint = (
-                "Give the file with the CA of its certificate as ca_file, and the host that the certificate names."
-            )
-            return wrong
-    return _unreachable(address, purpose, _reason(error))
-
-
-def _reason(error: Exception) -> str:
-    system = (reason_of(each) for each in _causes(error) if isinstance(each, OSError) and each.errno is not None)
-    # The text of these errors might quote a header that can't be sent, which may be the log-in.
-    own = "" if isinstance(error, (httpx.LocalProtocolError, ValueError)) else str(error)
-    return printable(next(system, own) or type(error).__name__, _REASON_MAX).rstrip(".")
-
-
-def _causes(error: BaseException) -> Iterator[BaseException]:
-    """An error and its causes, the innermost last."""
-    yield error
-    if isinstance(error, BaseExceptionGroup):
-        for each in error.exceptions:
-            yield from _causes(each)
-    inner = error.__cause__ or error.__context__
-    if inner is not None:
-        yield from _causes(inner)

@@ -6,7 +6,7 @@ from typing import Final
 
 from aioprod.errors import SerializationError
 from aioprod.schema_registry.client import SchemaRegistry
-from aioprod.schema_registry.schemas import Schema
+from aioprod.schema_registry.schemas import Reference, Schema
 
 __all__ = ["referenced"]
 
@@ -14,21 +14,18 @@ _REFERENCES_MAX: Final = 1_000
 
 
 async def referenced(registry: SchemaRegistry, schema: Schema) -> dict[str, Schema]:
-    """Name -> schema of all references, each before those that refer to it; raises RegistryError."""
+    """Name -> schema of all references; raises RegistryError, and SerializationError for more than a thousand."""
     found: dict[str, Schema] = {}
-    visited: set[tuple[str, str, int]] = set()
-
-    async def visit(schema: Schema) -> None:
-        for reference in schema.references:
-            place = (reference.name, reference.subject, reference.version)
-            if place in visited:
-                continue
-            visited.add(place)
-            if len(visited) > _REFERENCES_MAX:
-                raise SerializationError(f"the schema refers to more than {_REFERENCES_MAX} others.")
-            version = await registry.version(reference.subject, reference.version)
-            await visit(version.schema)
-            found[reference.name] = version.schema
-
-    await visit(schema)
+    visited: set[Reference] = set()
+    waiting = list(schema.references)
+    while waiting:
+        reference = waiting.pop()
+        if reference in visited:
+            continue
+        visited.add(reference)
+        if len(visited) > _REFERENCES_MAX:
+            raise SerializationError(f"the schema refers to more than {_REFERENCES_MAX} others.")
+        version = await registry.version(reference.subject, reference.version)
+        found[reference.name] = version.schema
+        waiting += version.schema.references
     return found

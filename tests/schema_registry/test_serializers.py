@@ -23,6 +23,7 @@ from aioprod.schema_registry import (
     ProtobufDeserializer,
     ProtobufSerializer,
     Reference,
+    RegisteredSchema,
     RegistryAnswerError,
     RegistryUnreachableError,
     Schema,
@@ -30,6 +31,7 @@ from aioprod.schema_registry import (
     UnknownSchemaError,
     UnknownSubjectError,
 )
+from aioprod.schema_registry.references import referenced
 from aioprod.testing import FakeSchemaRegistry
 from tests.support.registry_scenarios import result
 from tests.support.registry_schemas import MESSAGES, ORDER, avro_record, json_schema
@@ -316,6 +318,37 @@ async def test_references_that_are_missing(registry: SchemaRegistry) -> None:
         await result(AvroSerializer(registry, gone).serialize("orders", [], {"id": 1}))
 
 
+async def test_references_without_end() -> None:
+    class Endless(SchemaRegistry):
+        """Each schema refers to another one."""
+
+        async def version(self, subject: str, version: int) -> RegisteredSchema:
+            further = Schema(ORDER, "AVRO", (Reference(f"n{version}", subject, version + 1),))
+            return RegisteredSchema(subject, 1, further, version)
+
+    schema = Schema(ORDER, "AVRO", (Reference("n", "s", 1),))
+    with pytest.raises(SerializationError, match="refers to more than 1000 others"):
+        await referenced(Endless("http://localhost:8081"), schema)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "words"),
+    [
+        ("AVRO", "{", "it is no JSON"),
+        ("AVRO", '{"type": "record"}', "it is not valid"),
+        ("JSON", "{", "is no JSON"),
+        ("JSON", '{"type": 7}', "the JSON schema is not valid"),
+    ],
+)
+async def test_schemas_of_the_registry_that_are_wrong(
+    registry: SchemaRegistry, fake_schema_registry: FakeSchemaRegistry, kind: str, text: str, words: str
+) -> None:
+    fake_schema_registry.fail(200, content={"schema": text, "schemaType": kind})
+    deserializer: Any = AvroDeserializer(registry) if kind == "AVRO" else JsonSchemaDeserializer(registry)
+    with pytest.raises(SerializationError, match=words):
+        await result(deserializer.deserialize("orders", [], b"\0\0\0\0\x01\x02"))
+
+
 async def test_another_class_of_messages(registry: SchemaRegistry) -> None:
     serializer = ProtobufSerializer(registry, MESSAGES["Note"])
     with pytest.raises(SerializationError, match=r"expected a message shop\.Note, not Money"):
@@ -416,7 +449,7 @@ async def test_closing_the_registry_ends_look_ups(
 ) -> None:
     serializer, deserializer = AvroSerializer(registry, ORDER), AvroDeserializer(registry)
     with fake_schema_registry.paused():
-        first = asyncio.ensure_future(serializer.serialize("orders", [], {"id": 1}))
+        first = asyncio.create_task(serializer.prepare("orders"))
         second = asyncio.ensure_future(deserializer.deserialize("orders", [], b"\0\0\0\0\x01\x02"))
         await asyncio.sleep(0)
         await registry.close()
