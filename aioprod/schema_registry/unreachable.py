@@ -52,7 +52,7 @@ def explained(error: Exception, address: str, purpose: Purpose, config: Registry
     hint = _HINT
     if address.startswith("https:") and config.certificate_file is None:
         hint += " If it wants a certificate of its clients, give certificate_file."
-    elif isinstance(error, httpx.RemoteProtocolError):
+    elif address.startswith("http:") and not isinstance(error, httpx.ConnectError):
         hint += " If it speaks TLS, use https://."
     # The text of these errors might quote a header that can't be sent, which may be the log-in.
     own = "" if isinstance(error, (httpx.LocalProtocolError, ValueError)) else str(error)
