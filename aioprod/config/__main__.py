@@ -11,7 +11,7 @@ import argparse
 import sys
 from importlib import import_module
 
-from aioprod.config import ClientConfig, ProducerConfig
+from aioprod.config import ClientConfig, ProducerConfig, Settings
 from aioprod.config._check import check_file
 from aioprod.config._page import reference_page, settings_page
 from aioprod.errors import ConfigError
@@ -24,8 +24,10 @@ def main() -> int:
     parser.add_argument("--of", metavar="MODULE:CLASS", help="show the settings of this class, not the producer's")
     options = parser.parse_args()
     try:
-        cls = ProducerConfig if options.of is None else class_of_settings(options.of)
+        cls: type[Settings] = ProducerConfig if options.of is None else class_of_settings(options.of)
         if options.check is not None:
+            if not issubclass(cls, ClientConfig):
+                raise ConfigError(f"{options.of!r} are not the settings of a Kafka client, whose files are checked.")
             sys.stdout.write(check_file(options.check, cls))
         elif options.of is not None:
             sys.stdout.write(settings_page(cls))
@@ -37,14 +39,14 @@ def main() -> int:
     return 0
 
 
-def class_of_settings(name: str) -> type[ClientConfig]:
+def class_of_settings(name: str) -> type[Settings]:
     """The configuration class of that name, `aioprod.group:MemberConfig`; raises ConfigError."""
     module, _, attribute = name.partition(":")
     try:
         found = getattr(import_module(module), attribute)
     except (ImportError, AttributeError, ValueError) as error:
         raise ConfigError(f"There is no {name!r}: {error}.") from error
-    if not (isinstance(found, type) and issubclass(found, ClientConfig)):
+    if not (isinstance(found, type) and issubclass(found, Settings)):
         raise ConfigError(f"{name!r} is no class of settings.", hint="Give one such as aioprod.group:MemberConfig.")
     return found
 

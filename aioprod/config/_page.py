@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from aioprod.config._base import settings_of
+from aioprod.config._base import Settings, settings_of
 from aioprod.config._classes import KNOWN_CLASSES
 from aioprod.config._client import ClientConfig
 from aioprod.config._other_clients import OTHER_NAMES, Role
@@ -88,13 +88,14 @@ def reference_page() -> str:
     return "\n".join(parts)
 
 
-def settings_page(cls: type[ClientConfig]) -> str:
-    """Return the settings of one class and the names of other clients as Markdown, with a line feed at its end."""
+def settings_page(cls: type[Settings]) -> str:
+    """Return the settings of one class as Markdown, with a line feed at its end; of Kafka clients with other names."""
+    page = f"# {cls.__name__}\n\n{_settings_table(settings_of(cls))}"
+    if not issubclass(cls, ClientConfig):
+        return page
     roles: dict[Role, tuple[Role, ...]] = {"member": ("member", "reader")}
     others = _other_names(*roles.get(cls._role, (cls._role,)), "any client")
-    return "\n".join(
-        [f"# {cls.__name__}\n", _settings_table(settings_of(cls)), _OTHERS, _table(["name", "here"], others)]
-    )
+    return "\n".join([page, _OTHERS, _table(["name", "here"], others)])
 
 
 def _other_names(*roles: Role) -> Iterator[list[str]]:

@@ -71,6 +71,8 @@ class Serializer(_Adapter):
     def serialize_now(self, topic: str, headers: HeaderList, value: Any) -> bytes | None:
         """The same for callers that can't wait: raises UsageError where the bytes would have to be awaited."""
         result = self._called(topic, headers, value)
+        if type(result) is bytes:
+            return result
         if inspect.isawaitable(result):
             if inspect.iscoroutine(result):
                 result.close()

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import inspect
 import re
+import sys
 from typing import Any
 
 import pytest
 
 from aioprod import schema_registry
+from aioprod.config.__main__ import main
 from aioprod.schema_registry import SchemaRegistry
 from aioprod.schema_registry.options import SerializerOptions
 from aioprod.schema_registry.serializing import RegistrySerializer
@@ -59,3 +61,16 @@ def test_the_typed_options_are_those_of_the_serializers() -> None:
     parameters = inspect.signature(RegistrySerializer).parameters
     named = {name for name, parameter in parameters.items() if parameter.kind is parameter.KEYWORD_ONLY}
     assert named == SerializerOptions.__annotations__.keys()
+
+
+def test_the_settings_can_be_listed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """As the error about an unknown setting says; a properties file is one of a Kafka client."""
+    name = "aioprod.schema_registry:RegistryConfig"
+    monkeypatch.setattr(sys, "argv", ["config", "--of", name])
+    assert main() == 0
+    printed = capsys.readouterr().out
+    assert "\n| `latest.ttl.ms` |" in printed
+    assert "bootstrap.servers" not in printed
+    monkeypatch.setattr(sys, "argv", ["config", "--of", name, "--check", "client.properties"])
+    assert main() == 1
+    assert "are not the settings of a Kafka client" in capsys.readouterr().err
