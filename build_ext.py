@@ -88,7 +88,7 @@ def is_set(name: str) -> bool:
 def build_fault(*, compiled: bool) -> str | None:
     """Why the modules beside the sources must not be tested, None if they may; `compiled`: compiled ones are in use."""
     hint = "run `make compiled` (setup.py build_ext --inplace)."
-    if is_set("AIOPROD_NO_EXT"):
+    if is_set("AIOPROD_NO_EXT") or not PACKAGE.is_dir():  # The tests of an installed wheel have no sources beside them.
         return None
     if not compiled:
         return f"The compiled modules are missing: {hint}" if is_set("AIOPROD_REQUIRE_EXT") else None

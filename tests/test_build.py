@@ -99,3 +99,12 @@ def test_the_interpreted_build_does_not_mind_what_is_compiled(tree: Path, monkey
     monkeypatch.setenv("AIOPROD_NO_EXT", "1")
     monkeypatch.setenv("AIOPROD_REQUIRE_EXT", "1")
     assert build_fault(compiled=False) is None
+
+
+def test_an_installed_wheel_is_tested_without_sources_beside_its_tests(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone = tmp_path / "alone"
+    alone.mkdir()
+    monkeypatch.chdir(alone)
+    assert build_fault(compiled=True) is None
