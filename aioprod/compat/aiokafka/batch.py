@@ -1,0 +1,112 @@
+"""A batch that its caller fills and sends as a whole."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from aioprod.compat.aiokafka.errors import as_kind
+from aioprod.compat.aiokafka.structs import BatchRecordMetadata
+from aioprod.errors import InvalidRecordError, SerializationError
+from aioprod.records.builder import RecordBatchBuilder, record_size_bound
+from aioprod.records.headers import encode_headers
+from aioprod.records.layout import HEADER, PREFIX
+
+__all__ = ["BatchBuilder", "in_bytes", "in_milliseconds"]
+
+_SMALL: Final = 1024
+_TAIL: Final = 1
+"""The byte that a builder keeps free behind its records."""
+
+Serializer = Callable[[Any], Any] | None
+
+
+def in_bytes(what: str, data: Any) -> bytes | None:
+    """`data` as bytes; raises SerializationError, a TypeError, unless it is bytes-like or None."""
+    if data is None or type(data) is bytes:
+        return data
+    if isinstance(data, (bytes, bytearray, memoryview)):
+        return bytes(data)
+    raise SerializationError(
+        f"The {what} is of type {type(data).__name__}, and no {what}_serializer makes bytes of it.",
+        hint=f"Give bytes, or set {what}_serializer.",
+    )
+
+
+def in_milliseconds(timestamp: int | None) -> int:
+    """A timestamp in milliseconds since the epoch, by default now; raises a TypeError and InvalidRecordError."""
+    if timestamp is None:
+        return int(time.time() * 1000)
+    if type(timestamp) is not int:
+        said = f"The timestamp is of type {type(timestamp).__name__}: give milliseconds since the epoch as an int."
+        raise as_kind(TypeError, InvalidRecordError(said))
+    if not 0 <= timestamp < 2**63:
+        raise InvalidRecordError(f"The timestamp {timestamp} is not between 0 and 2**63 - 1 milliseconds.")
+    return timestamp
+
+
+class BatchBuilder:
+    """Records for one partition, up to `max_batch_size` bytes; `AIOKafkaProducer.create_batch()` makes it.
+
+    The first record is always taken, however large. `encoded` has the records for the producer.
+    """
+
+    def __init__(self, size_max: int, key_serializer: Serializer, value_serializer: Serializer) -> None:
+        self._size_max = max(size_max, HEADER)
+        self._key_serializer = key_serializer
+        self._value_serializer = value_serializer
+        self._closed = False
+        self.encoded = RecordBatchBuilder(_buffer(min(_SMALL, self._size_max)))
+
+    def append(
+        self, *, timestamp: int | None, key: Any, value: Any, headers: Iterable[tuple[str, bytes | None]] | None = ()
+    ) -> BatchRecordMetadata | None:
+        """Add a record; returns its place, or None when the batch is closed or has no room, which closes it.
+
+        `timestamp` is in milliseconds, None for now. Raises TypeError for what is not bytes after the serializers.
+        """
+        if self._closed:
+            return None
+        key_bytes = in_bytes("key", key if self._key_serializer is None else self._key_serializer(key))
+        value_bytes = in_bytes("value", value if self._value_serializer is None else self._value_serializer(value))
+        at_ms = in_milliseconds(timestamp)
+        encoded_headers = encode_headers(list(headers or ()))
+        size = self._append(at_ms, key_bytes, value_bytes, encoded_headers)
+        if not size:
+            self.close()
+            return None
+        return BatchRecordMetadata(self.encoded.count - 1, None, size, at_ms)
+
+    def _append(self, at_ms: int, key: bytes | None, value: bytes | None, headers: bytes) -> int:
+        builder = self.encoded
+        if builder.count and builder.size >= self._size_max:
+            return 0
+        bound = record_size_bound(key, value, headers)
+        needed = builder.size + bound
+        held = len(builder.buffer) - PREFIX - _TAIL
+        if needed > held and (held < self._size_max or builder.count == 0):
+            first = HEADER + bound if builder.count == 0 else 0
+            builder.grow(_buffer(max(min(max(needed, 2 * held), self._size_max), first)))
+        return builder.append(at_ms, key, value, headers)
+
+    def close(self) -> None:
+        """Take no more records, neither here nor, once it is sent, from `send()`."""
+        self._closed = True
+
+    def closed(self) -> bool:
+        """Whether it takes no more records."""
+        return self._closed
+
+    def size(self) -> int:
+        """Its bytes before compression."""
+        return self.encoded.size
+
+    def record_count(self) -> int:
+        """How many records it has."""
+        return self.encoded.count
+
+
+def _buffer(size: int) -> bytearray:
+    """A buffer for a batch of so many bytes."""
+    return bytearray(PREFIX + size + _TAIL)

@@ -1,0 +1,292 @@
+"""aiokafka's producer: its constructor and its calls, with aioprod behind them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from aioprod.compat.aiokafka import errors
+from aioprod.compat.aiokafka.batch import BatchBuilder, in_bytes, in_milliseconds
+from aioprod.compat.aiokafka.client import ClientView, ClusterView
+from aioprod.compat.aiokafka.deliveries import BatchDelivery, Delivery
+from aioprod.compat.aiokafka.errors import as_kind, kafka_error
+from aioprod.compat.aiokafka.sending import SendingProducer
+from aioprod.compat.aiokafka.settings import DEFAULTS, producer_config, unknown_option
+from aioprod.compat.aiokafka.structs import RecordMetadata
+from aioprod.compat.aiokafka.transactions import TransactionContext, Transactions
+from aioprod.errors import (
+    AioprodError,
+    BufferFullError,
+    InvalidRecordError,
+    MetadataTimeoutError,
+)
+
+if TYPE_CHECKING:
+    import ssl
+    from typing import Never, TypeAlias
+
+    from aioprod.compat.aiokafka.tokens import TokenProvider
+
+    Serializer: TypeAlias = Callable[[Any], bytes | None]
+    Partitioner: TypeAlias = Callable[[bytes | None, list[int], list[int]], int]
+    Headers: TypeAlias = Iterable[tuple[str, bytes | None]]
+    Sent: TypeAlias = asyncio.Future[RecordMetadata | None]
+
+__all__ = ["AIOKafkaProducer"]
+
+
+class AIOKafkaProducer:
+    """Sends records to Kafka by the calls of aiokafka 0.14; `docs/migrating-aiokafka.md` lists the differences.
+
+    Options, defaults and errors are aiokafka's. Raises a ValueError for a wrong option, a TypeError for one that does
+    not exist. Touches no network before `start()`.
+    """
+
+    def __init__(
+        self,
+        *,
+        loop: asyncio.AbstractEventLoop | None = None,
+        bootstrap_servers: str | Iterable[str] = DEFAULTS["bootstrap_servers"],
+        client_id: str | None = None,
+        metadata_max_age_ms: int = DEFAULTS["metadata_max_age_ms"],
+        request_timeout_ms: int = DEFAULTS["request_timeout_ms"],
+        api_version: str | None = None,
+        acks: Any = None,
+        key_serializer: Serializer | None = None,
+        value_serializer: Serializer | None = None,
+        compression_type: str | None = None,
+        max_batch_size: int = DEFAULTS["max_batch_size"],
+        partitioner: Partitioner | None = None,
+        max_request_size: int = DEFAULTS["max_request_size"],
+        linger_ms: int = DEFAULTS["linger_ms"],
+        retry_backoff_ms: int = DEFAULTS["retry_backoff_ms"],
+        security_protocol: str = DEFAULTS["security_protocol"],
+        ssl_context: ssl.SSLContext | None = None,
+        connections_max_idle_ms: int | None = DEFAULTS["connections_max_idle_ms"],
+        enable_idempotence: bool = False,
+        transactional_id: str | None = None,
+        transaction_timeout_ms: int = DEFAULTS["transaction_timeout_ms"],
+        sasl_mechanism: str = DEFAULTS["sasl_mechanism"],
+        sasl_plain_password: str | None = None,
+        sasl_plain_username: str | None = None,
+        sasl_kerberos_service_name: str = DEFAULTS["sasl_kerberos_service_name"],
+        sasl_kerberos_domain_name: str | None = None,
+        sasl_oauth_token_provider: TokenProvider | None = None,
+        **unknown: Never,
+    ) -> None:
+        for name in unknown:
+            raise unknown_option(name)
+        given = locals()
+        self._key_serializer = key_serializer
+        self._value_serializer = value_serializer
+        self._partitioner = None if _is_default(partitioner) else partitioner
+        config = producer_config({name: given[name] for name in DEFAULTS}, "murmur2_random")
+        self._producer = SendingProducer(config=config)
+        self._transactions = Transactions(self._producer)
+        self._is_acknowledged = config.acks != 0
+        self._timeout_s = config.request_timeout_ms / 1000
+        self._batch_size = config.batch_size
+        self._turn = asyncio.Lock()
+        self._closed = False
+        self.client = ClientView(self._producer)
+
+    def __repr__(self) -> str:
+        return f"<AIOKafkaProducer over {self._producer!r}>"
+
+    @property
+    def _metadata(self) -> ClusterView:
+        """The name by which kstreams looks at the cluster."""
+        return self.client.cluster
+
+    # --- life
+
+    async def start(self) -> None:
+        """Connect to the cluster; raises KafkaConnectionError when no server answers in `request_timeout_ms`."""
+        try:
+            await self._producer.start()
+        except MetadataTimeoutError as error:
+            raise as_kind(errors.KafkaConnectionError, error) from error.__cause__
+        except AioprodError as error:
+            raise kafka_error(error) from error.__cause__
+
+    async def stop(self) -> None:
+        """Deliver what was sent, and release everything; a second call does nothing."""
+        if not self._closed:
+            self._closed = True
+            await self._producer.close()
+
+    async def flush(self) -> None:
+        """Wait for the outcome of everything that was sent before; nothing lingers."""
+        try:
+            await self._producer.flush()
+        except AioprodError as error:
+            raise kafka_error(error) from error.__cause__
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    # --- records
+
+    async def send(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Headers | None = None,
+    ) -> Sent:
+        """Accept a record, waiting for its topic to be known and for room; the future has its outcome.
+
+        Each wait takes `request_timeout_ms` at most. Cancelled while it waits, nothing is sent; cancelling the future
+        does not stop the record. The future's result is None with `acks=0`.
+        """
+        if value is None and key is None:
+            raise as_kind(
+                AssertionError, InvalidRecordError(f"A record for topic {topic!r} has neither key nor value.")
+            )
+        try:
+            await self._producer.known(topic)
+            self._transactions.check_open()
+            key_bytes = in_bytes("key", key if self._key_serializer is None else self._key_serializer(key))
+            value_bytes = in_bytes("value", value if self._value_serializer is None else self._value_serializer(value))
+            index = self._partition(topic, partition, key_bytes)
+            at_ms = in_milliseconds(timestamp_ms)
+            delivery = Delivery(asyncio.get_running_loop().create_future(), at_ms, self._is_acknowledged)
+            pairs = list(headers) if headers else None
+
+            def accept() -> None:
+                self._producer.send_nowait(
+                    topic,
+                    value_bytes,
+                    key=key_bytes,
+                    partition=index,
+                    headers=pairs,
+                    timestamp=at_ms,
+                    on_delivery=delivery.done,  # type: ignore[arg-type]  # it returns UNWATCHED
+                )
+
+            await self._accepted(accept)
+        except AioprodError as error:
+            raise kafka_error(error) from error.__cause__
+        return delivery.future
+
+    async def send_and_wait(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Headers | None = None,
+    ) -> RecordMetadata | None:
+        """Send a record and wait for its outcome: where it is stored, None with `acks=0`."""
+        return await (await self.send(topic, value, key, partition, timestamp_ms, headers))
+
+    async def partitions_for(self, topic: str) -> set[int]:
+        """The indexes of the topic's partitions; raises UnknownTopicOrPartitionError."""
+        try:
+            return {info.partition for info in await self._producer.partitions_for(topic)}
+        except AioprodError as error:
+            raise kafka_error(error) from error.__cause__
+
+    # --- batches
+
+    def create_batch(self) -> BatchBuilder:
+        """An empty batch, to be filled by its `append()` and given to `send_batch()`."""
+        return BatchBuilder(self._batch_size, self._key_serializer, self._value_serializer)
+
+    async def send_batch(self, batch: BatchBuilder, topic: str, *, partition: int | None) -> Sent:
+        """Accept a whole batch, waiting as `send()` does; the future has the place of its first record."""
+        try:
+            await self._producer.known(topic)
+            index = self._partition(topic, partition, None)
+            self._transactions.check_open()
+            records = batch.encoded
+            future: Sent = asyncio.get_running_loop().create_future()
+            delivery = BatchDelivery(future, records.base_timestamp, self._is_acknowledged, records.count)
+            if index is None:
+                index = self._producer.any_partition(topic)
+            if records.count == 0:
+                future.set_result(None)
+                return future
+            place, is_alone = index, batch.closed()
+            batch.close()
+            await self._accepted(
+                lambda: self._producer.append_batch(topic, place, records, delivery.done, alone=is_alone)
+            )
+        except AioprodError as error:
+            raise kafka_error(error) from error.__cause__
+        return future
+
+    # --- transactions
+
+    async def begin_transaction(self) -> None:
+        """Begin a transaction; raises IllegalOperation without `transactional_id`."""
+        await self._transactions.begin()
+
+    async def commit_transaction(self) -> None:
+        """Wait for the records of the transaction and commit it."""
+        await self._transactions.commit()
+
+    async def abort_transaction(self) -> None:
+        """Abort the transaction; its records are not visible to readers with read_committed."""
+        await self._transactions.abort()
+
+    def transaction(self) -> TransactionContext:
+        """A transaction as a block: it commits at its end, and aborts when an exception leaves it."""
+        return TransactionContext(self._transactions)
+
+    async def send_offsets_to_transaction(self, offsets: Any, group_id: str) -> None:
+        """Commit a group's offsets with the transaction: a dict of TopicPartition to offset, or (offset, metadata)."""
+        await self._transactions.send_offsets(offsets, group_id)
+
+    # --- the way in
+
+    def _partition(self, topic: str, partition: int | None, key: bytes | None) -> int | None:
+        """The partition of a record, None where the producer's own partitioner is to choose."""
+        cluster = self._producer.cluster
+        if partition is not None:
+            if type(partition) is not int or not 0 <= partition < cluster.partition_count(topic):
+                said = f"Topic {topic!r} has no partition {partition!r}: it has {cluster.partition_count(topic)}."
+                raise as_kind(AssertionError, InvalidRecordError(said))
+            return partition
+        if self._partitioner is None:
+            return None
+        everywhere = [info.partition for info in cluster.partitions_for_topic(topic)]
+        available = [info.partition for info in cluster.available_partitions_for_topic(topic)]
+        return self._partitioner(key, everywhere, available)
+
+    async def _accepted(self, accept: Callable[[], None]) -> None:
+        """Have a record accepted, in the order of the calls; raises KafkaTimeoutError when there is no room in time."""
+        if not self._turn.locked():
+            try:
+                return accept()
+            except BufferFullError:
+                pass
+        full: BufferFullError | None = None
+        try:
+            async with asyncio.timeout(self._timeout_s), self._turn:
+                while True:
+                    try:
+                        return accept()
+                    except BufferFullError as error:
+                        full = error
+                    await self._producer.drain()
+        except TimeoutError:
+            said = full or BufferFullError(f"Other records waited for room for {self._timeout_s:g} s.")
+            raise said from None
+
+
+def _is_default(partitioner: object) -> bool:
+    """Whether it chooses as ours does: aiokafka's default, which FastStream passes on, or none."""
+    kind = type(partitioner)
+    return partitioner is None or (kind.__module__ == "aiokafka.partitioner" and kind.__name__ == "DefaultPartitioner")

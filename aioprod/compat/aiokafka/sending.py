@@ -1,0 +1,99 @@
+"""A producer of aioprod's that also takes whole batches, and says what aiokafka's callers ask it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from aioprod.cluster import Cluster
+from aioprod.core.budget import buffer_full
+from aioprod.core.transactions import TransactionState
+from aioprod.errors import AioprodError
+from aioprod.messages import MetadataRequest, MetadataResponse
+from aioprod.producer import Producer
+from aioprod.producer.guard import State
+from aioprod.records.builder import LOOSE_OVERHEAD, RecordBatchBuilder
+from aioprod.records.cursor import RecordCursor
+from aioprod.types import RecordMetadata
+
+__all__ = ["SendingProducer"]
+
+
+class SendingProducer(Producer):
+    """A `Producer` with the steps that aiokafka's calls are made of."""
+
+    __slots__ = ()
+
+    @property
+    def cluster(self) -> Cluster:
+        """What is known of brokers and of the topics in use; empty before the start."""
+        return self._engine.client.metadata.cluster if self.is_started else Cluster()
+
+    @property
+    def is_started(self) -> bool:
+        """Whether `start()` has succeeded, also after the end."""
+        return self._guard.loop is not None and hasattr(self._engine, "client")
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether it runs and has not failed."""
+        return self._guard.state is State.RUNNING and self._guard.cause is None
+
+    @property
+    def is_in_transaction(self) -> bool:
+        """Whether records and offsets of a transaction are taken now."""
+        transactions = self._engine.transactions
+        return transactions is not None and transactions.state is TransactionState.IN_TRANSACTION
+
+    @property
+    def fatal_error(self) -> AioprodError | None:
+        """Why no transaction will ever be possible again, None as long as it is."""
+        transactions = self._engine.transactions
+        return None if transactions is None else transactions.fatal_error
+
+    async def known(self, topic: str) -> None:
+        """Wait until the partitions of a topic are known; raises as `partitions_for` does."""
+        self._guard.check_running()
+        await self._engine.topics.known(topic, self._engine.max_block_s)
+
+    def any_partition(self, topic: str) -> int:
+        """One of the topic's partitions by chance, with a leader if any has one."""
+        cluster = self.cluster
+        candidates = cluster.available_partitions_for_topic(topic) or cluster.partitions_for_topic(topic)
+        return self._engine.random.choice(candidates).partition
+
+    async def all_metadata(self) -> MetadataResponse:
+        """What a broker says of all topics; raises RequestTimedOutError and what else a request raises."""
+        self._guard.check_running()
+        return await self._engine.client.request(MetadataRequest(topics=None, allow_auto_topic_creation=False))
+
+    def append_batch(
+        self,
+        topic: str,
+        partition: int,
+        records: RecordBatchBuilder,
+        on_delivery: Callable[[RecordMetadata | None, AioprodError | None], object],
+        *,
+        alone: bool,
+    ) -> None:
+        """Accept encoded records as one batch, to which later records may be added unless it is to be `alone`.
+
+        The records of the partition that were accepted before leave in a batch before it. They fit as `batch.size` is
+        what the caller's batch was limited to. Raises BufferFullError, and then none was taken; the topic is known.
+        """
+        self._guard.check()
+        accumulator = self._accumulator
+        bound = records.size + records.count * LOOSE_OVERHEAD
+        if not accumulator.budget.fits(bound):
+            accumulator.budget.rejected = max(accumulator.budget.rejected, bound)
+            raise buffer_full(topic, bound, accumulator.budget)
+        now = self._clock.now_ns() * 1e-9
+        place = accumulator.topic(topic, now).partitions[partition]
+        accumulator.finish(place, now)
+        cursor = RecordCursor(records)
+        while cursor.next():
+            record = cursor.record()
+            accumulator.append(
+                topic, record.key, record.value, record.headers, partition, record.timestamp, on_delivery, now
+            )
+        if alone:
+            accumulator.finish(place, now)

@@ -1,0 +1,40 @@
+"""aiokafka's token providers for OAUTHBEARER, as aioprod takes them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Final, Protocol
+
+from aioprod.core.sasl.claims import claims_of
+from aioprod.oauth_token import OAuthToken
+
+__all__ = ["TokenAdapter", "TokenProvider"]
+
+OPAQUE_S: Final = 300.0
+"""How long a token is taken for valid that does not say it: aiokafka's providers return a bare string."""
+
+
+class TokenProvider(Protocol):
+    """An object as aiokafka's `AbstractTokenProvider`; it may also have `extensions()`."""
+
+    async def token(self) -> str:
+        """A token that is valid now."""
+        ...
+
+
+class TokenAdapter:
+    """Asks a provider of aiokafka's and reads from the token when it ends, which aioprod has to know to renew it."""
+
+    def __init__(self, provider: TokenProvider) -> None:
+        self._provider = provider
+
+    async def token(self) -> OAuthToken:
+        """The provider's token and extensions; raises what the provider raises."""
+        value = await self._provider.token()
+        extensions: Mapping[str, str] = getattr(self._provider, "extensions", dict)()
+        claims = (claims_of(value) if isinstance(value, str) else None) or {}
+        end = claims.get("exp")
+        is_known = isinstance(end, (int, float)) and not isinstance(end, bool)
+        expires_at = float(end) if is_known and end is not None else time.time() + OPAQUE_S
+        return OAuthToken(value, expires_at, extensions=dict(extensions))
