@@ -30,7 +30,7 @@ class Delivery:
         self._is_acknowledged = is_acknowledged
 
     def done(self, metadata: Stored | None, error: AioprodError | None) -> object:
-        """Called once; a failure that nobody waits for is left to the producer, which logs it."""
+        """Called once; a failure that no caller waits for is left to the producer, which logs it."""
         future = self.future
         if future.done():
             return None if error is None else UNWATCHED

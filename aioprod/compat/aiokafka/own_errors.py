@@ -42,109 +42,38 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
 
-_OF_THE_CLIENT: Final = [
-    "IllegalStateError",
-    "IllegalArgumentError",
-    "NoBrokersAvailable",
-    "NodeNotReadyError",
-    "KafkaProtocolError",
-    "Cancelled",
-    "TooManyInFlightRequests",
-    "StaleMetadata",
-    "MetadataEmptyBrokerList",
-    "UnrecognizedBrokerVersion",
-    "IncompatibleBrokerVersion",
-    "CommitFailedError",
-    "AuthenticationMethodNotSupported",
-    "AuthenticationFailedError",
-    "KafkaUnavailableError",
-    "KafkaTimeoutError",
-    "KafkaConnectionError",
-    "UnsupportedCodecError",
-    "KafkaConfigurationError",
-    "QuotaViolationError",
-    "NoOffsetForPartitionError",
-    "RecordTooLargeError",
-    "ProducerClosed",
-    "ProducerFenced",
-]
+_OF_THE_CLIENT: Final = _names(
+    """
+    IllegalStateError IllegalArgumentError NoBrokersAvailable NodeNotReadyError KafkaProtocolError Cancelled
+    TooManyInFlightRequests StaleMetadata MetadataEmptyBrokerList UnrecognizedBrokerVersion
+    IncompatibleBrokerVersion CommitFailedError AuthenticationMethodNotSupported AuthenticationFailedError
+    KafkaUnavailableError KafkaTimeoutError KafkaConnectionError UnsupportedCodecError KafkaConfigurationError
+    QuotaViolationError NoOffsetForPartitionError RecordTooLargeError ProducerClosed ProducerFenced
+    """
+)
 
-_OF_BROKERS: Final = [
-    "UnknownError",
-    "NoError",
-    "OffsetOutOfRangeError",
-    "CorruptRecordException",
-    "UnknownTopicOrPartitionError",
-    "InvalidFetchRequestError",
-    "LeaderNotAvailableError",
-    "NotLeaderForPartitionError",
-    "RequestTimedOutError",
-    "BrokerNotAvailableError",
-    "ReplicaNotAvailableError",
-    "MessageSizeTooLargeError",
-    "StaleControllerEpochError",
-    "OffsetMetadataTooLargeError",
-    "StaleLeaderEpochCodeError",
-    "GroupLoadInProgressError",
-    "GroupCoordinatorNotAvailableError",
-    "NotCoordinatorForGroupError",
-    "InvalidTopicError",
-    "RecordListTooLargeError",
-    "NotEnoughReplicasError",
-    "NotEnoughReplicasAfterAppendError",
-    "InvalidRequiredAcksError",
-    "IllegalGenerationError",
-    "InconsistentGroupProtocolError",
-    "InvalidGroupIdError",
-    "UnknownMemberIdError",
-    "InvalidSessionTimeoutError",
-    "RebalanceInProgressError",
-    "InvalidCommitOffsetSizeError",
-    "TopicAuthorizationFailedError",
-    "GroupAuthorizationFailedError",
-    "ClusterAuthorizationFailedError",
-    "InvalidTimestampError",
-    "UnsupportedSaslMechanismError",
-    "IllegalSaslStateError",
-    "UnsupportedVersionError",
-    "TopicAlreadyExistsError",
-    "InvalidPartitionsError",
-    "InvalidReplicationFactorError",
-    "InvalidReplicationAssignmentError",
-    "InvalidConfigurationError",
-    "NotControllerError",
-    "InvalidRequestError",
-    "UnsupportedForMessageFormatError",
-    "PolicyViolationError",
-    "OutOfOrderSequenceNumber",
-    "DuplicateSequenceNumber",
-    "InvalidProducerEpoch",
-    "InvalidTxnState",
-    "InvalidProducerIdMapping",
-    "InvalidTransactionTimeout",
-    "ConcurrentTransactions",
-    "TransactionCoordinatorFenced",
-    "TransactionalIdAuthorizationFailed",
-    "SecurityDisabled",
-    "OperationNotAttempted",
-    "KafkaStorageError",
-    "LogDirNotFound",
-    "SaslAuthenticationFailed",
-    "UnknownProducerId",
-    "ReassignmentInProgress",
-    "DelegationTokenAuthDisabled",
-    "DelegationTokenNotFound",
-    "DelegationTokenOwnerMismatch",
-    "DelegationTokenRequestNotAllowed",
-    "DelegationTokenAuthorizationFailed",
-    "DelegationTokenExpired",
-    "InvalidPrincipalType",
-    "NonEmptyGroup",
-    "GroupIdNotFound",
-    "FetchSessionIdNotFound",
-    "InvalidFetchSessionEpoch",
-    "ListenerNotFound",
-]
+_OF_BROKERS: Final = _names(
+    """
+    UnknownError NoError OffsetOutOfRangeError CorruptRecordException UnknownTopicOrPartitionError
+    InvalidFetchRequestError LeaderNotAvailableError NotLeaderForPartitionError RequestTimedOutError
+    BrokerNotAvailableError ReplicaNotAvailableError MessageSizeTooLargeError StaleControllerEpochError
+    OffsetMetadataTooLargeError StaleLeaderEpochCodeError GroupLoadInProgressError GroupCoordinatorNotAvailableError
+    NotCoordinatorForGroupError InvalidTopicError RecordListTooLargeError NotEnoughReplicasError
+    NotEnoughReplicasAfterAppendError InvalidRequiredAcksError IllegalGenerationError InconsistentGroupProtocolError
+    InvalidGroupIdError UnknownMemberIdError InvalidSessionTimeoutError RebalanceInProgressError
+    InvalidCommitOffsetSizeError TopicAuthorizationFailedError GroupAuthorizationFailedError
+    ClusterAuthorizationFailedError InvalidTimestampError UnsupportedSaslMechanismError IllegalSaslStateError
+    UnsupportedVersionError TopicAlreadyExistsError InvalidPartitionsError InvalidReplicationFactorError
+    InvalidReplicationAssignmentError InvalidConfigurationError NotControllerError InvalidRequestError
+    UnsupportedForMessageFormatError PolicyViolationError OutOfOrderSequenceNumber DuplicateSequenceNumber
+    InvalidProducerEpoch InvalidTxnState InvalidProducerIdMapping InvalidTransactionTimeout ConcurrentTransactions
+    TransactionCoordinatorFenced TransactionalIdAuthorizationFailed SecurityDisabled OperationNotAttempted
+    KafkaStorageError LogDirNotFound SaslAuthenticationFailed UnknownProducerId ReassignmentInProgress
+    DelegationTokenAuthDisabled DelegationTokenNotFound DelegationTokenOwnerMismatch
+    DelegationTokenRequestNotAllowed DelegationTokenAuthorizationFailed DelegationTokenExpired InvalidPrincipalType
+    NonEmptyGroup GroupIdNotFound FetchSessionIdNotFound InvalidFetchSessionEpoch ListenerNotFound
+    """
+)
 """In the order of their codes, from -1 on."""
 
 _LATER: Final = {79: "MemberIdRequired"}

@@ -1,4 +1,4 @@
-"""A producer of aioprod's that also takes whole batches, and says what aiokafka's callers ask it."""
+"""A producer of aioprod's that also takes whole batches, and has what the calls of aiokafka need."""
 
 from __future__ import annotations
 

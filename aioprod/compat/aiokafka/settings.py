@@ -51,7 +51,7 @@ DEFAULTS: Final[Mapping[str, Any]] = {
 NO_MEANING: Final[Mapping[str, str]] = {
     "loop": "a producer belongs to the event loop in which it is started",
     "api_version": "versions are negotiated with each broker",
-    "sasl_kerberos_domain_name": "each broker is asked for by the host name that it is connected to",
+    "sasl_kerberos_domain_name": "tickets are for the host name that a broker is connected to by",
 }
 """Options without meaning here -> why. Each is logged once in a process when it is given."""
 

@@ -24,7 +24,7 @@ class TokenProvider(Protocol):
 
 
 class TokenAdapter:
-    """Asks a provider of aiokafka's and reads from the token when it ends, which aioprod has to know to renew it."""
+    """Calls a provider of aiokafka's and reads from the token when it ends, which aioprod has to know to renew it."""
 
     def __init__(self, provider: TokenProvider) -> None:
         self._provider = provider

@@ -1,4 +1,4 @@
-"""aiokafka's calls for transactions, and what they refuse."""
+"""aiokafka's calls for transactions, and when they raise."""
 
 from __future__ import annotations
 
