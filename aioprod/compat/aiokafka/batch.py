@@ -34,10 +34,15 @@ def in_bytes(what: str, data: Any) -> bytes | None:
     )
 
 
-def in_milliseconds(timestamp: int | None) -> int:
-    """A timestamp in milliseconds since the epoch, by default now; raises a TypeError and InvalidRecordError."""
+def in_milliseconds(timestamp: float | None) -> int:
+    """A timestamp in milliseconds since the epoch, by default now; raises a TypeError and InvalidRecordError.
+
+    Of a float the fraction is dropped, as `time.time() * 1000` is often given.
+    """
     if timestamp is None:
         return int(time.time() * 1000)
+    if isinstance(timestamp, float):
+        timestamp = int(timestamp)
     if type(timestamp) is not int:
         said = f"The timestamp is of type {type(timestamp).__name__}: give milliseconds since the epoch as an int."
         raise as_kind(TypeError, InvalidRecordError(said))
@@ -60,7 +65,7 @@ class BatchBuilder:
         self.encoded = RecordBatchBuilder(_buffer(min(_SMALL, self._size_max)))
 
     def append(
-        self, *, timestamp: int | None, key: Any, value: Any, headers: Iterable[tuple[str, bytes | None]] | None = ()
+        self, *, timestamp: float | None, key: Any, value: Any, headers: Iterable[tuple[str, bytes | None]] | None = ()
     ) -> BatchRecordMetadata | None:
         """Add a record; returns its place, or None when the batch is closed or has no room, which closes it.
 

@@ -141,7 +141,7 @@ class AIOKafkaProducer:
         value: Any = None,
         key: Any = None,
         partition: int | None = None,
-        timestamp_ms: int | None = None,
+        timestamp_ms: float | None = None,
         headers: Headers | None = None,
     ) -> Sent:
         """Accept a record, waiting for its topic to be known and for room; the future has its outcome.
@@ -185,7 +185,7 @@ class AIOKafkaProducer:
         value: Any = None,
         key: Any = None,
         partition: int | None = None,
-        timestamp_ms: int | None = None,
+        timestamp_ms: float | None = None,
         headers: Headers | None = None,
     ) -> RecordMetadata | None:
         """Send a record and wait for its outcome: where it is stored, None with `acks=0`."""

@@ -46,8 +46,10 @@ class Transactions:
             raise kafka_error(error) from error.__cause__
 
     def check_open(self) -> None:
-        """Raise IllegalOperation where records have to be in a transaction and none is open."""
+        """Raise IllegalOperation where records have to be in a transaction and none is open, or why none ever will."""
         if self._producer.config.transactional_id is not None and not self._producer.is_in_transaction:
+            if (error := self._producer.fatal_error) is not None:
+                raise kafka_error(error)
             raise self._not_in_transaction("Records")
 
     @property

@@ -35,7 +35,11 @@ async def a_batch_is_stored_as_it_was_filled(pair: Pair) -> None:
     assert stored[:4] == (topic, 1, TopicPartition(topic, 1), 1)
     assert (stored.timestamp, stored.timestamp_type) == (-1, 0)
     records = (await pair.records(topic))[1:]
-    assert [(r.key, r.value, r.timestamp) for r in records] == [(b"k", b"one", 5), (None, b"two", 7), (b"deleted", None, 6)]
+    assert [(r.key, r.value, r.timestamp) for r in records] == [
+        (b"k", b"one", 5),
+        (None, b"two", 7),
+        (b"deleted", None, 6),
+    ]
     assert tuple(records[0].headers) == (("a", b"1"),)
 
 
@@ -112,7 +116,7 @@ async def a_batch_takes_bytes_only(pair: Pair) -> None:
             with pytest.raises(TypeError):
                 batch.append(timestamp=None, **wrong)
         with pytest.raises(TypeError):
-            batch.append(timestamp=1.5, key=None, value=b"")
+            batch.append(timestamp="now", key=None, value=b"")
         assert batch.record_count() == 0
 
 
