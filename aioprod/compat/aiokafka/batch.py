@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from aioprod.compat.aiokafka.errors import as_kind
 from aioprod.compat.aiokafka.structs import BatchRecordMetadata
+from aioprod.compat.aiokafka.translation import as_kind
 from aioprod.errors import InvalidRecordError, SerializationError
 from aioprod.records.builder import RecordBatchBuilder, record_size_bound
 from aioprod.records.headers import encode_headers

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from aioprod.cluster import Cluster, Node, PartitionInfo
-from aioprod.compat.aiokafka.errors import kafka_error
 from aioprod.compat.aiokafka.sending import SendingProducer
 from aioprod.compat.aiokafka.structs import BrokerMetadata, TopicPartition
+from aioprod.compat.aiokafka.translation import kafka_error
 from aioprod.errors import AioprodError
 from aioprod.messages import MetadataResponse
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from aioprod.compat.aiokafka.errors import kafka_error
 from aioprod.compat.aiokafka.structs import RecordMetadata, TopicPartition
+from aioprod.compat.aiokafka.translation import kafka_error
 from aioprod.errors import AioprodError
 from aioprod.producer.callbacks import UNWATCHED
 from aioprod.types import RecordMetadata as Stored

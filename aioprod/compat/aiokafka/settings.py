@@ -8,8 +8,8 @@ from difflib import get_close_matches
 from itertools import count
 from typing import Any, Final
 
-from aioprod.compat.aiokafka.errors import as_kind
 from aioprod.compat.aiokafka.tokens import TokenAdapter
+from aioprod.compat.aiokafka.translation import as_kind
 from aioprod.config import ProducerConfig, settings_of
 from aioprod.errors import ConfigError
 
@@ -203,9 +203,10 @@ def _servers(given: Any) -> list[str]:
 
 def _one_of(options: Mapping[str, Any], name: str, choices: tuple[str, ...]) -> str:
     given = options[name]
-    if not isinstance(given, str) or given not in choices:
-        raise ConfigError(f"{name}={given!r} is none of {', '.join(choices)}.")
-    return given
+    for choice in choices:
+        if choice == given:
+            return choice  # kstreams gives members of an enumeration.
+    raise ConfigError(f"{name}={given!r} is none of {', '.join(choices)}.")
 
 
 def _say_once(name: str, sentence: str) -> None:

@@ -6,8 +6,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from aioprod.compat.aiokafka import errors
-from aioprod.compat.aiokafka.errors import as_kind, kafka_error
 from aioprod.compat.aiokafka.sending import SendingProducer
+from aioprod.compat.aiokafka.translation import as_kind, kafka_error, kind_of
 from aioprod.errors import AioprodError, UsageError
 from aioprod.types import OffsetAndMetadata, TopicPartition
 
@@ -62,7 +62,7 @@ class Transactions:
         try:
             await call()
         except UsageError as error:
-            kind = errors.kind_of(error) if not self._producer.is_usable else AssertionError
+            kind = kind_of(error) if not self._producer.is_usable else AssertionError
             raise as_kind(kind or AssertionError, error) from error.__cause__
         except AioprodError as error:
             raise kafka_error(error) from error.__cause__

@@ -1,0 +1,25 @@
+"""aiokafka and aioprod in its place do the same with a real broker."""
+
+from __future__ import annotations
+
+import pytest
+
+from aioprod.testing import KafkaCluster
+from integration.support.brokers import SharedClusters
+from integration.support.clusters import MakeTopic
+from tests.support.aiokafka_pairs import BEHAVIOURS, CLIENTS, Behaviour, Pair
+
+
+@pytest.fixture
+def cluster(shared_clusters: SharedClusters) -> KafkaCluster:
+    """One broker, which creates no topics by itself."""
+    return shared_clusters(auto_create_topics_enable=False)
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("behaviour", BEHAVIOURS, ids=str)
+async def test_behaviour(cluster: KafkaCluster, make_topic: MakeTopic, behaviour: Behaviour, client: str) -> None:
+    async def made(partitions: int = 1, **config: object) -> str:
+        return await make_topic(cluster, partitions, **config)
+
+    await behaviour.check(Pair(CLIENTS[client], cluster.bootstrap_servers, made))
