@@ -70,7 +70,9 @@ class BatchDelivery:
         if self._left:
             return None
         if self._error is not None:
-            future.set_exception(kafka_error(self._error))
+            failed = self._error.again()
+            failed.may_be_stored = failed.may_be_stored or self._first is not None  # It was split, and a part is.
+            future.set_exception(kafka_error(failed))
         elif self._first is None or not self._is_acknowledged:
             future.set_result(None)
         elif self._first.timestamp == self._timestamp:
