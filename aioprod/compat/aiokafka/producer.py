@@ -89,6 +89,7 @@ class AIOKafkaProducer:
         self._timeout_s = config.request_timeout_ms / 1000
         self._batch_size = config.batch_size
         self._turn = asyncio.Lock()
+        self._waiting = 0
         self._closed = False
         self.client = ClientView(self._producer)
 
@@ -267,12 +268,13 @@ class AIOKafkaProducer:
 
     async def _accepted(self, accept: Callable[[], None]) -> None:
         """Have a record accepted, in the order of the calls; raises KafkaTimeoutError when there is no room in time."""
-        if not self._turn.locked():
+        if not self._waiting:
             try:
                 return accept()
             except BufferFullError:
                 pass
         full: BufferFullError | None = None
+        self._waiting += 1
         try:
             async with asyncio.timeout(self._timeout_s), self._turn:
                 while True:
@@ -282,8 +284,9 @@ class AIOKafkaProducer:
                         full = error
                     await self._producer.drain()
         except TimeoutError:
-            said = full or BufferFullError(f"Other records waited for room for {self._timeout_s:g} s.")
-            raise said from None
+            raise full or BufferFullError(f"Other records waited for room for {self._timeout_s:g} s.") from None
+        finally:
+            self._waiting -= 1
 
 
 def _is_default(partitioner: object) -> bool:

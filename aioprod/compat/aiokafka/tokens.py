@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from aioprod.core.sasl.claims import claims_of
+from aioprod.errors import AuthenticationError
 from aioprod.oauth_token import OAuthToken
 
 __all__ = ["TokenAdapter", "TokenProvider"]
@@ -30,11 +31,16 @@ class TokenAdapter:
         self._provider = provider
 
     async def token(self) -> OAuthToken:
-        """The provider's token and extensions; raises what the provider raises."""
-        value = await self._provider.token()
+        """The provider's token and extensions; raises what the provider raises, AuthenticationError for no str."""
+        value: object = await self._provider.token()
+        if not isinstance(value, str):
+            kind = type(value).__name__
+            raise AuthenticationError(
+                f"token() of sasl_oauth_token_provider returned an object of type {kind}, no str."
+            )
         extensions: Mapping[str, str] = getattr(self._provider, "extensions", dict)()
-        claims = (claims_of(value) if isinstance(value, str) else None) or {}
-        end = claims.get("exp")
-        is_known = isinstance(end, (int, float)) and not isinstance(end, bool)
-        expires_at = float(end) if is_known and end is not None else time.time() + OPAQUE_S
+        claims = claims_of(value) or {}
+        end: Any = claims.get("exp")
+        says_it = isinstance(end, (int, float)) and not isinstance(end, bool)
+        expires_at = float(end) if says_it else time.time() + OPAQUE_S
         return OAuthToken(value, expires_at, extensions=dict(extensions))

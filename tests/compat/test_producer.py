@@ -1,0 +1,309 @@
+"""What only aioprod's side of the pair has: room, outcomes that are not known, log-ins, rights, replacing."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+import sys
+import types
+from typing import Any
+
+import aiokafka
+import aiokafka.producer
+import pytest
+from aiokafka.errors import (
+    AuthenticationFailedError,
+    KafkaConnectionError,
+    KafkaTimeoutError,
+    RequestTimedOutError,
+    TopicAuthorizationFailedError,
+)
+from aiokafka.structs import TopicPartition as TheirPlace
+
+from aioprod.compat.aiokafka import AIOKafkaProducer, TopicPartition, install
+from aioprod.errors import (
+    AioprodError,
+    AuthorizationError,
+    BufferFullError,
+    ErrorCode,
+    NotSentError,
+    UnknownOutcomeError,
+    UsageError,
+)
+from aioprod.messages import ProduceRequest
+from aioprod.testing import Acl, FakeCluster, Security
+from aioprod.testing.security import unsecured_token
+from aioprod.types import TopicPartition as OurPlace
+
+RECORD = b"x" * 1_000_000
+ROOM = 33
+"""Records of that size that fit into the 32 MiB; half a megabyte is left."""
+
+LARGE = b"x" * 700_000
+
+
+async def filled(producer: AIOKafkaProducer) -> list[asyncio.Future[Any]]:
+    """Send until no more fits."""
+    return [await producer.send("orders", RECORD) for _ in range(ROOM)]
+
+
+async def test_send_waits_for_room_and_keeps_the_order() -> None:
+    async with FakeCluster() as brokers, AIOKafkaProducer(bootstrap_servers=brokers.bootstrap) as producer:
+        brokers.create_topic("orders")
+        await producer.partitions_for("orders")
+        brokers.freeze(1)
+        await filled(producer)
+        waiting = [
+            asyncio.ensure_future(producer.send_and_wait("orders", b"%d" % number + LARGE)) for number in range(5)
+        ]
+        batch = producer.create_batch()
+        batch.append(timestamp=None, key=None, value=b"batch")
+        waiting.append(asyncio.ensure_future(producer.send_batch(batch, "orders", partition=0)))
+        await asyncio.sleep(0)
+        assert producer._producer.buffered.records == ROOM
+        brokers.thaw(1)
+        for each in waiting:
+            await each
+        await producer.flush()
+        values = [record.value or b"" for record in brokers.records("orders")]
+    assert [value[:5] for value in values[ROOM:]] == [b"0xxxx", b"1xxxx", b"2xxxx", b"3xxxx", b"4xxxx", b"batch"]
+
+
+async def test_no_room_in_time_is_a_kafka_timeout() -> None:
+    async with FakeCluster() as brokers:
+        brokers.create_topic("orders")
+        producer = AIOKafkaProducer(bootstrap_servers=brokers.bootstrap, request_timeout_ms=600, linger_ms=600_000)
+        async with producer:
+            await producer.partitions_for("orders")
+            brokers.freeze(1)
+            futures = await filled(producer)
+            with pytest.raises(KafkaTimeoutError) as caught:
+                await producer.send("orders", RECORD)
+            assert isinstance(caught.value, BufferFullError)
+            brokers.thaw(1)
+            await asyncio.gather(*futures, return_exceptions=True)
+
+
+async def test_a_send_that_is_cancelled_while_it_waits_for_room_sends_nothing() -> None:
+    async with FakeCluster() as brokers, AIOKafkaProducer(bootstrap_servers=brokers.bootstrap) as producer:
+        brokers.create_topic("orders")
+        await producer.partitions_for("orders")
+        brokers.freeze(1)
+        await filled(producer)
+        waiting = [asyncio.ensure_future(producer.send("orders", value + LARGE)) for value in (b"no", b"yes")]
+        await asyncio.sleep(0)
+        waiting[0].cancel()
+        brokers.thaw(1)
+        await waiting[1]
+        await producer.flush()
+        assert [record.value for record in brokers.records("orders")][ROOM:] == [b"yes" + LARGE]
+
+
+async def test_a_lost_answer_may_be_stored() -> None:
+    async with FakeCluster() as brokers:
+        brokers.create_topic("orders")
+        options: Any = {"request_timeout_ms": 500, "retry_backoff_ms": 10}
+        async with AIOKafkaProducer(bootstrap_servers=brokers.bootstrap, **options) as producer:
+            brokers.fault(ProduceRequest, silent=True, times=None)
+            with pytest.raises(UnknownOutcomeError) as caught:
+                await producer.send_and_wait("orders", b"value")
+            assert isinstance(caught.value, (RequestTimedOutError, KafkaConnectionError, KafkaTimeoutError))
+            assert caught.value.may_be_stored
+
+
+async def test_a_record_that_never_left_was_not_stored() -> None:
+    async with FakeCluster() as brokers:
+        brokers.create_topic("orders")
+        producer = AIOKafkaProducer(bootstrap_servers=brokers.bootstrap, request_timeout_ms=500)
+        async with producer:
+            await producer.partitions_for("orders")
+            await brokers.kill(1)
+            with pytest.raises(NotSentError) as caught:
+                await producer.send_and_wait("orders", b"value")
+            assert not caught.value.may_be_stored
+
+
+async def test_a_failure_that_nobody_waits_for_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    async with FakeCluster() as brokers, AIOKafkaProducer(bootstrap_servers=brokers.bootstrap) as producer:
+        brokers.create_topic("orders", max_message_bytes=1000)
+        future = await producer.send("orders", b"x" * 5000)
+        batch = producer.create_batch()
+        batch.append(timestamp=None, key=None, value=b"x" * 5000)
+        for each in (future, await producer.send_batch(batch, "orders", partition=0)):
+            each.cancel()
+        await producer.flush()
+    logged = [
+        line for line in caplog.records if line.levelno == logging.WARNING and "MESSAGE_TOO_LARGE" in line.message
+    ]
+    assert [line.name for line in logged] == ["aioprod.producer"] * len(logged)
+    assert logged
+
+
+async def test_a_batch_is_one_batch_on_the_wire() -> None:
+    async with FakeCluster() as brokers:
+        topic = brokers.create_topic("orders")
+        async with AIOKafkaProducer(bootstrap_servers=brokers.bootstrap, linger_ms=50) as producer:
+            futures = [await producer.send("orders", b"before")]
+            batch = producer.create_batch()
+            while batch.append(timestamp=None, key=b"k", value=b"x" * 100) is not None:
+                pass
+            futures += [
+                await producer.send_batch(batch, "orders", partition=0),
+                await producer.send("orders", b"after"),
+            ]
+            for future in futures:
+                await future
+        sizes = [len(list(one.records())) for one in topic.partitions[0].batches()]
+    assert sizes == [1, batch.record_count(), 1]
+
+
+async def test_a_batch_of_which_a_part_failed_may_be_stored() -> None:
+    from aioprod.compat.aiokafka.deliveries import BatchDelivery
+    from aioprod.errors import RejectedError
+    from aioprod.types import RecordMetadata
+
+    delivery = BatchDelivery(asyncio.get_running_loop().create_future(), 5, True, 2)
+    delivery.done(RecordMetadata("orders", 0, 3, 5), None)
+    delivery.done(None, RejectedError("No.", topic="orders", partition=0, code=ErrorCode.INVALID_RECORD))
+    with pytest.raises(RejectedError) as caught:
+        await delivery.future
+    assert caught.value.may_be_stored
+
+
+# --- log-ins and rights
+
+
+class Tokens:
+    calls = 0
+
+    async def token(self) -> str:
+        self.calls += 1
+        return unsecured_token("alice").value
+
+
+class NoTokens:
+    async def token(self) -> Any:
+        return b"bytes"
+
+
+async def test_a_token_that_is_no_str_ends_the_start() -> None:
+    async with FakeCluster(security=Security(protocol="SASL_PLAINTEXT", mechanisms=["OAUTHBEARER"])) as brokers:
+        producer = AIOKafkaProducer(
+            bootstrap_servers=brokers.bootstrap,
+            security_protocol="SASL_PLAINTEXT",
+            sasl_mechanism="OAUTHBEARER",
+            sasl_oauth_token_provider=NoTokens(),
+        )
+        with pytest.raises(AuthenticationFailedError, match="returned an object of type bytes, no str"):
+            await producer.start()
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"])
+@pytest.mark.parametrize("protocol", ["SASL_PLAINTEXT", "SASL_SSL"])
+async def test_each_log_in(protocol: Any, mechanism: str) -> None:
+    security = Security(protocol=protocol)
+    tls = {"ssl_context": ssl.create_default_context(cadata=security.authority.certificate)} if security.has_tls else {}
+    users = {"sasl_plain_username": "alice", "sasl_plain_password": "alice-secret"}
+    given: Any = {"sasl_oauth_token_provider": Tokens()} if mechanism == "OAUTHBEARER" else users
+    async with FakeCluster(security=security) as brokers:
+        brokers.create_topic("orders")
+        options = {"security_protocol": protocol, "sasl_mechanism": mechanism, **tls, **given}
+        async with AIOKafkaProducer(bootstrap_servers=brokers.bootstrap, **options) as producer:
+            await producer.send_and_wait("orders", b"value")
+        assert [record.value for record in brokers.records("orders")] == [b"value"]
+
+
+async def test_a_wrong_password_ends_the_start() -> None:
+    async with FakeCluster(security=Security(protocol="SASL_PLAINTEXT", mechanisms=["PLAIN"])) as brokers:
+        producer = AIOKafkaProducer(
+            bootstrap_servers=brokers.bootstrap,
+            security_protocol="SASL_PLAINTEXT",
+            sasl_plain_username="alice",
+            sasl_plain_password="wrong",
+        )
+        with pytest.raises(AuthenticationFailedError) as caught:
+            await producer.start()
+        assert "wrong" not in str(caught.value)
+
+
+async def test_a_missing_right_is_one_of_the_topic() -> None:
+    acls = [Acl("User:alice", "DESCRIBE", "topic", "orders")]
+    security = Security(protocol="SASL_PLAINTEXT", mechanisms=["PLAIN"], acls=acls)
+    async with FakeCluster(security=security) as brokers:
+        brokers.create_topic("orders")
+        brokers.create_topic("hidden")
+        async with AIOKafkaProducer(
+            bootstrap_servers=brokers.bootstrap,
+            security_protocol="SASL_PLAINTEXT",
+            sasl_plain_username="alice",
+            sasl_plain_password="alice-secret",
+        ) as producer:
+            with pytest.raises(TopicAuthorizationFailedError) as caught:
+                await producer.send_and_wait("orders", b"value")
+            assert isinstance(caught.value, (AuthorizationError, AioprodError))
+            with pytest.raises(TopicAuthorizationFailedError):
+                await producer.send("hidden", b"value")
+
+
+# --- small things
+
+
+async def test_places_of_aiokafka_and_of_aioprod_are_taken_alike() -> None:
+    async with FakeCluster() as brokers:
+        brokers.create_topic("orders")
+        async with AIOKafkaProducer(bootstrap_servers=brokers.bootstrap, transactional_id="till") as producer:
+            for place in (TopicPartition("orders", 0), TheirPlace("orders", 0), OurPlace("orders", 0)):
+                async with producer.transaction():
+                    await producer.send_offsets_to_transaction({place: 5}, "group")
+
+
+async def test_the_client_says_what_it_has() -> None:
+    producer = AIOKafkaProducer(bootstrap_servers="localhost")
+    assert producer.client.cluster.topics() == set()
+    assert producer.client.cluster.leader_for_partition(TopicPartition("orders", 0)) is None
+    with pytest.raises(AttributeError, match=r"has no 'coordinator_lookup': it has cluster and fetch_all_metadata"):
+        _ = producer.client.coordinator_lookup
+    with pytest.raises(UsageError, match="not started"):
+        await producer.client.fetch_all_metadata()
+    await producer.stop()
+
+
+async def test_leaders_of_the_cluster() -> None:
+    async with FakeCluster(brokers=2) as brokers:
+        brokers.create_topic("orders", 2)
+        async with AIOKafkaProducer(bootstrap_servers=brokers.bootstrap) as producer:
+            await producer.partitions_for("orders")
+            cluster = producer.client.cluster
+            assert {cluster.leader_for_partition(TopicPartition("orders", index)) for index in (0, 1)} == {1, 2}
+            assert cluster.broker_metadata(7) is None
+            assert cluster.available_partitions_for_topic("nothing") is None
+
+
+async def test_a_repr_has_no_secret() -> None:
+    producer = AIOKafkaProducer(
+        bootstrap_servers="kafka",
+        security_protocol="SASL_PLAINTEXT",
+        sasl_plain_username="u",
+        sasl_plain_password="hush",
+    )
+    assert "kafka:9092" in repr(producer)
+    assert "hush" not in repr(producer)
+
+
+def test_install_puts_it_where_frameworks_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (aiokafka, aiokafka.producer):
+        monkeypatch.setattr(module, "AIOKafkaProducer", module.AIOKafkaProducer)
+    monkeypatch.delitem(sys.modules, "kstreams.backends.kafka.clients", raising=False)
+    install()
+    assert aiokafka.AIOKafkaProducer is aiokafka.producer.AIOKafkaProducer is AIOKafkaProducer
+    install()
+
+
+def test_install_comes_before_kstreams(monkeypatch: pytest.MonkeyPatch) -> None:
+    kstreams: Any = types.ModuleType("clients")
+    kstreams.Producer = type("Producer", (aiokafka.AIOKafkaProducer,), {})
+    monkeypatch.setitem(sys.modules, "kstreams.backends.kafka.clients", kstreams)
+    with pytest.raises(UsageError, match="before the first import of kstreams"):
+        install()
+    assert aiokafka.AIOKafkaProducer is not AIOKafkaProducer

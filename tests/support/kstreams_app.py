@@ -1,0 +1,49 @@
+"""A kstreams engine in a process of its own: `python -m tests.support.kstreams_app PRODUCER SERVERS TOPIC TOPIC`."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import Any
+
+_PATIENCE_S = 60.0
+
+
+async def run(producer: str, servers: str, into: str, out: str) -> None:
+    """Send a record to `into`, have a stream send it on to `out`, and print what happens."""
+    import kstreams
+    from kstreams.backends.kafka import Kafka
+
+    engine = kstreams.create_engine(title="app", backend=Kafka(bootstrap_servers=servers.split(",")))
+    came_back: asyncio.Queue[Any] = asyncio.Queue()
+
+    @engine.stream(into, group_id=f"{into}-group", auto_offset_reset="earliest")
+    async def send_on(event: kstreams.ConsumerRecord, send: kstreams.Send) -> None:
+        await send(out, value=event.value + b"!", key="key", headers={"name": "value"})
+
+    @engine.stream(out, group_id=f"{out}-group", auto_offset_reset="earliest")
+    async def collect(event: kstreams.ConsumerRecord) -> None:
+        await came_back.put(event)
+
+    await engine.start()
+    try:
+        made: Any = engine._producer
+        print("producer of", "aioprod" if "aioprod" in str(type(made).__mro__) else "aiokafka")
+        stored = await engine.send(into, value=b"text", key="k", partition=1, timestamp_ms=1234)
+        everywhere, available = made.all_partitions_for_topic(into), made.available_partitions_for_topic(into)
+        print("partitions", sorted(everywhere), sorted(available))
+        print(f"sent to {stored.partition} at {stored.offset}, timestamp {stored.timestamp}")
+        async with asyncio.timeout(_PATIENCE_S):
+            event = await came_back.get()
+        print("came back", event.value, event.key.encode(), {name: value.decode() for name, value in event.headers})
+        print("tombstone at", (await engine.send(into, value=None, key="k", partition=1)).offset)
+    finally:
+        await engine.stop()
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "aioprod":
+        from aioprod.compat.aiokafka import install
+
+        install()
+    asyncio.run(run(*sys.argv[1:]))
