@@ -20,6 +20,6 @@ def cluster(shared_clusters: SharedClusters) -> KafkaCluster:
 @pytest.mark.parametrize("behaviour", BEHAVIOURS, ids=str)
 async def test_behaviour(cluster: KafkaCluster, make_topic: MakeTopic, behaviour: Behaviour, client: str) -> None:
     async def made(partitions: int = 1, **config: object) -> str:
-        return await make_topic(cluster, partitions, **config)
+        return await make_topic(cluster, partitions, None, **config)
 
     await behaviour.check(Pair(CLIENTS[client], cluster.bootstrap_servers, made))

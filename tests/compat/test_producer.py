@@ -54,7 +54,7 @@ async def test_send_waits_for_room_and_keeps_the_order() -> None:
         await producer.partitions_for("orders")
         brokers.freeze(1)
         await filled(producer)
-        waiting = [
+        waiting: list[asyncio.Future[Any]] = [
             asyncio.ensure_future(producer.send_and_wait("orders", b"%d" % number + LARGE)) for number in range(5)
         ]
         batch = producer.create_batch()

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import aioprod.compat.aiokafka.errors
 import aioprod.testing
 from aioprod import Producer, errors, schema_registry
 from aioprod.testing import FakeCluster, KafkaCluster, TcpProxy
@@ -71,7 +72,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_errors_that_are_named_exist(page: Path) -> None:
     named = set(re.findall(r"`(\w+Error)\b", page.read_text()))
-    homes = (errors, aioprod.testing, schema_registry, builtins)
+    homes = (errors, aioprod.testing, aioprod.compat.aiokafka.errors, schema_registry, builtins)
     assert {name for name in named if not any(hasattr(home, name) for home in homes)} == set()
 
 

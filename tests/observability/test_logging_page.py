@@ -14,7 +14,18 @@ ROWS = re.findall(r"^\| [^|]+ \| `([\w.]+)` \| ([A-Z, ]+) \|", PAGE, re.MULTILIN
 LISTED = {(logger, level) for logger, levels in ROWS for level in levels.split(", ")}
 
 LEVELS = {"info": "INFO", "warning": "WARNING", "error": "ERROR", "exception": "ERROR"}
-ROOMS = ("config", "core", "group", "interceptors.py", "net", "observability", "producer", "reader", "schema_registry")
+ROOMS = (
+    "compat",
+    "config",
+    "core",
+    "group",
+    "interceptors.py",
+    "net",
+    "observability",
+    "producer",
+    "reader",
+    "schema_registry",
+)
 
 
 def written() -> set[tuple[str, str]]:

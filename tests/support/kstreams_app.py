@@ -1,6 +1,7 @@
-"""A kstreams engine in a process of its own: `python -m tests.support.kstreams_app PRODUCER SERVERS TOPIC TOPIC`."""
+"""A kstreams engine in a process of its own: `python -m tests.support.kstreams_app PRODUCER SERVERS TOPIC TOPIC`.
 
-from __future__ import annotations
+kstreams looks at the types of arguments themselves, so annotations are not postponed here.
+"""
 
 import asyncio
 import sys
@@ -18,11 +19,11 @@ async def run(producer: str, servers: str, into: str, out: str) -> None:
     came_back: asyncio.Queue[Any] = asyncio.Queue()
 
     @engine.stream(into, group_id=f"{into}-group", auto_offset_reset="earliest")
-    async def send_on(event: kstreams.ConsumerRecord, send: kstreams.Send) -> None:
-        await send(out, value=event.value + b"!", key="key", headers={"name": "value"})
+    async def send_on(event: kstreams.ConsumerRecord[str, bytes], send: kstreams.Send) -> None:
+        await send(out, value=(event.value or b"") + b"!", key="key", headers={"name": "value"})
 
     @engine.stream(out, group_id=f"{out}-group", auto_offset_reset="earliest")
-    async def collect(event: kstreams.ConsumerRecord) -> None:
+    async def collect(event: kstreams.ConsumerRecord[str, bytes]) -> None:
         await came_back.put(event)
 
     await engine.start()

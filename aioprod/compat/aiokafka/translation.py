@@ -7,7 +7,6 @@ the other attributes of the `AioprodError`.
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any, Final
 
 from aioprod.compat.aiokafka import errors as kafka_errors
@@ -62,6 +61,9 @@ _RIGHTS: Final = {
 }
 
 
+_made: Final[dict[tuple[type[Exception], type[AioprodError]], type[Exception]]] = {}
+
+
 def kafka_error(error: AioprodError) -> Exception:
     """The error as users of aiokafka know it; one that has no counterpart there is returned as it is."""
     kind = None if hasattr(error, "_of") else kind_of(error)
@@ -91,14 +93,14 @@ def as_kind(kind: type[Exception], error: AioprodError) -> Exception:
     return made
 
 
-@cache
 def both(kind: type[Exception], ours: type[AioprodError]) -> type[Exception]:
-    """A class that is found by `except` under either name; it has the name of `kind`."""
+    """A class that is found by `except` under either name; it has the name of `kind`, and is made once."""
     if issubclass(ours, kind):
         return ours
-    return type(
-        kind.__name__, (kind, ours), {"__module__": kind.__module__, "__reduce__": _reduce, "_of": (kind, ours)}
-    )
+    if (kind, ours) not in _made:
+        fields = {"__module__": kind.__module__, "__reduce__": _reduce, "_of": (kind, ours)}
+        _made[kind, ours] = type(kind.__name__, (kind, ours), fields)
+    return _made[kind, ours]
 
 
 def _reduce(self: Any) -> tuple[Any, ...]:

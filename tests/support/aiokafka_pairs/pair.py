@@ -52,7 +52,7 @@ class Pair:
 
     async def records(self, topic: str, isolation: str = "read_uncommitted") -> list[ConsumedRecord]:
         """The records of a topic, by partition and offset."""
-        found = [record async for record in read(topic, bootstrap_servers=self.servers, isolation=isolation)]  # type: ignore[arg-type]
+        found = [record async for record in read(topic, bootstrap_servers=self.servers, isolation=isolation)]
         return sorted(found, key=lambda record: (record.partition, record.offset))
 
     async def values(self, topic: str, isolation: str = "read_uncommitted") -> list[bytes | None]:

@@ -95,9 +95,9 @@ async def offsets_are_checked(pair: Pair) -> None:
         for offsets, group in (({}, "g"), ([place], "g"), ({place: "5 6 7"}, "g"), ({place: 5}, ""), ({place: 5}, 7)):
             with pytest.raises(ValueError):  # noqa: PT011 - the texts are not the same
                 await producer.send_offsets_to_transaction(offsets, group)
-        for offsets in ({(topic, 0): 5}, {place: (5, b"text")}):
+        for untyped in ({(topic, 0): 5}, {place: (5, b"text")}):
             with pytest.raises(TypeError):
-                await producer.send_offsets_to_transaction(offsets, "g")
+                await producer.send_offsets_to_transaction(untyped, "g")
         await producer.abort_transaction()
 
 
