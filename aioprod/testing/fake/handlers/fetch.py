@@ -25,6 +25,9 @@ __all__ = ["fetch", "list_offsets"]
 _BY_ID: Final = 13
 """Version of Fetch: topics have ids in place of names."""
 
+_WITH_EPOCH: Final = 4
+"""Version of ListOffsets: answers have the leader epoch of the offset."""
+
 _ISOLATION: Final[tuple[Isolation, Isolation]] = ("read_uncommitted", "read_committed")
 """By its number in requests."""
 
@@ -129,5 +132,5 @@ def _offset(call: Call, name: str, row: ListOffsetsPartition, isolation: Isolati
         partition_index=row.partition_index,
         timestamp=timestamp,
         offset=offset,
-        leader_epoch=partition.leader_epoch if offset >= 0 and call.version >= 4 else -1,
+        leader_epoch=partition.leader_epoch if offset >= 0 and call.version >= _WITH_EPOCH else -1,
     )
