@@ -25,7 +25,7 @@ async def test_an_engine_and_a_stream(kafka_cluster: KafkaCluster, make_topic: M
         "partitions [0, 1] [0, 1]",
         "sent to 1 at 0, timestamp 1234",
         "came back b'text!' b'key' {'name': 'value'}",
-        "tombstone at 1",
+        "tombstone None gone",
     ]
 
 

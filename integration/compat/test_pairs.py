@@ -17,7 +17,7 @@ def cluster(shared_clusters: SharedClusters) -> KafkaCluster:
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-@pytest.mark.parametrize("behaviour", BEHAVIOURS, ids=str)
+@pytest.mark.parametrize("behaviour", [one for one in BEHAVIOURS if one.on_real], ids=str)
 async def test_behaviour(cluster: KafkaCluster, make_topic: MakeTopic, behaviour: Behaviour, client: str) -> None:
     async def made(partitions: int = 1, **config: object) -> str:
         return await make_topic(cluster, partitions, None, **config)

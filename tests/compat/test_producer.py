@@ -249,6 +249,18 @@ async def test_a_missing_right_is_one_of_the_topic() -> None:
 # --- small things
 
 
+@pytest.mark.parametrize("group", [None, "group"])
+async def test_aiokafkas_consumer_reads_it_back_from_fake_brokers(group: str | None) -> None:
+    async with FakeCluster() as brokers:
+        brokers.create_topic("orders", 2)
+        async with AIOKafkaProducer(bootstrap_servers=brokers.bootstrap) as producer:
+            await producer.send_and_wait("orders", b"value", key=b"key")
+        options = {"bootstrap_servers": brokers.bootstrap, "auto_offset_reset": "earliest"}
+        async with aiokafka.AIOKafkaConsumer("orders", group_id=group, **options) as consumer:
+            record = await consumer.getone()
+    assert (record.key, record.value) == (b"key", b"value")
+
+
 async def test_places_of_aiokafka_and_of_aioprod_are_taken_alike() -> None:
     async with FakeCluster() as brokers:
         brokers.create_topic("orders")

@@ -127,7 +127,7 @@ async def a_tombstone(app: App) -> None:
 async def keys_decide_the_partition(app: App) -> None:
     stored = [await app.broker.publish("text", app.topics["out"], key=b"customer %d" % number) for number in range(20)]
     # By murmur2, as Java's clients.
-    assert [place.partition for place in stored] == [0, 0, 1, 1, 0, 1, 0, 1, 1, 1, 0, 1, 1, 1, 0, 0, 1, 1, 1, 0]
+    assert [place.partition for place in stored] == [0, 0, 1, 1, 0, 1, 1, 0, 1, 1, 1, 0, 1, 0, 1, 1, 1, 1, 1, 0]
 
 
 @way

@@ -37,7 +37,11 @@ async def run(producer: str, servers: str, into: str, out: str) -> None:
         async with asyncio.timeout(_PATIENCE_S):
             event = await came_back.get()
         print("came back", event.value, event.key.encode(), {name: value.decode() for name, value in event.headers})
-        print("tombstone at", (await engine.send(into, value=None, key="k", partition=1)).offset)
+        # To the topic whose stream sends nothing: an engine stops its producer before its streams.
+        await engine.send(out, value=None, key="gone")
+        async with asyncio.timeout(_PATIENCE_S):
+            event = await came_back.get()
+        print("tombstone", event.value, event.key)
     finally:
         await engine.stop()
 

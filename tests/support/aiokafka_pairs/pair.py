@@ -64,19 +64,20 @@ class Pair:
 class Behaviour:
     """One test; `differs` names the row of docs/migrating-aiokafka.md that says what is different and why, or is None.
 
-    `on_fakes`: the fake brokers have all that it needs.
+    `on_fakes`, `on_real`: these brokers have what it needs.
     """
 
     check: Callable[[Pair], Awaitable[None]]
     differs: str | None
     on_fakes: bool
+    on_real: bool
 
     def __str__(self) -> str:
         return self.check.__name__
 
 
 def behaviour(
-    *, differs: str | None = None, on_fakes: bool = True
+    *, differs: str | None = None, on_fakes: bool = True, on_real: bool = True
 ) -> Callable[[Callable[[Pair], Awaitable[None]]], Behaviour]:
     """Make a coroutine function that takes a `Pair` a `Behaviour`."""
-    return lambda check: Behaviour(check, differs, on_fakes)
+    return lambda check: Behaviour(check, differs, on_fakes, on_real)
