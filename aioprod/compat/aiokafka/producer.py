@@ -76,9 +76,9 @@ class AIOKafkaProducer:
         sasl_oauth_token_provider: TokenProvider | None = None,
         **unknown: Never,
     ) -> None:
+        given = locals()
         for name in unknown:
             raise unknown_option(name)
-        given = locals()
         self._key_serializer = key_serializer
         self._value_serializer = value_serializer
         self._partitioner = None if _is_default(partitioner) else partitioner

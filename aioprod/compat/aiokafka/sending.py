@@ -50,6 +50,10 @@ class SendingProducer(Producer):
         transactions = self._engine.transactions
         return None if transactions is None else transactions.fatal_error
 
+    async def abort_if_open(self) -> None:
+        """Abort the transaction if one is open; an error of the abort is logged, and raised by the next transaction."""
+        await self._abort_open()
+
     async def known(self, topic: str) -> None:
         """Wait until the partitions of a topic are known; raises as `partitions_for` does."""
         self._guard.check_running()

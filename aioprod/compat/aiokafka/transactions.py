@@ -52,10 +52,9 @@ class Transactions:
                 raise kafka_error(error)
             raise self._not_in_transaction("Records")
 
-    @property
-    def has_failed(self) -> bool:
-        """Whether no transaction is possible any more."""
-        return self._producer.fatal_error is not None
+    async def give_up(self) -> None:
+        """Abort what is open, if anything; an error of the abort is logged."""
+        await self._producer.abort_if_open()
 
     async def _called(self, call: Any) -> None:
         self._check_transactional()
@@ -80,7 +79,7 @@ class Transactions:
 
 
 class TransactionContext:
-    """One `async with producer.transaction()`: commits at its end, aborts when an exception leaves it."""
+    """One `async with producer.transaction()`: commits at its end, aborts when that or the block fails."""
 
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
@@ -92,10 +91,14 @@ class TransactionContext:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if error is None:
+        if error is not None:
+            await self._transactions.give_up()
+            return
+        try:
             await self._transactions.commit()
-        elif not self._transactions.has_failed:
-            await self._transactions.abort()
+        except BaseException:
+            await self._transactions.give_up()
+            raise
 
 
 def _places(offsets: Any) -> dict[TopicPartition, int | OffsetAndMetadata]:

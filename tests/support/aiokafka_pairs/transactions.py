@@ -6,7 +6,7 @@ import uuid
 from typing import Any
 
 import pytest
-from aiokafka.errors import IllegalOperation, KafkaError, ProducerFenced
+from aiokafka.errors import IllegalOperation, KafkaError, MessageSizeTooLargeError, ProducerFenced
 from aiokafka.structs import OffsetAndMetadata, TopicPartition
 
 from aioprod.admin import Admin
@@ -170,9 +170,28 @@ async def a_record_that_failed_spoils_the_commit(pair: Pair) -> None:
         with pytest.raises(KafkaError):
             await future
         if pair.is_ours:
-            with pytest.raises(KafkaError):
+            with pytest.raises(MessageSizeTooLargeError):
                 await producer.commit_transaction()
             await producer.abort_transaction()
         else:
             await producer.commit_transaction()
     assert await pair.values(topic, "read_committed") == pair.either([b"fine"], [])
+
+
+@behaviour(differs="a block whose commit fails")
+async def a_block_whose_commit_fails_is_over(pair: Pair) -> None:
+    topic = await pair.topic(max_message_bytes=1000)
+    async with pair.running(transactional_id=fresh("till")) as producer:
+
+        async def block(size: int) -> None:
+            async with producer.transaction():
+                await producer.send(topic, b"x" * size)
+
+        if pair.is_ours:
+            with pytest.raises(MessageSizeTooLargeError):
+                await block(5000)
+        else:
+            await block(5000)
+        await block(10)
+    # aiokafka does not use the lost sequence number again, so the broker rejects what comes after it.
+    assert await pair.values(topic, "read_committed") == pair.either([], [b"x" * 10])
