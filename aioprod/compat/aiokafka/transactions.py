@@ -52,7 +52,7 @@ class Transactions:
                 raise kafka_error(error)
             raise self._not_in_transaction("Records")
 
-    async def give_up(self) -> None:
+    async def abort_if_open(self) -> None:
         """Abort what is open, if anything; an error of the abort is logged."""
         await self._producer.abort_if_open()
 
@@ -92,12 +92,12 @@ class TransactionContext:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if error is not None:
-            await self._transactions.give_up()
+            await self._transactions.abort_if_open()
             return
         try:
             await self._transactions.commit()
         except BaseException:
-            await self._transactions.give_up()
+            await self._transactions.abort_if_open()
             raise
 
 
