@@ -19,7 +19,10 @@ __all__ = ["SendingProducer"]
 
 
 class SendingProducer(Producer):
-    """A `Producer` with the steps that aiokafka's calls are made of."""
+    """A `Producer` with the steps that aiokafka's calls are made of.
+
+    It uses the engine alone: other attributes of a compiled `Producer` can't be seen from Python.
+    """
 
     __slots__ = ()
 
@@ -31,12 +34,12 @@ class SendingProducer(Producer):
     @property
     def is_started(self) -> bool:
         """Whether `start()` has succeeded, also after the end."""
-        return self._guard.loop is not None and hasattr(self._engine, "client")
+        return self._engine.guard.loop is not None and hasattr(self._engine, "client")
 
     @property
     def is_usable(self) -> bool:
         """Whether it runs and has not failed."""
-        return self._guard.state is State.RUNNING and self._guard.cause is None
+        return self._engine.guard.state is State.RUNNING and self._engine.guard.cause is None
 
     @property
     def is_in_transaction(self) -> bool:
@@ -56,7 +59,7 @@ class SendingProducer(Producer):
 
     async def known(self, topic: str) -> None:
         """Wait until the partitions of a topic are known; raises as `partitions_for` does."""
-        self._guard.check_running()
+        self._engine.guard.check_running()
         await self._engine.topics.known(topic, self._engine.max_block_s)
 
     def any_partition(self, topic: str) -> int:
@@ -67,7 +70,7 @@ class SendingProducer(Producer):
 
     async def all_metadata(self) -> MetadataResponse:
         """What a broker says of all topics; raises RequestTimedOutError and what else a request raises."""
-        self._guard.check_running()
+        self._engine.guard.check_running()
         return await self._engine.client.request(MetadataRequest(topics=None, allow_auto_topic_creation=False))
 
     def append_batch(
@@ -84,13 +87,13 @@ class SendingProducer(Producer):
         The records of the partition that were accepted before leave in a batch before it. They fit as `batch.size` is
         what the caller's batch was limited to. Raises BufferFullError, and then none was taken; the topic is known.
         """
-        self._guard.check()
-        accumulator = self._accumulator
+        self._engine.guard.check()
+        accumulator = self._engine.accumulator
         bound = records.size + records.count * LOOSE_OVERHEAD
         if not accumulator.budget.fits(bound):
             accumulator.budget.rejected = max(accumulator.budget.rejected, bound)
             raise buffer_full(topic, bound, accumulator.budget)
-        now = self._clock.now_ns() * 1e-9
+        now = self._engine.clock()
         place = accumulator.topic(topic, now).partitions[partition]
         accumulator.finish(place, now)
         cursor = RecordCursor(records)
