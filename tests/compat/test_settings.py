@@ -18,7 +18,7 @@ from aioprod.errors import AioprodError, ConfigError
 
 
 def config(**options: Any) -> ProducerConfig:
-    return producer_config({**DEFAULTS, **options}, "murmur2_random")
+    return producer_config({**DEFAULTS, **options})
 
 
 @pytest.fixture(autouse=True)

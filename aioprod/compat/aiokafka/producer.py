@@ -82,7 +82,7 @@ class AIOKafkaProducer:
         self._key_serializer = key_serializer
         self._value_serializer = value_serializer
         self._partitioner = None if _is_default(partitioner) else partitioner
-        config = producer_config({name: given[name] for name in DEFAULTS}, "murmur2_random")
+        config = producer_config({name: given[name] for name in DEFAULTS})
         self._producer = SendingProducer(config=config)
         self._transactions = Transactions(self._producer)
         self._is_acknowledged = config.acks != 0
@@ -214,11 +214,10 @@ class AIOKafkaProducer:
             records = batch.encoded
             future: Sent = asyncio.get_running_loop().create_future()
             delivery = BatchDelivery(future, records.base_timestamp, self._is_acknowledged, records.count)
-            if index is None:
-                index = self._producer.any_partition(topic)
             if records.count == 0:
                 future.set_result(None)
                 return future
+            assert index is not None  # A batch as a whole has no key.
             place, is_alone = index, batch.closed()
             batch.close()
             await self._accepted(
@@ -253,7 +252,7 @@ class AIOKafkaProducer:
     # --- the way in
 
     def _partition(self, topic: str, partition: int | None, key: bytes | None) -> int | None:
-        """The partition of a record, None where the producer's own partitioner is to choose."""
+        """The partition of a record; None where the producer is to choose by the key, as aiokafka's default does."""
         cluster = self._producer.cluster
         if partition is not None:
             if type(partition) is not int or not 0 <= partition < cluster.partition_count(topic):
@@ -261,7 +260,7 @@ class AIOKafkaProducer:
                 raise as_kind(AssertionError, InvalidRecordError(said))
             return partition
         if self._partitioner is None:
-            return None
+            return None if key is not None else self._producer.any_partition(topic)
         everywhere = [info.partition for info in cluster.partitions_for_topic(topic)]
         available = [info.partition for info in cluster.available_partitions_for_topic(topic)]
         return self._partitioner(key, everywhere, available)

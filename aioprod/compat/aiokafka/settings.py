@@ -67,7 +67,7 @@ _numbers = count(1)
 _said: set[str] = set()
 
 
-def producer_config(options: Mapping[str, Any], partitioner: str | None) -> ProducerConfig:
+def producer_config(options: Mapping[str, Any]) -> ProducerConfig:
     """The settings that `options` stand for; raises ConfigError, which is a ValueError as with aiokafka.
 
     `options` are all of `DEFAULTS`. What has no meaning is logged once in a process.
@@ -84,7 +84,6 @@ def producer_config(options: Mapping[str, Any], partitioner: str | None) -> Prod
         "client_id": options["client_id"] or f"aiokafka-producer-{next(_numbers)}",
         "transactional_id": options["transactional_id"],
         "transaction_timeout_ms": options["transaction_timeout_ms"],
-        "partitioner": partitioner,
     }
     if options["compression_type"] is not None:
         given["compression_type"] = _one_of(options, "compression_type", _CODECS)
