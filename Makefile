@@ -10,6 +10,7 @@ LONG := $(filter-out 0,$(AIOPROD_LONG))
 FOR_DEMO := .venv/ready-demo
 FOR_SPARK := .venv/ready-spark
 FOR_EXAMPLES := .venv/ready-examples
+FOR_DOCS := .venv/ready-docs
 READY := .venv/ready
 # Or each process that starts would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
@@ -19,7 +20,7 @@ unexport PYTHONDONTWRITEBYTECODE
 ifndef LANES
 .NOTPARALLEL:
 endif
-.PHONY: help compiled demo demo-spark example-orders example-copy-table example-word-count test test-unit test-integration test-long test-frozen transactions lint bench bench-check bench-observed bench-registry bench-readers bench-import bench-assignors bench-spark spark-faults fuzz simulate scale soak mutations brokers chaos groups operator-logs spark-load-killed clean
+.PHONY: help compiled demo demo-spark example-orders example-copy-table example-word-count test test-unit test-integration test-long test-frozen transactions lint docs bench bench-check bench-observed bench-registry bench-readers bench-import bench-assignors bench-spark spark-faults fuzz simulate scale soak mutations brokers chaos groups operator-logs spark-load-killed clean
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -188,6 +189,12 @@ lint: $(READY) ## style, types, layers, generated pages
 	@$(call generated,aioprod.config,docs/configuration.md)
 	@$(call generated,tests.support.typed_options,aioprod/options.py)
 	$(BIN)/python -m tests.support.glossary aioprod
+	@$(BIN)/python -m documentation.links
+	$(if $(LONG),@$(MAKE) --no-print-directory docs)
+
+docs: $(FOR_DOCS) ## the documentation site, in build/site: open index.html; a warning is an error; AIOPROD_LONG=1 make lint builds it, too
+	@AIOPROD_NO_EXT=1 $(BIN)/python -m documentation.links
+	@$(call timed,documentation,AIOPROD_NO_EXT=1 PYTHONPATH=. $(BIN)/mkdocs build --quiet)
 
 bench: $(READY) $(COMPILED) ## aioprod beside aiokafka and confluent-kafka, about 10 minutes; ARGS="--rows tasks --quick" for less
 	@$(BIN)/python -m benchmarks $(or $(ARGS),--write)
@@ -282,7 +289,11 @@ $(FOR_EXAMPLES): $(FOR_DEMO)
 	@$(call timed,environment of the examples,$(PIP) 'aioprod[examples]')
 	@touch $@
 
+$(FOR_DOCS): $(FOR_DEMO)
+	@$(call timed,environment of the documentation,$(PIP) 'aioprod[docs]')
+	@touch $@
+
 # Kerberos where its headers are: it is compiled, for a minute.
 $(READY): $(FOR_DEMO)
 	@$(call timed,environment of developers,$(PIP) 'aioprod[dev]' && { ! command -v krb5-config >/dev/null || $(PIP) 'aioprod[gssapi]'; })
-	@touch $(FOR_SPARK) $(FOR_EXAMPLES) $@
+	@touch $(FOR_SPARK) $(FOR_EXAMPLES) $(FOR_DOCS) $@
