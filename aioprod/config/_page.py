@@ -19,6 +19,7 @@ _INTRODUCTION: Final = """\
 
 Settings have the names, defaults and ranges of Java's producer. They are given in any of these ways:
 
+<!-- not run: it shows the ways only; tests/test_config.py tries each of them. -->
 ```python
 Producer("localhost:9092", linger_ms=20, compression_type="zstd")
 Producer(config={"bootstrap.servers": "localhost:9092", "linger.ms": 20})

@@ -11,22 +11,33 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
-__all__ = ["PAGES", "ROOT", "Snippet", "snippets"]
+__all__ = ["DOCS", "PAGES", "ROOT", "Snippet", "snippets"]
 
 ROOT = Path(__file__).parents[2]
-PAGES = (ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md")))
+DOCS = ROOT / "docs"
+PAGES = (ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted(DOCS.rglob("*.md")))
 
-_BLOCK = re.compile(r"^```python( runnable)?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(
+    r"""(?:^<!-- not run: (?P<reason>[^\n]+) -->\n)?"""
+    r"""^```python(?P<runnable> runnable)?(?: title="(?P<title>[^"\n]+)")?\n(?P<text>.*?)^```$""",
+    re.MULTILINE | re.DOTALL,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Snippet:
-    """One block of code; `line` is where it begins in its page."""
+    """One block of code; `line` is where it begins in its page.
+
+    It is run as it stands (`runnable`), or it is a file, named `title`, that the tests of its page need, or `reason` is
+    why it is not run.
+    """
 
     page: str
     line: int
     text: str
     runnable: bool
+    title: str = ""
+    reason: str = ""
 
     def __str__(self) -> str:
         return f"{self.page}:{self.line}"
@@ -61,6 +72,13 @@ def snippets(page: Path) -> list[Snippet]:
     """All Python blocks of a page in order."""
     text = page.read_text()
     return [
-        Snippet(page.name, text.count("\n", 0, match.start(2)) + 1, match[2], match[1] is not None)
+        Snippet(
+            str(page.relative_to(DOCS)) if page.is_relative_to(DOCS) else page.name,
+            text.count("\n", 0, match.start("text")) + 1,
+            match["text"],
+            match["runnable"] is not None,
+            match["title"] or "",
+            match["reason"] or "",
+        )
         for match in _BLOCK.finditer(text)
     ]
