@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -40,6 +41,13 @@ def test_each_block_is_run_or_says_why_not(page: Path) -> None:
     assert not_accounted_for(page) == []
 
 
+@pytest.mark.parametrize("page", PAGES, ids=page_ids)
+def test_what_a_reason_names_is_there(page: Path) -> None:
+    for snippet in snippets(page):
+        for path in re.findall(r"\b(?:tests|integration|examples|docs)/[\w/]+(?:\.py|\.md)?", snippet.reason):
+            assert (ROOT / path).exists(), f"{snippet}: {path} is not there."
+
+
 def test_a_block_that_is_not_accounted_for_is_named(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("# Page\n\n```python\nx = 1\n```\n\n<!-- not run: it never ends. -->\n```python\nx = 2\n```\n")
@@ -66,7 +74,7 @@ def is_program(file: Snippet) -> bool:
 def run(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
     path = os.pathsep.join(each for each in (str(ROOT), os.environ.get("PYTHONPATH", "")) if each)
     return subprocess.run(
-        [sys.executable, "-X", "dev", *command],
+        [sys.executable, *command],
         cwd=folder,
         capture_output=True,
         text=True,
@@ -88,7 +96,7 @@ def test_the_files_of_a_page_work_together(page: Path, tmp_path: Path, fake_clus
         ended = run(tmp_path, "-m", "pytest", "-q", "-p", "no:cacheprovider", *(file.title for file in tests))
         assert ended.returncode == 0, ended.stdout + ended.stderr
     for file in filter(is_program, files):
-        ended = run(tmp_path, file.title)
+        ended = run(tmp_path, "-W", "error", file.title)
         assert (ended.returncode, ended.stderr) == (0, ""), f"{file}: {ended.stderr}"
         if f"$ python {file.title}\n" in page.read_text():
             told = page.read_text().split(f"$ python {file.title}\n")[1].split("```")[0]
