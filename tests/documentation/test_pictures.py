@@ -1,0 +1,55 @@
+"""The pictures are those of the scripts, and their figures those of the results."""
+
+from __future__ import annotations
+
+import json
+import re
+from statistics import median
+from xml.etree import ElementTree
+
+import pytest
+
+from documentation.pictures.figures import FIGURES
+from documentation.pictures.plots import PLOTS, RESULTS, measured
+from tests.support.snippets import DOCS, ROOT
+
+ALL = FIGURES | PLOTS
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_picture_is_up_to_date(name: str) -> None:
+    drawn = ALL[name]().svg()
+    assert (DOCS / "images" / name).read_text() == drawn, "run: python -m documentation.pictures"
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_picture_has_its_words_and_stays_within_its_frame(name: str) -> None:
+    root = ElementTree.fromstring(ALL[name]().svg())
+    _, _, width, height = (float(number) for number in root.attrib["viewBox"].split())
+    names = {child.tag.rpartition("}")[2] for child in root}
+    assert {"title", "desc"} <= names
+    for child in root:
+        for axis, limit in (("x", width), ("y", height), ("x2", width), ("y2", height)):
+            assert 0 <= float(child.attrib.get(axis, 0)) <= limit, child.attrib
+
+
+def test_each_picture_is_on_a_page() -> None:
+    text = "".join(page.read_text() for page in DOCS.rglob("*.md"))
+    assert {name for name in ALL if f"images/{name})" not in text} == set()
+
+
+def test_the_figures_of_the_page_are_those_of_the_results_and_of_the_readme() -> None:
+    page = (DOCS / "performance.md").read_text()
+    results = json.loads(RESULTS.read_text())
+    assert results["environment"]["date"] in page
+    assert results["environment"]["commit"] in page
+    rows = re.findall(r"^\| .+ us \| .+ \| [\d.]+x \|$", page, re.MULTILINE)
+    readme = (ROOT / "README.md").read_text().replace("**", "").replace("CPU per record | ", "")
+    assert len(rows) == 5
+    assert [row for row in rows if row not in readme] == []
+
+
+def test_a_row_without_a_result_is_one_sentence() -> None:
+    with pytest.raises(KeyError, match=r"has no row 'x' of 'y': the plot can't be drawn\."):
+        measured({"entries": []}, "x", "y", "cpu_us")
+    assert median(measured(json.loads(RESULTS.read_text()), "tasks", "aioprod", "cpu_us")) > 0
