@@ -24,6 +24,7 @@ __all__ = ["on_files", "on_page_markdown"]
 _FOLDER: Final = "repository"
 _LANGUAGES: Final = {".py": "python", ".toml": "toml", ".yml": "yaml", ".pxd": "cython", ".java": "java"}
 _PICTURES: Final = (".png", ".svg")
+_FOUND_FIRST: Final = ("producer.md", "reference/producer.md", "configuration.md", "troubleshooting.md")
 _RUNNABLE: Final = re.compile(r"^(\s*```python) runnable\b", re.MULTILINE)
 _LINK: Final = re.compile(r"\]\(([^()\s]+)\)")
 
@@ -50,6 +51,10 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """The text of a page whose links lead to pages of the site, and whose pictures of states are tables."""
     here = page.file.src_uri
+    if here.startswith(_FOLDER):
+        page.meta["search"] = {"exclude": True}
+    elif here in _FOUND_FIRST:
+        page.meta["search"] = {"boost": 3}
     source = here.removeprefix(f"{_FOLDER}/") if here.startswith(f"{_FOLDER}/") else f"docs/{here}"
     if (ROOT / source).suffix != ".md":
         return markdown
@@ -88,7 +93,7 @@ def _file_of(linked: str, config: MkDocsConfig) -> File:
 
 
 def _front(title: str) -> str:
-    return f"---\ntitle: {title}\nsearch:\n  exclude: true\n---\n\n# {title}\n\n"
+    return f"---\ntitle: {title}\n---\n\n# {title}\n\n"
 
 
 def _code(path: Path, title: str) -> str:
@@ -97,5 +102,7 @@ def _code(path: Path, title: str) -> str:
 
 
 def _listing(path: Path, title: str) -> str:
-    names = sorted(f"{each.name}/" if each.is_dir() else each.name for each in path.iterdir() if each.name[0] not in "._")
+    names = sorted(
+        f"{each.name}/" if each.is_dir() else each.name for each in path.iterdir() if each.name[0] not in "._"
+    )
     return _front(title) + "A folder of the repository with:\n\n" + "\n".join(f"- `{name}`" for name in names) + "\n"

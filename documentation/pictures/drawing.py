@@ -51,7 +51,9 @@ class Drawing:
         for number, line in enumerate(more, 1):
             self.text(x + width / 2, top + 16 * number, line, size=11, color=QUIET)
 
-    def area(self, x: float, y: float, width: float, height: float, *, color: str, fill: str, dashed: bool = False) -> None:
+    def area(
+        self, x: float, y: float, width: float, height: float, *, color: str, fill: str, dashed: bool = False
+    ) -> None:
         dash = " stroke-dasharray='5 4'" if dashed else ""
         self._shapes.append(
             f"<rect x='{x:g}' y='{y:g}' width='{width:g}' height='{height:g}' rx='6' fill='{fill}' stroke='{color}'{dash}/>"

@@ -150,7 +150,12 @@ def rooms() -> Drawing:
     )
     drawing.text(430, 32, "The rooms: imports go down only", size=16, bold=True)
     rows: list[list[str]] = [
-        ["cli\nthe program", "observability\nPrometheus, OpenTelemetry", "testing\nfake and real brokers", "spark\nsink, source, jobs"],
+        [
+            "cli\nthe program",
+            "observability\nPrometheus, OpenTelemetry",
+            "testing\nfake and real brokers",
+            "spark\nsink, source, jobs",
+        ],
         ["producer\nsending, transactions", "group\nmembers", "reader\nwithout a group", "admin\ntopics, groups"],
         ["net\nsockets, TLS, log-ins, metadata refresh"],
         ["core\nbatches, retries, numbers", "routing\nhashes, partitions", "cluster\nwho leads what"],

@@ -44,11 +44,14 @@ def _bars(title: str, unit: str, metric: str, pairs: Sequence[Pair], digits: int
     results = json.loads(RESULTS.read_text(encoding="utf-8"))
     found = [(pair, *(measured(results, pair.row, who, metric) for who in pair[1:3])) for pair in pairs]
     words = "; ".join(
-        f"{pair.name}: {median(ours):,.{digits}f} and {median(theirs):,.{digits}f} {unit}" for pair, ours, theirs in found
+        f"{pair.name}: {median(ours):,.{digits}f} and {median(theirs):,.{digits}f} {unit}"
+        for pair, ours, theirs in found
     )
     drawing = Drawing(860, 90 + 78 * len(found), title, f"Medians of {results['runs']} runs, aioprod first. {words}.")
     drawing.text(430, 32, title, size=16, bold=True)
-    drawing.text(430, 54, f"{unit}, less is better; the thin line is the range of {results['runs']} runs", size=12, color=QUIET)
+    drawing.text(
+        430, 54, f"{unit}, less is better; the thin line is the range of {results['runs']} runs", size=12, color=QUIET
+    )
     scale = 600 / max(max(theirs) for _, _, theirs in found)
     for number, (pair, ours, theirs) in enumerate(found):
         top = 84 + 78 * number

@@ -20,7 +20,14 @@ ADDRESS = "localhost:9092"
 ELSEWHERE = {"groups.md", "reader.md", "admin.md", "metrics.md", "routing.md"}
 """Pages whose code their own tests run beside fake brokers."""
 
-BESIDE_REAL_BROKERS = {"README.md", "producer.md", "security.md", "testing.md", "transaction-session.md", "transactions.md"}
+BESIDE_REAL_BROKERS = {
+    "README.md",
+    "producer.md",
+    "security.md",
+    "testing.md",
+    "transaction-session.md",
+    "transactions.md",
+}
 """Pages whose code needs more than a fake broker has, or that are about real ones: integration/test_examples.py."""
 
 
