@@ -17,7 +17,7 @@ _CODE: Final = re.compile(r"`[^`]*`")
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A link that names no other site: its path, which is empty for the page itself, its anchor, and where it stands."""
+    """A link within the repository: its path, which is empty for the page itself, its anchor, and where it stands."""
 
     path: str
     anchor: str

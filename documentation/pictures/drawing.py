@@ -55,9 +55,8 @@ class Drawing:
         self, x: float, y: float, width: float, height: float, *, color: str, fill: str, dashed: bool = False
     ) -> None:
         dash = " stroke-dasharray='5 4'" if dashed else ""
-        self._shapes.append(
-            f"<rect x='{x:g}' y='{y:g}' width='{width:g}' height='{height:g}' rx='6' fill='{fill}' stroke='{color}'{dash}/>"
-        )
+        place = f"x='{x:g}' y='{y:g}' width='{width:g}' height='{height:g}'"
+        self._shapes.append(f"<rect {place} rx='6' fill='{fill}' stroke='{color}'{dash}/>")
 
     def bar(self, x: float, y: float, width: float, height: float, color: str) -> None:
         self._shapes.append(f"<rect x='{x:g}' y='{y:g}' width='{width:g}' height='{height:g}' fill='{color}'/>")

@@ -15,10 +15,10 @@ def way() -> Drawing:
         860,
         300,
         "The way of a record",
-        "A call hands a record over. It is prepared: interceptors, serializers. It waits for memory and for the topic's "
-        "metadata, at most max.block.ms. Then it is accepted, and encoded into the batch of its partition, where it "
-        "waits for others, at most linger.ms. The sender takes one batch of each partition into a request, which a "
-        "broker has to answer within request.timeout.ms. The answer completes futures and callbacks. From its "
+        "A call hands a record over. It is prepared: interceptors, serializers. It waits for memory and for the "
+        "topic's metadata, at most max.block.ms. Then it is accepted, and encoded into the batch of its partition, "
+        "where it waits for others, at most linger.ms. The sender takes one batch of each partition into a request, "
+        "which a broker has to answer within request.timeout.ms. The answer completes futures and callbacks. From its "
         "acceptance to its outcome a record has delivery.timeout.ms, whatever it waits for.",
     )
     stages = [

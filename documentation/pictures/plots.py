@@ -1,4 +1,4 @@
-"""The plots of docs/performance.md, drawn from benchmarks/results/results.json: medians of all runs, with their range."""
+"""The plots of docs/performance.md, drawn from the results of the benchmarks: medians of all runs, with their range."""
 
 from __future__ import annotations
 
@@ -42,7 +42,10 @@ def measured(results: Mapping[str, Any], row: str, contender: str, metric: str) 
 
 def _bars(title: str, unit: str, metric: str, pairs: Sequence[Pair], digits: int) -> Drawing:
     results = json.loads(RESULTS.read_text(encoding="utf-8"))
-    found = [(pair, *(measured(results, pair.row, who, metric) for who in pair[1:3])) for pair in pairs]
+    found = [
+        (pair, measured(results, pair.row, pair.ours, metric), measured(results, pair.row, pair.theirs, metric))
+        for pair in pairs
+    ]
     words = "; ".join(
         f"{pair.name}: {median(ours):,.{digits}f} and {median(theirs):,.{digits}f} {unit}"
         for pair, ours, theirs in found
