@@ -47,6 +47,7 @@ EXPECTED: Final[list[tuple[str, Callable[[Any], bool] | None]]] = [
     ("Aiven for Apache Kafka", None),
     ("Aiven for Apache Kafka", is_password("SCRAM-SHA-256", "avnadmin", "PASSWORD")),
     ("Azure Event Hubs", is_password("PLAIN", "$ConnectionString", CONNECTION_STRING)),
+    ("Redpanda", is_password("SCRAM-SHA-256", "orders", "PASSWORD")),
     ("Strimzi", is_password("SCRAM-SHA-512", "orders", "PASSWORD")),
     ("Strimzi", None),
     ("Strimzi", lambda found: found == TokenFile("/var/run/secrets/kafka/token", {})),
