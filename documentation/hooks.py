@@ -93,7 +93,7 @@ def _file_of(linked: str, config: MkDocsConfig) -> File:
 
 
 def _front(title: str) -> str:
-    return f"---\ntitle: {title}\n---\n\n# {title}\n\n"
+    return f"---\ntitle: {title}\nhide: [toc]\n---\n\n# {title}\n\n"
 
 
 def _code(path: Path, title: str) -> str:

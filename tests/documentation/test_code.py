@@ -101,10 +101,10 @@ def test_the_files_of_a_page_work_together(page: Path, tmp_path: Path, fake_clus
     if tests:
         (tmp_path / "pytest.ini").write_text("[pytest]\nasyncio_mode = auto\n")
         ended = run(tmp_path, "-m", "pytest", "-q", "-p", "no:cacheprovider", *(file.title for file in tests))
-        assert ended.returncode == 0, ended.stdout + ended.stderr
+        assert ended.returncode == 0, f"{page_ids(page)}: its tests fail: {ended.stdout}{ended.stderr}"
     for file in filter(is_program, files):
         ended = run(tmp_path, "-W", "error", file.title)
-        assert (ended.returncode, ended.stderr) == (0, ""), f"{file}: {ended.stderr}"
+        assert (ended.returncode, ended.stderr) == (0, ""), f"{file}: {file.title} fails: {ended.stderr}"
         if f"$ python {file.title}\n" in page.read_text():
             told = page.read_text().split(f"$ python {file.title}\n")[1].split("```")[0]
             assert ended.stdout == told, file
@@ -129,6 +129,22 @@ def runner() -> Iterator[asyncio.Runner]:
         yield made
 
 
+def run_block(snippet: Snippet, runner: asyncio.Runner, namespace: dict[str, Any]) -> None:
+    try:
+        snippet.run(runner, namespace)
+    except Exception as error:
+        pytest.fail(snippet.failure(error), pytrace=False)
+
+
+def test_a_block_that_fails_is_one_sentence(tmp_path: Path, runner: asyncio.Runner) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("# Page\n\n```python runnable\nx = 1\n\ny = x / 0\n```\n")
+    (snippet,) = snippets(page)
+    with pytest.raises(pytest.fail.Exception) as caught:
+        run_block(snippet, runner, {})
+    assert str(caught.value) == "page.md:6: the block fails with ZeroDivisionError: division by zero"
+
+
 HERE = [
     page
     for page in PAGES
@@ -146,7 +162,7 @@ def test_the_code_of_a_page_runs(page: Path, runner: asyncio.Runner, fake_cluste
         for snippet in snippets(page):
             if snippet.runnable:
                 namespace["producer"] = producer
-                snippet.at(ADDRESS, servers).run(runner, namespace)
+                run_block(snippet.at(ADDRESS, servers), runner, namespace)
     finally:
         runner.run(producer.close())
 

@@ -6,6 +6,7 @@ import ast
 import asyncio
 import inspect
 import re
+import traceback
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import CodeType
@@ -66,6 +67,12 @@ class Snippet:
             eval(code, namespace)
         else:
             runner.run(inside())
+
+    def failure(self, error: BaseException) -> str:
+        """One sentence about an error of its code: the page, the line and the error."""
+        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == self.page]
+        said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        return f"{self.page}:{lines[-1] if lines else self.line}: the block fails with {said}"
 
 
 def snippets(page: Path) -> list[Snippet]:
