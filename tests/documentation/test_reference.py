@@ -1,0 +1,71 @@
+"""The reference has every public name, under the place where its class or function is."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from types import ModuleType
+
+import griffe
+import pytest
+
+import aioprod
+import aioprod.admin
+import aioprod.group
+import aioprod.group.assignors
+import aioprod.reader
+import aioprod.spark
+import aioprod.testing
+import aioprod.transactions
+from documentation.private_arguments import PrivateArguments
+from tests.support.snippets import DOCS
+
+ENTRIES = re.findall(r"^::: (\S+)$", "".join(page.read_text() for page in DOCS.glob("reference/*.md")), re.MULTILINE)
+NAMES = {entry.rpartition(".")[2] for entry in ENTRIES}
+
+ELSEWHERE = {
+    "aioprod": {"COMPILED", "ProducerConfig", "errors"},
+    "aioprod.admin": {"INSTEAD"},
+    "aioprod.group.assignors": {"ASSIGNORS"},
+    "aioprod.spark": {"AioprodSource", "AuditReport", "LoadReport", "PlanReport"},
+    "aioprod.testing": {
+        "Direction",
+        "KafkaStartError",
+        "KafkaUnavailableError",
+        "ToolError",
+        "UnusedFaultError",
+        "UnusedFaultWarning",
+    },
+}
+"""Names that other pages have: the settings, and what the guides of these modules say."""
+
+MODULES = [
+    aioprod,
+    aioprod.admin,
+    aioprod.errors,
+    aioprod.group,
+    aioprod.group.assignors,
+    aioprod.reader,
+    aioprod.spark,
+    aioprod.testing,
+    aioprod.transactions,
+]
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
+def test_every_public_name_has_its_entry(module: ModuleType) -> None:
+    assert set(module.__all__) - NAMES == ELSEWHERE.get(module.__name__, set())
+
+
+@pytest.mark.parametrize("entry", ENTRIES)
+def test_an_entry_is_there(entry: str) -> None:
+    module, _, name = entry.rpartition(".")
+    assert hasattr(importlib.import_module(module), name)
+
+
+def test_private_arguments_are_not_shown() -> None:
+    extensions = griffe.load_extensions(PrivateArguments)
+    loaded = griffe.load("aioprod.producer.facade", extensions=extensions)
+    shown = [parameter.name for parameter in loaded["Producer.__init__"].parameters]
+    assert shown[:3] == ["self", "bootstrap_servers", "config"]
+    assert "_handle" not in shown
