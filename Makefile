@@ -194,7 +194,7 @@ lint: $(READY) ## style, types, layers, generated pages
 
 docs: $(FOR_DOCS) ## the documentation site, in build/site: open index.html; a warning is an error; AIOPROD_LONG=1 make lint builds it, too
 	@AIOPROD_NO_EXT=1 $(BIN)/python -m documentation.links
-	@$(call timed,documentation,AIOPROD_NO_EXT=1 NO_MKDOCS_2_WARNING=1 PYTHONPATH=. $(BIN)/mkdocs build --quiet)
+	@$(call timed,documentation,AIOPROD_NO_EXT=1 NO_MKDOCS_2_WARNING=1 PYTHONPATH=. $(BIN)/mkdocs build)
 
 bench: $(READY) $(COMPILED) ## aioprod beside aiokafka and confluent-kafka, about 10 minutes; ARGS="--rows tasks --quick" for less
 	@$(BIN)/python -m benchmarks $(or $(ARGS),--write)
