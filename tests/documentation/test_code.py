@@ -17,7 +17,7 @@ from aioprod import Producer
 from tests.support.snippets import DOCS, PAGES, ROOT, Snippet, snippets
 
 ADDRESS = "localhost:9092"
-ELSEWHERE = {"groups.md", "reader.md", "admin.md", "metrics.md", "routing.md"}
+ELSEWHERE = {"groups.md", "reader.md", "admin.md", "metrics.md", "routing.md", "schema-registry.md"}
 """Pages whose code their own tests run beside fake brokers."""
 
 BESIDE_REAL_BROKERS = {

@@ -14,6 +14,7 @@ import aioprod.admin
 import aioprod.group
 import aioprod.group.assignors
 import aioprod.reader
+import aioprod.schema_registry
 import aioprod.spark
 import aioprod.testing
 import aioprod.transactions
@@ -27,6 +28,7 @@ ELSEWHERE = {
     "aioprod": {"COMPILED", "ProducerConfig", "errors"},
     "aioprod.admin": {"INSTEAD"},
     "aioprod.group.assignors": {"ASSIGNORS"},
+    "aioprod.schema_registry": {"RegistryConfig"},
     "aioprod.spark": {"AioprodSource", "AuditReport", "LoadReport", "PlanReport"},
     "aioprod.testing": {
         "Direction",
@@ -46,6 +48,7 @@ MODULES = [
     aioprod.group,
     aioprod.group.assignors,
     aioprod.reader,
+    aioprod.schema_registry,
     aioprod.spark,
     aioprod.testing,
     aioprod.transactions,
