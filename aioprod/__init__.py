@@ -57,7 +57,7 @@ __all__ = [
     "tune",
 ]
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = imported_on_use(
