@@ -15,7 +15,7 @@ import httpx
 import pytest
 from rich.console import Console
 
-from aioprod import Producer
+from aioprod import Admin, Producer
 from aioprod.routing.hashes import murmur2_partition
 from aioprod.testing import FakeSchemaRegistry, KafkaCluster, KafkaUnavailableError
 from aioprod.testing.kafka.jars import java, kafka_libs
@@ -129,6 +129,16 @@ async def test_the_service_answers_with_the_place_of_each_order(
 # --- the code in the documentation
 
 
+async def delete_topics_of(page: Path, servers: str) -> None:
+    """Pages share a broker and the names of their topics: each begins without those of the page before."""
+    text = page.read_text()
+    async with Admin(servers) as admin:
+        named = [topic for topic in await admin.topics() if f'"{topic}"' in text]
+        await admin.delete_topics(named, missing_ok=True)
+        while not set(named).isdisjoint(await admin.topics()):
+            await asyncio.sleep(0.05)
+
+
 RUNNABLE = [page for page in PAGES if any(snippet.runnable for snippet in snippets(page))]
 
 
@@ -137,6 +147,7 @@ def test_the_code_of_a_page_runs(kafka_cluster: KafkaCluster, kafka_topic: str, 
     servers = kafka_cluster.bootstrap_servers
     namespace: dict[str, Any] = {"__name__": "snippet"}
     with FakeSchemaRegistry() as registry, asyncio.Runner() as runner:
+        runner.run(delete_topics_of(page, servers))
         producer = Producer(servers)
         runner.run(producer.start())
         try:
