@@ -9,7 +9,7 @@ import sys
 from argparse import ArgumentTypeError, Namespace
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from typing import Final
+from typing import Any, Final
 
 from aioprod.cli.arguments import count_of
 from aioprod.cli.running import run_command
@@ -44,6 +44,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 async def _serve(given: Namespace) -> int:
+    asyncio.get_running_loop().set_exception_handler(_Complaints().handle)
     async with AsyncExitStack() as stack:
         cluster = FakeCluster(
             given.brokers, port=given.port, auto_create_topics_enable=not given.no_auto_create, keeps_requests=False
@@ -64,6 +65,20 @@ async def _serve(given: Namespace) -> int:
                         trim(partition, given.keep * 2**20)
         finally:
             _complain(cluster)
+
+
+class _Complaints:
+    """What goes wrong outside of requests, such as too many connections for the limit of open files: each kind once."""
+
+    def __init__(self) -> None:
+        self._said: set[str] = set()
+
+    def handle(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """The event loop's exception handler."""
+        said = str(context.get("exception") or context["message"])
+        if said not in self._said:
+            self._said.add(said)
+            sys.stderr.write(f"A client could not be served: {said}. This is said once.\n")
 
 
 def _port_error(port: int, error: OSError) -> UsageError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import sys
@@ -56,8 +57,11 @@ def run(program: str, about: str, commands: Mapping[str, Command], arguments: Se
     """Run the command that the first argument names; returns its status, 1 if it failed, 2 if there is no such command.
 
     `--help` lists the commands, `--version` shows the version, and whether it is compiled.
-    An AioprodError is one or two lines on stderr. A command whose output is no longer read ends in silence.
+    An AioprodError is one or two lines on stderr. A command whose output is no longer read ends in silence, one whose
+    output can't be written says why.
     """
+    if sys.stdout is None:  # It was closed before the start, as by `>&-`.
+        sys.stdout = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8")
     if isinstance(sys.stdout, io.TextIOWrapper):
         # A terminal or file that can't hold a sign, say of a key, gets it escaped.
         sys.stdout.reconfigure(errors="backslashreplace")
@@ -84,10 +88,20 @@ def run(program: str, about: str, commands: Mapping[str, Command], arguments: Se
         _say(f"{name} {chosen}: interrupted")
         return 130
     except BrokenPipeError:
-        # What is still buffered would be written, in vain and with a traceback, when the interpreter ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _forget_output()
+        return 1
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        _forget_output()
+        _say(f"{name} {chosen}: its output can't be written: {error.strerror}.")
         return 1
     return status
+
+
+def _forget_output() -> None:
+    """What is still buffered would be written, in vain and with a traceback, when the interpreter ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _say(*lines: str) -> None:

@@ -7,7 +7,8 @@ import json
 import signal
 import socket
 import subprocess
-from contextlib import closing
+import sys
+from contextlib import ExitStack, closing
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from aioprod.cli.__main__ import main
 from aioprod.cli.fake import trim
 from aioprod.reader import read
 from aioprod.testing import FakeCluster
-from tests.support.programs import program
+from tests.support.programs import interruptible, program
 
 
 def greeting(running: subprocess.Popen[bytes]) -> Any:
@@ -61,6 +62,23 @@ def test_what_is_not_kafka_is_turned_away_and_named() -> None:
         said = end(running)
     assert b"A client was disconnected, as its request could not be handled: " in said
     assert b"Traceback" not in said
+
+
+def test_more_clients_than_open_files_are_said_once() -> None:
+    command = ["/bin/sh", "-c", f"ulimit -n 40; exec {sys.executable} -m aioprod fake --port 0 --json"]
+    with (
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=interruptible) as running,
+        ExitStack() as clients,
+    ):
+        host, port = greeting(running)["bootstrap_servers"].split(":")
+        for _ in range(60):
+            clients.enter_context(closing(socket.create_connection((host, int(port)), 30)))
+        assert running.stderr is not None
+        assert running.stderr.readline() == (
+            b"A client could not be served: [Errno 24] Too many open files. This is said once.\n"
+        )
+        clients.close()
+        assert b"Traceback" not in end(running)
 
 
 def test_a_port_that_is_taken(capsys: pytest.CaptureFixture[str]) -> None:

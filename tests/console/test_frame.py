@@ -106,6 +106,19 @@ def test_the_reader_of_a_pipe_may_leave() -> None:
     assert (writing.returncode, said) == (1, b"")
 
 
+@pytest.mark.parametrize(
+    ("output", "status", "said"),
+    [
+        (">&-", 0, ""),
+        (">/dev/full", 1, "aioprod partition: its output can't be written: No space left on device.\n"),
+    ],
+)
+def test_an_output_that_can_not_be_written(output: str, status: int, said: str) -> None:
+    command = f"{sys.executable} -m aioprod.cli partition key --partitions 12 {output}"
+    ended = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (status, said)
+
+
 class TestParser:
     def parser(self) -> Parser:
         parser = Parser(prog="cafe brew")
