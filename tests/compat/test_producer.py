@@ -16,6 +16,7 @@ from aiokafka.errors import (
     AuthenticationFailedError,
     KafkaConnectionError,
     KafkaTimeoutError,
+    MessageSizeTooLargeError,
     RequestTimedOutError,
     TopicAuthorizationFailedError,
 )
@@ -98,6 +99,18 @@ async def test_a_send_that_is_cancelled_while_it_waits_for_room_sends_nothing() 
         await waiting[1]
         await producer.flush()
         assert [record.value for record in brokers.records("orders")][ROOM:] == [b"yes" + LARGE]
+
+
+async def test_a_batch_with_a_record_that_is_too_large_is_not_sent_in_part() -> None:
+    async with FakeCluster() as brokers:
+        brokers.create_topic("orders")
+        async with AIOKafkaProducer(bootstrap_servers=brokers.bootstrap, max_batch_size=3_000_000) as producer:
+            batch = producer.create_batch()
+            for value in (b"small", b"x" * 2_000_000):
+                assert batch.append(timestamp=None, key=None, value=value) is not None
+            with pytest.raises(MessageSizeTooLargeError, match=r"max.request.size=1048576"):
+                await producer.send_batch(batch, "orders", partition=0)
+        assert brokers.records("orders") == []
 
 
 async def test_a_lost_answer_may_be_stored() -> None:

@@ -11,8 +11,9 @@ from aioprod.errors import AioprodError
 from aioprod.messages import MetadataRequest, MetadataResponse
 from aioprod.producer import Producer
 from aioprod.producer.guard import State
-from aioprod.records.builder import LOOSE_OVERHEAD, RecordBatchBuilder
+from aioprod.records.builder import LOOSE_OVERHEAD, RecordBatchBuilder, record_size_bound
 from aioprod.records.cursor import RecordCursor
+from aioprod.records.layout import HEADER
 from aioprod.types import RecordMetadata
 
 __all__ = ["SendingProducer"]
@@ -85,7 +86,8 @@ class SendingProducer(Producer):
         """Accept encoded records as one batch, to which later records may be added unless it is to be `alone`.
 
         The records of the partition that were accepted before leave in a batch before it. They fit as `batch.size` is
-        what the caller's batch was limited to. Raises BufferFullError, and then none was taken; the topic is known.
+        what the caller's batch was limited to. Raises BufferFullError, or RecordTooLargeError for a record that no
+        request can hold, and then none was taken; the topic is known.
         """
         self._engine.guard.check()
         accumulator = self._engine.accumulator
@@ -94,6 +96,11 @@ class SendingProducer(Producer):
             accumulator.budget.rejected = max(accumulator.budget.rejected, bound)
             raise buffer_full(topic, bound, accumulator.budget)
         now = self._engine.clock()
+        if bound + HEADER > accumulator.settings.max_request_size:
+            named, cursor = accumulator.topic(topic, now), RecordCursor(records)
+            while cursor.next():
+                record = cursor.record()
+                accumulator.check_size(named, record_size_bound(record.key, record.value, record.headers))
         place = accumulator.topic(topic, now).partitions[partition]
         accumulator.finish(place, now)
         cursor = RecordCursor(records)
