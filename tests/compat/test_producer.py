@@ -22,7 +22,7 @@ from aiokafka.errors import (
 )
 from aiokafka.structs import TopicPartition as TheirPlace
 
-from aioprod.compat.aiokafka import AIOKafkaProducer, TopicPartition, install
+from aioprod.compat.aiokafka import AIOKafkaProducer, TopicPartition, install, settings
 from aioprod.errors import (
     AioprodError,
     AuthorizationError,
@@ -110,6 +110,19 @@ async def test_a_batch_with_a_record_that_is_too_large_is_not_sent_in_part() -> 
                 assert batch.append(timestamp=None, key=None, value=value) is not None
             with pytest.raises(MessageSizeTooLargeError, match=r"max.request.size=1048576"):
                 await producer.send_batch(batch, "orders", partition=0)
+        assert brokers.records("orders") == []
+
+
+async def test_a_batch_that_can_never_fit_raises_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(settings, "_BUFFER_MEMORY", 40_000)
+    options: Any = {"max_batch_size": 20_000, "max_request_size": 20_000}
+    async with FakeCluster() as brokers, AIOKafkaProducer(bootstrap_servers=brokers.bootstrap, **options) as producer:
+        brokers.create_topic("orders")
+        batch = producer.create_batch()
+        while batch.append(timestamp=1, key=None, value=b"") is not None:
+            pass
+        with pytest.raises(MessageSizeTooLargeError, match=r"A batch of \d+ records .* more than the 40000 bytes"):
+            await producer.send_batch(batch, "orders", partition=0)
         assert brokers.records("orders") == []
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from aioprod.cluster import Cluster
 from aioprod.core.budget import buffer_full
 from aioprod.core.transactions import TransactionState
-from aioprod.errors import AioprodError
+from aioprod.errors import AioprodError, RecordTooLargeError
 from aioprod.messages import MetadataRequest, MetadataResponse
 from aioprod.producer import Producer
 from aioprod.producer.guard import State
@@ -87,11 +87,17 @@ class SendingProducer(Producer):
 
         The records of the partition that were accepted before leave in a batch before it. They fit as `batch.size` is
         what the caller's batch was limited to. Raises BufferFullError, or RecordTooLargeError for a record that no
-        request can hold, and then none was taken; the topic is known.
+        request can hold and for a batch that the memory can't, and then none was taken; the topic is known.
         """
         self._engine.guard.check()
         accumulator = self._engine.accumulator
         bound = records.size + records.count * LOOSE_OVERHEAD
+        if bound > accumulator.budget.limit:
+            raise RecordTooLargeError(
+                f"A batch of {records.count} records for topic {topic!r} takes up to {bound} bytes, more than the "
+                f"{accumulator.budget.limit} bytes for records that are not delivered yet.",
+                hint="Send smaller batches, or raise max_batch_size, of which there is room for twice.",
+            )
         if not accumulator.budget.fits(bound):
             accumulator.budget.rejected = max(accumulator.budget.rejected, bound)
             raise buffer_full(topic, bound, accumulator.budget)
