@@ -28,6 +28,7 @@ from aioprod.errors import (
     AuthorizationError,
     BufferFullError,
     ErrorCode,
+    InvalidRecordError,
     NotSentError,
     UnknownOutcomeError,
     UsageError,
@@ -124,6 +125,21 @@ async def test_a_batch_that_can_never_fit_raises_at_once(monkeypatch: pytest.Mon
         with pytest.raises(MessageSizeTooLargeError, match=r"A batch of \d+ records .* more than the 40000 bytes"):
             await producer.send_batch(batch, "orders", partition=0)
         assert brokers.records("orders") == []
+
+
+async def test_what_is_no_batch_is_named_in_one_sentence() -> None:
+    producer = AIOKafkaProducer(bootstrap_servers="localhost")
+    records: Any = [b"x"]
+    with pytest.raises(TypeError, match=r"The batch is of type list: give one that create_batch\(\) has made") as caught:
+        await producer.send_batch(records, "orders", partition=0)
+    assert isinstance(caught.value, InvalidRecordError)
+
+
+@pytest.mark.parametrize("timestamp", [float("nan"), float("inf"), -float("inf")])
+async def test_a_timestamp_that_is_no_time_is_named_in_one_sentence(timestamp: float) -> None:
+    batch = AIOKafkaProducer(bootstrap_servers="localhost").create_batch()
+    with pytest.raises(InvalidRecordError, match=rf"The timestamp {timestamp} is no time"):
+        batch.append(timestamp=timestamp, key=None, value=b"x")
 
 
 async def test_a_lost_answer_may_be_stored() -> None:
