@@ -16,17 +16,19 @@ from aiokafka.errors import (
     AuthenticationFailedError,
     KafkaConnectionError,
     KafkaTimeoutError,
+    MessageSizeTooLargeError,
     RequestTimedOutError,
     TopicAuthorizationFailedError,
 )
 from aiokafka.structs import TopicPartition as TheirPlace
 
-from aioprod.compat.aiokafka import AIOKafkaProducer, TopicPartition, install
+from aioprod.compat.aiokafka import AIOKafkaProducer, TopicPartition, install, settings
 from aioprod.errors import (
     AioprodError,
     AuthorizationError,
     BufferFullError,
     ErrorCode,
+    InvalidRecordError,
     NotSentError,
     UnknownOutcomeError,
     UsageError,
@@ -98,6 +100,46 @@ async def test_a_send_that_is_cancelled_while_it_waits_for_room_sends_nothing() 
         await waiting[1]
         await producer.flush()
         assert [record.value for record in brokers.records("orders")][ROOM:] == [b"yes" + LARGE]
+
+
+async def test_a_batch_with_a_record_that_is_too_large_is_not_sent_in_part() -> None:
+    async with FakeCluster() as brokers:
+        brokers.create_topic("orders")
+        async with AIOKafkaProducer(bootstrap_servers=brokers.bootstrap, max_batch_size=3_000_000) as producer:
+            batch = producer.create_batch()
+            for value in (b"small", b"x" * 2_000_000):
+                assert batch.append(timestamp=None, key=None, value=value) is not None
+            with pytest.raises(MessageSizeTooLargeError, match=r"max.request.size=1048576"):
+                await producer.send_batch(batch, "orders", partition=0)
+        assert brokers.records("orders") == []
+
+
+async def test_a_batch_that_can_never_fit_raises_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(settings, "_BUFFER_MEMORY", 40_000)
+    options: Any = {"max_batch_size": 20_000, "max_request_size": 20_000}
+    async with FakeCluster() as brokers, AIOKafkaProducer(bootstrap_servers=brokers.bootstrap, **options) as producer:
+        brokers.create_topic("orders")
+        batch = producer.create_batch()
+        while batch.append(timestamp=1, key=None, value=b"") is not None:
+            pass
+        with pytest.raises(MessageSizeTooLargeError, match=r"A batch of \d+ records .* more than the 40000 bytes"):
+            await producer.send_batch(batch, "orders", partition=0)
+        assert brokers.records("orders") == []
+
+
+async def test_what_is_no_batch_is_named_in_one_sentence() -> None:
+    producer = AIOKafkaProducer(bootstrap_servers="localhost")
+    records: Any = [b"x"]
+    with pytest.raises(TypeError, match=r"The batch is of type list: give one that create_batch\(\) has made") as caught:
+        await producer.send_batch(records, "orders", partition=0)
+    assert isinstance(caught.value, InvalidRecordError)
+
+
+@pytest.mark.parametrize("timestamp", [float("nan"), float("inf"), -float("inf")])
+async def test_a_timestamp_that_is_no_time_is_named_in_one_sentence(timestamp: float) -> None:
+    batch = AIOKafkaProducer(bootstrap_servers="localhost").create_batch()
+    with pytest.raises(InvalidRecordError, match=rf"The timestamp {timestamp} is no time"):
+        batch.append(timestamp=timestamp, key=None, value=b"x")
 
 
 async def test_a_lost_answer_may_be_stored() -> None:

@@ -47,6 +47,18 @@ def test_a_record_lingers_and_is_delivered_in_the_time_of_a_request() -> None:
     assert (made.linger_ms, made.delivery_timeout_ms, made.max_block_ms) == (500, 1500, 1000)
 
 
+@pytest.mark.parametrize("linger_ms", [4.2, 5.0])
+def test_times_that_are_floats_bound_the_delivery_as_well(linger_ms: float) -> None:
+    made = config(linger_ms=linger_ms, request_timeout_ms=1000.0)
+    assert (made.linger_ms, made.delivery_timeout_ms, made.max_block_ms) == (5, 1005, 1000)
+
+
+@pytest.mark.parametrize("linger_ms", [-0.5, float("inf"), float("nan")])
+def test_a_linger_that_is_no_time_raises(linger_ms: float) -> None:
+    with pytest.raises(ConfigError, match="linger"):
+        config(linger_ms=linger_ms)
+
+
 def test_the_buffer_holds_two_of_the_largest_batches_and_records() -> None:
     assert config().buffer_memory == 32 * 1024 * 1024
     assert config(max_request_size=50_000_000).buffer_memory == 100_000_000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable
 from typing import Any, Final
@@ -41,8 +42,10 @@ def in_milliseconds(timestamp: float | None) -> int:
     """
     if timestamp is None:
         return int(time.time() * 1000)
-    if isinstance(timestamp, float):
+    if isinstance(timestamp, float) and math.isfinite(timestamp):
         timestamp = int(timestamp)
+    if isinstance(timestamp, float):
+        raise InvalidRecordError(f"The timestamp {timestamp} is no time: give milliseconds since the epoch as an int.")
     if type(timestamp) is not int:
         said = f"The timestamp is of type {type(timestamp).__name__}: give milliseconds since the epoch as an int."
         raise as_kind(TypeError, InvalidRecordError(said))

@@ -7,12 +7,13 @@ from collections.abc import Callable
 from aioprod.cluster import Cluster
 from aioprod.core.budget import buffer_full
 from aioprod.core.transactions import TransactionState
-from aioprod.errors import AioprodError
+from aioprod.errors import AioprodError, RecordTooLargeError
 from aioprod.messages import MetadataRequest, MetadataResponse
 from aioprod.producer import Producer
 from aioprod.producer.guard import State
-from aioprod.records.builder import LOOSE_OVERHEAD, RecordBatchBuilder
+from aioprod.records.builder import LOOSE_OVERHEAD, RecordBatchBuilder, record_size_bound
 from aioprod.records.cursor import RecordCursor
+from aioprod.records.layout import HEADER
 from aioprod.types import RecordMetadata
 
 __all__ = ["SendingProducer"]
@@ -85,15 +86,27 @@ class SendingProducer(Producer):
         """Accept encoded records as one batch, to which later records may be added unless it is to be `alone`.
 
         The records of the partition that were accepted before leave in a batch before it. They fit as `batch.size` is
-        what the caller's batch was limited to. Raises BufferFullError, and then none was taken; the topic is known.
+        what the caller's batch was limited to. Raises BufferFullError, or RecordTooLargeError for a record that no
+        request can hold and for a batch that the memory can't, and then none was taken; the topic is known.
         """
         self._engine.guard.check()
         accumulator = self._engine.accumulator
         bound = records.size + records.count * LOOSE_OVERHEAD
+        if bound > accumulator.budget.limit:
+            raise RecordTooLargeError(
+                f"A batch of {records.count} records for topic {topic!r} takes up to {bound} bytes, more than the "
+                f"{accumulator.budget.limit} bytes for records that are not delivered yet.",
+                hint="Send smaller batches, or raise max_batch_size, of which there is room for twice.",
+            )
         if not accumulator.budget.fits(bound):
             accumulator.budget.rejected = max(accumulator.budget.rejected, bound)
             raise buffer_full(topic, bound, accumulator.budget)
         now = self._engine.clock()
+        if bound + HEADER > accumulator.settings.max_request_size:
+            named, cursor = accumulator.topic(topic, now), RecordCursor(records)
+            while cursor.next():
+                record = cursor.record()
+                accumulator.check_size(named, record_size_bound(record.key, record.value, record.headers))
         place = accumulator.topic(topic, now).partitions[partition]
         accumulator.finish(place, now)
         cursor = RecordCursor(records)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from itertools import count
@@ -127,9 +128,11 @@ def _sizes(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def _times(options: Mapping[str, Any]) -> dict[str, Any]:
     """`request_timeout_ms` bounds each wait of aiokafka's: for metadata, for room, for an answer, for the outcome."""
-    request_ms, linger_ms, idle_ms = (
-        options[name] for name in ("request_timeout_ms", "linger_ms", "connections_max_idle_ms")
-    )
+    request_ms, idle_ms = _whole(options["request_timeout_ms"]), options["connections_max_idle_ms"]
+    linger_ms = options["linger_ms"]
+    if isinstance(linger_ms, float) and 0 < linger_ms < math.inf:
+        linger_ms = math.ceil(linger_ms)
+    linger_ms = _whole(linger_ms)
     given = {
         "request_timeout_ms": request_ms,
         "max_block_ms": request_ms,
@@ -144,6 +147,11 @@ def _times(options: Mapping[str, Any]) -> dict[str, Any]:
         is_idempotent = options["enable_idempotence"] or options["transactional_id"] is not None
         given["delivery_timeout_ms"] = max(lasts_ms, _IDEMPOTENT_DELIVERY_MS) if is_idempotent else lasts_ms
     return given
+
+
+def _whole(given: Any) -> Any:
+    """A float without a fraction as an int, anything else as it is."""
+    return int(given) if isinstance(given, float) and given.is_integer() else given
 
 
 def _security(options: Mapping[str, Any]) -> dict[str, Any]:
