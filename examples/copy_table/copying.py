@@ -48,8 +48,11 @@ async def send_table(
 
     Raises SendFailuresError for rows that were not delivered, and DuckDB's errors, of an unknown column for example.
     """
+    columns = database.execute(f"DESCRIBE {quoted(table)}").fetchall()
+    # The name of a whole row must be none of its columns, or that column is sent: it is longer than each of them.
+    row = "r" * (1 + max(len(name) for name, *_ in columns))
     rows = database.sql(
-        f"SELECT {quoted(key)}::VARCHAR AS key, to_json(source)::VARCHAR AS value FROM {quoted(table)} AS source"
+        f"SELECT {quoted(key)}::VARCHAR AS key, to_json({row})::VARCHAR AS value FROM {quoted(table)} AS {row}"
     )
     async with Producer(bootstrap_servers, compression_type="zstd", batch_size=131_072) as producer:
         sent = await producer.send_arrow(rows.to_arrow_reader(ROWS_MAX), topic=topic)

@@ -23,7 +23,11 @@ TABLES: tuple[LiteralString, ...] = (
         id TEXT PRIMARY KEY, customer TEXT NOT NULL, item TEXT NOT NULL, quantity BIGINT NOT NULL
     )
     """,
-    "CREATE TABLE IF NOT EXISTS outbox (number BIGINT PRIMARY KEY, key TEXT NOT NULL, value TEXT NOT NULL)",
+    """
+    CREATE TABLE IF NOT EXISTS outbox (
+        number BIGINT PRIMARY KEY, id TEXT NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL
+    )
+    """,
     """
     CREATE TABLE IF NOT EXISTS outbox_state (
         only_row INTEGER PRIMARY KEY CHECK (only_row = 1), owner TEXT NOT NULL, next BIGINT NOT NULL,
@@ -60,9 +64,10 @@ class Connector(Protocol):
 
 
 class OutboxRow(NamedTuple):
-    """A record to send."""
+    """A record to send. A database that was restored from a copy gives a number again, but never a random `id`."""
 
     number: int
+    id: str
     key: str
     value: str
 
@@ -105,7 +110,10 @@ class Database:
             if not added:
                 return False
             ((number,),) = await execute("UPDATE outbox_state SET next = next + 1 RETURNING next - 1")
-            await execute("INSERT INTO outbox VALUES (?, ?, ?)", number, order.customer, order.model_dump_json())
+            await execute(
+                "INSERT INTO outbox VALUES (?, ?, ?, ?)",
+                *(number, uuid4().hex, order.customer, order.model_dump_json()),
+            )
         return True
 
     async def order(self, order_id: UUID) -> Order | None:
@@ -140,7 +148,7 @@ class Database:
         """The rows from a number on, in their order, so many at most."""
         async with self._connector.reading() as execute:
             rows = await execute(
-                "SELECT number, key, value FROM outbox WHERE number >= ? ORDER BY number LIMIT ?", start, limit
+                "SELECT number, id, key, value FROM outbox WHERE number >= ? ORDER BY number LIMIT ?", start, limit
             )
         return [OutboxRow(*row) for row in rows]
 

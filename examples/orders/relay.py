@@ -17,7 +17,7 @@ from aioprod import Producer, TopicPartition
 from aioprod.errors import AioprodError
 from aioprod.transactions import TransactionSession
 from examples.orders.database import Database, DatabaseError, OutboxRow
-from examples.orders.marker import MarkerError, group_of, marker_of, next_row
+from examples.orders.marker import MarkerError, Position, group_of, marker_of, next_row, rows_after
 from examples.orders.settings import Settings
 
 __all__ = ["Relay", "ReplacedError"]
@@ -81,37 +81,39 @@ class Relay:
         self.producer = Producer(self._servers, transactional_id=self._id, transaction_timeout_ms=10_000)
         async with self.producer as producer:
             outbox = await self._database.outbox_state()
-            number = await self._begin(producer)
+            position = await self._begin(producer)
             loop = asyncio.get_running_loop()
             renewed = loop.time()
             while True:
-                rows = await self._database.outbox(number, ROWS_MAX)
+                rows = rows_after(position, await self._database.outbox(position.number - 1, ROWS_MAX))
                 if rows or loop.time() - renewed >= self._renewed_every_s:
-                    number = await self._send(producer, rows, number, outbox.owner)
+                    position = await self._send(producer, rows, position, outbox.owner)
                     renewed = loop.time()
-                    await self._database.delete_outbox(number)
+                    if rows:  # Only then it is certain that those before them are the ones that were sent.
+                        await self._database.delete_outbox(position.number)
                 else:
                     await asyncio.sleep(POLL_S)
 
-    async def _begin(self, producer: Producer) -> int:
+    async def _begin(self, producer: Producer) -> Position:
         """Find the first row to send. The producer has started: no earlier one can commit any more."""
         marker = TopicPartition(self._topic, 0)
         async with TransactionSession(self._servers, transactional_id=self._id) as session:
             found = (await session.committed_offsets(group_of(self._id), [marker]))[marker]
         # After the marker: the outbox can only have grown since.
         outbox = await self._database.outbox_state()
-        number = next_row(found, outbox, self._id)
+        position = next_row(found, outbox, self._id)
         if found is None:
-            await self._send(producer, (), number, outbox.owner)
+            await self._send(producer, (), position, outbox.owner)
         if not outbox.has_begun:
             await self._database.note_marker()
-        log.info("The relay goes on with row %d; the outbox ends before %d.", number, outbox.next)
-        return number
+        log.info("The relay goes on with row %d; the outbox ends before %d.", position.number, outbox.next)
+        return position
 
-    async def _send(self, producer: Producer, rows: Sequence[OutboxRow], number: int, owner: str) -> int:
-        """Write these rows and their marker in one transaction, and return the number of the next row."""
-        following = number + len(rows)
-        if [row.number for row in rows] != list(range(number, following)):
+    async def _send(self, producer: Producer, rows: Sequence[OutboxRow], position: Position, owner: str) -> Position:
+        """Write these rows and their marker in one transaction, and return the position after them."""
+        number = position.number
+        following = Position(number + len(rows), rows[-1].id if rows else position.last_id)
+        if [row.number for row in rows] != list(range(number, following.number)):
             await self._claim()  # Or a relay that has taken over has sent and deleted them.
             raise MarkerError(
                 f"Rows from {number} on are missing in the outbox: did anything but the relay delete them?"

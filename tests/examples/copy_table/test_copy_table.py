@@ -108,6 +108,16 @@ async def test_types_and_names_of_all_kinds(
     assert copying.differing_rows(database, 'odd "name', "back") == 0
 
 
+@pytest.mark.parametrize("column", ["source", "r", "rr", "RRR", "value"])
+async def test_no_column_is_taken_for_the_row(
+    fake_cluster: FakeClusterThread, database: duckdb.DuckDBPyConnection, column: str
+) -> None:
+    database.execute(f"CREATE TABLE named AS SELECT range AS id, 'x' AS {column} FROM range(5)")
+    await copying.send_table(database, "named", "id", fake_cluster.bootstrap, "t")
+    assert await copying.read_table(database, "back", "named", fake_cluster.bootstrap, "t") == 5
+    assert copying.differing_rows(database, "named", "back") == 0
+
+
 async def test_a_row_that_is_not_delivered_is_an_error(
     fake_cluster: FakeClusterThread, database: duckdb.DuckDBPyConnection
 ) -> None:

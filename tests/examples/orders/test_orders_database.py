@@ -40,7 +40,7 @@ async def test_a_later_number_waits_for_an_earlier_one(dsn: str) -> None:
     async with open_database(dsn) as one, open_database(dsn) as other, open_database(dsn) as reader:
         async with one._connector.writing() as execute:
             await execute("UPDATE outbox_state SET next = next + 1")
-            await execute("INSERT INTO outbox VALUES (0, 'Ada', 'first')")
+            await execute("INSERT INTO outbox VALUES (0, 'id', 'Ada', 'first')")
             later = asyncio.create_task(other.add(order("later")))
             # A second at least in which it could overtake; however long it takes, it must not.
             await asyncio.wait([later], timeout=1.0)

@@ -17,8 +17,8 @@ from aioprod.messages import EndTxnRequest, InitProducerIdRequest, ProduceReques
 from aioprod.spark.transactions import marker as spark_marker
 from aioprod.testing.fixtures import FakeClusterThread
 from examples.orders import relay as relay_module
-from examples.orders.database import Database, OutboxState
-from examples.orders.marker import MarkerError, group_of, marker_of, next_row
+from examples.orders.database import Database, OutboxRow, OutboxState
+from examples.orders.marker import MarkerError, Position, group_of, marker_of, next_row, rows_after
 from examples.orders.order import Order
 from examples.orders.processes import ServiceProcess
 from examples.orders.relay import Relay, ReplacedError
@@ -199,7 +199,7 @@ async def test_a_second_relay_takes_over(fake_cluster: FakeClusterThread, settin
 
 def test_the_marker_is_the_one_of_sparks_exactly_once_delivery() -> None:
     assert group_of("orders-relay") == spark_marker.group_of("orders-relay")
-    assert marker_of(8, "owner") == spark_marker.marker_of(7, "owner")
+    assert marker_of(Position(8), "owner") == spark_marker.marker_of(7, "owner")
 
 
 def outbox(following: int, *, has_begun: bool = True) -> OutboxState:
@@ -207,17 +207,27 @@ def outbox(following: int, *, has_begun: bool = True) -> OutboxState:
 
 
 @pytest.mark.parametrize(
-    ("found", "state", "number"),
+    ("found", "state", "position"),
     [
-        (None, outbox(5, has_begun=False), 0),
-        (OffsetAndMetadata(0, "mine"), outbox(0, has_begun=False), 0),
-        (OffsetAndMetadata(5, "mine"), outbox(5), 5),
-        (OffsetAndMetadata(3, "mine"), outbox(5), 3),
-        (OffsetAndMetadata(3, ""), outbox(5), 3),
+        (None, outbox(5, has_begun=False), Position(0)),
+        (OffsetAndMetadata(0, "mine"), outbox(0, has_begun=False), Position(0)),
+        (OffsetAndMetadata(5, "mine"), outbox(5), Position(5)),
+        (OffsetAndMetadata(3, "mine"), outbox(5), Position(3)),
+        (OffsetAndMetadata(3, ""), outbox(5), Position(3)),
+        (marker_of(Position(3, "last"), "mine"), outbox(5), Position(3, "last")),
     ],
 )
-def test_where_a_relay_goes_on(found: OffsetAndMetadata | None, state: OutboxState, number: int) -> None:
-    assert next_row(found, state, "id") == number
+def test_where_a_relay_goes_on(found: OffsetAndMetadata | None, state: OutboxState, position: Position) -> None:
+    assert next_row(found, state, "id") == position
+
+
+def test_the_row_before_is_the_one_that_was_sent() -> None:
+    rows = [OutboxRow(number, f"id {number}", "Ada", "cake") for number in (4, 5)]
+    assert rows_after(Position(5, "id 4"), rows) == rows_after(Position(5), rows) == rows[1:]
+    assert rows_after(Position(5, "id 4"), rows[1:]) == rows[1:]
+    assert rows_after(Position(5, "id 4"), []) == []
+    with pytest.raises(MarkerError, match="Row 4 of the outbox is not the one that is in Kafka"):
+        rows_after(Position(5, "another"), rows)
 
 
 @pytest.mark.parametrize(
@@ -226,6 +236,8 @@ def test_where_a_relay_goes_on(found: OffsetAndMetadata | None, state: OutboxSta
         (None, "is gone"),
         (OffsetAndMetadata(3, "another"), "the marker of another outbox"),
         (OffsetAndMetadata(6, "mine"), "restored from a copy"),
+        (OffsetAndMetadata(6, "mine:last"), "restored from a copy"),
+        (OffsetAndMetadata(3, "another:last"), "the marker of another outbox, 'another'"),
     ],
 )
 def test_a_marker_that_cannot_be(found: OffsetAndMetadata | None, said: str) -> None:
@@ -254,6 +266,48 @@ async def test_rows_that_somebody_deleted_end_the_relay(fake_cluster: FakeCluste
             await asyncio.wait([task])
         assert isinstance(task.exception(), MarkerError)
     assert sent(fake_cluster) == [[], [], []]
+
+
+async def restore(database: Database, following: int) -> None:
+    """Make the outbox the one of a copy that was made when all rows before this number had been sent."""
+    async with database._connector.writing() as execute:
+        await execute("DELETE FROM outbox")
+        await execute("UPDATE outbox_state SET next = ?", following)
+
+
+async def test_orders_after_a_restore_are_not_taken_for_sent_ones(
+    fake_cluster: FakeClusterThread, settings: Settings
+) -> None:
+    """The service has taken more orders than the copy lacked before the relay starts."""
+    async with open_database(settings.database) as database:
+        await place(database, 10)
+        async with running(Relay(database, settings)):
+            await until_sent(database)
+        await restore(database, 5)
+        await place(database, 8)
+        async with running(Relay(database, settings)) as task:
+            await asyncio.wait([task])
+        assert isinstance(task.exception(), MarkerError)
+        assert [row.number for row in await database.outbox(0, 99)] == list(range(5, 13))
+    check(fake_cluster, 10)
+
+
+async def test_a_restore_under_a_relay_that_runs_ends_it(fake_cluster: FakeClusterThread, settings: Settings) -> None:
+    """Also if it renews its marker meanwhile, which must delete no row."""
+    async with open_database(settings.database) as database:
+        await place(database, 10)
+        async with running(Relay(database, settings, renewed_every_s=0.0)) as task:
+            await until_sent(database)
+            await restore(database, 5)
+            await place(database, 3)
+            renewals = len(fake_cluster.seen_of(TxnOffsetCommitRequest))
+            while len(fake_cluster.seen_of(TxnOffsetCommitRequest)) < renewals + 3 and not task.done():
+                await asyncio.sleep(0.01)
+            await place(database, 5)
+            await asyncio.wait([task])
+        assert isinstance(task.exception(), MarkerError)
+        assert [row.number for row in await database.outbox(0, 99)] == list(range(5, 13))
+    check(fake_cluster, 10)
 
 
 async def test_the_marker_is_committed_again_before_brokers_delete_it(
