@@ -38,6 +38,8 @@ class AvroSerializer(RegistrySerializer):
     and has a default; it costs about as much as encoding. Other options are those of every `RegistrySerializer`.
     """
 
+    _type: ClassVar[SchemaType] = "AVRO"
+
     def __init__(
         self,
         registry: SchemaRegistry,

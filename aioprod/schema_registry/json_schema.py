@@ -39,6 +39,8 @@ class JsonSchemaSerializer(RegistrySerializer):
 
     _encode = staticmethod(json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode)
 
+    _type: ClassVar[SchemaType] = "JSON"
+
     def __init__(
         self,
         registry: SchemaRegistry,

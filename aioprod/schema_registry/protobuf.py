@@ -39,6 +39,8 @@ class ProtobufSerializer(RegistrySerializer):
     Options are those of every `RegistrySerializer`.
     """
 
+    _type: ClassVar[SchemaType] = "PROTOBUF"
+
     def __init__(
         self, registry: SchemaRegistry, message_type: type[Message], **options: Unpack[SerializerOptions]
     ) -> None:
@@ -95,7 +97,8 @@ class ProtobufSerializer(RegistrySerializer):
 class ProtobufDeserializer(RegistryDeserializer, Generic[M]):
     """Messages of one generated class, whichever version of it wrote them.
 
-    The registry is used to see that the record's schema is known there and is one of Protobuf.
+    The registry is used to see that the record's schema is known there and is one of Protobuf. The message has to be at
+    the same place of its file in each version, as a record names it by that place.
     """
 
     _type: ClassVar[SchemaType] = "PROTOBUF"
@@ -103,13 +106,19 @@ class ProtobufDeserializer(RegistryDeserializer, Generic[M]):
     def __init__(self, registry: SchemaRegistry, message_type: type[M]) -> None:
         super().__init__(registry)
         self._message_type: type[M] = _checked(message_type)
+        self._indexes = tuple(_indexes_of(message_type.DESCRIPTOR))
 
     def _payload(self, frame: Frame) -> bytes:
-        if frame.header is None:
-            return read_indexes(frame.payload)[1]
-        if read_indexes(frame.header)[1]:
+        indexes, rest = read_indexes(frame.payload if frame.header is None else frame.header)
+        if frame.header is not None and rest:
             raise SerializationError("its header has more than a schema's GUID and the message's indexes.")
-        return frame.payload
+        if indexes != self._indexes:
+            raise SerializationError(
+                f"it is the message {list(indexes)} of its file, and {self._message_type.DESCRIPTOR.full_name} is "
+                f"{list(self._indexes)}.",
+                hint="Read it with the class of that message.",
+            )
+        return rest if frame.header is None else frame.payload
 
     async def _decoder(self, schema: Schema) -> Decode:
         kind = self._message_type

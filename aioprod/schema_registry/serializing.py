@@ -6,15 +6,15 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeAlias
 
-from aioprod.errors import AioprodError, ConfigError
+from aioprod.errors import ConfigError, SerializationError
 from aioprod.schema_registry.caches import SingleFlight
 from aioprod.schema_registry.client import SchemaRegistry
 from aioprod.schema_registry.errors import RegistryAnswerError
 from aioprod.schema_registry.framing import guid_header, header_name, id_prefix
 from aioprod.schema_registry.roles import RoleOf
-from aioprod.schema_registry.schemas import RegisteredSchema, Schema
+from aioprod.schema_registry.schemas import RegisteredSchema, Schema, SchemaType
 from aioprod.schema_registry.subjects import SubjectStrategy, strategy_of
 
 if TYPE_CHECKING:
@@ -52,6 +52,8 @@ class RegistrySerializer(ABC):
 
     Raises ConfigError for options that contradict.
     """
+
+    _type: ClassVar[SchemaType]
 
     def __init__(
         self,
@@ -111,8 +113,10 @@ class RegistrySerializer(ABC):
     async def prepare(self, *topics: str) -> None:
         """Look up, and if need be register, the schema for these topics, so that no record of them has to wait.
 
-        Raises RegistryError.
+        A serializer of keys is given to its producer first, which says that its subjects are those of keys. Raises
+        RegistryError, and SerializationError where the subject's latest schema is of another type.
         """
+        self._role.use()
         for topic in topics:
             if topic not in self._prepared:
                 await self._flights.run(topic, partial(self._look_up, topic))
@@ -124,6 +128,11 @@ class RegistrySerializer(ABC):
     async def _look_up(self, topic: str) -> None:
         subject = self._subject(topic, self._role.name, self.record_name)
         known = await self._known(subject)
+        if known.schema.type != self._type:
+            raise SerializationError(
+                f"the schema of subject {subject!r} is of type {known.schema.type}, not {self._type}.",
+                hint=f"Write to this subject with the serializer for {known.schema.type}.",
+            )
         header = None
         if self._by_header:
             if known.guid is None:
@@ -170,7 +179,7 @@ class RegistrySerializer(ABC):
     async def _refreshed(self, topic: str) -> None:
         try:
             await self._look_up(topic)
-        except AioprodError as error:
+        except Exception as error:
             _logger.warning("The latest schema for topic %r stays the one that is known: %s", topic, error)
             due = self._registry.clock() + self._registry.config.latest_ttl_ms / 1000
             self._prepared[topic] = self._prepared[topic]._replace(due=due)

@@ -435,6 +435,53 @@ async def test_one_serializer_for_keys_and_values(registry: SchemaRegistry) -> N
             configured(target, is_key=False)
 
 
+async def test_a_serializer_that_was_prepared_for_values_takes_no_keys(registry: SchemaRegistry) -> None:
+    serializer = AvroSerializer(registry, ORDER)
+    await serializer.prepare("orders")
+    with pytest.raises(ConfigError, match="was used for values before it is given for keys"):
+        configured(serializer, is_key=True)
+    configured(serializer, is_key=False)
+
+
+async def test_the_latest_schema_is_of_another_type(
+    registry: SchemaRegistry, fake_schema_registry: FakeSchemaRegistry
+) -> None:
+    fake_schema_registry.register("orders-value", ORDER)
+    note = MESSAGES["Note"]
+    for serializer, value in (
+        (ProtobufSerializer(registry, note, use_latest=True), note()),
+        (JsonSchemaSerializer(registry, use_latest=True), {"id": 1}),
+    ):
+        with pytest.raises(SerializationError, match="subject 'orders-value' is of type AVRO, not"):
+            await result(serializer.serialize("orders", [], value))
+
+
+@pytest.mark.parametrize("framing", ["prefix", "header"])
+async def test_another_message_of_the_same_file(registry: SchemaRegistry, framing: Any) -> None:
+    note, headers = MESSAGES["Note"], list[Any]()
+    data = await result(ProtobufSerializer(registry, note, framing=framing).serialize("orders", headers, note()))
+    reader = ProtobufDeserializer(registry, MESSAGES["Order"])
+    with pytest.raises(SerializationError, match=r"message \[1\] of its file, and shop\.Order is \[0\]"):
+        await result(reader.deserialize("orders", headers, data))
+
+
+async def test_a_refresh_that_fails_unexpectedly_is_told(
+    fake_schema_registry: FakeSchemaRegistry, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock, subjects = Clock(), ["orders-value"]
+    fake_schema_registry.register("orders-value", ORDER)
+    async with SchemaRegistry(fake_schema_registry.url, clock=clock, latest_ttl_ms=1000) as registry:
+        serializer = AvroSerializer(registry, use_latest=True, subject=lambda *_: subjects.pop())
+        known = await result(serializer.serialize("orders", [], {"id": 1}))
+        clock.now += 2
+        with caplog.at_level(logging.WARNING, "aioprod"):
+            assert serializer.serialize("orders", [], {"id": 1}) == known
+            async with asyncio.timeout(20):
+                while not caplog.messages:
+                    await asyncio.sleep(0.001)
+        assert "stays the one that is known: pop from empty list" in caplog.messages[0]
+
+
 async def test_a_registry_that_is_down(registry: SchemaRegistry, fake_schema_registry: FakeSchemaRegistry) -> None:
     serializer = AvroSerializer(registry, ORDER)
     fake_schema_registry.down()
