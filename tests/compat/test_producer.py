@@ -130,7 +130,9 @@ async def test_a_batch_that_can_never_fit_raises_at_once(monkeypatch: pytest.Mon
 async def test_what_is_no_batch_is_named_in_one_sentence() -> None:
     producer = AIOKafkaProducer(bootstrap_servers="localhost")
     records: Any = [b"x"]
-    with pytest.raises(TypeError, match=r"The batch is of type list: give one that create_batch\(\) has made") as caught:
+    with pytest.raises(
+        TypeError, match=r"The batch is of type list: give one that create_batch\(\) has made"
+    ) as caught:
         await producer.send_batch(records, "orders", partition=0)
     assert isinstance(caught.value, InvalidRecordError)
 
