@@ -207,8 +207,9 @@ class AIOKafkaProducer:
 
     async def send_batch(self, batch: BatchBuilder, topic: str, *, partition: int | None) -> Sent:
         """Accept a whole batch, waiting as `send()` does; the future has the place of its first record."""
-        if not isinstance(batch, BatchBuilder):
-            said = f"The batch is of type {type(batch).__name__}: give one that create_batch() has made."
+        given: object = batch  # Callers without a type checker may give anything.
+        if not isinstance(given, BatchBuilder):
+            said = f"The batch is of type {type(given).__name__}: give one that create_batch() has made."
             raise as_kind(TypeError, InvalidRecordError(said))
         try:
             await self._producer.known(topic)
