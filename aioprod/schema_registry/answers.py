@@ -20,7 +20,17 @@ from aioprod.schema_registry.errors import (
 )
 from aioprod.schema_registry.schemas import Reference, RegisteredSchema, Schema, SchemaType
 
-__all__ = ["Answer", "Fields", "Purpose", "body_of", "error_of", "names_in", "registered_schema", "schema_of"]
+__all__ = [
+    "Answer",
+    "Fields",
+    "Purpose",
+    "body_of",
+    "error_of",
+    "is_passing",
+    "names_in",
+    "registered_schema",
+    "schema_of",
+]
 
 T = TypeVar("T")
 
@@ -31,6 +41,9 @@ _PATH_HINT: Final = "Check the address: of some registries it has a path, as /ap
 _UNKNOWN_SUBJECT: Final = 40401
 _UNKNOWN_SCHEMA: Final = frozenset({40402, 40403, 40406, 40411})
 """Version, schema, a version or a subject that was deleted softly."""
+
+_PASSING: Final = frozenset({408, 429})
+"""Request timeout, too many requests."""
 
 
 class Purpose(NamedTuple):
@@ -159,6 +172,11 @@ def names_in(parsed: Any) -> list[str]:
     return parsed
 
 
+def is_passing(status: int) -> bool:
+    """Whether the same request may succeed later: a failure of the registry, a time limit, or too many requests."""
+    return status >= 500 or status in _PASSING
+
+
 def error_of(answer: Answer, address: str, purpose: Purpose) -> RegistryError:
     """The error of a response whose status is not one of success."""
     status = answer.status
@@ -191,6 +209,6 @@ def error_of(answer: Answer, address: str, purpose: Purpose) -> RegistryError:
         )
     if status == 422 or (status == 400 and reason is not None):
         return SchemaRejectedError(f"{at} does not accept the schema{about}{said}", is_incompatible=False, **details)
-    if status >= 500:
+    if is_passing(status):
         return RegistryAnswerError(f"{at} failed{about} (status {status}){said}", is_passing=True, **details)
     return RegistryAnswerError(f"{at} answered with status {status}{about}{said}", hint=_PATH_HINT, **details)

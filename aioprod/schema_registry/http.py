@@ -13,8 +13,13 @@ from typing import Any, Final
 from aioprod.errors import ConfigError, UsageError
 from aioprod.schema_registry._extra import missing
 from aioprod.schema_registry.addresses import Addresses
-from aioprod.schema_registry.answers import Answer, Purpose, error_of
-from aioprod.schema_registry.errors import RegistryAnswerError, RegistryError, RegistryUnreachableError
+from aioprod.schema_registry.answers import Answer, Purpose, error_of, is_passing
+from aioprod.schema_registry.errors import (
+    RegistryAccessError,
+    RegistryAnswerError,
+    RegistryError,
+    RegistryUnreachableError,
+)
 from aioprod.schema_registry.settings import RegistryConfig
 from aioprod.schema_registry.tls import tls_context
 from aioprod.schema_registry.unreachable import explained, unreachable
@@ -45,7 +50,7 @@ class RegistryHttp:
     async def request(self, method: str, path: str, purpose: Purpose, body: Mapping[str, Any] | None = None) -> Any:
         """The JSON of the response; raises RegistryError, and UsageError in another event loop, or closed.
 
-        What got no response, or one with a status from 500 on, is sent again: no request of a registry does more when
+        What got no response, or a status that may pass, is sent again: no request of a registry does more when
         it is repeated.
         """
         client = await self._connected()
@@ -53,6 +58,7 @@ class RegistryHttp:
         for attempt in range(self._config.retries + 1):
             if attempt:
                 await asyncio.sleep(self._pause_s(attempt))
+                self._check_open()
             address = self._addresses.current
             try:
                 answer = await self._answer(client, method, address, path, purpose, body)
@@ -64,7 +70,7 @@ class RegistryHttp:
                 if answer.status < 300:
                     return answer.parsed(address, purpose)
                 failure = error_of(answer, address, purpose)
-                if answer.status < 500:
+                if not is_passing(answer.status):
                     break
             self._addresses.advance(address)
         assert failure is not None
@@ -77,11 +83,14 @@ class RegistryHttp:
             client, self._client = self._client, None
             await client.aclose()
 
-    async def _connected(self) -> httpx.AsyncClient:
+    def _check_open(self) -> None:
         if self._is_closed:
             raise UsageError(
                 "The SchemaRegistry is closed.", hint="Close it after the producers and readers that use it."
             )
+
+    async def _connected(self) -> httpx.AsyncClient:
+        self._check_open()
         loop = asyncio.get_running_loop()
         if self._loop is None:
             self._loop = loop
@@ -100,15 +109,36 @@ class RegistryHttp:
                     raise ConfigError("The proxy that the environment names for HTTP can't be used.") from None
         return self._client
 
-    async def _headers(self) -> dict[str, str]:
-        headers = {"Accept": f"{_CONTENT_TYPE}, application/json", "Content-Type": _CONTENT_TYPE}
-        token = self._config.token
-        if token is not None:
-            given = token() if callable(token) else token
-            headers["Authorization"] = f"Bearer {await given if inspect.isawaitable(given) else given}"
+    async def _headers(self, address: str, purpose: Purpose) -> dict[str, str]:
+        headers = {
+            "Accept": f"{_CONTENT_TYPE}, application/json",
+            # A few compressed bytes may become very many.
+            "Accept-Encoding": "identity",
+            "Content-Type": _CONTENT_TYPE,
+        }
+        if self._config.token is not None:
+            headers["Authorization"] = f"Bearer {await self._token(address, purpose)}"
         elif self._log_in is not None:
             headers["Authorization"] = f"Basic {b64encode(':'.join(self._log_in).encode()).decode()}"
         return headers
+
+    async def _token(self, address: str, purpose: Purpose) -> str:
+        token = self._config.token
+        if callable(token):
+            try:
+                token = token()
+                if inspect.isawaitable(token):
+                    token = await token
+            except Exception as error:
+                # Its text is not shown, as it may have a secret of the log-in.
+                raise RegistryAccessError(
+                    f"The function token raised {type(error).__name__} for {purpose.text} at {address}.",
+                    subject=purpose.subject,
+                    hint="Correct what gets the token.",
+                ) from None
+        if not isinstance(token, str) or not token or not token.isascii() or not token.isprintable():
+            raise ConfigError("token is no text of printable ASCII characters, or its function returns none.")
+        return token
 
     async def _answer(
         self,
@@ -119,10 +149,10 @@ class RegistryHttp:
         purpose: Purpose,
         body: Mapping[str, Any] | None,
     ) -> Answer:
-        headers = await self._headers()
         content = None if body is None else json.dumps(body).encode()
         try:
             async with asyncio.timeout(self._config.request_timeout_ms / 1000):
+                headers = await self._headers(address, purpose)
                 request = client.build_request(method, address + path, headers=headers, content=content)
                 response = await client.send(request, stream=True)
                 try:
@@ -132,14 +162,25 @@ class RegistryHttp:
         except TimeoutError:
             reason = f"it did not answer within request_timeout_ms={self._config.request_timeout_ms}"
             raise unreachable(address, purpose, reason) from None
-        except RegistryError:
+        except (RegistryError, ConfigError):  # ConfigError is a ValueError.
             raise
         except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:  # Of TLS, OSErrors come as they are.
-            raise explained(error, address, purpose, self._config) from error
+            # The text of some quotes a header, which may be the log-in.
+            cause = None if isinstance(error, (httpx.LocalProtocolError, ValueError)) else error
+            raise explained(error, address, purpose, self._config) from cause
 
     async def _bounded(self, response: httpx.Response, address: str, purpose: Purpose) -> bytes:
+        encoding = response.headers.get("Content-Encoding", "identity")
+        if encoding != "identity":
+            raise RegistryAnswerError(
+                f"The schema registry at {address} answered for {purpose.text} with compressed bytes, "
+                "which were not requested.",
+                subject=purpose.subject,
+                status=response.status_code,
+                hint="Correct the proxy in front of it.",
+            )
         content = bytearray()
-        async for part in response.aiter_bytes():
+        async for part in response.aiter_raw():
             content += part
             if len(content) > self._config.response_bytes_max:
                 raise RegistryAnswerError(

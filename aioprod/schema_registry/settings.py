@@ -55,12 +55,15 @@ class RegistryConfig(Settings):
         importance=MEDIUM, doc="The password of the private key, if it has one.", secret=True
     )
     request_timeout_ms: int = integer(
-        10_000, at_least=1, importance=MEDIUM, doc="How long one try of a request may take, from connecting on."
+        10_000,
+        at_least=1,
+        importance=MEDIUM,
+        doc="How long one try of a request may take, with its token and connecting.",
     )
     retries: int = integer(
         3,
         importance=MEDIUM,
-        doc="How often a request is tried again that got no answer, or an HTTP status from 500 on.",
+        doc="How often a request is tried again that got no answer, or an HTTP status of 408, 429, or from 500 on.",
     )
     retry_backoff_ms: int = integer(
         100, importance=LOW, doc="The pause before the first retry; it doubles with each one, and is varied at random."
@@ -76,7 +79,7 @@ class RegistryConfig(Settings):
         1_000, at_least=1, importance=LOW, doc="How many schemas are cached by id, GUID and version, for reading."
     )
     response_bytes_max: int = integer(
-        16_777_216, at_least=1024, importance=LOW, doc="The largest response that is read."
+        16_777_216, at_least=1024, importance=LOW, doc="The largest response that is read; none is compressed."
     )
 
     def _adjustments(self) -> Mapping[str, object]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import pickle
+import traceback
 import uuid
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,7 @@ from aioprod.schema_registry import (
     SchemaRejectedError,
     UnknownSchemaError,
 )
+from aioprod.schema_registry.http import RegistryHttp
 from aioprod.schema_registry.settings import RegistryOptions
 from aioprod.testing import FakeSchemaRegistry
 from tests.support.dead_addresses import dead_address
@@ -193,6 +196,52 @@ async def test_failures_of_the_registry_are_retried(
     assert raised.value.is_passing
 
 
+@pytest.mark.parametrize("status", [408, 429])
+async def test_what_passes_is_retried(
+    registry: SchemaRegistry, fake_schema_registry: FakeSchemaRegistry, status: int
+) -> None:
+    fake_schema_registry.fail(status)
+    assert (await registry.register("orders-value", SCHEMA)).id == 1
+    fake_schema_registry.fail(status, times=4)
+    with pytest.raises(RegistryAnswerError) as raised:
+        await registry.register("more-value", SCHEMA)
+    assert raised.value.is_passing
+
+
+async def test_closing_while_a_request_is_retried(
+    registry: SchemaRegistry, fake_schema_registry: FakeSchemaRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closing: list[asyncio.Task[None]] = []
+
+    def pause_s(http: RegistryHttp, attempt: int) -> float:
+        closing.append(asyncio.create_task(registry.close()))
+        return 0.1
+
+    monkeypatch.setattr(RegistryHttp, "_pause_s", pause_s)
+    fake_schema_registry.fail(503)
+    with pytest.raises(UsageError, match="is closed"):
+        await registry.subjects()
+    await asyncio.gather(*closing)
+
+
+async def test_compressed_answers_are_refused() -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append(await reader.readuntil(b"\r\n\r\n"))
+        content = gzip.compress(b" " * 100_000)
+        head = f"HTTP/1.1 200 OK\r\nContent-Encoding: gzip, gzip\r\nContent-Length: {len(content)}\r\n\r\n"
+        writer.write(head.encode() + content)
+        await writer.drain()
+        writer.close()
+
+    asked: list[bytes] = []
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    async with server, SchemaRegistry(f"http://127.0.0.1:{port}") as registry:
+        with pytest.raises(RegistryAnswerError, match="with compressed bytes"):
+            await registry.subjects()
+    assert b"accept-encoding: identity\r\n" in asked[0].lower()
+
+
 async def test_a_slow_registry(fake_schema_registry: FakeSchemaRegistry) -> None:
     async with SchemaRegistry(fake_schema_registry.url, request_timeout_ms=50, retries=1, retry_backoff_ms=1) as slow:
         with fake_schema_registry.paused():
@@ -309,6 +358,35 @@ async def test_log_ins(way: str) -> None:
 async def fetch_token() -> str:
     await asyncio.sleep(0)
     return "t0ken"
+
+
+@pytest.mark.parametrize("given", ["sekret\n", "sekr\u00e9t", "", None, 5])
+async def test_tokens_that_cannot_be_sent(fake_schema_registry: FakeSchemaRegistry, given: Any) -> None:
+    async with SchemaRegistry(fake_schema_registry.url, token=lambda: given) as registry:
+        with pytest.raises(ConfigError, match="token is no text of printable ASCII") as raised:
+            await registry.subjects()
+    assert "sekr" not in "".join(traceback.format_exception(raised.value))
+
+
+async def test_a_token_function_that_raises(fake_schema_registry: FakeSchemaRegistry) -> None:
+    def fail() -> str:
+        raise RuntimeError("sekret " * 2)
+
+    async with SchemaRegistry(fake_schema_registry.url, token=fail) as registry:
+        error = await failure(registry, RegistryAccessError)
+    assert "The function token raised RuntimeError" in error.message
+    assert "sekret sekret" not in "".join(traceback.format_exception(error))
+
+
+async def test_a_token_function_that_never_returns(fake_schema_registry: FakeSchemaRegistry) -> None:
+    async def wait() -> str:
+        await asyncio.Event().wait()
+        return ""
+
+    async with SchemaRegistry(fake_schema_registry.url, token=wait, request_timeout_ms=50, retries=0) as registry:
+        async with asyncio.timeout(20):
+            error = await failure(registry, RegistryUnreachableError)
+    assert "within request_timeout_ms=50" in error.message
 
 
 async def test_a_wrong_log_in() -> None:
