@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Mapping
-from copy import deepcopy
 from io import BytesIO
 from typing import Any, ClassVar, Final, Unpack
 
 from aioprod.errors import ConfigError, SerializationError
 from aioprod.schema_registry._extra import missing
+from aioprod.schema_registry.avro_schemas import AvroSchema, full_name, parsed, said
 from aioprod.schema_registry.client import SchemaRegistry
 from aioprod.schema_registry.deserializing import Decode, RegistryDeserializer
 from aioprod.schema_registry.options import SerializerOptions
@@ -19,15 +20,17 @@ from aioprod.schema_registry.serializing import Encode, RegistrySerializer
 
 try:
     from fastavro import schemaless_reader, schemaless_writer
-    from fastavro.repository import AbstractSchemaRepository, SchemaRepositoryError
-    from fastavro.schema import SchemaParseException, UnknownType, load_schema
+    from fastavro._read_py import schemaless_reader as python_reader
     from fastavro.validation import validate
 except ImportError as error:
     raise missing("aioprod.schema_registry.avro", error) from error
 
 __all__ = ["AvroDeserializer", "AvroSerializer"]
 
-_ROOT: Final = "$root"
+_DEPTH_MAX: Final = 500
+"""How deep a value may be where its schema sets no limit: the compiled writer needs 2 KiB of stack for each level."""
+_READER_DEPTH_MAX: Final = 2_000
+"""How many types the compiled reader may be inside: it needs 1 KiB of stack for each."""
 
 
 class AvroSerializer(RegistrySerializer):
@@ -59,19 +62,22 @@ class AvroSerializer(RegistrySerializer):
         return self._record_name
 
     async def _encoder(self, schema: Schema) -> Encode:
-        parsed = _parsed(schema, await referenced(self._registry, schema))
-        if _is_bytes(parsed):
+        avro = parsed(schema, await referenced(self._registry, schema))
+        if avro.is_bytes:
             return _plain_bytes
+        types, is_limited = avro.types, avro.depth is not None and avro.depth <= _DEPTH_MAX
         name, strict = _name_in(schema) or "of a union", self._strict
 
         def encode(value: Any) -> bytes:
+            if not is_limited:
+                _check_depth(value)
             target = BytesIO()
             try:
                 if strict:
-                    validate(value, parsed, strict=True)
-                schemaless_writer(target, parsed, value, strict=strict)
+                    validate(value, types, strict=True)
+                schemaless_writer(target, types, value, strict=strict)
             except Exception as error:
-                raise SerializationError(f"the value does not fit the Avro schema {name}: {_said(error)}.") from error
+                raise SerializationError(f"the value does not fit the Avro schema {name}: {said(error)}.") from error
             return target.getvalue()
 
         return encode
@@ -97,38 +103,32 @@ class AvroDeserializer(RegistryDeserializer):
         self._schema = _given(schema)
 
     async def _decoder(self, schema: Schema) -> Decode:
-        written = _parsed(schema, await referenced(self._registry, schema))
-        if _is_bytes(written):
+        avro = parsed(schema, await referenced(self._registry, schema))
+        if avro.is_bytes:
             return bytes
+        if avro.has_items_without_bytes:
+            raise SerializationError("it has an array whose items take no bytes, so that its length has no limit.")
         wanted = None
         if self._schema is not None:
-            wanted = _parsed(self._schema, await referenced(self._registry, self._schema))
+            wanted = parsed(self._schema, await referenced(self._registry, self._schema)).types
+        types, size_max = avro.types, _compiled_size_max(avro)
         name = _name_in(schema) or "of a union"
 
         def decode(payload: bytes) -> Any:
             source = BytesIO(payload)
+            read = schemaless_reader if len(payload) <= size_max else python_reader
             try:
-                value = schemaless_reader(source, written, wanted)
+                value = read(source, types, wanted)
+            except RecursionError as error:
+                raise SerializationError(f"its value of the Avro schema {name} is nested too deeply.") from error
             except Exception as error:
-                raise SerializationError(f"its bytes do not fit the Avro schema {name}: {_said(error)}.") from error
+                raise SerializationError(f"its bytes do not fit the Avro schema {name}: {said(error)}.") from error
             left = len(source.read())
             if left:
                 raise SerializationError(f"{left} bytes follow the value of the Avro schema {name}.")
             return value
 
         return decode
-
-
-class _References(AbstractSchemaRepository):
-    """The schemas by name that fastavro inserts where they are mentioned."""
-
-    def __init__(self, schemas: Mapping[str, Any]) -> None:
-        self._schemas = schemas
-
-    def load(self, name: str) -> Any:
-        if name not in self._schemas:
-            raise SchemaRepositoryError(name)
-        return deepcopy(self._schemas[name])
 
 
 def _given(schema: str | Schema | None) -> Schema | None:
@@ -142,63 +142,16 @@ def _given(schema: str | Schema | None) -> Schema | None:
         if given.references:
             json.loads(given.text)
         else:
-            _parsed(given, {})
+            parsed(given, {})
     except SerializationError as error:
         raise ConfigError(f"The Avro schema can't be used: {error.message}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError(f"The Avro schema can't be used: it is no JSON: {error}.") from error
     return given
 
 
-def _parsed(schema: Schema, references: Mapping[str, Schema]) -> Any:
-    """The schema as fastavro wants it; raises SerializationError."""
-    try:
-        named: dict[str, Any] = {}
-        for name, other in references.items():
-            contents = json.loads(other.text)
-            named[name] = contents
-            full = _full_name(contents)
-            if full is not None:
-                named[full] = contents
-        named[_ROOT] = json.loads(schema.text)
-        return load_schema(_ROOT, repo=_References(named))
-    except UnknownType as error:
-        raise SerializationError(
-            f"it mentions {error.name!r}, which it does not define.",
-            hint="Name the schema that defines it in the references of the Schema.",
-        ) from error
-    except SchemaRepositoryError as error:
-        raise SerializationError(
-            f"it mentions {str(error)!r}, which it does not define.",
-            hint="Name the schema that defines it in the references of the Schema.",
-        ) from error
-    except json.JSONDecodeError as error:
-        raise SerializationError(f"it is no JSON: {error}.") from error
-    except (SchemaParseException, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise SerializationError(f"it is not valid: {_said(error)}.") from error
-
-
 def _name_in(schema: Schema) -> str | None:
-    return _full_name(json.loads(schema.text))
-
-
-def _full_name(contents: Any) -> str | None:
-    """The full name of a named type, the name of a primitive one, None for a union."""
-    if isinstance(contents, str):
-        return contents
-    if not isinstance(contents, dict):
-        return None
-    name = contents.get("name", contents.get("type"))
-    if not isinstance(name, str):
-        return None
-    namespace = contents.get("namespace") if "name" in contents else None
-    return f"{namespace}.{name}" if namespace and "." not in name else name
-
-
-def _is_bytes(parsed: Any) -> bool:
-    return parsed == "bytes" or (
-        isinstance(parsed, dict) and parsed.get("type") == "bytes" and "logicalType" not in parsed
-    )
+    return full_name(json.loads(schema.text))
 
 
 def _plain_bytes(value: Any) -> bytes:
@@ -208,5 +161,25 @@ def _plain_bytes(value: Any) -> bytes:
     raise SerializationError(f"the value does not fit the Avro schema bytes: it is of type {type(value).__name__}.")
 
 
-def _said(error: Exception) -> str:
-    return (str(error) or type(error).__name__).splitlines()[0][:300].rstrip(".")
+def _compiled_size_max(avro: AvroSchema) -> int:
+    """How many bytes fastavro's compiled reader may get: it does not check how deep the stack is."""
+    if avro.depth is not None and avro.depth <= _READER_DEPTH_MAX:
+        return sys.maxsize
+    return _READER_DEPTH_MAX // avro.depth_per_byte - 1
+
+
+def _check_depth(value: Any) -> None:
+    """Raise SerializationError for a value that is nested deeper than `_DEPTH_MAX`, or in a circle."""
+    open_values = [iter((value,))]
+    while open_values:
+        for inner in open_values[-1]:
+            if isinstance(inner, Mapping):
+                open_values.append(iter(inner.values()))
+                break
+            if isinstance(inner, (list, tuple)):
+                open_values.append(iter(inner))
+                break
+        else:
+            open_values.pop()
+        if len(open_values) > _DEPTH_MAX:
+            raise SerializationError(f"the value is nested more than {_DEPTH_MAX} deep.")
