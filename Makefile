@@ -20,7 +20,7 @@ unexport PYTHONDONTWRITEBYTECODE
 ifndef LANES
 .NOTPARALLEL:
 endif
-.PHONY: help compiled demo demo-spark example-orders example-copy-table example-word-count test test-unit test-integration test-long test-frozen transactions lint docs bench bench-check bench-observed bench-registry bench-readers bench-import bench-assignors bench-spark spark-faults fuzz simulate scale soak mutations brokers chaos groups operator-logs spark-load-killed clean
+.PHONY: help compiled demo demo-spark example-orders example-copy-table example-word-count test test-unit test-integration test-long test-frozen transactions lint docs bench bench-check bench-observed bench-compat bench-registry bench-readers bench-import bench-assignors bench-spark spark-faults fuzz simulate scale soak mutations brokers chaos groups operator-logs spark-load-killed clean
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -208,6 +208,9 @@ bench-readers: $(READY) $(COMPILED) ## CPU time of reading, beside aiokafka and 
 bench-observed: $(READY) $(COMPILED) ## CPU time of a producer whose metrics are collected or whose calls are traced, both builds; ARGS="--rounds 3" for less
 	@$(BIN)/python -m benchmarks.observed $(ARGS)
 	@AIOPROD_NO_EXT=1 $(BIN)/python -m benchmarks.observed $(ARGS)
+
+bench-compat: $(READY) $(COMPILED) ## CPU time of aiokafka's calls on aioprod, beside aiokafka, about 2 minutes; ARGS="--rounds 3" for less
+	@$(BIN)/python -m benchmarks.compat $(ARGS)
 
 bench-registry: $(READY) $(COMPILED) ## CPU time of records with a schema in a registry, beside confluent-kafka's AIOProducer, about 3 minutes; ARGS="--rounds 3" for less
 	@$(BIN)/python -m benchmarks.registry $(ARGS)

@@ -11,7 +11,7 @@ from aioprod.compat.aiokafka.structs import BatchRecordMetadata
 from aioprod.compat.aiokafka.translation import as_kind
 from aioprod.errors import InvalidRecordError, SerializationError
 from aioprod.records.builder import RecordBatchBuilder, record_size_bound
-from aioprod.records.headers import encode_headers
+from aioprod.records.headers import NO_HEADERS, encode_headers
 from aioprod.records.layout import HEADER, PREFIX
 
 __all__ = ["BatchBuilder", "in_bytes", "in_milliseconds"]
@@ -79,8 +79,8 @@ class BatchBuilder:
         key_bytes = in_bytes("key", key if self._key_serializer is None else self._key_serializer(key))
         value_bytes = in_bytes("value", value if self._value_serializer is None else self._value_serializer(value))
         at_ms = in_milliseconds(timestamp)
-        encoded_headers = encode_headers(list(headers or ()))
-        size = self._append(at_ms, key_bytes, value_bytes, encoded_headers)
+        encoded = encode_headers(list(headers)) if headers else NO_HEADERS
+        size = self._append(at_ms, key_bytes, value_bytes, encoded)
         if not size:
             self.close()
             return None
@@ -88,14 +88,15 @@ class BatchBuilder:
 
     def _append(self, at_ms: int, key: bytes | None, value: bytes | None, headers: bytes) -> int:
         builder = self.encoded
-        if builder.count and builder.size >= self._size_max:
+        if builder.size >= self._size_max and builder.count:
             return 0
-        bound = record_size_bound(key, value, headers)
-        needed = builder.size + bound
+        size = builder.append(at_ms, key, value, headers)
         held = len(builder.buffer) - PREFIX - _TAIL
-        if needed > held and (held < self._size_max or builder.count == 0):
-            first = HEADER + bound if builder.count == 0 else 0
-            builder.grow(_buffer(max(min(max(needed, 2 * held), self._size_max), first)))
+        if size or (builder.count and held >= self._size_max):
+            return size
+        bound = record_size_bound(key, value, headers)
+        first = HEADER + bound if builder.count == 0 else 0
+        builder.grow(_buffer(max(min(max(builder.size + bound, 2 * held), self._size_max), first)))
         return builder.append(at_ms, key, value, headers)
 
     def close(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import lru_cache
 
 from aioprod.compat.aiokafka.structs import RecordMetadata, TopicPartition
 from aioprod.compat.aiokafka.translation import kafka_error
@@ -82,6 +83,9 @@ class BatchDelivery:
         return None
 
 
+_place = lru_cache(maxsize=4096)(TopicPartition)
+
+
 def _result(stored: Stored, timestamp: int, kind: int) -> RecordMetadata:
-    place = TopicPartition(stored.topic, stored.partition)
-    return RecordMetadata(stored.topic, stored.partition, place, stored.offset, timestamp, kind, None)
+    topic, partition = stored.topic, stored.partition
+    return RecordMetadata(topic, partition, _place(topic, partition), stored.offset, timestamp, kind, None)

@@ -22,10 +22,12 @@ from aioprod.errors import (
     InvalidRecordError,
     MetadataTimeoutError,
 )
+from aioprod.producer.preparation import partition_index
+from aioprod.records.headers import NO_HEADERS, encode_headers
 
 if TYPE_CHECKING:
     import ssl
-    from typing import Never, TypeAlias
+    from typing import Never, TypeAlias, TypeVarTuple, Unpack
 
     from aioprod.compat.aiokafka.tokens import TokenProvider
 
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     Partitioner: TypeAlias = Callable[[bytes | None, list[int], list[int]], int]
     Headers: TypeAlias = Iterable[tuple[str, bytes | None]]
     Sent: TypeAlias = asyncio.Future[RecordMetadata | None]
+    _Record = TypeVarTuple("_Record")
 
 __all__ = ["AIOKafkaProducer"]
 
@@ -155,27 +158,17 @@ class AIOKafkaProducer:
                 AssertionError, InvalidRecordError(f"A record for topic {topic!r} has neither key nor value.")
             )
         try:
-            await self._producer.known(topic)
+            if type(topic) is not str or not self._producer.knows(topic):
+                await self._producer.known(topic)
             self._transactions.check_open()
             key_bytes = in_bytes("key", key if self._key_serializer is None else self._key_serializer(key))
             value_bytes = in_bytes("value", value if self._value_serializer is None else self._value_serializer(value))
             index = self._partition(topic, partition, key_bytes)
             at_ms = in_milliseconds(timestamp_ms)
             delivery = Delivery(asyncio.get_running_loop().create_future(), at_ms, self._is_acknowledged)
-            pairs = list(headers) if headers else None
-
-            def accept() -> None:
-                self._producer.send_nowait(
-                    topic,
-                    value_bytes,
-                    key=key_bytes,
-                    partition=index,
-                    headers=pairs,
-                    timestamp=at_ms,
-                    on_delivery=delivery.done,  # type: ignore[arg-type]  # it returns UNWATCHED
-                )
-
-            await self._accepted(accept)
+            encoded = encode_headers(list(headers)) if headers else NO_HEADERS
+            record = (topic, key_bytes, value_bytes, encoded, index, at_ms, delivery.done)
+            await self._accepted(self._producer.append, *record)
         except AioprodError as error:
             raise kafka_error(error) from error.__cause__
         return delivery.future
@@ -221,12 +214,9 @@ class AIOKafkaProducer:
             if records.count == 0:
                 future.set_result(None)
                 return future
-            assert index is not None  # A batch as a whole has no key.
-            place, is_alone = index, batch.closed()
+            is_alone = batch.closed()
             batch.close()
-            await self._accepted(
-                lambda: self._producer.append_batch(topic, place, records, delivery.done, alone=is_alone)
-            )
+            await self._accepted(self._producer.append_batch, topic, index, records, delivery.done, is_alone)
         except AioprodError as error:
             raise kafka_error(error) from error.__cause__
         return future
@@ -255,25 +245,26 @@ class AIOKafkaProducer:
 
     # --- the way in
 
-    def _partition(self, topic: str, partition: int | None, key: bytes | None) -> int | None:
-        """The partition of a record; None where the producer is to choose by the key, as aiokafka's default does."""
-        cluster = self._producer.cluster
+    def _partition(self, topic: str, partition: int | None, key: bytes | None) -> int:
+        """The partition of a record; -1 where the producer is to choose by the key, as aiokafka's default does."""
         if partition is not None:
-            if type(partition) is not int or not 0 <= partition < cluster.partition_count(topic):
-                said = f"Topic {topic!r} has no partition {partition!r}: it has {cluster.partition_count(topic)}."
+            count = self._producer.cluster.partition_count(topic)
+            if type(partition) is not int or not 0 <= partition < count:
+                said = f"Topic {topic!r} has no partition {partition!r}: it has {count}."
                 raise as_kind(AssertionError, InvalidRecordError(said))
             return partition
         if self._partitioner is None:
-            return None if key is not None else self._producer.any_partition(topic)
+            return -1 if key is not None else self._producer.any_partition(topic)
+        cluster = self._producer.cluster
         everywhere = [info.partition for info in cluster.partitions_for_topic(topic)]
         available = [info.partition for info in cluster.available_partitions_for_topic(topic)]
-        return self._partitioner(key, everywhere, available)
+        return partition_index(topic, self._partitioner(key, everywhere, available))
 
-    async def _accepted(self, accept: Callable[[], None]) -> None:
+    async def _accepted(self, accept: Callable[[Unpack[_Record]], None], *record: *_Record) -> None:
         """Have a record accepted, in the order of the calls; raises KafkaTimeoutError when there is no room in time."""
         if not self._waiting:
             try:
-                return accept()
+                return accept(*record)
             except BufferFullError:
                 pass
         full: BufferFullError | None = None
@@ -282,7 +273,7 @@ class AIOKafkaProducer:
             async with asyncio.timeout(self._timeout_s), self._turn:
                 while True:
                     try:
-                        return accept()
+                        return accept(*record)
                     except BufferFullError as error:
                         full = error
                     await self._producer.drain()

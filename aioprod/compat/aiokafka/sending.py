@@ -58,6 +58,13 @@ class SendingProducer(Producer):
         """Abort the transaction if one is open; an error of the abort is logged, and raised by the next transaction."""
         await self._abort_open()
 
+    def knows(self, topic: str) -> bool:
+        """Whether it runs and the partitions of a topic are known, so that `known` would not wait."""
+        if self._engine.guard.state is not State.RUNNING:
+            return False
+        named = self._engine.accumulator.topics.get(topic)
+        return named is not None and named.parked is None
+
     async def known(self, topic: str) -> None:
         """Wait until the partitions of a topic are known; raises as `partitions_for` does."""
         self._engine.guard.check_running()
@@ -65,14 +72,32 @@ class SendingProducer(Producer):
 
     def any_partition(self, topic: str) -> int:
         """One of the topic's partitions by chance, with a leader if any has one."""
-        cluster = self.cluster
+        cluster = self._engine.client.metadata.cluster
         candidates = cluster.available_partitions_for_topic(topic) or cluster.partitions_for_topic(topic)
-        return self._engine.random.choice(candidates).partition
+        return candidates[int(self._engine.random.random() * len(candidates))].partition
 
     async def all_metadata(self) -> MetadataResponse:
         """What a broker says of all topics; raises RequestTimedOutError and what else a request raises."""
         self._engine.guard.check_running()
         return await self._engine.client.request(MetadataRequest(topics=None, allow_auto_topic_creation=False))
+
+    def append(
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        headers: bytes,
+        partition: int,
+        timestamp: int,
+        on_delivery: Callable[[RecordMetadata | None, AioprodError | None], object],
+    ) -> None:
+        """Accept a record that has been checked: encoded headers, -1 for no partition, `timestamp` in ms.
+
+        Raises BufferFullError, or RecordTooLargeError, and then it was not taken.
+        """
+        engine = self._engine
+        engine.guard.check()
+        engine.accumulator.append(topic, key, value, headers, partition, timestamp, on_delivery, engine.clock())
 
     def append_batch(
         self,
@@ -80,7 +105,6 @@ class SendingProducer(Producer):
         partition: int,
         records: RecordBatchBuilder,
         on_delivery: Callable[[RecordMetadata | None, AioprodError | None], object],
-        *,
         alone: bool,
     ) -> None:
         """Accept encoded records as one batch, to which later records may be added unless it is to be `alone`.
