@@ -44,8 +44,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import copy
-from typing import Any, Literal, Self, TypeAlias
+from typing import Any, Self
 
+from aioprod._acl_names import Operation as Operation  # Named so, they are importable from here, too.
+from aioprod._acl_names import ResourceType as ResourceType
 from aioprod._error_codes import ErrorCode
 
 __all__ = [
@@ -83,21 +85,6 @@ __all__ = [
     "UnsupportedVersionError",
     "UsageError",
 ]
-
-ResourceType: TypeAlias = Literal["topic", "group", "cluster", "transactional_id", "delegation_token"]
-Operation: TypeAlias = Literal[
-    "READ",
-    "WRITE",
-    "CREATE",
-    "DELETE",
-    "ALTER",
-    "DESCRIBE",
-    "CLUSTER_ACTION",
-    "DESCRIBE_CONFIGS",
-    "ALTER_CONFIGS",
-    "IDEMPOTENT_WRITE",
-]
-"""The operations that Kafka's ACLs allow or deny, by Kafka's names."""
 
 
 class AioprodError(Exception):

@@ -18,7 +18,6 @@ from aioprod.errors import (
     DeliveryError,
     NotSentError,
     RejectedError,
-    TransactionAbortedError,
     UnknownOutcomeError,
 )
 from aioprod.interceptors import Interceptors
@@ -26,7 +25,7 @@ from aioprod.producer.backpressure import MemoryWaiters
 from aioprod.producer.callbacks import UNWATCHED
 from aioprod.producer.completion import Completion
 from aioprod.producer.delivery_future import DeliveryFuture
-from aioprod.producer.failure import Failure, kind_of, rebuilt
+from aioprod.producer.failure import Failure, is_aborted_on_purpose, kind_of, rebuilt
 from aioprod.producer.logs.callback_faults import CallbackFaults
 from aioprod.producer.logs.unread_failures import UnreadFailures
 from aioprod.producer.meters import Meters
@@ -415,8 +414,4 @@ class Completions:
 
 def _level(error: BaseException | None) -> int:
     """The log level of a failed record: DEBUG for records that an abort by the user failed, else WARNING."""
-    while isinstance(error, AioprodError):
-        if isinstance(error, TransactionAbortedError) and error.on_purpose:
-            return logging.DEBUG
-        error = error.__cause__
-    return logging.WARNING
+    return logging.DEBUG if is_aborted_on_purpose(error) else logging.WARNING

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from aioprod._error_codes import ErrorCode
 from aioprod.errors import (
+    AioprodError,
     DeliveryError,
     FencedNotSentError,
     FencedRejectedError,
@@ -13,13 +14,14 @@ from aioprod.errors import (
     NotSentError,
     ProducerFencedError,
     RejectedError,
+    TransactionAbortedError,
     UnknownOutcomeError,
 )
 from aioprod.records.cursor import EncodedRecord
 from aioprod.records.headers import decode_headers
 from aioprod.types import ProducerRecord
 
-__all__ = ["Failure", "kind_of", "rebuilt"]
+__all__ = ["Failure", "is_aborted_on_purpose", "kind_of", "rebuilt"]
 
 
 _FENCED: dict[type[DeliveryError], type[DeliveryError]] = {
@@ -32,6 +34,15 @@ _FENCED: dict[type[DeliveryError], type[DeliveryError]] = {
 def kind_of(family: type[DeliveryError], cause: BaseException | None) -> type[DeliveryError]:
     """The class of a failed record's error: its family; that of one that is fenced is a ProducerFencedError as well."""
     return _FENCED[family] if isinstance(cause, ProducerFencedError) else family
+
+
+def is_aborted_on_purpose(error: BaseException | None) -> bool:
+    """Whether a record failed as its user aborted the transaction, and for no other reason."""
+    while isinstance(error, AioprodError):
+        if isinstance(error, TransactionAbortedError) and error.on_purpose:
+            return True
+        error = error.__cause__
+    return False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,6 +21,7 @@ import duckdb
 from aioprod.errors import AioprodError
 from aioprod.testing import KafkaCluster
 from examples.copy_table.copying import create_readings, differing_rows, read_table, send_table
+from examples.demo.arguments import at_least
 from examples.demo.screen import Screen
 
 PARTITIONS: Final = 6
@@ -30,7 +31,7 @@ COPY: Final = "copy_from_kafka"
 def main(arguments: Sequence[str], screen: Screen) -> int:
     """Run the example and return its exit status."""
     parser = argparse.ArgumentParser(prog="python -m examples.copy_table")
-    parser.add_argument("--rows", type=int, default=200_000, help="how many readings there are (200000)")
+    parser.add_argument("--rows", type=at_least(1), default=200_000, help="how many readings there are (200000)")
     parser.add_argument("--file", help="a database of DuckDB, which is only read")
     parser.add_argument("--table", default="readings", help="its table (readings)")
     parser.add_argument("--key", default="sensor", help="the column that becomes the key (sensor)")

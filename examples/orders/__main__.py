@@ -24,6 +24,7 @@ import httpx
 from aioprod.errors import AioprodError
 from aioprod.reader import read
 from aioprod.testing import KafkaCluster
+from examples.demo.arguments import at_least
 from examples.demo.screen import Screen
 from examples.orders.check import differences
 from examples.orders.local_postgres import PostgresUnavailableError, running_postgres, server_programs
@@ -40,8 +41,8 @@ DIFFERENCES_SHOWN: Final = 20
 def main(arguments: Sequence[str], screen: Screen) -> int:
     """Run the example and return its exit status."""
     parser = argparse.ArgumentParser(prog="python -m examples.orders")
-    parser.add_argument("--orders", type=int, default=2000, help="how many orders customers place (2000)")
-    parser.add_argument("--kills", type=int, default=3, help="how often the relay is killed meanwhile (3)")
+    parser.add_argument("--orders", type=at_least(1), default=2000, help="how many orders customers place (2000)")
+    parser.add_argument("--kills", type=at_least(0), default=3, help="how often the relay is killed meanwhile (3)")
     parser.add_argument("--database", choices=["auto", "postgres", "sqlite"], default="auto")
     given = parser.parse_args(arguments)
     try:

@@ -7,12 +7,14 @@ It does not talk to Kafka: orders are taken while Kafka is away. Start as many o
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Annotated
 from uuid import UUID
 
 from fastapi import APIRouter, Depends, FastAPI, HTTPException, Request, Response
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 
 from examples.orders.database import Database, DatabaseError
@@ -69,6 +71,13 @@ async def database_failed(request: Request, error: Exception) -> JSONResponse:
     return JSONResponse({"detail": f"{error} Send the order again, with the same id."}, status_code=503)
 
 
+async def is_no_order(request: Request, error: Exception) -> Response:
+    """422 as FastAPI's own, without the input: that may be what no response can hold, such as NaN."""
+    assert isinstance(error, RequestValidationError)
+    detail = [{name: one[name] for name in ("type", "loc", "msg")} for one in error.errors()]
+    return Response(json.dumps({"detail": detail}), status_code=422, media_type="application/json")
+
+
 def make_app(settings: Settings | None = None) -> FastAPI:
     """The application; its settings come from the environment if none are given."""
     given = settings or Settings.from_environment()
@@ -78,6 +87,10 @@ def make_app(settings: Settings | None = None) -> FastAPI:
         async with open_database(given.database) as app.state.database:
             yield
 
-    app = FastAPI(title="Orders", lifespan=lifespan, exception_handlers={DatabaseError: database_failed})
+    app = FastAPI(
+        title="Orders",
+        lifespan=lifespan,
+        exception_handlers={DatabaseError: database_failed, RequestValidationError: is_no_order},
+    )
     app.include_router(router)
     return app

@@ -36,6 +36,9 @@ TABLES: tuple[LiteralString, ...] = (
     """,
 )
 
+ADDED: tuple[tuple[LiteralString, LiteralString], ...] = (("outbox", "id"), ("outbox_state", "relay"))
+"""Columns that tables of earlier versions of this example lack; rows that are there get an empty text, for unknown."""
+
 
 class DatabaseError(Exception):
     """The database did not do what it was asked to. A commit whose answer was lost may have taken effect."""
@@ -48,7 +51,12 @@ class Execute(Protocol):
 
 
 class Connector(Protocol):
-    """One kind of database. Its blocks are transactions: an exception rolls them back; both raise DatabaseError."""
+    """One kind of database. Its blocks are transactions: an exception rolls them back; all raise DatabaseError."""
+
+    @property
+    def columns_of(self) -> LiteralString:
+        """The statement whose rows are the names of the columns of a table, its argument."""
+        ...
 
     def reading(self) -> AbstractAsyncContextManager[Execute]:
         """A transaction that only reads."""
@@ -89,12 +97,17 @@ class Database:
         self._connector = connector
 
     async def create_tables(self) -> None:
-        """Create what is missing; the owner of a new outbox is a random name."""
+        """Create tables and columns that are missing; the owner of a new outbox is a random name."""
         async with self._connector.creating() as execute:
             for table in TABLES:
                 await execute(table)
+            for name, column in ADDED:
+                if column not in {found for (found,) in await execute(self._connector.columns_of, name)}:
+                    await execute(f"ALTER TABLE {name} ADD COLUMN {column} TEXT NOT NULL DEFAULT ''")
             await execute(
-                "INSERT INTO outbox_state VALUES (1, ?, 0, '', 0) ON CONFLICT (only_row) DO NOTHING", uuid4().hex
+                "INSERT INTO outbox_state (only_row, owner, next, relay, has_begun) VALUES (1, ?, 0, '', 0) "
+                "ON CONFLICT (only_row) DO NOTHING",
+                uuid4().hex,
             )
 
     # --- the service
@@ -111,7 +124,7 @@ class Database:
                 return False
             ((number,),) = await execute("UPDATE outbox_state SET next = next + 1 RETURNING next - 1")
             await execute(
-                "INSERT INTO outbox VALUES (?, ?, ?, ?)",
+                "INSERT INTO outbox (number, id, key, value) VALUES (?, ?, ?, ?)",
                 *(number, uuid4().hex, order.customer, order.model_dump_json()),
             )
         return True

@@ -23,6 +23,8 @@ SCHEMA_LOCK: Final = 0x6F72646572
 class PostgresConnector:
     """A pool of connections to a server; each transaction has one of them."""
 
+    columns_of: Final = "SELECT attname FROM pg_attribute WHERE attrelid = ?::regclass AND attnum > 0"
+
     def __init__(self, dsn: str) -> None:
         self._pool = AsyncConnectionPool(
             dsn,

@@ -20,6 +20,8 @@ LOCKED_S_MAX: Final = 30.0
 class SQLiteConnector:
     """One connection, used in a thread of its own. Its transactions wait for each other."""
 
+    columns_of: Final = "SELECT name FROM pragma_table_info(?)"
+
     def __init__(self, path: str) -> None:
         self._path = path
         self._thread = ThreadPoolExecutor(1, "sqlite")

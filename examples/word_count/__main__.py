@@ -22,6 +22,7 @@ from aioprod import Producer
 from aioprod.admin import Admin
 from aioprod.errors import AioprodError
 from aioprod.testing import KafkaCluster
+from examples.demo.arguments import at_least
 from examples.demo.screen import Screen
 from examples.demo.source import standard_library
 from examples.word_count.counter import COUNTS, GROUP, LINES
@@ -37,8 +38,8 @@ SHOWN: Final = 5
 def main(arguments: Sequence[str], screen: Screen) -> int:
     """Run the example and return its exit status."""
     parser = argparse.ArgumentParser(prog="python -m examples.word_count")
-    parser.add_argument("--lines", type=int, default=20_000, help="how many lines are counted (20000)")
-    parser.add_argument("--kills", type=int, default=3, help="how often a member is killed meanwhile (3)")
+    parser.add_argument("--lines", type=at_least(1), default=20_000, help="how many lines are counted (20000)")
+    parser.add_argument("--kills", type=at_least(0), default=3, help="how often a member is killed meanwhile (3)")
     given = parser.parse_args(arguments)
     try:
         return asyncio.run(run(given.lines, given.kills, screen))

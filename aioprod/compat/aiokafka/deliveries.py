@@ -9,6 +9,7 @@ from aioprod.compat.aiokafka.structs import RecordMetadata, TopicPartition
 from aioprod.compat.aiokafka.translation import kafka_error
 from aioprod.errors import AioprodError
 from aioprod.producer.callbacks import UNWATCHED
+from aioprod.producer.failure import is_aborted_on_purpose
 from aioprod.types import RecordMetadata as Stored
 
 __all__ = ["BatchDelivery", "Delivery"]
@@ -36,7 +37,7 @@ class Delivery:
         if future.done():
             return None if error is None else UNWATCHED
         if error is not None:
-            future.set_exception(kafka_error(error))
+            _fail(future, error)
         elif metadata is None or not self._is_acknowledged:
             future.set_result(None)
         else:
@@ -73,7 +74,7 @@ class BatchDelivery:
         if self._error is not None:
             failed = self._error.again()
             failed.may_be_stored = failed.may_be_stored or self._first is not None  # It was split, and a part is.
-            future.set_exception(kafka_error(failed))
+            _fail(future, failed)
         elif self._first is None or not self._is_acknowledged:
             future.set_result(None)
         elif self._first.timestamp == self._timestamp:
@@ -81,6 +82,12 @@ class BatchDelivery:
         else:
             future.set_result(_result(self._first, self._first.timestamp, LOG_APPEND_TIME))
         return None
+
+
+def _fail(future: asyncio.Future[RecordMetadata | None], error: AioprodError) -> None:
+    future.set_exception(kafka_error(error))
+    if is_aborted_on_purpose(error):
+        future.exception()  # Seen: aiokafka's callers need not await a record that they have thrown away themselves.
 
 
 _place = lru_cache(maxsize=4096)(TopicPartition)

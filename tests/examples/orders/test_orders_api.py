@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -54,6 +55,32 @@ async def test_an_order_that_is_none(dsn: str) -> None:
             assert (await client.post("/orders", json=CAKE | wrong)).status_code == 422
         assert (await client.get(f"/orders/{CAKE['id']}")).status_code == 404
         assert (await client.get("/ready")).json() == {"orders": 0}
+
+
+@pytest.mark.parametrize("field", ["customer", "item", "id", "quantity"])
+@pytest.mark.parametrize("text", [r"A\u0000da", r"A\ud800da", r"\udc00", "\\ud800" * 300])
+async def test_a_text_that_no_database_takes_is_no_order(dsn: str, field: str, text: str) -> None:
+    """A NUL is no text in Postgres, and half of a surrogate pair is none in UTF-8."""
+    with_it = json.dumps(CAKE | {field: "?"}).replace('"?"', f'"{text}"')
+    async with serving(make_app(Settings(dsn))) as client:
+        response = await client.post("/orders", content=with_it, headers={"content-type": "application/json"})
+        assert response.status_code == 422
+        assert [error["loc"] for error in response.json()["detail"]] == [["body", field]]
+        assert (await client.get("/ready")).json() == {"orders": 0}
+
+
+@pytest.mark.parametrize("content", [rb'{"\ud800": "\ud800"}', rb'["\ud800"]', rb'"\ud800"', b'{"quantity": NaN}'])
+async def test_a_body_that_cannot_be_repeated_is_no_order(dsn: str, content: bytes) -> None:
+    async with serving(make_app(Settings(dsn))) as client:
+        response = await client.post("/orders", content=content, headers={"content-type": "application/json"})
+        assert response.status_code == 422
+
+
+async def test_any_other_text_is_stored(dsn: str) -> None:
+    async with serving(make_app(Settings(dsn))) as client:
+        order = CAKE | {"customer": "\x01\ufffe𝄞é", "item": "\n"}
+        assert (await client.post("/orders", json=order)).status_code == 201
+        assert (await client.get(f"/orders/{CAKE['id']}")).json() == order
 
 
 async def test_a_database_that_fails_is_told(dsn: str) -> None:

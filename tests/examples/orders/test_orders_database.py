@@ -9,7 +9,7 @@ import pytest
 
 from examples.orders.database import DatabaseError
 from examples.orders.order import Order
-from examples.orders.settings import open_database
+from examples.orders.settings import connector_of, open_database
 
 
 def order(item: str) -> Order:
@@ -22,6 +22,25 @@ async def test_processes_that_start_at_once_share_an_outbox(dsn: str) -> None:
             return (await database.outbox_state()).owner
 
     assert len({*await asyncio.gather(*(owner() for _ in range(5)))}) == 1
+
+
+async def test_a_database_of_an_earlier_version_is_used_on(dsn: str) -> None:
+    async with connector_of(dsn) as connector, connector.creating() as execute:
+        await execute("CREATE TABLE outbox (number BIGINT PRIMARY KEY, key TEXT NOT NULL, value TEXT NOT NULL)")
+        await execute("INSERT INTO outbox VALUES (0, 'Ada', 'old')")
+        await execute(
+            "CREATE TABLE outbox_state (only_row INTEGER PRIMARY KEY CHECK (only_row = 1), owner TEXT NOT NULL, "
+            "next BIGINT NOT NULL, has_begun INTEGER NOT NULL)"
+        )
+        await execute("INSERT INTO outbox_state VALUES (1, 'me', 1, 1)")
+    for number in (1, 2):  # What was added is not added again.
+        async with open_database(dsn) as database:
+            assert await database.add(order("cake"))
+            await database.claim_outbox("relay")
+            assert await database.outbox_state() == ("me", number + 1, "relay", True)
+            old, *new = await database.outbox(0, 9)
+            assert old == (0, "", "Ada", "old")  # No id: it is not compared with the one in the marker.
+            assert [(row.number, len(row.id), row.key) for row in new] == [(at + 1, 32, "Ada") for at in range(number)]
 
 
 async def test_numbers_have_no_gap_and_no_duplicate(dsn: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import uuid
 from typing import Any
 
@@ -176,6 +178,38 @@ async def a_record_that_failed_spoils_the_commit(pair: Pair) -> None:
         else:
             await producer.commit_transaction()
     assert await pair.values(topic, "read_committed") == pair.either([b"fine"], [])
+
+
+@behaviour(differs="a record that an abort finds unsent")
+async def an_abort_leaves_no_future_open_and_logs_none(pair: Pair) -> None:
+    topic = await pair.topic(2)
+    reported: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context))
+    futures: list[asyncio.Future[Any]] = []
+    async with pair.running(transactional_id=fresh("till"), linger_ms=20_000) as producer:
+
+        async def sell() -> None:
+            async with producer.transaction():
+                futures.append(await producer.send(topic, b"one", partition=0))
+                futures.append(await producer.send(topic, b"two", partition=0))
+                batch = producer.create_batch()
+                batch.append(timestamp=None, key=None, value=b"three")
+                futures.append(await producer.send_batch(batch, topic, partition=1))
+                raise LookupError("sold out")
+
+        with pytest.raises(LookupError, match="sold out"):
+            await sell()
+        await asyncio.wait(futures)
+        if pair.is_ours:
+            with pytest.raises(KafkaError, match="aborted"):
+                await futures[0]
+        else:
+            assert (await futures[0]).offset == 0
+        futures.clear()
+        gc.collect()
+    assert reported == []
+    assert await pair.values(topic) == pair.either([b"one", b"two", b"three"], [])
+    assert await pair.values(topic, "read_committed") == []
 
 
 @behaviour(differs="a block whose commit fails")
