@@ -36,6 +36,7 @@ def test_extras_bring_their_packages() -> None:
         ({"License_Expression": "BSD-3-Clause AND MIT"}, "BSD-3-Clause AND MIT", False),
         ({"License_Expression": "(MIT OR Apache-2.0) AND GPL-3.0-only"}, "(MIT OR Apache-2.0) AND GPL-3.0-only", True),
         ({"Classifier": ["Topic :: X", "License :: OSI Approved :: MIT License"]}, "MIT License", False),
+        ({"Classifier": ["License :: OSI Approved", "License :: OSI Approved :: MIT License"]}, "MIT License", False),
         ({"Classifier": "License :: OSI Approved :: GNU Affero General Public License v3"}, "GNU Affero", True),
         ({"License": "Proprietary\nAll of it."}, "Proprietary", True),
         ({}, "", True),
