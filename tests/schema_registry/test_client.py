@@ -9,6 +9,7 @@ import pytest
 
 from aioprod.errors import UsageError
 from aioprod.schema_registry import (
+    AvroSerializer,
     Schema,
     SchemaRegistry,
     SchemaRejectedError,
@@ -124,3 +125,42 @@ async def test_one_event_loop(registry: SchemaRegistry) -> None:
     await registry.subjects()
     with pytest.raises(UsageError, match="another event loop"):
         await asyncio.to_thread(asyncio.run, registry.subjects())
+
+
+async def test_closing_in_another_event_loop(fake_schema_registry: FakeSchemaRegistry) -> None:
+    registry = SchemaRegistry(fake_schema_registry.url)
+    await registry.subjects()
+    with pytest.raises(UsageError, match="another event loop"):
+        await asyncio.to_thread(asyncio.run, registry.close())
+    assert await registry.subjects() == [], "it is not closed"
+    await registry.close()
+
+
+async def test_closing_in_another_event_loop_while_a_schema_is_looked_up(
+    registry: SchemaRegistry, fake_schema_registry: FakeSchemaRegistry
+) -> None:
+    with fake_schema_registry.paused():
+        call = asyncio.create_task(registry.register("orders-value", SCHEMA))
+        await asyncio.sleep(0)
+        for other in (registry.close(), registry.register("orders-value", SCHEMA)):
+            with pytest.raises(UsageError, match="another event loop"):
+                await asyncio.to_thread(asyncio.run, other)
+    assert (await call).id == 1
+
+
+async def test_preparing_in_another_event_loop(
+    registry: SchemaRegistry, fake_schema_registry: FakeSchemaRegistry
+) -> None:
+    serializer = AvroSerializer(registry, ORDER)
+    with fake_schema_registry.paused():
+        call = asyncio.create_task(serializer.prepare("orders"))
+        await asyncio.sleep(0)
+        with pytest.raises(UsageError, match="another event loop"):
+            await asyncio.to_thread(asyncio.run, serializer.prepare("orders"))
+    await call
+
+
+def test_one_that_was_not_used_is_closed_in_any_event_loop() -> None:
+    registry = SchemaRegistry("http://localhost:8081")
+    asyncio.run(registry.close())
+    asyncio.run(registry.close())

@@ -15,6 +15,7 @@ from aioprod.schema_registry import (
     RegistryUnreachableError,
     SchemaRegistry,
 )
+from aioprod.schema_registry.addresses import addresses_of
 from aioprod.testing import FakeSchemaRegistry
 from tests.support.registry_calls import REGISTER, SCHEMA, failure
 
@@ -37,6 +38,49 @@ async def test_log_ins(way: str) -> None:
             assert "p:@" not in repr(registry) + repr(registry.config)
             assert "t0ken" not in repr(registry) + repr(registry.config)
             assert "%3A" not in repr(registry)
+
+
+def with_log_in(url: str, log_in: str) -> str:
+    return url.replace("//", f"//{log_in}@")
+
+
+async def test_a_log_in_is_for_its_own_address() -> None:
+    """The second registry would accept that of the first, and does not get it."""
+    wanted: Any = {"username": "ann", "password": "pw"}
+    with FakeSchemaRegistry(**wanted) as first, FakeSchemaRegistry(**wanted) as second:
+        urls = [with_log_in(first.url, "ann:pw"), second.url]
+        async with SchemaRegistry(urls, retry_backoff_ms=1) as registry:
+            assert (await registry.register("orders-value", SCHEMA)).id == 1
+            first.down()
+            with pytest.raises(RegistryAccessError, match=f"{second.url} does not accept the log-in"):
+                await registry.subjects()
+
+
+async def test_each_address_has_its_log_in() -> None:
+    with (
+        FakeSchemaRegistry(username="ann", password="pw") as first,
+        FakeSchemaRegistry(username="bob", password="pw") as second,
+        FakeSchemaRegistry(token="t0ken") as third,
+    ):
+        urls = f"{with_log_in(first.url, 'ann:pw')},{with_log_in(second.url, 'bob:pw')}, {third.url}"
+        async with SchemaRegistry(urls, token="t0ken", retry_backoff_ms=1) as registry:
+            for fake in (first, second, third):
+                assert await registry.subjects() == []
+                assert fake.requests == {"GET /subjects": 1}
+                fake.down()
+            assert "pw" not in repr(registry)
+        assert "pw" not in repr(addresses_of(urls).in_order())
+
+
+@pytest.mark.parametrize("options", [{"username": "ann", "password": "s3cret"}, {"token": "s3cret"}])
+def test_a_log_in_is_not_sent_with_and_without_tls(options: Any) -> None:
+    mixed = ["https://a", "http://b"]
+    with pytest.raises(ConfigError, match="http:// and of https://, and the log-in would be sent to both") as raised:
+        SchemaRegistry(mixed, **options)
+    assert "s3cret" not in str(raised.value)
+    for urls in (mixed[:1], mixed[1:], ["https://a", "http://bob:pw@b"]):
+        SchemaRegistry(urls, **options)
+    SchemaRegistry(mixed)
 
 
 async def fetch_token() -> str:

@@ -34,22 +34,24 @@ def test_wrong_settings(options: Any, words: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "urls",
+    ("urls", "words"),
     [
-        "",
-        "localhost:8081",
-        "ftp://host",
-        "http://",
-        "http://host:port",
-        "http://u:s3cret@host?x=1",
-        [],
-        [7],
-        "http://[",
-        "http://u:s3cret@a,http://v:s3cret@b",
+        ("", "no URL of the form"),
+        ("localhost:8081", "no URL of the form"),
+        ("ftp://host", "no URL of the form"),
+        ("http://", "no URL of the form"),
+        ("http://host:port", "no URL of the form"),
+        ("http://u:s3cret@host?x=1", "no URL of the form"),
+        ("http://[", "no URL of the form"),
+        ([], "No schema registry is named"),
+        ([7], "address is of type int"),
+        (None, "address is of type NoneType: give a URL, http://host:port, or a list"),
+        (8081, "address is of type int: give a URL"),
+        (b"http://localhost:8081", "address is of type bytes: give a URL"),
     ],
 )
-def test_wrong_addresses(urls: Any) -> None:
-    with pytest.raises(ConfigError) as raised:
+def test_wrong_addresses(urls: Any, words: str) -> None:
+    with pytest.raises(ConfigError, match=words) as raised:
         SchemaRegistry(urls)
     assert "s3cret" not in str(raised.value)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import gzip
 import pickle
+import ssl
+import threading
 from typing import Any
 
 import pytest
@@ -13,6 +15,7 @@ from aioprod.errors import UsageError
 from aioprod.schema_registry import (
     RegistryAccessError,
     RegistryAnswerError,
+    RegistryConfig,
     RegistryUnreachableError,
     SchemaRegistry,
     SchemaRejectedError,
@@ -45,6 +48,24 @@ async def test_another_address_is_used(fake_schema_registry: FakeSchemaRegistry)
     urls = [DEAD, fake_schema_registry.url]
     async with SchemaRegistry(urls, retry_backoff_ms=1) as registry:
         assert (await registry.register("orders-value", SCHEMA)).id == 1
+
+
+async def test_each_address_is_tried(fake_schema_registry: FakeSchemaRegistry) -> None:
+    urls = [DEAD, f"{DEAD}/other", fake_schema_registry.url]
+    async with SchemaRegistry(urls, retries=0, retry_backoff_ms=1) as registry:
+        assert (await registry.register("orders-value", SCHEMA)).id == 1
+        fake_schema_registry.fail(503, times=2)
+        with pytest.raises(RegistryUnreachableError, match="/other can't be reached"):
+            await registry.subjects()
+    assert fake_schema_registry.requests == {REGISTER: 1, "GET /subjects": 1}
+
+
+async def test_each_address_is_tried_by_concurrent_requests(fake_schema_registry: FakeSchemaRegistry) -> None:
+    """Each of them moves on from an address that fails, and leaves out none for the others."""
+    urls = [DEAD, f"{DEAD}/other", fake_schema_registry.url]
+    async with SchemaRegistry(urls, retries=0, retry_backoff_ms=1) as registry:
+        versions = await asyncio.gather(*(registry.register(f"s{number}", SCHEMA) for number in range(20)))
+    assert [known.id for known in versions] == [1] * 20
 
 
 async def test_failures_of_the_registry_are_retried(
@@ -85,6 +106,26 @@ async def test_closing_while_a_request_is_retried(
     with pytest.raises(UsageError, match="is closed"):
         await registry.subjects()
     await asyncio.gather(*closing)
+
+
+async def test_closing_while_the_cas_are_read(
+    fake_schema_registry: FakeSchemaRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reading, closed = threading.Event(), threading.Event()
+
+    def tls_context(config: RegistryConfig) -> ssl.SSLContext:
+        reading.set()
+        assert closed.wait(20)
+        return ssl.create_default_context()
+
+    monkeypatch.setattr("aioprod.schema_registry.http.tls_context", tls_context)
+    registry = SchemaRegistry(fake_schema_registry.url.replace("http", "https"))
+    call = asyncio.create_task(registry.subjects())
+    assert await asyncio.to_thread(reading.wait, 20)
+    await registry.close()
+    closed.set()
+    with pytest.raises(UsageError, match="is closed"):
+        await call
 
 
 async def test_compressed_answers_are_refused() -> None:
