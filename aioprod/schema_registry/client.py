@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any, Self, TypeAlias, TypeVar, Unpack
 from urllib.parse import quote
 
+from aioprod.errors import ConfigError
 from aioprod.schema_registry.addresses import addresses_of
 from aioprod.schema_registry.answers import Fields, Purpose, body_of, names_in, registered_schema, schema_of
 from aioprod.schema_registry.caches import LruCache, SingleFlight
@@ -17,7 +18,7 @@ from aioprod.schema_registry.http import RegistryHttp
 from aioprod.schema_registry.schemas import RegisteredSchema, Schema
 from aioprod.schema_registry.settings import RegistryConfig, RegistryOptions
 
-__all__ = ["SchemaRegistry"]
+__all__ = ["SchemaRegistry", "given_registry"]
 
 T = TypeVar("T")
 
@@ -159,6 +160,15 @@ class SchemaRegistry:
         schema = schema_of(Fields(await self._http.request("GET", f"/schemas/{kind}s/{key}", purpose), purpose))
         self._schemas.put(key, schema)
         return schema
+
+
+def given_registry(given: object, owner: str) -> SchemaRegistry:
+    """The registry that a serializer or deserializer is given; raises ConfigError, without the URL that it may be."""
+    if not isinstance(given, SchemaRegistry):
+        raise ConfigError(
+            f"The registry of {owner} is of type {type(given).__name__}: give a SchemaRegistry, made of its URL."
+        )
+    return given
 
 
 def _path(subject: str) -> str:

@@ -252,6 +252,15 @@ def test_wrong_options(fake_schema_registry: FakeSchemaRegistry) -> None:
     assert not fake_schema_registry.requests
 
 
+@pytest.mark.parametrize("given", ["http://u:s3cret@localhost:8081", None, SchemaRegistry])
+@pytest.mark.parametrize("name", FORMATS)
+def test_what_is_no_registry(name: str, given: Any) -> None:
+    for make in FORMATS[name][1:]:
+        with pytest.raises(ConfigError, match=r"The registry of \w+ is of type \w+: give a SchemaRegistry") as raised:
+            make(given)
+        assert "s3cret" not in str(raised.value)
+
+
 async def test_one_serializer_for_keys_and_values(registry: SchemaRegistry) -> None:
     for target in (AvroSerializer(registry, ORDER), AvroDeserializer(registry)):
         configured(configured(target, is_key=True), is_key=True)
