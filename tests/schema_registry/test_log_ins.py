@@ -97,12 +97,16 @@ async def test_tokens_that_cannot_be_sent(fake_schema_registry: FakeSchemaRegist
 
 
 async def test_a_token_function_that_raises(fake_schema_registry: FakeSchemaRegistry) -> None:
+    calls: list[int] = []
+
     def fail() -> str:
+        calls.append(1)
         raise RuntimeError("sekret " * 2)
 
     async with SchemaRegistry(fake_schema_registry.url, token=fail) as registry:
         error = await failure(registry, RegistryAccessError)
     assert "The function token raised RuntimeError" in error.message
+    assert len(calls) == 1, "there is no retry"
     assert "sekret sekret" not in "".join(traceback.format_exception(error))
 
 

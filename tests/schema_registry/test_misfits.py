@@ -6,6 +6,9 @@ import uuid
 from typing import Any
 
 import pytest
+from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message_factory import GetMessageClass
 
 from aioprod.errors import ConfigError, SerializationError
 from aioprod.schema_registry import (
@@ -202,3 +205,24 @@ async def test_another_message_of_the_same_file(registry: SchemaRegistry, framin
     reader = ProtobufDeserializer(registry, MESSAGES["Order"])
     with pytest.raises(SerializationError, match=r"message \[1\] of its file, and shop\.Order is \[0\]"):
         await result(reader.deserialize("orders", headers, data))
+
+
+async def test_messages_in_another_order(registry: SchemaRegistry) -> None:
+    """Its place is the name of a message: another place is an error, another message at the place is not noticed."""
+    old, new = reordered("A", "B"), reordered("B", "A")
+    data = await result(ProtobufSerializer(registry, old["A"]).serialize("orders", [], old["A"](text="x")))
+    with pytest.raises(SerializationError, match=r"it is the message \[0\] of its file, and order\.A is \[1\]"):
+        await result(ProtobufDeserializer(registry, new["A"]).deserialize("orders", [], data))
+    misread = await result(ProtobufDeserializer(registry, new["B"]).deserialize("orders", [], data))
+    assert (type(misread).__name__, misread.text) == ("B", "x")
+
+
+def reordered(*names: str) -> dict[str, Any]:
+    """Message classes of a file that has them in this order."""
+    file = FileDescriptorProto(name="order.proto", package="order", syntax="proto3")
+    for name in names:
+        text = file.message_type.add(name=name).field.add(name="text", number=1)
+        text.type, text.label = FieldDescriptorProto.TYPE_STRING, FieldDescriptorProto.LABEL_OPTIONAL
+    pool = DescriptorPool()
+    pool.Add(file)
+    return {name: GetMessageClass(pool.FindMessageTypeByName(f"order.{name}")) for name in names}

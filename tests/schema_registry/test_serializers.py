@@ -252,6 +252,11 @@ def test_wrong_options(fake_schema_registry: FakeSchemaRegistry) -> None:
     assert not fake_schema_registry.requests
 
 
+async def test_a_serializer_of_keys_is_prepared_after_it_is_given(registry: SchemaRegistry) -> None:
+    await configured(AvroSerializer(registry, ORDER), is_key=True).prepare("orders")
+    assert await registry.subjects() == ["orders-key"]
+
+
 @pytest.mark.parametrize("given", ["http://u:s3cret@localhost:8081", None, SchemaRegistry])
 @pytest.mark.parametrize("name", FORMATS)
 def test_what_is_no_registry(name: str, given: Any) -> None:
