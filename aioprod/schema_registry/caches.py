@@ -9,10 +9,17 @@ from typing import Any, Generic, TypeVar
 
 from aioprod.errors import AioprodError, UsageError
 
-__all__ = ["LruCache", "SingleFlight"]
+__all__ = ["LruCache", "SingleFlight", "other_loop"]
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
+
+
+def other_loop() -> UsageError:
+    """The error of a registry, or of what uses it, that is shared by event loops."""
+    return UsageError(
+        "A SchemaRegistry is used in another event loop than before.", hint="Make one for each event loop."
+    )
 
 
 class SingleFlight:
@@ -27,9 +34,11 @@ class SingleFlight:
     async def run(self, key: Hashable, work: Callable[[], Coroutine[Any, Any, V]]) -> V:
         """The result of the work that runs for `key`, which is started if there is none; its errors propagate.
 
-        Raises UsageError if the work is cancelled, and not the caller.
+        Raises UsageError if the work is cancelled, and not the caller, and if it runs in another event loop.
         """
         task = self.start(key, work)
+        if task.get_loop() is not asyncio.get_running_loop():
+            raise other_loop()
         try:
             return await asyncio.shield(task)
         except AioprodError as error:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Hashable, Iterable
 from types import TracebackType
-from typing import Self, TypeAlias, Unpack
+from typing import Any, Self, TypeAlias, TypeVar, Unpack
 from urllib.parse import quote
 
+from aioprod.errors import ConfigError
 from aioprod.schema_registry.addresses import addresses_of
 from aioprod.schema_registry.answers import Fields, Purpose, body_of, names_in, registered_schema, schema_of
 from aioprod.schema_registry.caches import LruCache, SingleFlight
@@ -17,7 +18,9 @@ from aioprod.schema_registry.http import RegistryHttp
 from aioprod.schema_registry.schemas import RegisteredSchema, Schema
 from aioprod.schema_registry.settings import RegistryConfig, RegistryOptions
 
-__all__ = ["SchemaRegistry"]
+__all__ = ["SchemaRegistry", "given_registry"]
+
+T = TypeVar("T")
 
 _Known: TypeAlias = tuple[str, Schema, bool, bool]
 """What a schema's id in a subject is looked up by: subject, schema, whether normalized, whether registered."""
@@ -26,12 +29,14 @@ _Known: TypeAlias = tuple[str, Schema, bool, bool]
 class SchemaRegistry:
     """A schema registry that speaks Confluent's REST API, for one event loop; use it with `async with`, or close it.
 
-    `urls` is its URL, or several of one registry, of which the first that answers is used. The options are those of
-    `RegistryConfig`. What was looked up is cached: the id of a schema in a subject for ever, schemas by id up to
-    `schemas_cached_max`, the latest version of a subject for `latest_ttl_ms`. Concurrent calls for the same thing share
-    one request. `clock` gives the time in seconds.
+    `urls` is its URL, or several of one registry, of which the first that answers is used; a log-in in one of them is
+    for that one alone. The options are those of `RegistryConfig`; their log-in is for URLs without one. What was looked
+    up is cached: the id of a schema in a subject for ever, schemas by id up to `schemas_cached_max`, the latest version
+    of a subject for `latest_ttl_ms`. Concurrent calls for the same thing share one request. `clock` gives the time in
+    seconds.
 
-    Each call raises RegistryError (`aioprod.schema_registry.errors`), and UsageError in another event loop, or closed.
+    Raises ConfigError. Each call raises RegistryError (`aioprod.schema_registry.errors`), and UsageError in another
+    event loop, or closed.
     """
 
     def __init__(
@@ -41,11 +46,13 @@ class SchemaRegistry:
         clock: Callable[[], float] = time.monotonic,
         **options: Unpack[RegistryOptions],
     ) -> None:
-        addresses, log_in = addresses_of(urls)
+        addresses = addresses_of(urls)
         self.config = RegistryConfig.from_options(**options)
+        if self.config.username is not None or self.config.token is not None:
+            addresses.check_shared_log_in()
         self.clock = clock
         self._addresses = addresses
-        self._http = RegistryHttp(addresses, self.config, log_in)
+        self._http = RegistryHttp(addresses, self.config)
         self._flights = SingleFlight()
         self._known: dict[_Known, RegisteredSchema] = {}
         self._schemas: LruCache[int | uuid.UUID, Schema] = LruCache(self.config.schemas_cached_max)
@@ -64,7 +71,11 @@ class SchemaRegistry:
         await self.close()
 
     async def close(self) -> None:
-        """Cancel what is being looked up, and close the connections. Cached schemas stay usable."""
+        """Cancel what is being looked up, and close the connections. Cached schemas stay usable.
+
+        Raises UsageError in another event loop than the one it was used in.
+        """
+        self._http.check_loop()
         await asyncio.gather(*self._flights.cancel(), return_exceptions=True)
         await self._http.close()
 
@@ -84,21 +95,21 @@ class SchemaRegistry:
         cached = self._latest.get(subject)
         if cached is not None and self.clock() < cached[0]:
             return cached[1]
-        return await self._flights.run(("latest", subject), lambda: self._fetch_latest(subject))
+        return await self._shared(("latest", subject), lambda: self._fetch_latest(subject))
 
     async def version(self, subject: str, version: int) -> RegisteredSchema:
         """One version of a subject; cached. Raises UnknownSubjectError or UnknownSchemaError."""
         cached = self._versions.get((subject, version))
         if cached is not None:
             return cached
-        return await self._flights.run((subject, version), lambda: self._fetch_version(subject, version))
+        return await self._shared((subject, version), lambda: self._fetch_version(subject, version))
 
     async def schema(self, key: int | uuid.UUID) -> Schema:
         """The schema of an id or of a GUID; cached. Raises UnknownSchemaError."""
         cached = self._schemas.get(key)
         if cached is not None:
             return cached
-        return await self._flights.run(key, lambda: self._fetch_schema(key))
+        return await self._shared(key, lambda: self._fetch_schema(key))
 
     async def subjects(self) -> list[str]:
         """The names of all subjects; not cached."""
@@ -123,7 +134,13 @@ class SchemaRegistry:
             known = self._known[key] = registered_schema(subject, answer, schema)
             return known
 
-        return await self._flights.run(key, fetch)
+        return await self._shared(key, fetch)
+
+    async def _shared(self, key: Hashable, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """The result of the work, which concurrent calls of this key share."""
+        # Before there is a task, which belongs to the loop.
+        self._http.enter()
+        return await self._flights.run(key, work)
 
     async def _fetch_latest(self, subject: str) -> RegisteredSchema:
         answer = await self._http.request("GET", f"{_path(subject)}/versions/latest", Purpose.of(subject))
@@ -143,6 +160,15 @@ class SchemaRegistry:
         schema = schema_of(Fields(await self._http.request("GET", f"/schemas/{kind}s/{key}", purpose), purpose))
         self._schemas.put(key, schema)
         return schema
+
+
+def given_registry(given: object, owner: str) -> SchemaRegistry:
+    """The registry that a serializer or deserializer is given; raises ConfigError, without the URL that it may be."""
+    if not isinstance(given, SchemaRegistry):
+        raise ConfigError(
+            f"The registry of {owner} is of type {type(given).__name__}: give a SchemaRegistry, made of its URL."
+        )
+    return given
 
 
 def _path(subject: str) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from aioprod.errors import SerializationError
 from aioprod.schema_registry.caches import LruCache, SingleFlight
-from aioprod.schema_registry.client import SchemaRegistry
+from aioprod.schema_registry.client import SchemaRegistry, given_registry
 from aioprod.schema_registry.framing import Frame, SchemaKey, header_name, read_frame
 from aioprod.schema_registry.roles import RoleOf
 from aioprod.schema_registry.schemas import Schema, SchemaType
@@ -28,17 +28,17 @@ class RegistryDeserializer(ABC):
     """A deserializer of records that name their schema in a registry, in a header or before their bytes.
 
     The first record of a schema has to be awaited, as the schema is looked up; later ones are not. `from_dict` turns
-    what the format gives into the value.
+    what the format gives into the value. Raises ConfigError for what is no SchemaRegistry.
     """
 
     _type: ClassVar[SchemaType]
 
     def __init__(self, registry: SchemaRegistry, *, from_dict: Callable[[Any], Any] | None = None) -> None:
-        self._registry = registry
+        self._registry = given_registry(registry, type(self).__name__)
         self._from_dict = from_dict
         self._role = RoleOf(type(self).__name__)
         self._flights = SingleFlight()
-        self._decoders: LruCache[SchemaKey, Decode] = LruCache(registry.config.schemas_cached_max)
+        self._decoders: LruCache[SchemaKey, Decode] = LruCache(self._registry.config.schemas_cached_max)
 
     @abstractmethod
     async def _decoder(self, schema: Schema) -> Decode:

@@ -12,8 +12,9 @@ from typing import Any, Final
 
 from aioprod.errors import ConfigError, UsageError
 from aioprod.schema_registry._extra import missing
-from aioprod.schema_registry.addresses import Addresses
+from aioprod.schema_registry.addresses import Address, Addresses
 from aioprod.schema_registry.answers import Answer, Purpose, error_of, is_passing
+from aioprod.schema_registry.caches import other_loop
 from aioprod.schema_registry.errors import (
     RegistryAccessError,
     RegistryAnswerError,
@@ -37,10 +38,9 @@ _CONTENT_TYPE: Final = "application/vnd.schemaregistry.v1+json"
 class RegistryHttp:
     """Sends requests to the first of the addresses that answers; for one event loop."""
 
-    def __init__(self, addresses: Addresses, config: RegistryConfig, log_in: tuple[str, str] | None) -> None:
+    def __init__(self, addresses: Addresses, config: RegistryConfig) -> None:
         self._addresses = addresses
         self._config = config
-        self._log_in = log_in if config.username is None else (config.username, config.password or "")
         self._random = random.Random()  # noqa: S311 - spreads retries
         self._client: httpx.AsyncClient | None = None
         self._making: asyncio.Lock = asyncio.Lock()
@@ -50,16 +50,18 @@ class RegistryHttp:
     async def request(self, method: str, path: str, purpose: Purpose, body: Mapping[str, Any] | None = None) -> Any:
         """The JSON of the response; raises RegistryError, and UsageError in another event loop, or closed.
 
-        What got no response, or a status that may pass, is sent again: no request of a registry does more when
-        it is repeated.
+        What got no response, or a status that may pass, is sent again, to each address at least once: no request of
+        a registry does more when it is repeated.
         """
         client = await self._connected()
         failure: RegistryError | None = None
-        for attempt in range(self._config.retries + 1):
+        # Of its own: others may be one further, or more, when this one fails.
+        order = self._addresses.in_order()
+        for attempt in range(max(self._config.retries + 1, len(order))):
             if attempt:
                 await asyncio.sleep(self._pause_s(attempt))
                 self._check_open()
-            address = self._addresses.current
+            address = order[attempt % len(order)]
             try:
                 answer = await self._answer(client, method, address, path, purpose, body)
             except RegistryUnreachableError as error:
@@ -68,8 +70,8 @@ class RegistryHttp:
                     break
             else:
                 if answer.status < 300:
-                    return answer.parsed(address, purpose)
-                failure = error_of(answer, address, purpose)
+                    return answer.parsed(address.url, purpose)
+                failure = error_of(answer, address.url, purpose)
                 if not is_passing(answer.status):
                     break
             self._addresses.advance(address)
@@ -83,6 +85,17 @@ class RegistryHttp:
             client, self._client = self._client, None
             await client.aclose()
 
+    def enter(self) -> None:
+        """Keep to the event loop of this call; raises UsageError in another one, or closed."""
+        self._check_open()
+        self.check_loop()
+        self._loop = asyncio.get_running_loop()
+
+    def check_loop(self) -> None:
+        """Raise UsageError in another event loop than the one it was used in."""
+        if self._loop is not None and self._loop is not asyncio.get_running_loop():
+            raise other_loop()
+
     def _check_open(self) -> None:
         if self._is_closed:
             raise UsageError(
@@ -90,18 +103,12 @@ class RegistryHttp:
             )
 
     async def _connected(self) -> httpx.AsyncClient:
-        self._check_open()
-        loop = asyncio.get_running_loop()
-        if self._loop is None:
-            self._loop = loop
-        if loop is not self._loop:
-            raise UsageError(
-                "A SchemaRegistry is used in another event loop than before.", hint="Make one for each event loop."
-            )
+        self.enter()
         async with self._making:
             if self._client is None:
                 # Reading the CAs takes some 30 ms.
                 context = await asyncio.to_thread(tls_context, self._config) if self._addresses.is_secure else False
+                self._check_open()
                 timeout = httpx.Timeout(None, connect=self._config.request_timeout_ms / 1000)
                 try:
                     self._client = httpx.AsyncClient(verify=context, timeout=timeout, follow_redirects=False)
@@ -109,18 +116,27 @@ class RegistryHttp:
                     raise ConfigError("The proxy that the environment names for HTTP can't be used.") from None
         return self._client
 
-    async def _headers(self, address: str, purpose: Purpose) -> dict[str, str]:
+    async def _headers(self, address: Address, purpose: Purpose) -> dict[str, str]:
         headers = {
             "Accept": f"{_CONTENT_TYPE}, application/json",
             # A few compressed bytes may become very many.
             "Accept-Encoding": "identity",
             "Content-Type": _CONTENT_TYPE,
         }
-        if self._config.token is not None:
-            headers["Authorization"] = f"Bearer {await self._token(address, purpose)}"
-        elif self._log_in is not None:
-            headers["Authorization"] = f"Basic {b64encode(':'.join(self._log_in).encode()).decode()}"
+        authorization = await self._authorization(address, purpose)
+        if authorization is not None:
+            headers["Authorization"] = authorization
         return headers
+
+    async def _authorization(self, address: Address, purpose: Purpose) -> str | None:
+        log_in = address.log_in
+        if log_in is None:
+            if self._config.token is not None:
+                return f"Bearer {await self._token(address.url, purpose)}"
+            if self._config.username is None:
+                return None
+            log_in = self._config.username, self._config.password or ""
+        return f"Basic {b64encode(':'.join(log_in).encode()).decode()}"
 
     async def _token(self, address: str, purpose: Purpose) -> str:
         token = self._config.token
@@ -144,7 +160,7 @@ class RegistryHttp:
         self,
         client: httpx.AsyncClient,
         method: str,
-        address: str,
+        address: Address,
         path: str,
         purpose: Purpose,
         body: Mapping[str, Any] | None,
@@ -153,21 +169,21 @@ class RegistryHttp:
         try:
             async with asyncio.timeout(self._config.request_timeout_ms / 1000):
                 headers = await self._headers(address, purpose)
-                request = client.build_request(method, address + path, headers=headers, content=content)
+                request = client.build_request(method, address.url + path, headers=headers, content=content)
                 response = await client.send(request, stream=True)
                 try:
-                    return Answer(response.status_code, await self._bounded(response, address, purpose))
+                    return Answer(response.status_code, await self._bounded(response, address.url, purpose))
                 finally:
                     await response.aclose()
         except TimeoutError:
             reason = f"it did not answer within request_timeout_ms={self._config.request_timeout_ms}"
-            raise unreachable(address, purpose, reason) from None
+            raise unreachable(address.url, purpose, reason) from None
         except (RegistryError, ConfigError):  # ConfigError is a ValueError.
             raise
         except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:  # Of TLS, OSErrors come as they are.
             # The text of some quotes a header, which may be the log-in.
             cause = None if isinstance(error, (httpx.LocalProtocolError, ValueError)) else error
-            raise explained(error, address, purpose, self._config) from cause
+            raise explained(error, address.url, purpose, self._config) from cause
 
     async def _bounded(self, response: httpx.Response, address: str, purpose: Purpose) -> bytes:
         encoding = response.headers.get("Content-Encoding", "identity")

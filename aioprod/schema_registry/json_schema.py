@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Unpack
 
+from aioprod.core.sasl.peer_text import printable
 from aioprod.errors import ConfigError, SerializationError
 from aioprod.schema_registry._extra import missing
 from aioprod.schema_registry.client import SchemaRegistry
@@ -52,7 +53,8 @@ class JsonSchemaSerializer(RegistrySerializer):
         given = _given(schema)
         super().__init__(registry, given, **options)
         self._validates = validate
-        title = _contents(given).get("title") if given is not None else None
+        contents = None if given is None else _contents(given)
+        title = contents.get("title") if isinstance(contents, dict) else None
         self._title = title if isinstance(title, str) else None
 
     @property
@@ -105,38 +107,57 @@ def _given(schema: str | Schema | None) -> Schema | None:
     if schema is None:
         return None
     given = Schema(schema, "JSON") if isinstance(schema, str) else schema
-    if not isinstance(given, Schema) or given.type != "JSON":
+    if not isinstance(given, Schema) or given.type != "JSON" or not isinstance(given.text, str):
         raise ConfigError("The schema is no JSON schema: give its JSON text, or a Schema of type JSON.")
     try:
-        contents = json.loads(given.text)
-        validator_for(contents).check_schema(contents)
-    except SchemaError as error:
-        raise ConfigError(f"The JSON schema is not valid: {error.message[:_SHOWN_MAX]}.") from error
-    except (ValueError, RecursionError) as error:
-        raise ConfigError(f"The JSON schema is no JSON: {error}.") from error
+        _validator_class(_contents(given))
+    except _WrongSchemaError as error:
+        raise ConfigError(f"The JSON schema {error}.") from error
     return given
 
 
-def _contents(schema: Schema) -> Mapping[str, Any]:
-    contents = json.loads(schema.text)
-    return contents if isinstance(contents, dict) else {}
+class _WrongSchemaError(Exception):
+    """What is wrong with a schema, as the rest of a sentence about it."""
+
+
+def _contents(schema: Schema) -> Any:
+    """The object, or true or false, that a schema is; raises _WrongSchemaError."""
+    try:
+        contents = json.loads(schema.text)
+    except (ValueError, RecursionError) as error:
+        raise _WrongSchemaError(f"is no JSON: {error}") from error
+    if not isinstance(contents, (dict, bool)):
+        raise _WrongSchemaError("is neither a JSON object nor true or false")
+    if isinstance(contents, dict) and not isinstance(contents.get("$schema", ""), str):
+        raise _WrongSchemaError('has a "$schema" that is no URI')
+    return contents
+
+
+def _validator_class(contents: Any) -> type[Validator]:
+    """The class that checks values by a schema; raises _WrongSchemaError for one that is not valid."""
+    try:
+        kind = validator_for(contents)
+        kind.check_schema(contents)
+    except SchemaError as error:
+        raise _WrongSchemaError(f"is not valid: {error.message[:_SHOWN_MAX]}") from error
+    except Exception as error:  # As in check() below.
+        raise _WrongSchemaError(f"can't be checked: {_said(error)}") from error
+    return kind
 
 
 def _checker(schema: Schema, references: Mapping[str, Schema]) -> Callable[[Any], None]:
     """What raises SerializationError for a value that does not fit the schema; raises it for a schema that is none."""
+    wrong_one = "the JSON schema"
     try:
-        contents = json.loads(schema.text)
-        kind = validator_for(contents)
-        kind.check_schema(contents)
-        resources = (
-            (name, Resource.from_contents(json.loads(other.text), default_specification=DRAFT7))
-            for name, other in references.items()
-        )
-        known: Registry[Any] = Registry().with_resources(resources)
-    except SchemaError as error:
-        raise SerializationError(f"the JSON schema is not valid: {error.message[:_SHOWN_MAX]}.") from error
-    except (ValueError, RecursionError) as error:
-        raise SerializationError(f"the JSON schema, or one that it refers to, is no JSON: {error}.") from error
+        contents = _contents(schema)
+        kind = _validator_class(contents)
+        resources = []
+        for name, other in references.items():
+            wrong_one = f"the schema {name!r}, to which the JSON schema refers,"
+            resources.append((name, Resource.from_contents(_contents(other), default_specification=DRAFT7)))
+    except _WrongSchemaError as error:
+        raise SerializationError(f"{wrong_one} {error}.") from error
+    known: Registry[Any] = Registry().with_resources(resources)
     validator: Validator = kind(contents, registry=known)
 
     def check(value: Any) -> None:
@@ -147,9 +168,23 @@ def _checker(schema: Schema, references: Mapping[str, Schema]) -> Callable[[Any]
                 f"the JSON schema refers to {error.ref!r}, which is not known.",
                 hint="Name that schema in the references of the Schema.",
             ) from error
+        except Exception as error:
+            # Of a regular expression, of numbers that are too large, of what a $ref points to: jsonschema checks only
+            # some of a schema before, and lets pass what the functions that it calls raise.
+            raise SerializationError(f"the value can't be checked by the JSON schema: {_said(error)}.") from error
         if wrong is not None:
             raise SerializationError(
                 f"the value does not fit the JSON schema at {wrong.json_path}: {wrong.message[:_SHOWN_MAX]}."
             )
 
     return check
+
+
+def _said(error: Exception) -> str:
+    if isinstance(error, RecursionError):
+        return "the nesting is too deep, or a $ref leads back to itself"
+    try:
+        words = printable(" ".join(str(error).split()), _SHOWN_MAX).rstrip(".")
+    except RecursionError:  # The text of some has the value.
+        words = ""
+    return f"{type(error).__name__}: {words}" if words else type(error).__name__

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 from aioprod.errors import ConfigError, SerializationError
 from aioprod.schema_registry.caches import SingleFlight
-from aioprod.schema_registry.client import SchemaRegistry
+from aioprod.schema_registry.client import SchemaRegistry, given_registry
 from aioprod.schema_registry.errors import RegistryAnswerError
 from aioprod.schema_registry.framing import guid_header, header_name, id_prefix
 from aioprod.schema_registry.roles import RoleOf
@@ -50,7 +50,7 @@ class RegistrySerializer(ABC):
     without regard to how they are written. `framing` is "prefix", the id before the bytes, or "header", the GUID in a
     header. `to_dict` turns a value into what the format knows.
 
-    Raises ConfigError for options that contradict.
+    Raises ConfigError for options that contradict, and for what is no SchemaRegistry.
     """
 
     _type: ClassVar[SchemaType]
@@ -73,7 +73,7 @@ class RegistrySerializer(ABC):
             raise ConfigError("No schema is given.", hint="Give one, or use_latest=True for the subject's latest.")
         if framing not in ("prefix", "header"):
             raise ConfigError(f'framing is {framing!r}: it must be "prefix" or "header".')
-        self._registry = registry
+        self._registry = given_registry(registry, type(self).__name__)
         self._schema = schema
         self._subject = strategy_of(subject)
         self._registers = not use_latest if auto_register is None else auto_register

@@ -63,7 +63,8 @@ class RegistryConfig(Settings):
     retries: int = integer(
         3,
         importance=MEDIUM,
-        doc="How often a request is tried again that got no answer, or an HTTP status of 408, 429, or from 500 on.",
+        doc="How often a request is tried again that got no answer, or an HTTP status of 408, 429, or from 500 on; "
+        "each of several URLs is tried at least once.",
     )
     retry_backoff_ms: int = integer(
         100, importance=LOW, doc="The pause before the first retry; it doubles with each one, and is varied at random."

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import socket
+import threading
+import time
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -191,6 +194,45 @@ def test_a_connection_that_is_idle_does_not_keep_it_up(fake_schema_registry: Fak
         fake_schema_registry.down()
         idle.settimeout(20)
         assert idle.recv(1) == b""
+
+
+def test_it_goes_while_it_is_paused() -> None:
+    """A request that waits is dropped; one that comes after `up` waits for the end of the block."""
+    fake = FakeSchemaRegistry()
+
+    def ended(call: Callable[[], Any]) -> threading.Thread:
+        def run() -> None:
+            try:
+                ends.append(call())
+            except OSError as error:
+                ends.append(type(error))
+
+        thread = threading.Thread(target=run, daemon=True)
+        thread.start()
+        return thread
+
+    def wait_for(count: int) -> None:
+        end = time.monotonic() + 20
+        while sum(fake.requests.values()) < count:
+            assert time.monotonic() < end
+            time.sleep(0.001)
+
+    ends: list[Any] = []
+    with fake:
+        with fake.paused():
+            first = ended(lambda: request(f"{fake.url}/subjects/a/versions", {"schema": '"int"'}))
+            wait_for(1)
+            down = ended(fake.down)
+            down.join(20)
+            assert not down.is_alive(), "down does not wait for the end of the block"
+            first.join(20)
+            fake.up()
+            second = ended(lambda: request(f"{fake.url}/subjects"))
+            wait_for(2)
+            assert second.is_alive()
+        second.join(20)
+    assert ends[-1] == (200, []), "what was dropped was not done"
+    assert len(ends) == 3
 
 
 def test_certificates_are_for_tls_only(fake_schema_registry: FakeSchemaRegistry) -> None:

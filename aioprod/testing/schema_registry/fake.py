@@ -56,8 +56,6 @@ class FakeSchemaRegistry:
         self._store = Store(first_id)
         self._failures: list[Response] = []
         self._lock = threading.Lock()
-        self._open = threading.Event()
-        self._open.set()
         self._files: TemporaryDirectory[str] | None = None
         context = self._with_certificates(client_certificates) if tls or client_certificates else None
         self._scheme = "http" if context is None else "https"
@@ -88,7 +86,6 @@ class FakeSchemaRegistry:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._open.set()
         self._server.stop()
         if self._files is not None:
             self._files.cleanup()
@@ -102,7 +99,7 @@ class FakeSchemaRegistry:
         self.__exit__(kind, error, trace)
 
     def down(self) -> None:
-        """Close the port and cut all connections; what was registered is kept."""
+        """Close the port and cut all connections; what was registered is kept, requests that are paused are dropped."""
         self._server.stop()
 
     def up(self) -> None:
@@ -117,12 +114,12 @@ class FakeSchemaRegistry:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Requests that come in the block are answered after it."""
-        self._open.clear()
+        """Requests that come in the block are answered after it; `down` in it drops those that came before."""
+        self._server.set_paused(True)
         try:
             yield
         finally:
-            self._open.set()
+            self._server.set_paused(False)
 
     def register(self, subject: str, schema: str, kind: str = "AVRO") -> int:
         """Register a schema without a request; returns its id. Raises ValueError for one that is not accepted."""
@@ -143,7 +140,7 @@ class FakeSchemaRegistry:
         with self._lock:
             self.requests[f"{request.method} {path.replace('%2F', '/')}"] += 1
             failure = self._failures.pop(0) if self._failures else None
-        self._open.wait()
+        request.wait()
         if failure is not None:
             return failure
         if self._log_in is not None and request.authorization != self._log_in:

@@ -37,10 +37,14 @@ def check(kind: str, text: str, references: Mapping[str, str]) -> None:
         _avro(text, references)
     elif kind == "JSON":
         contents = _json(text)
+        if type(contents) not in (dict, bool):
+            raise InvalidSchemaError("It is neither a JSON object nor true or false")
         try:
             validator_for(contents).check_schema(contents)
         except SchemaError as error:
             raise InvalidSchemaError(error.message) from error
+        except Exception as error:  # jsonschema lets pass what the functions that it calls raise.
+            raise InvalidSchemaError(f"It can't be checked: {type(error).__name__}: {error}") from error
     elif not text.strip():
         raise InvalidSchemaError("The schema is empty")
     elif "syntax" not in text and "message" not in text:
@@ -118,5 +122,5 @@ def _shortened(schema: Any) -> Any:
 def _json(text: str) -> Any:
     try:
         return json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidSchemaError(f"It is no JSON: {error}") from error

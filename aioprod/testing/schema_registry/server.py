@@ -23,12 +23,16 @@ _BODY_MAX: Final = 16 * 1024 * 1024
 
 
 class Request(NamedTuple):
-    """A request: method, target as it was sent, the Authorization header, body."""
+    """A request: method, target as it was sent, the Authorization header, body.
+
+    `wait` returns when the server is not paused; it raises ConnectionAbortedError once the connection is cut.
+    """
 
     method: str
     target: str
     authorization: str | None
     body: bytes
+    wait: Callable[[], None]
 
 
 class Response(NamedTuple):
@@ -44,36 +48,48 @@ class Server:
     def __init__(self, respond: Callable[[Request], Response], context: ssl.SSLContext | None) -> None:
         self._respond = respond
         self._context = context
+        self._lock = threading.Lock()
+        self._is_paused = False
         self._running: tuple[_Listener, threading.Thread] | None = None
         self.port = 0
 
     def start(self) -> None:
         """Listen, at the same port as before if there was one."""
-        if self._running is not None:
-            return
-        listener = self._listener()
-        self.port = listener.server_port
-        thread = threading.Thread(target=listener.serve_forever, args=(_POLL_S,), name="fake schema registry")
-        thread.start()
-        self._running = listener, thread
+        with self._lock:
+            if self._running is not None:
+                return
+            listener = self._listener()
+            self.port = listener.server_port
+            thread = threading.Thread(target=listener.serve_forever, args=(_POLL_S,), name="fake schema registry")
+            thread.start()
+            self._running = listener, thread
 
     def stop(self) -> None:
-        """Close the port and all connections."""
-        if self._running is None:
-            return
-        listener, thread = self._running
-        self._running = None
-        listener.shutdown()
-        thread.join()
-        listener.cut()
-        listener.server_close()
+        """Close the port and all connections; requests that wait are dropped."""
+        with self._lock:
+            if self._running is None:
+                return
+            listener, thread = self._running
+            self._running = None
+            listener.shutdown()
+            thread.join()
+            listener.cut()
+            # It waits for the threads of the connections.
+            listener.server_close()
+
+    def set_paused(self, paused: bool) -> None:
+        """Let requests wait, also after another `start`, or let them be answered."""
+        with self._lock:
+            self._is_paused = paused
+            if self._running is not None:
+                self._running[0].set_paused(paused)
 
     def _listener(self) -> _Listener:
         # Not a port that the system gives to connections: another one might have it when the registry comes back.
         ports = [self.port] if self.port else random.sample(PORTS, len(PORTS))
         for port in ports:
             try:
-                return _Listener(port, self._respond, self._context)
+                return _Listener(port, self._respond, self._context, self._is_paused)
             except OSError as error:
                 if error.errno != errno.EADDRINUSE or self.port:
                     raise
@@ -85,11 +101,16 @@ class _Listener(ThreadingHTTPServer):
     block_on_close = True
     request_queue_size = 1024
 
-    def __init__(self, port: int, respond: Callable[[Request], Response], context: ssl.SSLContext | None) -> None:
+    def __init__(
+        self, port: int, respond: Callable[[Request], Response], context: ssl.SSLContext | None, paused: bool
+    ) -> None:
         self.respond = respond
         self._context = context
         self._lock = threading.Lock()
         self._connections: set[socket.socket] = set()
+        self._changed = threading.Condition()
+        self._is_paused = paused
+        self._is_cut = False
         super().__init__((_HOST, port), _Handler)
 
     def get_request(self) -> tuple[socket.socket, Any]:
@@ -110,12 +131,28 @@ class _Listener(ThreadingHTTPServer):
         """A client that ends its connection, or does not accept our certificate, is no error of the registry."""
 
     def cut(self) -> None:
-        """Shut all connections down; their threads close them."""
+        """Shut all connections down; their threads close them, also those that wait for the end of a pause."""
+        with self._changed:
+            self._is_cut = True
+            self._changed.notify_all()
         with self._lock:
             connections = list(self._connections)
         for connection in connections:
             with suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
+
+    def set_paused(self, paused: bool) -> None:
+        """Let requests wait, or be answered."""
+        with self._changed:
+            self._is_paused = paused
+            self._changed.notify_all()
+
+    def wait(self) -> None:
+        """Return when requests are answered; raises ConnectionAbortedError once they are cut."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._is_cut or not self._is_paused)
+            if self._is_cut:
+                raise ConnectionAbortedError(errno.ECONNABORTED, "The fake registry is down")
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -130,7 +167,8 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_error(413)
             return
         body = self.rfile.read(length)
-        response = self.server.respond(Request(self.command, self.path, self.headers.get("Authorization"), body))
+        authorization = self.headers.get("Authorization")
+        response = self.server.respond(Request(self.command, self.path, authorization, body, self.server.wait))
         text = response.content if isinstance(response.content, str) else json.dumps(response.content)
         content = text.encode()
         self.send_response(response.status)

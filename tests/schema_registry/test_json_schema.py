@@ -1,0 +1,123 @@
+"""JSON Schema: what is no schema, and what its validator raises, are errors in plain words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from aioprod.errors import ConfigError, SerializationError
+from aioprod.schema_registry import JsonSchemaDeserializer, JsonSchemaSerializer, Reference, Schema, SchemaRegistry
+from aioprod.testing import FakeSchemaRegistry
+from tests.support.registry_scenarios import result
+
+WRONG = [
+    ("5", "is neither a JSON object nor true or false"),
+    ("null", "is neither a JSON object nor true or false"),
+    ("[]", "is neither a JSON object nor true or false"),
+    ('{"$schema": []}', 'has a "\\$schema" that is no URI'),
+    ('{"$schema": null}', 'has a "\\$schema" that is no URI'),
+    ('{"$schema": "http://["}', "can't be checked: ValueError: Invalid IPv6 URL"),
+    ('{"pattern": "("}', "is not valid: '\\(' is not a 'regex'"),
+    ('{"not": ' * 400 + "{}" + "}" * 400, "can't be checked: the nesting is too deep"),
+    ("[" * 100_000, "is no JSON: maximum recursion depth"),
+]
+"""Schemas that are none."""
+
+UNCHECKED = [
+    ('{"items": {"$ref": "#"}}', "the nesting is too deep"),
+    ('{"$ref": "#"}', r"the nesting is too deep, or a \$ref leads back to itself\."),
+    ('{"$ref": "#/x/0", "x": [{"minItems": "a"}]}', "TypeError: "),
+    ('{"$ref": "#/allOf/a", "allOf": [{}]}', "ValueError: invalid literal for int"),
+    ('{"$schema": "http://json-schema.org/draft-03/schema#", "extends": {"type": "x"}}', r"UnknownType\."),
+]
+"""Schemas that are valid, and by which a deeply nested list can't be checked."""
+
+
+def nested(depth: int) -> list[Any]:
+    value: list[Any] = []
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize(("text", "words"), WRONG)
+async def test_what_is_no_schema(
+    registry: SchemaRegistry, fake_schema_registry: FakeSchemaRegistry, text: str, words: str
+) -> None:
+    with pytest.raises(ConfigError, match=f"The JSON schema {words}"):
+        JsonSchemaSerializer(registry, text)
+    with pytest.raises(ValueError, match="Invalid schema"):
+        fake_schema_registry.register("a", text, "JSON")
+    fake_schema_registry.fail(200, content={"schema": text, "schemaType": "JSON"})
+    with pytest.raises(SerializationError, match=f"the JSON schema {words}") as raised:
+        await result(JsonSchemaDeserializer(registry).deserialize("orders", [], b"\0\0\0\0\x011"))
+    assert "\n" not in str(raised.value)
+
+
+def test_a_schema_without_text() -> None:
+    registry: Any = SchemaRegistry("http://localhost:8081")
+    for text in (7, b"{}", None):
+        wrong: Any = Schema(text, "JSON")  # type: ignore[arg-type]
+        with pytest.raises(ConfigError, match="is no JSON schema"):
+            JsonSchemaSerializer(registry, wrong)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"), [("5", "is neither a JSON object"), ("{", "is no JSON"), ('{"$schema": 5}', "is no URI")]
+)
+async def test_what_it_refers_to_is_no_schema(
+    registry: SchemaRegistry, fake_schema_registry: FakeSchemaRegistry, text: str, words: str
+) -> None:
+    schema = Schema('{"$ref": "line"}', "JSON", (Reference("line", "line", 1),))
+    fake_schema_registry.register("line", "{}", "JSON")
+    known = await registry.register("orders-value", schema)
+    serializer = JsonSchemaSerializer(registry, schema)
+    fake_schema_registry.fail(200, content={"schema": text, "schemaType": "JSON", "id": known.id, "version": 1})
+    with pytest.raises(SerializationError, match=f"the schema 'line', to which the JSON schema refers, .*{words}"):
+        await result(serializer.serialize("orders", [], 1))
+
+
+async def test_a_pattern_of_what_it_refers_to(
+    registry: SchemaRegistry, fake_schema_registry: FakeSchemaRegistry
+) -> None:
+    """A referenced schema is not checked before, and a registry in Java knows other regular expressions."""
+    fake_schema_registry.register("line", "{}", "JSON")
+    schema = Schema('{"$ref": "line"}', "JSON", (Reference("line", "line", 1),))
+    await registry.register("orders-value", schema)
+    serializer = JsonSchemaSerializer(registry, schema)
+    content = {"schema": '{"pattern": "\\\\p{L}"}', "schemaType": "JSON", "id": 1, "version": 1}
+    fake_schema_registry.fail(200, content=content)
+    with pytest.raises(SerializationError, match=r"can't be checked by the JSON schema: \w+: bad escape"):
+        await result(serializer.serialize("orders", [], "a"))
+
+
+@pytest.mark.parametrize(("text", "words"), UNCHECKED)
+async def test_what_can_not_be_checked(registry: SchemaRegistry, text: str, words: str) -> None:
+    with pytest.raises(SerializationError, match=f"the value can't be checked by the JSON schema: {words}") as raised:
+        await result(JsonSchemaSerializer(registry, text).serialize("orders", [], nested(400)))
+    assert "\n" not in str(raised.value)
+    data = await result(JsonSchemaSerializer(registry, text, validate=False).serialize("orders", [], nested(400)))
+    with pytest.raises(SerializationError, match=words):
+        await result(JsonSchemaDeserializer(registry).deserialize("orders", [], data))
+
+
+async def test_a_type_that_is_unknown(registry: SchemaRegistry) -> None:
+    """The errors of jsonschema have several lines."""
+    serializer = JsonSchemaSerializer(registry, UNCHECKED[-1][0])
+    with pytest.raises(SerializationError, match="UnknownType: Unknown type 'x' for validator with schema: ") as raised:
+        await result(serializer.serialize("orders", [], 1))
+    assert "\n" not in str(raised.value)
+
+
+async def test_numbers_that_can_not_be_compared(registry: SchemaRegistry) -> None:
+    serializer = JsonSchemaSerializer(registry, '{"multipleOf": 0.5}')
+    with pytest.raises(SerializationError, match="OverflowError: int too large"):
+        await result(serializer.serialize("orders", [], 10**400))
+    assert await result(serializer.serialize("orders", [], 1.5)) == b"\0\0\0\0\x011.5"
+
+
+async def test_schemas_that_are_true_and_false(registry: SchemaRegistry) -> None:
+    assert await result(JsonSchemaSerializer(registry, "true").serialize("a", [], 1)) == b"\0\0\0\0\x011"
+    with pytest.raises(SerializationError, match="False schema does not allow 1"):
+        await result(JsonSchemaSerializer(registry, "false").serialize("b", [], 1))
