@@ -108,8 +108,12 @@ long-supply: build/audit/bin/pip-audit build/lowest/ready
 	@$(BIN)/python -m tests.support.supply $<
 	@AIOPROD_NO_EXT=1 PYTHONPATH=. build/lowest/bin/python -m pytest tests $(NOT_LOWEST)
 
-# PySpark 4.0 has no module for the limits of sources, which this file is about.
-NOT_LOWEST = --ignore=tests/spark/test_source_stream.py
+# PySpark 4.0 has no limits of sources, no Arrow writers of streams and no functions of Arrow arrays, and these files and
+# tests are about them. uvloop before 0.23 leaves the socket of a cancelled connection to the garbage collector.
+NOT_LOWEST = $(addprefix --ignore=tests/spark/,test_source_stream.py test_once_sink.py test_sink.py) \
+    $(addprefix --deselect=tests/,spark/test_partitioning.py::test_the_functions_that_workers_call \
+        spark/test_source.py::test_the_schema_is_what_spark_wants \
+        net/test_link.py::test_a_connection_ends_in_whichever_turn_of_the_loop_its_making_is_cancelled)
 # The oldest releases that pyproject.toml allows, of all that aioprod works with.
 build/lowest/ready: pyproject.toml build/uv/bin/uv
 	$(PYTHON) -m venv --clear build/lowest

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from io import BytesIO
 from typing import Any, ClassVar, Final, Unpack
 
 from aioprod.errors import ConfigError, SerializationError
 from aioprod.schema_registry._extra import missing
-from aioprod.schema_registry.avro_schemas import AvroSchema, full_name, parsed, said
+from aioprod.schema_registry.avro_schemas import DEPTH_MAX, AvroSchema, check_depth, full_name, parsed, said
 from aioprod.schema_registry.client import SchemaRegistry
 from aioprod.schema_registry.deserializing import Decode, RegistryDeserializer
 from aioprod.schema_registry.options import SerializerOptions
@@ -27,10 +27,8 @@ except ImportError as error:
 
 __all__ = ["AvroDeserializer", "AvroSerializer"]
 
-_DEPTH_MAX: Final = 500
-"""How deep a value may be where its schema sets no limit: the compiled writer needs 2 KiB of stack for each level."""
-_READER_DEPTH_MAX: Final = 2_000
-"""How many types the compiled reader may be inside: it needs 1 KiB of stack for each."""
+_READER_DEPTH_MAX: Final = 500
+"""How many types the compiled reader may be inside: it needs 1 KiB of stack for each, and a thread may have 1 MiB."""
 
 
 class AvroSerializer(RegistrySerializer):
@@ -65,12 +63,12 @@ class AvroSerializer(RegistrySerializer):
         avro = parsed(schema, await referenced(self._registry, schema))
         if avro.is_bytes:
             return _plain_bytes
-        types, is_limited = avro.types, avro.depth is not None and avro.depth <= _DEPTH_MAX
+        types, is_limited = avro.types, avro.depth is not None and avro.depth <= DEPTH_MAX
         name, strict = _name_in(schema) or "of a union", self._strict
 
         def encode(value: Any) -> bytes:
             if not is_limited:
-                _check_depth(value)
+                check_depth(value)
             target = BytesIO()
             try:
                 if strict:
@@ -166,20 +164,3 @@ def _compiled_size_max(avro: AvroSchema) -> int:
     if avro.depth is not None and avro.depth <= _READER_DEPTH_MAX:
         return sys.maxsize
     return _READER_DEPTH_MAX // avro.depth_per_byte - 1
-
-
-def _check_depth(value: Any) -> None:
-    """Raise SerializationError for a value that is nested deeper than `_DEPTH_MAX`, or in a circle."""
-    open_values = [iter((value,))]
-    while open_values:
-        for inner in open_values[-1]:
-            if isinstance(inner, Mapping):
-                open_values.append(iter(inner.values()))
-                break
-            if isinstance(inner, (list, tuple)):
-                open_values.append(iter(inner))
-                break
-        else:
-            open_values.pop()
-        if len(open_values) > _DEPTH_MAX:
-            raise SerializationError(f"the value is nested more than {_DEPTH_MAX} deep.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -16,8 +16,12 @@ try:
 except ImportError as error:
     raise missing("aioprod.schema_registry.avro", error) from error
 
-__all__ = ["AvroSchema", "full_name", "parsed", "said"]
+__all__ = ["DEPTH_MAX", "AvroSchema", "check_depth", "full_name", "parsed", "said"]
 
+DEPTH_MAX: Final = 200
+"""How deep a value may be where its schema sets no limit: the compiled writer needs 2 KiB of stack for each level."""
+
+_LEAVES: Final = frozenset({type(None), bool, int, float, str, bytes, bytearray})
 _PRIMITIVE: Final = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
 _NAMED: Final = ("record", "error", "enum", "fixed")
 _RECORDS: Final = ("record", "error")
@@ -63,6 +67,20 @@ def parsed(schema: Schema, references: Mapping[str, Schema]) -> AvroSchema:
         raise SerializationError(f"it mentions {str(error.name)[:300]!r}, which is no type.", hint=_HINT) from error
     except (SchemaParseException, ValueError, TypeError, KeyError, AttributeError) as error:
         raise SerializationError(f"it is not valid: {said(error)}.") from error
+
+
+def check_depth(value: Any) -> None:
+    """Raise SerializationError for a value that is nested deeper than `DEPTH_MAX`, or contains itself."""
+    outer = [iter((value,))]
+    while outer:
+        for inner in outer[-1]:
+            if type(inner) not in _LEAVES and isinstance(inner, Collection) and not isinstance(inner, (str, bytes)):
+                outer.append(iter(inner.values() if isinstance(inner, Mapping) else inner))
+                break
+        else:
+            outer.pop()
+        if len(outer) - 1 > DEPTH_MAX:
+            raise SerializationError(f"the value is nested more than {DEPTH_MAX} deep.")
 
 
 def full_name(contents: Any, namespace: str = "") -> str | None:
@@ -114,15 +132,16 @@ class _Placing:
             node |= {"name": name, "namespace": namespace}
         key = _CONTAINS.get(str(node.get("type")))
         if key == "fields" and isinstance(node.get(key), list):
-            node[key] = [
-                {**field, "type": self.placed(field["type"], namespace, is_own=is_own)}
-                if isinstance(field, dict) and "type" in field
-                else field
-                for field in node[key]
-            ]
+            node[key] = [self._field(field, namespace, is_own) for field in node[key]]
         elif key in ("items", "values") and key in node:
             node[key] = self.placed(node[key], namespace, is_own=is_own)
         return node
+
+    def _field(self, field: Any, namespace: str, is_own: bool) -> Any:
+        if not isinstance(field, dict) or "type" not in field:
+            return field
+        check_depth(field.get("default"))
+        return {**field, "type": self.placed(field["type"], namespace, is_own=is_own)}
 
     def _mentioned(self, name: str, namespace: str) -> Any:
         full = f"{namespace}.{name}" if namespace and "." not in name else name

@@ -169,6 +169,7 @@ class RegistryHttp:
         try:
             async with asyncio.timeout(self._config.request_timeout_ms / 1000):
                 headers = await self._headers(address, purpose)
+                self._check_open()
                 request = client.build_request(method, address.url + path, headers=headers, content=content)
                 response = await client.send(request, stream=True)
                 try:

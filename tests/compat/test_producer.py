@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import enum
 import logging
 import ssl
 import sys
@@ -303,6 +304,22 @@ async def test_aiokafkas_consumer_reads_it_back_from_fake_brokers(group: str | N
         async with aiokafka.AIOKafkaConsumer("orders", group_id=group, **options) as consumer:
             record = await consumer.getone()
     assert (record.key, record.value) == (b"key", b"value")
+
+
+async def test_topics_out_of_an_enumeration() -> None:
+    class Topics(enum.StrEnum):
+        ORDERS = "orders"
+
+    async with FakeCluster() as brokers:
+        brokers.create_topic("orders")
+        async with AIOKafkaProducer(bootstrap_servers=brokers.bootstrap) as producer:
+            stored = await producer.send_and_wait(Topics.ORDERS, b"tea")
+            batch = producer.create_batch()
+            batch.append(timestamp=None, key=None, value=b"cake")
+            await (await producer.send_batch(batch, Topics.ORDERS, partition=0))
+            assert await producer.partitions_for(Topics.ORDERS)
+    assert stored is not None
+    assert type(stored.topic) is str
 
 
 async def test_places_of_aiokafka_and_of_aioprod_are_taken_alike() -> None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
+import subprocess
+import sys
+from collections import UserList, deque
 from typing import Any
 
 import pytest
@@ -63,7 +67,7 @@ async def framed(registry: SchemaRegistry, types: Any, payload: bytes) -> bytes:
     return b"\0" + known.id.to_bytes(4, "big") + payload
 
 
-@pytest.mark.parametrize("length", [1, 100, 250])
+@pytest.mark.parametrize("length", [1, 100, 199])
 async def test_values_inside_themselves(registry: SchemaRegistry, length: int) -> None:
     assert await there_and_back(registry, LIST, linked(length)) == linked(length)
 
@@ -83,23 +87,66 @@ async def test_bytes_that_nest_too_deeply(registry: SchemaRegistry, payload: byt
 async def test_every_length_of_nested_bytes_ends_in_a_value_or_an_error(registry: SchemaRegistry) -> None:
     data = await framed(registry, LIST, b"")
     deserializer = AvroDeserializer(registry)
-    for length in range(0, 4_000, 37):
-        with contextlib.suppress(SerializationError):
-            value = await result(deserializer.deserialize("t", [], data + b"\x02" * length + b"\0"))
-            assert length_of(value) == length
+    for length in [*range(249), *range(249, 4_000, 37)]:
+        encoded = data + b"\x02" * length + b"\0"
+        if length < 249:
+            assert length_of(await result(deserializer.deserialize("t", [], encoded))) == length
+        else:
+            with contextlib.suppress(SerializationError):
+                assert length_of(await result(deserializer.deserialize("t", [], encoded))) == length
 
 
-@pytest.mark.parametrize("length", [501, 50_000])
+@pytest.mark.parametrize("length", [201, 50_000])
 async def test_values_that_are_nested_too_deeply(registry: SchemaRegistry, length: int) -> None:
     value = linked(length)
-    with pytest.raises(SerializationError, match="nested more than 500 deep"):
+    with pytest.raises(SerializationError, match="nested more than 200 deep"):
         await there_and_back(registry, LIST, value)
+
+
+@pytest.mark.parametrize("kind", [list, deque, UserList])
+async def test_sequences_that_are_nested_too_deeply(registry: SchemaRegistry, kind: Any) -> None:
+    value = {"name": "leaf", "inside": kind()}
+    for _ in range(20_000):
+        value = {"name": "more", "inside": kind([value])}
+    with pytest.raises(SerializationError, match="nested more than 200 deep"):
+        await there_and_back(registry, TREE, value)
+
+
+def test_the_default_of_a_field_is_not_nested_too_deeply() -> None:
+    default = '{"next":' * 201 + "null" + "}" * 201
+    text = '{"type":"record","name":"A","fields":[{"name":"f","type":%s,"default":%s}]}'
+    with pytest.raises(SerializationError, match=r"nested more than 200 deep"):
+        parsed(Schema(text % (json.dumps(LIST), default)), {})
+
+
+async def test_a_small_stack_is_enough(registry: SchemaRegistry) -> None:
+    """Of the compiled code of fastavro, which would end the process: so it runs in one of its own."""
+    program = "\n".join(
+        [
+            "import asyncio, threading",
+            "from tests.schema_registry import test_avro_schemas as tests",
+            "from aioprod.schema_registry import SchemaRegistry",
+            "from aioprod.testing import FakeSchemaRegistry",
+            "async def all_lengths():",
+            "    with FakeSchemaRegistry() as fake:",
+            "        async with SchemaRegistry(fake.url) as registry:",
+            "            await tests.test_values_inside_themselves(registry, 199)",
+            "            await tests.test_every_length_of_nested_bytes_ends_in_a_value_or_an_error(registry)",
+            "threading.stack_size(1 << 20)",
+            "thread = threading.Thread(target=lambda: asyncio.run(all_lengths()))",
+            "thread.start()",
+            "thread.join()",
+            "print('done')",
+        ]
+    )
+    done = await asyncio.to_thread(subprocess.run, [sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
 
 
 async def test_a_value_that_contains_itself(registry: SchemaRegistry) -> None:
     circle: dict[str, Any] = {}
     circle["next"] = circle
-    with pytest.raises(SerializationError, match="nested more than 500 deep"):
+    with pytest.raises(SerializationError, match="nested more than 200 deep"):
         await there_and_back(registry, LIST, circle)
 
 

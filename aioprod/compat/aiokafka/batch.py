@@ -14,13 +14,18 @@ from aioprod.records.builder import RecordBatchBuilder, record_size_bound
 from aioprod.records.headers import NO_HEADERS, encode_headers
 from aioprod.records.layout import HEADER, PREFIX
 
-__all__ = ["BatchBuilder", "in_bytes", "in_milliseconds"]
+__all__ = ["BatchBuilder", "in_bytes", "in_milliseconds", "plain"]
 
 _SMALL: Final = 1024
 _TAIL: Final = 1
 """The byte that a builder keeps free behind its records."""
 
 Serializer = Callable[[Any], Any] | None
+
+
+def plain(topic: Any) -> Any:
+    """A topic out of an enumeration of strings, or of another subclass of str, as a str; anything else as it is."""
+    return str.__str__(topic) if isinstance(topic, str) else topic
 
 
 def in_bytes(what: str, data: Any) -> bytes | None:

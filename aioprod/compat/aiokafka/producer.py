@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from aioprod.compat.aiokafka import errors
-from aioprod.compat.aiokafka.batch import BatchBuilder, in_bytes, in_milliseconds
+from aioprod.compat.aiokafka.batch import BatchBuilder, in_bytes, in_milliseconds, plain
 from aioprod.compat.aiokafka.client import ClientView, ClusterView
 from aioprod.compat.aiokafka.deliveries import BatchDelivery, Delivery
 from aioprod.compat.aiokafka.sending import SendingProducer
@@ -158,6 +158,7 @@ class AIOKafkaProducer:
                 AssertionError, InvalidRecordError(f"A record for topic {topic!r} has neither key nor value.")
             )
         try:
+            topic = plain(topic)
             if type(topic) is not str or not self._producer.knows(topic):
                 await self._producer.known(topic)
             self._transactions.check_open()
@@ -188,7 +189,7 @@ class AIOKafkaProducer:
     async def partitions_for(self, topic: str) -> set[int]:
         """The indexes of the topic's partitions; raises UnknownTopicOrPartitionError."""
         try:
-            return {info.partition for info in await self._producer.partitions_for(topic)}
+            return {info.partition for info in await self._producer.partitions_for(plain(topic))}
         except AioprodError as error:
             raise kafka_error(error) from error.__cause__
 
@@ -205,6 +206,7 @@ class AIOKafkaProducer:
             said = f"The batch is of type {type(given).__name__}: give one that create_batch() has made."
             raise as_kind(TypeError, InvalidRecordError(said))
         try:
+            topic = plain(topic)
             await self._producer.known(topic)
             index = self._partition(topic, partition, None)
             self._transactions.check_open()
