@@ -55,6 +55,8 @@ cdef class Accumulator:
         const unsigned char *headers, Py_ssize_t headers_start, Py_ssize_t headers_size,
         long long timestamp, double now, Py_ssize_t bound,
     )
+    @cython.locals(batch=Batch, size=Py_ssize_t)
+    cpdef put_batch(self, Partition partition, RecordBatchBuilder records, waiter, double now)
     # int, for nothing: after a void function Cython checks for an error.
     cpdef int count(self, Batch batch, Py_ssize_t records, Py_ssize_t size, double now) except -1
     @cython.locals(builder=RecordBatchBuilder, batch=Batch, topic=Topic)

@@ -266,6 +266,18 @@ class Accumulator:
         self.count(batch, 1, size, now)
         return batch
 
+    def put_batch(self, partition: Partition, records: RecordBatchBuilder, waiter: Any, now: float) -> None:
+        """Copy encoded records into a batch of their own, which later records may join; the caller sees to the room.
+
+        Records of the partition that were taken before leave in a batch before it. `waiter` is that of all of them.
+        """
+        self.finish(partition, now)
+        size = records.size - HEADER
+        batch = self._open(partition, size, now)
+        batch.builder.copy(records)
+        batch.waiters.append(waiter)
+        self.count(batch, records.count, size, now)
+
     def count(self, batch: Batch, records: int, size: int, now: float) -> None:
         """Records of `size` bytes were encoded into an open batch: count them, and close the batch when it is full."""
         batch.record_bytes += size

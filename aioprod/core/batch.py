@@ -19,7 +19,8 @@ __all__ = ["Batch", "FlushBarrier", "ParkedRecord", "Run"]
 class Run:
     """`count` records in a row of one batch that belong to one bulk call: one waiter entry for all of them.
 
-    `first` is the ordinal of the first of them among the call's records of the same partition.
+    `bulk` is the call, whose `complete` gets their outcome. `first` is the ordinal of the first of them among the
+    call's records of the same partition.
     """
 
     __slots__ = ("bulk", "count", "first")

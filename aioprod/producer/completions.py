@@ -272,7 +272,7 @@ class Completions:
             first = completion.next_index() - run.count
             offset = completion.base_offset + first if completion.base_offset >= 0 else -1
             place = TopicPartition(completion.topic, completion.batch.partition.index)
-            run.bulk.complete(place, run, offset, failure, first)
+            run.bulk.complete(place, run, offset, completion.append_time, failure, first)
             completion.completed = 0
             completion.entry += 1
         return 1 if failure is None and not self._intercepted else count * FUTURE_COST

@@ -67,5 +67,6 @@ cdef class RecordBatchBuilder:
     @cython.locals(buffer=bytearray)
     cpdef Py_ssize_t append_again(self, RecordCursor cursor) except -1
 
+    cpdef copy(self, RecordBatchBuilder other)
     cpdef restamp(self, long long producer_id, int producer_epoch, int base_sequence)
     cpdef wire(self, int partition, bint flexible)

@@ -317,6 +317,16 @@ class RecordBatchBuilder:
             cursor.end - cursor.headers_start,
         )
 
+    def copy(self, other: RecordBatchBuilder) -> None:
+        """Copy the records of another builder into this one, which has room for them and none of its own."""
+        assert self.count == 0
+        assert other.position <= self._limit
+        memory.copy(self.buffer, PREFIX + HEADER, other.buffer, PREFIX + HEADER, other.position - PREFIX - HEADER)
+        self.position = other.position
+        self.count = other.count
+        self.base_timestamp = other.base_timestamp
+        self.max_timestamp = other.max_timestamp
+
     def grow(self, buffer: bytearray) -> bytearray:
         """Move to a larger buffer and return the old one."""
         old = self.buffer

@@ -116,6 +116,18 @@ def test_growing(records: list[Record], size: int, more: int) -> None:
     check_same(call)
 
 
+@given(RECORDS, SIZES)
+def test_copying(records: list[Record], more: int) -> None:
+    def call(build: Build) -> object:
+        original, _ = filled(build, records, 120_000)
+        copied = build["aioprod.records.builder"].RecordBatchBuilder(bytearray(120_000 + more))
+        copied.copy(original)
+        said = copied.append(NOW, b"key", b"value")
+        return said, state(copied), copied.buffer[77 : copied.position]
+
+    check_same(call)
+
+
 @given(RECORDS, st.lists(st.integers(0, 4), max_size=8))
 def test_the_cursor(records: list[Record], steps: list[int]) -> None:
     def call(build: Build) -> object:

@@ -20,10 +20,13 @@ from aiokafka.errors import (
     MessageSizeTooLargeError,
     RequestTimedOutError,
     TopicAuthorizationFailedError,
+    UnknownTopicOrPartitionError,
 )
 from aiokafka.structs import TopicPartition as TheirPlace
 
 from aioprod.compat.aiokafka import AIOKafkaProducer, TopicPartition, install, settings
+from aioprod.compat.aiokafka.deliveries import BatchDelivery
+from aioprod.core.batch import Run
 from aioprod.errors import (
     AioprodError,
     AuthorizationError,
@@ -31,10 +34,13 @@ from aioprod.errors import (
     ErrorCode,
     InvalidRecordError,
     NotSentError,
+    RejectedError,
     UnknownOutcomeError,
     UsageError,
 )
 from aioprod.messages import ProduceRequest
+from aioprod.producer.failure import Failure
+from aioprod.records.layout import HEADER
 from aioprod.testing import Acl, FakeCluster, Security
 from aioprod.testing.security import unsecured_token
 from aioprod.types import TopicPartition as OurPlace
@@ -115,7 +121,7 @@ async def test_a_batch_with_a_record_that_is_too_large_is_not_sent_in_part() -> 
         assert brokers.records("orders") == []
 
 
-async def test_a_batch_that_can_never_fit_raises_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_batch_takes_the_bytes_that_it_has_of_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(settings, "_BUFFER_MEMORY", 40_000)
     options: Any = {"max_batch_size": 20_000, "max_request_size": 20_000}
     async with FakeCluster() as brokers, AIOKafkaProducer(bootstrap_servers=brokers.bootstrap, **options) as producer:
@@ -123,9 +129,35 @@ async def test_a_batch_that_can_never_fit_raises_at_once(monkeypatch: pytest.Mon
         batch = producer.create_batch()
         while batch.append(timestamp=1, key=None, value=b"") is not None:
             pass
-        with pytest.raises(MessageSizeTooLargeError, match=r"A batch of \d+ records .* more than the 40000 bytes"):
+        await producer.partitions_for("orders")
+        brokers.freeze(1)
+        futures = [await producer.send_batch(batch, "orders", partition=0) for _ in range(2)]
+        assert producer._producer.buffered == (2 * batch.record_count(), 2 * (batch.size() - HEADER))
+        third = asyncio.ensure_future(producer.send_batch(batch, "orders", partition=0))
+        await asyncio.sleep(0)
+        assert producer._producer.buffered.records == 2 * batch.record_count()
+        brokers.thaw(1)
+        stored = await asyncio.gather(*futures, await third)
+    assert [one and one.offset for one in stored] == [number * batch.record_count() for number in range(3)]
+
+
+async def test_a_topic_that_is_deleted_while_a_batch_waits_for_room_is_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with FakeCluster() as brokers, AIOKafkaProducer(bootstrap_servers=brokers.bootstrap) as producer:
+        brokers.create_topic("orders")
+        batch = producer.create_batch()
+        batch.append(timestamp=1, key=None, value=b"one")
+        await producer.partitions_for("orders")
+        known = producer._producer.known
+
+        async def forgotten(self: object, topic: str) -> None:
+            await known(topic)
+            producer._producer._engine.accumulator.topics[topic].partitions.clear()
+
+        monkeypatch.setattr(type(producer._producer), "known", forgotten)
+        with pytest.raises(UnknownTopicOrPartitionError, match="'orders' was deleted while a batch for it waited"):
             await producer.send_batch(batch, "orders", partition=0)
-        assert brokers.records("orders") == []
 
 
 async def test_what_is_no_batch_is_named_in_one_sentence() -> None:
@@ -203,17 +235,45 @@ async def test_a_batch_is_one_batch_on_the_wire() -> None:
     assert sizes == [1, batch.record_count(), 1]
 
 
-async def test_a_batch_of_which_a_part_failed_may_be_stored() -> None:
-    from aioprod.compat.aiokafka.deliveries import BatchDelivery
-    from aioprod.errors import RejectedError
-    from aioprod.types import RecordMetadata
+FAILURE = Failure(family=RejectedError, event="A record of orders-0", why="refused.", topic="orders", partition=0)
 
-    delivery = BatchDelivery(asyncio.get_running_loop().create_future(), 5, True, 2)
-    delivery.done(RecordMetadata("orders", 0, 3, 5), None)
-    delivery.done(None, RejectedError("No.", topic="orders", partition=0, code=ErrorCode.INVALID_RECORD))
+
+async def test_a_batch_of_which_a_part_failed_may_be_stored() -> None:
+    delivery = BatchDelivery(asyncio.get_running_loop().create_future(), 3, True)
+    delivery.complete(OurPlace("orders", 0), Run(delivery, 0, 2), 3, -1, None, 0)
+    delivery.complete(OurPlace("orders", 0), Run(delivery, 2, 1), -1, -1, FAILURE, 0)
     with pytest.raises(RejectedError) as caught:
         await delivery.future
     assert caught.value.may_be_stored
+
+
+async def test_a_batch_that_the_broker_finds_too_large_is_sent_in_halves() -> None:
+    async with FakeCluster() as brokers, AIOKafkaProducer(bootstrap_servers=brokers.bootstrap) as producer:
+        topic = brokers.create_topic("orders")
+        brokers.fault(ProduceRequest, error=ErrorCode.MESSAGE_TOO_LARGE)
+        batch = producer.create_batch()
+        for number in range(10):
+            batch.append(timestamp=number, key=b"%d" % number, value=b"x" * 20, headers=[("n", b"%d" % number)])
+        stored = await (await producer.send_batch(batch, "orders", partition=0))
+        assert stored == ("orders", 0, TopicPartition("orders", 0), 0, -1, 0, None)
+        assert len(topic.partitions[0].log) > 1
+        read = [(record.timestamp, record.key, record.headers) for record in brokers.records("orders")]
+    assert read == [(number, b"%d" % number, (("n", b"%d" % number),)) for number in range(10)]
+
+
+async def test_the_failure_of_a_batch_whose_future_was_cancelled_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    async with FakeCluster() as brokers, AIOKafkaProducer(bootstrap_servers=brokers.bootstrap) as producer:
+        brokers.create_topic("orders")
+        brokers.fault(ProduceRequest, error=ErrorCode.POLICY_VIOLATION)
+        batch = producer.create_batch()
+        for value in (b"one", b"two"):
+            batch.append(timestamp=None, key=None, value=value)
+        future = await producer.send_batch(batch, "orders", partition=0)
+        future.cancel()
+        await producer.flush()
+    assert [record.message[:40] for record in caplog.records if record.levelname == "WARNING"] == [
+        "2 records of orders-0 were not delivered"
+    ]
 
 
 # --- log-ins and rights

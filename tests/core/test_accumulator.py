@@ -13,6 +13,7 @@ from aioprod.errors import (
     InvalidTopicError,
     RecordTooLargeError,
 )
+from aioprod.records.builder import RecordBatchBuilder
 from aioprod.records.headers import NO_HEADERS
 from tests.support.accumulators import Harness, values
 
@@ -25,6 +26,24 @@ def test_records_of_a_partition_share_a_batch_in_order() -> None:
     assert harness.batch(b"c", partition=1) is not first
     assert values(first) == [b"a", b"b"]
     assert first.waiters == ["A", "B"]
+
+
+@pytest.mark.parametrize("batch_size", [100, 1000])
+def test_encoded_records_are_a_batch_of_their_own(batch_size: int) -> None:
+    harness = Harness(batch_size=batch_size)
+    harness.lead({0: 1})
+    before = harness.batch(b"a", waiter="A")
+    encoded = RecordBatchBuilder(bytearray(1000))
+    encoded.append(1, None, b"b" * 50)
+    encoded.append(2, None, b"c")
+    harness.accumulator.put_batch(before.partition, encoded, "BC", 0.0)
+    after = harness.batch(b"d", waiter="D")
+    first, second, *rest = harness.accumulator.incomplete
+    assert (first, second.waiters[:1], values(second)[:2]) == (before, ["BC"], [b"b" * 50, b"c"])
+    # Later records join it while it has room.
+    assert (after is second, len(rest)) == ((True, 0) if batch_size == 1000 else (False, 1))
+    assert (first.serial, second.serial) == (0, 1)
+    assert harness.held() == (4, sum(batch.record_bytes for batch in harness.accumulator.incomplete))
 
 
 def test_bytes_are_counted_as_they_are_encoded() -> None:

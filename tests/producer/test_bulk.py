@@ -43,10 +43,10 @@ def refuse(bulk: Bulk) -> None:
 async def test_it_is_done_when_the_call_has_ended_and_all_have_their_outcome() -> None:
     bulk = new_bulk()
     first, second = take(bulk, 0), take(bulk, 0)
-    bulk.complete(TopicPartition("t", 0), first, 5, None, 0)
+    bulk.complete(TopicPartition("t", 0), first, 5, -1, None, 0)
     bulk.close()
     assert not bulk.future.done()
-    bulk.complete(TopicPartition("t", 0), second, 6, None, 1)
+    bulk.complete(TopicPartition("t", 0), second, 6, -1, None, 1)
     assert bulk.future.done()
     assert bulk.result().offsets == {TopicPartition("t", 0): (range(5, 7),)}
 
@@ -66,7 +66,7 @@ async def test_a_cancelled_call_is_not_watched() -> None:
     watched.append(bulk.watched)
     assert watched == [True, False]
     bulk.close()
-    bulk.complete(TopicPartition("t", 0), run, 5, None, 0)
+    bulk.complete(TopicPartition("t", 0), run, 5, -1, None, 0)
     assert bulk.future.cancelled()
 
 
@@ -75,7 +75,7 @@ async def test_ranges_that_touch_are_joined_in_whatever_order_they_come(order: t
     bulk = new_bulk()
     runs = [take(bulk, 0) for _ in range(3)]
     for index in order:
-        bulk.complete(TopicPartition("t", 0), runs[index], 10 + index, None, 0)
+        bulk.complete(TopicPartition("t", 0), runs[index], 10 + index, -1, None, 0)
     bulk.close()
     assert bulk.result().offsets == {TopicPartition("t", 0): (range(10, 13),)}
 
@@ -88,11 +88,11 @@ async def test_failures_are_in_the_order_of_the_call() -> None:
             refuse(bulk)
         else:
             runs[index] = take(bulk, partition)
-    bulk.complete(TopicPartition("t", 1), runs[5], -1, FAILURE, 0)
-    bulk.complete(TopicPartition("t", 0), runs[4], -1, FAILURE, 3)
-    bulk.complete(TopicPartition("t", 0), runs[1], 7, None, 0)
-    bulk.complete(TopicPartition("t", 1), runs[0], -1, FAILURE, 0)
-    bulk.complete(TopicPartition("t", 1), runs[3], -1, None, 0)
+    bulk.complete(TopicPartition("t", 1), runs[5], -1, -1, FAILURE, 0)
+    bulk.complete(TopicPartition("t", 0), runs[4], -1, -1, FAILURE, 3)
+    bulk.complete(TopicPartition("t", 0), runs[1], 7, -1, None, 0)
+    bulk.complete(TopicPartition("t", 1), runs[0], -1, -1, FAILURE, 0)
+    bulk.complete(TopicPartition("t", 1), runs[3], -1, -1, None, 0)
     bulk.close()
     result = bulk.result()
     assert result.count == 6
@@ -141,10 +141,10 @@ def test_every_record_of_a_call_is_accounted_for(
         for partition, number in todo:
             run = batches[partition][number]
             if set(indexes[partition, number]) & failed:
-                bulk.complete(TopicPartition("t", partition), run, -1, FAILURE, 0)
+                bulk.complete(TopicPartition("t", partition), run, -1, -1, FAILURE, 0)
                 expected_failures.update(indexes[partition, number])
             else:
-                bulk.complete(TopicPartition("t", partition), run, run.first, None, 0)
+                bulk.complete(TopicPartition("t", partition), run, run.first, -1, None, 0)
         assert bulk.future.done()
         if partitions and max(partitions) < 0:
             with pytest.raises(SerializationError, match="no bytes"):

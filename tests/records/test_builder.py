@@ -190,6 +190,20 @@ def test_grow_keeps_the_records_and_hands_back_the_old_buffer() -> None:
     assert len(list(builder.records())) == 2
 
 
+def test_copied_records_are_the_same_bytes_and_others_may_follow() -> None:
+    original = new_builder(HEADER + 100)
+    original.append(NOW + 5, b"k", b"one", encode_headers([("a", b"1")]))
+    original.append(NOW, None, None)
+    copied, longer = new_builder(), new_builder()
+    copied.copy(original)
+    longer.copy(original)
+    assert seal(copied) == seal(original)
+    original.buffer[:] = bytes(len(original.buffer))
+    longer.append(NOW + 9, None, b"two")
+    records = [(record.timestamp, record.value) for record in parse(seal(longer)).records()]
+    assert records == [(NOW + 5, b"one"), (NOW, None), (NOW + 9, b"two")]
+
+
 def test_a_sealed_builder_takes_no_more_records() -> None:
     builder = new_builder()
     builder.append(NOW, None, b"v")

@@ -7,10 +7,12 @@ from functools import lru_cache
 
 from aioprod.compat.aiokafka.structs import RecordMetadata, TopicPartition
 from aioprod.compat.aiokafka.translation import kafka_error
+from aioprod.core.batch import Run
 from aioprod.errors import AioprodError
 from aioprod.producer.callbacks import UNWATCHED
-from aioprod.producer.failure import is_aborted_on_purpose
+from aioprod.producer.failure import Failure, is_aborted_on_purpose
 from aioprod.types import RecordMetadata as Stored
+from aioprod.types import TopicPartition as Place
 
 __all__ = ["BatchDelivery", "Delivery"]
 
@@ -42,46 +44,50 @@ class Delivery:
             future.set_result(None)
         else:
             kind = CREATE_TIME if metadata.timestamp == self._timestamp else LOG_APPEND_TIME
-            future.set_result(_result(metadata, metadata.timestamp, kind))
+            place = metadata.topic, metadata.partition
+            future.set_result(_result(*place, metadata.offset, metadata.timestamp, kind))
         return None
 
 
 class BatchDelivery:
-    """The outcome of all records of a batch for one future: the place of the first one, or the first error."""
+    """The outcome of all records of a batch for one future: the place of the first one, or the first error.
 
-    __slots__ = ("_error", "_first", "_is_acknowledged", "_left", "_timestamp", "future")
+    It is the bulk call of its records (`core.batch.Run`); a batch that was split completes in several runs.
+    """
 
-    def __init__(
-        self, future: asyncio.Future[RecordMetadata | None], timestamp: int, is_acknowledged: bool, records: int
-    ) -> None:
+    __slots__ = ("_error", "_is_acknowledged", "_left", "_stored", "future")
+
+    def __init__(self, future: asyncio.Future[RecordMetadata | None], records: int, is_acknowledged: bool) -> None:
         self.future = future
-        self._timestamp = timestamp
         self._is_acknowledged = is_acknowledged
         self._left = records
-        self._first: Stored | None = None
+        self._stored: RecordMetadata | None = None
         self._error: AioprodError | None = None
 
-    def done(self, metadata: Stored | None, error: AioprodError | None) -> object:
-        """Called once for each record, in their order."""
-        self._left -= 1
-        self._first = self._first or metadata
-        self._error = self._error or error
-        future = self.future
-        if future.done():
-            return None if error is None else UNWATCHED
-        if self._left:
-            return None
+    @property
+    def watched(self) -> bool:
+        """Whether a failure is the caller's to see; any other is left to the producer, which logs it."""
+        return not self.future.cancelled()
+
+    def complete(
+        self, place: Place, run: Run, offset: int, append_time: int, failure: Failure | None, first: int
+    ) -> None:
+        """Called once for each run, in their order; see `producer.bulk.call.Bulk.complete`."""
+        self._left -= run.count
+        if failure is not None:
+            self._error = self._error or failure.error(first)
+        elif self._stored is None:
+            # Without a time of the broker, the records have times of their own.
+            kind = CREATE_TIME if append_time < 0 else LOG_APPEND_TIME
+            self._stored = _result(place.topic, place.partition, offset, append_time, kind)
+        if self._left or self.future.done():
+            return
         if self._error is not None:
-            failed = self._error.again()
-            failed.may_be_stored = failed.may_be_stored or self._first is not None  # It was split, and a part is.
-            _fail(future, failed)
-        elif self._first is None or not self._is_acknowledged:
-            future.set_result(None)
-        elif self._first.timestamp == self._timestamp:
-            future.set_result(_result(self._first, -1, CREATE_TIME))  # The records have times of their own.
+            # It was split, and a part is stored.
+            self._error.may_be_stored = self._error.may_be_stored or self._stored is not None
+            _fail(self.future, self._error)
         else:
-            future.set_result(_result(self._first, self._first.timestamp, LOG_APPEND_TIME))
-        return None
+            self.future.set_result(self._stored if self._is_acknowledged else None)
 
 
 def _fail(future: asyncio.Future[RecordMetadata | None], error: AioprodError) -> None:
@@ -93,6 +99,5 @@ def _fail(future: asyncio.Future[RecordMetadata | None], error: AioprodError) ->
 _place = lru_cache(maxsize=4096)(TopicPartition)
 
 
-def _result(stored: Stored, timestamp: int, kind: int) -> RecordMetadata:
-    topic, partition = stored.topic, stored.partition
-    return RecordMetadata(topic, partition, _place(topic, partition), stored.offset, timestamp, kind, None)
+def _result(topic: str, partition: int, offset: int, timestamp: int, kind: int) -> RecordMetadata:
+    return RecordMetadata(topic, partition, _place(topic, partition), offset, timestamp, kind, None)

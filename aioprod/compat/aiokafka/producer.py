@@ -212,13 +212,13 @@ class AIOKafkaProducer:
             self._transactions.check_open()
             records = batch.encoded
             future: Sent = asyncio.get_running_loop().create_future()
-            delivery = BatchDelivery(future, records.base_timestamp, self._is_acknowledged, records.count)
             if records.count == 0:
                 future.set_result(None)
                 return future
             is_alone = batch.closed()
             batch.close()
-            await self._accepted(self._producer.append_batch, topic, index, records, delivery.done, is_alone)
+            delivery = BatchDelivery(future, records.count, self._is_acknowledged)
+            await self._accepted(self._producer.append_batch, topic, index, records, delivery, is_alone)
         except AioprodError as error:
             raise kafka_error(error) from error.__cause__
         return future

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from aioprod.cluster import Cluster
+from aioprod.compat.aiokafka.deliveries import BatchDelivery
+from aioprod.core.batch import Run
 from aioprod.core.budget import buffer_full
 from aioprod.core.transactions import TransactionState
-from aioprod.errors import AioprodError, RecordTooLargeError
+from aioprod.errors import AioprodError, UnknownTopicError
 from aioprod.messages import MetadataRequest, MetadataResponse
 from aioprod.producer import Producer
 from aioprod.producer.guard import State
-from aioprod.records.builder import LOOSE_OVERHEAD, RecordBatchBuilder, record_size_bound
+from aioprod.records.builder import RECORD_OVERHEAD_MAX, RecordBatchBuilder, bound_of
 from aioprod.records.cursor import RecordCursor
 from aioprod.records.layout import HEADER
 from aioprod.types import RecordMetadata
@@ -100,44 +102,28 @@ class SendingProducer(Producer):
         engine.accumulator.append(topic, key, value, headers, partition, timestamp, on_delivery, engine.clock())
 
     def append_batch(
-        self,
-        topic: str,
-        partition: int,
-        records: RecordBatchBuilder,
-        on_delivery: Callable[[RecordMetadata | None, AioprodError | None], object],
-        alone: bool,
+        self, topic: str, partition: int, records: RecordBatchBuilder, delivery: BatchDelivery, alone: bool
     ) -> None:
         """Accept encoded records as one batch, to which later records may be added unless it is to be `alone`.
 
-        The records of the partition that were accepted before leave in a batch before it. They fit as `batch.size` is
-        what the caller's batch was limited to. Raises BufferFullError, or RecordTooLargeError for a record that no
-        request can hold and for a batch that the memory can't, and then none was taken; the topic is known.
+        Raises BufferFullError, RecordTooLargeError for a record that no request can hold, and UnknownTopicError for a
+        topic that was deleted since it was `known`; then none was taken.
         """
-        self._engine.guard.check()
-        accumulator = self._engine.accumulator
-        bound = records.size + records.count * LOOSE_OVERHEAD
-        if bound > accumulator.budget.limit:
-            raise RecordTooLargeError(
-                f"A batch of {records.count} records for topic {topic!r} takes up to {bound} bytes, more than the "
-                f"{accumulator.budget.limit} bytes for records that are not delivered yet.",
-                hint="Send smaller batches, or raise max_batch_size, of which there is room for twice.",
-            )
-        if not accumulator.budget.fits(bound):
-            accumulator.budget.rejected = max(accumulator.budget.rejected, bound)
-            raise buffer_full(topic, bound, accumulator.budget)
-        now = self._engine.clock()
-        if bound + HEADER > accumulator.settings.max_request_size:
-            named, cursor = accumulator.topic(topic, now), RecordCursor(records)
+        engine = self._engine
+        engine.guard.check()
+        accumulator, now = engine.accumulator, engine.clock()
+        named = accumulator.topic(topic, now)
+        if partition >= len(named.partitions):
+            raise UnknownTopicError(f"Topic {topic!r} was deleted while a batch for it waited for room.")
+        if records.size + RECORD_OVERHEAD_MAX > accumulator.settings.max_request_size:
+            cursor = RecordCursor(records)
             while cursor.next():
-                record = cursor.record()
-                accumulator.check_size(named, record_size_bound(record.key, record.value, record.headers))
-        place = accumulator.topic(topic, now).partitions[partition]
-        accumulator.finish(place, now)
-        cursor = RecordCursor(records)
-        while cursor.next():
-            record = cursor.record()
-            accumulator.append(
-                topic, record.key, record.value, record.headers, partition, record.timestamp, on_delivery, now
-            )
+                accumulator.check_size(named, bound_of(cursor))
+        size = records.size - HEADER
+        if not accumulator.budget.fits(size):
+            accumulator.budget.rejected = max(accumulator.budget.rejected, size)
+            raise buffer_full(topic, size, accumulator.budget)
+        place = named.partitions[partition]
+        accumulator.put_batch(place, records, Run(delivery, 0, records.count), now)
         if alone:
             accumulator.finish(place, now)

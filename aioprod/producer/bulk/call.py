@@ -81,10 +81,12 @@ class Bulk:
         if self._last_runs and isinstance(error, AioprodError):
             error.may_be_stored = True
 
-    def complete(self, place: TopicPartition, run: Run, offset: int, failure: Failure | None, first: int) -> None:
+    def complete(
+        self, place: TopicPartition, run: Run, offset: int, append_time: int, failure: Failure | None, first: int
+    ) -> None:
         """`run.count` records have their outcome: stored from `offset` on (-1: not known), or failed.
 
-        `first` is the index of the first of them in their batch.
+        `append_time` is the broker's in ms, -1 for none; `first` is the index of the first of them in their batch.
         """
         if failure is not None:
             self._failed.append((place, run, failure, first))
