@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 from pathlib import Path
@@ -142,6 +143,15 @@ class Repository:
 @pytest.fixture
 def repository(tmp_path: Path) -> Repository:
     return Repository(tmp_path)
+
+
+def test_a_tree_has_the_modules_that_its_setup_py_imports() -> None:
+    root = Path(__file__).parents[2]
+    parsed = ast.parse((root / "setup.py").read_text())
+    imported = {node.module for node in ast.walk(parsed) if isinstance(node, ast.ImportFrom)}
+    own = {f"{name}.py" for name in imported if (root / f"{name}.py").exists()}
+    assert own >= {"build_ext.py"}
+    assert own <= set(PARTS)
 
 
 def test_a_commit_and_the_working_tree_are_built_beside_each_other(repository: Repository) -> None:
