@@ -18,6 +18,7 @@ from integration.security.kdc import REALM, Kdc, missing_for_kerberos, running_k
 from integration.support.brokers import VERSIONS
 from integration.support.clusters import MakeTopic
 from integration.support.figures import Figures
+from tests.support.aiokafka_pairs import CLIENTS
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -107,3 +108,19 @@ async def test_another_service(kerberized: Kerberized, monkeypatch: pytest.Monke
     options = kerberized.options(sasl_kerberos_service_name="wrong")
     with pytest.raises(AuthenticationError, match=r"^Kerberos failed: .*wrong/127\.0\.0\.1@.* not found"):
         await Producer(kerberized.cluster.bootstrap_servers, **options).start()
+
+
+@pytest.mark.usefixtures("environment")
+@pytest.mark.parametrize("client", CLIENTS)
+async def test_aiokafka_and_aioprod_in_its_place(
+    kerberized: Kerberized, make_topic: MakeTopic, monkeypatch: pytest.MonkeyPatch, client: str
+) -> None:
+    monkeypatch.setenv("KRB5_CLIENT_KTNAME", str(kerberized.kdc.keytab("erin")))
+    topic = await make_topic(kerberized.cluster)
+    producer = CLIENTS[client](
+        bootstrap_servers=kerberized.cluster.bootstrap_servers,
+        security_protocol="SASL_PLAINTEXT",
+        sasl_mechanism="GSSAPI",
+    )
+    async with producer:
+        assert (await producer.send_and_wait(topic, b"two espressi")).offset == 0

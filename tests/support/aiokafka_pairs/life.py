@@ -7,8 +7,15 @@ import gc
 import warnings
 
 import pytest
-from aiokafka.errors import KafkaConnectionError, KafkaError, NotEnoughReplicasError, ProducerClosed
+from aiokafka.errors import (
+    AuthenticationFailedError,
+    KafkaConnectionError,
+    KafkaError,
+    NotEnoughReplicasError,
+    ProducerClosed,
+)
 
+from aioprod.testing import FakeCluster, Security
 from tests.support.aiokafka_pairs.pair import Pair, behaviour
 from tests.support.dead_addresses import dead_address
 
@@ -48,6 +55,20 @@ async def stop_may_be_called_twice_and_before_start(pair: Pair) -> None:
     producer = pair.make()
     await producer.stop()
     await producer.stop()
+
+
+@behaviour(differs="a log-in that fails", on_real=False)
+async def a_wrong_password_ends_the_start(pair: Pair) -> None:
+    async with FakeCluster(security=Security(protocol="SASL_PLAINTEXT", mechanisms=["PLAIN"])) as brokers:
+        producer = pair.client(
+            bootstrap_servers=brokers.bootstrap,
+            security_protocol="SASL_PLAINTEXT",
+            sasl_plain_username="alice",
+            sasl_plain_password="wrong",
+        )
+        with pytest.raises(pair.either(KafkaConnectionError, AuthenticationFailedError)):
+            await producer.start()
+        await producer.stop()
 
 
 @behaviour()
