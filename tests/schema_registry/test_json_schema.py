@@ -102,6 +102,22 @@ async def test_what_can_not_be_checked(registry: SchemaRegistry, text: str, word
         await result(JsonSchemaDeserializer(registry).deserialize("orders", [], data))
 
 
+async def test_nesting_that_is_too_deep_at_any_depth_of_the_stack(registry: SchemaRegistry) -> None:
+    """jsonschema before 4.22 had compiled code meet the limit of recursion at some depths, and that panics."""
+    serializer = JsonSchemaSerializer(registry, UNCHECKED[0][0])
+    await serializer.prepare("orders")
+
+    def serialize_at(depth: int) -> None:
+        if depth:
+            serialize_at(depth - 1)
+        else:
+            serializer.serialize("orders", [], nested(400))
+
+    for depth in range(40):
+        with pytest.raises(SerializationError, match="the nesting is too deep"):
+            serialize_at(depth)
+
+
 async def test_a_type_that_is_unknown(registry: SchemaRegistry) -> None:
     """The errors of jsonschema have several lines."""
     serializer = JsonSchemaSerializer(registry, UNCHECKED[-1][0])
