@@ -192,7 +192,7 @@ lint: $(READY) ## style, types, layers, generated pages
 	$(BIN)/lint-imports
 	@$(call generated,aioprod.config,docs/configuration.md)
 	@$(call generated,tests.support.typed_options,aioprod/options.py)
-	$(BIN)/python -m tests.support.glossary aioprod
+	$(BIN)/python -m tests.support.glossary aioprod documentation examples
 	@$(BIN)/python -m documentation.links
 	$(if $(LONG),@$(MAKE) --no-print-directory docs)
 

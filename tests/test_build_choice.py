@@ -74,7 +74,7 @@ print(aioprod.COMPILED, extensions, builder.append(1, b"k", b"v"), aioprod.__fil
     assert python(code, path=zipped, AIOPROD_NO_EXT=value) == f"False [] 9 {zipped}/aioprod/__init__.py"
 
 
-def test_the_build_is_chosen_anew_when_aioprod_is_imported_anew() -> None:
+def test_the_build_is_chosen_again_when_aioprod_is_imported_again() -> None:
     code = """
 import os, sys
 def load(value):

@@ -346,7 +346,7 @@ def test_the_constructor_checks_too() -> None:
         ProducerConfig(bootstrap_servers=("a:1",), linger_ms=-3)
 
 
-def test_replace_works_defaults_out_anew() -> None:
+def test_replace_computes_defaults_again() -> None:
     config = make(linger_ms=100_000)
     changed = config.replace(linger_ms=1, partitioner="crc32")
     assert (changed.delivery_timeout_ms, changed.partitioner_class) == (120_000, "crc32")

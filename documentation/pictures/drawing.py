@@ -21,7 +21,7 @@ _FONT: Final = "font-family='Verdana, DejaVu Sans, sans-serif'"
 class Drawing:
     """Collects shapes in pixels from the upper left corner; `svg()` is the file.
 
-    `words` says in sentences what is to be seen, for those who can't see it.
+    `words` says in sentences what is to be seen, for readers without the picture.
     """
 
     def __init__(self, width: int, height: int, title: str, words: str) -> None:

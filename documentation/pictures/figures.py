@@ -116,12 +116,12 @@ def linger() -> Drawing:
     drawing = Drawing(
         860,
         270,
-        "Who waits for whom",
+        "When a batch leaves",
         "A record that comes while nothing is in flight to its broker is sent at once, alone. While that request is on "
         "its way, the next records gather in a batch. When the answer comes, the batch is sent, without waiting for "
         "linger.ms to be over. So a lone record never waits, and a busy producer fills its batches by itself.",
     )
-    drawing.text(430, 32, "Who waits for whom: adaptive linger", size=16, bold=True)
+    drawing.text(430, 32, "When a batch leaves: adaptive linger", size=16, bold=True)
     drawing.line(40, 120, 830, 120)
     drawing.text(40, 108, "records", size=12, color=QUIET, at="start")
     for x in (110, 190, 220, 260, 290, 330, 420, 470, 500, 560):

@@ -41,7 +41,7 @@ ADDED: tuple[tuple[LiteralString, LiteralString], ...] = (("outbox", "id"), ("ou
 
 
 class DatabaseError(Exception):
-    """The database did not do what it was asked to. A commit whose answer was lost may have taken effect."""
+    """The database did not do what was requested. A commit whose answer was lost may have taken effect."""
 
 
 class Execute(Protocol):

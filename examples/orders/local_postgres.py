@@ -20,7 +20,7 @@ __all__ = ["PostgresUnavailableError", "running_postgres", "server_programs"]
 
 DEBIAN: Final = Path("/usr/lib/postgresql")
 USERS: Final = ("postgres", "nobody")
-"""Who runs the server when this process is root's: Postgres refuses to."""
+"""Users that may run the server when this process is root's: Postgres does not run as root."""
 START_S: Final = 60.0
 STOP_S: Final = 60.0
 SETTINGS: Final = ("listen_addresses=", "fsync=off", "unix_socket_permissions=0700")
@@ -56,7 +56,7 @@ def running_postgres() -> Iterator[str]:
         if account:
             os.chown(folder, account["user"], account["group"])
         data = folder / "data"
-        # Whoever gets into the folder, which is its owner's, may log in.
+        # A log-in needs access to the folder, which only its owner has.
         _run([programs / "initdb", "-D", data, "-U", "orders", "-A", "trust", "--no-sync", "-E", "UTF8"], account)
         settings = [word for setting in SETTINGS for word in ("-c", setting)]
         command = [str(programs / "postgres"), "-D", str(data), "-k", str(folder), *settings]
@@ -81,7 +81,7 @@ def running_postgres() -> Iterator[str]:
 
 
 def _account() -> dict[str, Any]:
-    """Who runs the server, as arguments of `Popen`: this user, or another one for root."""
+    """The user that runs the server, as arguments of `Popen`: this one, or another one for root."""
     if os.geteuid() != 0:
         return {}
     for name in USERS:

@@ -17,7 +17,7 @@ __all__ = ["MarkerError", "Position", "group_of", "marker_of", "next_row", "rows
 
 
 class MarkerError(Exception):
-    """Marker and outbox don't belong together. Nothing is sent on a guess: somebody has to look."""
+    """Marker and outbox don't belong together. Nothing is sent on a guess: an operator has to look."""
 
 
 class Position(NamedTuple):
@@ -38,7 +38,7 @@ def marker_of(position: Position, owner: str) -> OffsetAndMetadata:
 
 
 def next_row(found: OffsetAndMetadata | None, outbox: OutboxState, transactional_id: str) -> Position:
-    """Where to go on; `found` was read after earlier relays were fenced. Raises MarkerError."""
+    """Where to continue; `found` was read after earlier relays were fenced. Raises MarkerError."""
     group = group_of(transactional_id)
     if found is None:
         if outbox.has_begun:

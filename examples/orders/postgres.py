@@ -41,7 +41,7 @@ class PostgresConnector:
         except PoolTimeout as error:
             await self._pool.close()
             raise DatabaseError(
-                "Postgres can't be reached, or refuses the log-in: see the log of psycopg.pool."
+                "Postgres can't be reached, or rejects the log-in: see the log of psycopg.pool."
             ) from error
         return self
 

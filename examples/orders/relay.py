@@ -2,7 +2,7 @@
 
 Each transaction has some rows and the marker that names the next one. Whatever fails, and wherever the process is
 killed, the next relay does the same: it fences all producers before it, so that none of them can commit any more, reads
-the marker, and goes on there. Readers with isolation.level=read_committed see each row once and in order.
+the marker, and continues there. Readers with isolation.level=read_committed see each row once and in order.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Relay:
         self.producer: Producer | None = None
 
     async def run(self) -> NoReturn:
-        """Send rows until cancelled. Failures of Kafka and of the database are logged, and it begins anew.
+        """Send rows until cancelled. Failures of Kafka and of the database are logged, and it starts again.
 
         Raises ReplacedError when another relay took over, and MarkerError when marker and outbox don't belong
         together.
@@ -61,13 +61,13 @@ class Relay:
             try:
                 await self._send_until_failure()
             except (AioprodError, DatabaseError) as error:
-                log.warning("The relay begins anew in %g s: %s", RETRY_S, error)
+                log.warning("The relay starts again in %g s: %s", RETRY_S, error)
             await asyncio.sleep(RETRY_S)
 
     async def _claim(self) -> None:
         """Become the relay of the outbox, once; raises ReplacedError if another one has become it since.
 
-        Brokers don't tell: they answer the same to a producer whose transaction has taken too long.
+        Brokers make no difference: they answer the same to a producer whose transaction has taken too long.
         """
         if not self._has_claimed:
             await self._database.claim_outbox(self._name)
@@ -106,7 +106,7 @@ class Relay:
             await self._send(producer, (), position, outbox.owner)
         if not outbox.has_begun:
             await self._database.note_marker()
-        log.info("The relay goes on with row %d; the outbox ends before %d.", position.number, outbox.next)
+        log.info("The relay continues with row %d; the outbox ends before %d.", position.number, outbox.next)
         return position
 
     async def _send(self, producer: Producer, rows: Sequence[OutboxRow], position: Position, owner: str) -> Position:

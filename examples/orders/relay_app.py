@@ -1,8 +1,8 @@
-"""The relay as a service, with the probes that an orchestrator asks.
+"""The relay as a service, with the probes that an orchestrator requests.
 
     DATABASE=orders.db KAFKA=localhost:9092 uvicorn --factory examples.orders.relay_app:make_app
 
-One of them runs for each outbox. A second one takes over, and the first one says at `/live` that it is of no use now.
+One of them runs for each outbox. A second one takes over, and the first one answers `/live` with 503.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Probes:
 
 
 def report_end(running: asyncio.Task[None]) -> None:
-    """Log why a relay has ended, unless it was told to."""
+    """Log why a relay has ended, unless it was cancelled."""
     if not running.cancelled():
         log.error("The relay has ended, and sends nothing any more: %s", running.exception())
 

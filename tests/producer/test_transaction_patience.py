@@ -1,4 +1,4 @@
-"""Coordinators that take long: what goes on in the background begins anew, and calls end in time."""
+"""Coordinators that take long: what goes on in the background starts again, and calls end in time."""
 
 from __future__ import annotations
 

@@ -160,7 +160,7 @@ def test_it_moves_on_after_a_batch_worth_of_bytes() -> None:
     after = choice.partition
     assert after != before
     choice.batch_closed(999, {})
-    assert choice.partition == after, "the count begins anew"
+    assert choice.partition == after, "the count starts again"
     choice.batch_closed(5000, dict.fromkeys(range(1000), 1))
     assert choice.partition != after
 

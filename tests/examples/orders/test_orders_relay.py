@@ -31,7 +31,7 @@ GROUP = "aioprod-eos.orders-relay"
 
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A relay of this process begins anew at once."""
+    """A relay of this process starts again at once."""
     monkeypatch.setattr(relay_module, "RETRY_S", 0.01)
     monkeypatch.setattr(relay_module, "POLL_S", 0.01)
 
@@ -163,7 +163,7 @@ async def test_a_rejected_row_is_tried_until_it_is_taken(
         async with running(Relay(database, settings)):
             await until_sent(database)
     check(fake_cluster, 8)
-    assert "The relay begins anew" in caplog.text
+    assert "The relay starts again" in caplog.text
 
 
 async def test_a_transaction_that_timed_out_is_no_takeover(
@@ -176,7 +176,7 @@ async def test_a_transaction_that_timed_out_is_no_takeover(
         async with running(Relay(database, settings)):
             await until_sent(database)
     check(fake_cluster, 4)
-    assert "The relay begins anew" in caplog.text
+    assert "The relay starts again" in caplog.text
 
 
 async def test_a_second_relay_takes_over(fake_cluster: FakeClusterThread, settings: Settings) -> None:
