@@ -119,8 +119,9 @@ class Producer(TransactionalCalls, ProducerLacks):
 
     def __del__(self) -> None:
         # Nothing that runs in the loop refers to the facade, so this is called when its users let go of it.
+        # When the interpreter ends, Python sets the globals of compiled modules to None first.
         engine = getattr(self, "_engine", None)
-        if engine is not None:
+        if engine is not None and dropped is not None:
             dropped(engine, self)
 
     async def __aenter__(self) -> Self:

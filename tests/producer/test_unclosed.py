@@ -6,6 +6,8 @@ import asyncio
 import gc
 import logging
 import re
+import subprocess
+import sys
 import warnings
 from collections.abc import Callable
 from typing import Any, Final
@@ -221,3 +223,10 @@ def test_one_that_is_dropped_after_the_end_of_the_loop_warns() -> None:
     run_and_leave(held, stays=True, waits=False)
     with pytest.warns(ResourceWarning, match="Unclosed producer"):
         let_go(held)
+
+
+def test_one_that_lives_until_the_interpreter_ends_leaves_nothing_on_the_terminal() -> None:
+    # sys is emptied after all other modules, those of aioprod included.
+    program = "import sys; from aioprod import Producer; sys.kept = Producer('localhost:9092')"
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert (run.stdout, run.stderr) == ("", "")
