@@ -68,6 +68,7 @@ def test_a_producer_says_what_to_set_in_place_of_another_clients_name(name: str,
         ("statistics.interval.ms", "metric.reporters"),
         ("on_delivery", "send_nowait()"),
         ("isolation.level", "It is a setting of consumers"),
+        ("session.timeout.ms", "It is a setting of consumers"),  # and not "Did you mean 'close.timeout.ms'?"
     ],
 )
 def test_a_producer_says_which_call_does_it(name: str, part: str) -> None:

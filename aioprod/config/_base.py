@@ -194,11 +194,11 @@ def _instead(cls: type[Settings], names: Mapping[str, str], wanted: str, is_ours
     known = advice(dotted(wanted), cls._role)
     if known is not None and " " in known:
         return known
+    owner = owner_of(dotted(wanted), cls._ours) if known is None else None
     near = difflib.get_close_matches(wanted, names, n=1) if known is None else [known.replace(".", "_")]
-    if near:
+    if near and owner is None:
         suggested = near[0] if is_ours else dotted(near[0])
         return f"Did you mean {suggested!r}?" if known is None else f"Here it is {suggested!r}."
-    owner = owner_of(dotted(wanted), cls._ours)
     # Where users import it from: `aioprod.config._producer` is aioprod.config, `aioprod.group.settings` aioprod.group.
     home = cls._home or cls.__module__.rpartition(".")[0]
     listed = f"`python -m aioprod.config --of {home}:{cls.__name__}` lists all of them."
