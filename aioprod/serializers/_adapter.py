@@ -76,9 +76,11 @@ class Serializer(_Adapter):
         if inspect.isawaitable(result):
             if inspect.iscoroutine(result):
                 result.close()
+            # Those of a schema registry have it.
+            prepare = " Or `await serializer.prepare(topic)` first." if hasattr(self._target, "prepare") else ""
             raise UsageError(
                 f"The {self._role} serializer for topic {topic!r} has to be awaited, which this call can't do.",
-                hint="Use `await send()` or `await send_many()`.",
+                hint=f"Use `await send()` or `await send_many()`.{prepare}",
             )
         return self._as_bytes(topic, result)
 
