@@ -58,8 +58,8 @@ def behind(results: Mapping[str, Any]) -> list[str]:
         check = row.checks[0]
         found = outcome(check, runs_of(results, broker, row.name)) if check.kind == "times" else None
         if found is not None and found.value < 1:
-            named.append(f"{row.title} ({found.value:.2g}x beside {row.against})")
-    return [f"The other took less in: {'; '.join(named)}.", ""] if named else []
+            named.append(f"{row.title} ({row.against}: {found.value:.2g} of aioprod's)")
+    return [f"The other client took less in: {'; '.join(named)}.", ""] if named else []
 
 
 def target_table(results: Mapping[str, Any]) -> list[str]:
