@@ -40,7 +40,7 @@ IDEMPOTENT_WRITE: Final = Right("IDEMPOTENT_WRITE", "cluster", "kafka-cluster")
 def authorization_error(
     message: str, code: int, rights: Iterable[Right], *, instead: str | None = None
 ) -> AuthorizationError | None:
-    """The error for a request that was answered with `code`; None if that is no authorization failure.
+    """The error for a request that was answered with `code`; None if that is not an authorization failure.
 
     `rights` are all that the request needs. The hint has those for the resource type of the code, as a command for an
     operator; the first of them is the error's. `instead` names other rights that would do.

@@ -20,7 +20,7 @@ AioprodError
 ├── BrokerConnectionError         a connection could not be made, or was lost                   (ConnectionError)
 │   ├── TlsError                  one side does not accept the other's certificate or TLS
 │   └── RequestTimedOutError      the broker did not answer within request.timeout.ms           (TimeoutError)
-├── ProtocolError                 the peer sent bytes that are no Kafka answer
+├── ProtocolError                 the peer sent bytes that are not a Kafka answer
 │   └── CorruptRecordError        a record batch is malformed or its checksum is wrong
 ├── UnsupportedVersionError       the broker and aioprod share no version of a request
 ├── BrokerError                   a broker answered with an error code
@@ -290,7 +290,7 @@ class RequestTimedOutError(BrokerConnectionError, TimeoutError):
 
 
 class ProtocolError(AioprodError):
-    """The peer sent bytes that are no Kafka answer, or a length over its limit."""
+    """The peer sent bytes that are not a Kafka answer, or a length over its limit."""
 
 
 class CorruptRecordError(ProtocolError):

@@ -28,7 +28,7 @@ class Link:
 
 
 def prose(text: str) -> Iterator[tuple[int, str]]:
-    """The lines of a page that are no code, with their numbers from 1."""
+    """The lines of a page that are not code, with their numbers from 1."""
     fence = ""
     for number, line in enumerate(text.splitlines(), 1):
         if marks := _FENCE.match(line):

@@ -52,7 +52,7 @@ async def test_settings_of_a_broker_are_its_own() -> None:
     async with FakeCluster(brokers=2) as brokers, new_admin(brokers) as admin:
         found = await admin.describe_configs("broker", "2")
         assert found["log.dirs"].is_read_only
-        with pytest.raises(UsageError, match="'two' is no broker"):
+        with pytest.raises(UsageError, match="'two' is not a broker"):
             await admin.describe_configs("broker", "two")
         with pytest.raises(UsageError, match="'group' has no settings"):
             await admin.describe_configs("group", "g")  # type: ignore[arg-type]
@@ -142,7 +142,7 @@ async def test_records_that_can_not_be_deleted() -> None:
     async with FakeCluster() as brokers, new_admin(brokers, default_api_timeout_ms=300) as admin:
         brokers.create_topic("a")
         fill(brokers.topics["a"].partitions[0], 5)
-        with pytest.raises(UsageError, match="-2 is no offset of a-0"):
+        with pytest.raises(UsageError, match="-2 is not an offset of a-0"):
             await admin.delete_records({TopicPartition("a", 0): -2})
         with pytest.raises(UsageError, match="Topic 'a' has no partition 3: it has 1"):
             await admin.delete_records({TopicPartition("a", 3): 1})

@@ -150,10 +150,10 @@ class Choosy(Reporter):
         (Unmakeable, "reporter", "The reporter Unmakeable could not be created: TypeError"),
         (Unconfigurable, "reporter", "The reporter Unconfigurable could not be configured: KeyError: 'lost'."),
         (Choosy, "reporter", "I want more."),
-        (5, "partitioner", "5 is no partitioner: it has none of the methods partition."),
-        (str.encode, "interceptor", "is no interceptor: it has none of the methods on_send, on_acknowledgement."),
-        (str, "serializer", "The class str is no serializer: it has none of the methods serialize, __call__."),
-        (object(), "serializer", "is no serializer: it has none of the methods serialize, __call__."),
+        (5, "partitioner", "5 is not a partitioner: it has none of the methods partition."),
+        (str.encode, "interceptor", "is not an interceptor: it has none of the methods on_send, on_acknowledgement."),
+        (str, "serializer", "The class str is not a serializer: it has none of the methods serialize, __call__."),
+        (object(), "serializer", "is not a serializer: it has none of the methods serialize, __call__."),
     ],
 )
 def test_instantiate_says_what_is_wrong(given: Any, kind: Kind, sentence: str) -> None:

@@ -163,5 +163,5 @@ def test_a_dict_of_settings_is_as_strict_as_keywords(client: Any) -> None:
 @pytest.mark.parametrize("client", [Producer, Reader, Admin, member])
 @pytest.mark.parametrize("settings", [{"bootstrap.servers": "a:1"}, ProducerConfig(bootstrap_servers=("a:1",))])
 def test_settings_in_the_place_of_servers_are_told_where_to_go(client: Any, settings: Any) -> None:
-    with pytest.raises(ConfigError, match=r"settings are no servers\. Hint: Give it as config="):
+    with pytest.raises(ConfigError, match=r"settings are not servers\. Hint: Give it as config="):
         client(settings)

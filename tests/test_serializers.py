@@ -93,7 +93,7 @@ def test_values_that_have_no_bytes(name: str, value: object, sentence: str) -> N
 @pytest.mark.parametrize(
     ("name", "data", "sentence"),
     [
-        ("String", b"\xff", "the bytes are no string in utf-8: invalid start byte."),
+        ("String", b"\xff", "the bytes are not a string in utf-8: invalid start byte."),
         ("Short", b"1", "expected 2 bytes, not 1."),
         ("Integer", b"", "expected 4 bytes, not 0."),
         ("Long", bytes(9), "expected 8 bytes, not 9."),
@@ -104,7 +104,7 @@ def test_values_that_have_no_bytes(name: str, value: object, sentence: str) -> N
         ("UUID", b"no uuid", "the bytes are not the text of a UUID."),
         ("UUID", b"\xff", "the bytes are not the text of a UUID."),
         ("Void", b"", "expected a null, not bytes."),
-        ("Json", b"{", "the bytes are no JSON"),
+        ("Json", b"{", "the bytes are not JSON"),
     ],
 )
 def test_bytes_that_stand_for_nothing(name: str, data: bytes, sentence: str) -> None:
@@ -218,7 +218,7 @@ class Java:
 @pytest.mark.parametrize(
     ("target", "sentence"),
     [
-        (5, "5 is no serializer: it has no method 'serialize' and can't be called."),
+        (5, "5 is not a serializer: it has no method 'serialize' and can't be called."),
         (two, "The serializer two must take one argument, the value, or three, (topic, headers, value)."),
         (keyword, "The serializer keyword must take one argument"),
         (Java(), "Java.serialize must take (topic, headers, value)."),
@@ -332,7 +332,7 @@ def test_deserializers(target: Callable[..., Any]) -> None:
 
 
 async def test_deserializers_that_wait_at_times() -> None:
-    """An object that is no coroutine function, and returns an awaitable where it has to look something up."""
+    """An object that is not a coroutine function, and returns an awaitable where it has to look something up."""
 
     async def later(data: bytes) -> str:
         if data == b"bad":

@@ -144,7 +144,7 @@ def _node_of(kind: ConfigKind, name: str) -> int | None:
     if kind != "broker":
         raise UsageError(f"{kind!r} has no settings that can be described: give 'topic' or 'broker'.")
     if not name.isdecimal():
-        raise UsageError(f"{name!r} is no broker: give its id, such as '1'.")
+        raise UsageError(f"{name!r} is not a broker: give its id, such as '1'.")
     return int(name)
 
 

@@ -31,7 +31,7 @@ _DEAD: Final = "Dead"
 
 
 class GroupMember(NamedTuple):
-    """One member, with its partitions; those of a group whose members are no consumers are empty."""
+    """One member, with its partitions; those of a group whose members are not consumers are empty."""
 
     member_id: str
     group_instance_id: str | None

@@ -73,8 +73,8 @@ async def delete_records(session: Session, before: Mapping[TopicPartition, int])
         check_topic_name(tp.topic)
         if isinstance(offset, bool) or not isinstance(offset, int) or not _REPLICATED <= offset < 2**63:
             raise UsageError(
-                f"{offset!r} is no offset of {tp.topic}-{tp.partition} to delete before: give one from 0 on, or -1 for "
-                "all records that are replicated."
+                f"{offset!r} is not an offset of {tp.topic}-{tp.partition} to delete before: give one from 0 on, or -1 "
+                "for all records that are replicated."
             )
     for topic in {tp.topic for tp in before}:
         known = {info.partition for info in await session.partitions(topic)}

@@ -215,7 +215,7 @@ def open_source(data: Any) -> Source:
     if hasattr(data, "__arrow_c_stream__"):
         return Stream(data.__arrow_c_stream__())
     raise InvalidRecordError(
-        f"{type(data).__name__} is no Arrow data: it has neither __arrow_c_array__ nor __arrow_c_stream__.",
+        f"{type(data).__name__} is not Arrow data: it has neither __arrow_c_array__ nor __arrow_c_stream__.",
         hint="Give a record batch, a table or a data frame of a library with the Arrow PyCapsule interface.",
     )
 
@@ -230,7 +230,7 @@ def _contents(capsule: object, name: bytes, kind: Any) -> Any:
     try:
         structure = kind.from_address(_get_pointer(capsule, name))
     except ValueError as error:
-        raise InvalidRecordError(f"{type(capsule).__name__} is no capsule named {name.decode()}.") from error
+        raise InvalidRecordError(f"{type(capsule).__name__} is not a capsule named {name.decode()}.") from error
     if not structure.release:
         raise InvalidRecordError(f"The {name.decode()} was used before: what is in it is gone.")
     return structure

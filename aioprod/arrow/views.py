@@ -154,13 +154,13 @@ def pairs_column(field: Field, array: ArrowArray, index: int) -> PairsColumn:
 
 
 def whole_bytes_column(field: Field, array: ArrowArray) -> BytesColumn:
-    """A view of an array that is no part of a struct, whose type `is_bytes`."""
+    """A view of an array that is not part of a struct, whose type `is_bytes`."""
     _check(array.length >= 0 and array.offset >= 0)
     return _bytes(field, array, array.offset, array.length)
 
 
 def whole_number_column(field: Field, array: ArrowArray) -> NumberColumn:
-    """A view of an array that is no part of a struct, of an integer type."""
+    """A view of an array that is not part of a struct, of an integer type."""
     _check(array.length >= 0 and array.offset >= 0)
     return _numbers(field.format, array, array.offset, array.length)
 

@@ -29,7 +29,7 @@ def count_of(text: str) -> int:
     except ValueError:
         count = 0
     if not 1 <= count <= _COUNT_MAX:
-        raise ArgumentTypeError(f"{text!r} is no whole number from 1 to {_COUNT_MAX}")
+        raise ArgumentTypeError(f"{text!r} is not a whole number from 1 to {_COUNT_MAX}")
     return count
 
 
@@ -39,7 +39,7 @@ def topics_of(text: str) -> list[tuple[str, int]]:
     for word in _words(text):
         topic, sign, count = word.partition("=")
         if not topic or not sign:
-            raise ArgumentTypeError(f"{word!r} is no topic with its number of partitions: write it as orders=12")
+            raise ArgumentTypeError(f"{word!r} is not a topic with its number of partitions: write it as orders=12")
         topics.append((topic, count_of(count)))
     return topics
 
@@ -66,7 +66,7 @@ def members_of(text: str) -> list[Members]:
             name, many, count = "member", "=", name
         if not name or topics == []:
             raise ArgumentTypeError(
-                f"{word!r} is no member: write it as a, as a:orders+clicks or, for eight, as 8 or web=8"
+                f"{word!r} is not a member: write it as a, as a:orders+clicks or, for eight, as 8 or web=8"
             )
         members.append(Members(_numbered(name, count_of(count)) if many else [name], topics))
     return members

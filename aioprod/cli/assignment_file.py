@@ -70,7 +70,7 @@ def _read(path: str) -> dict[str, Any]:
     except OSError as error:
         raise ArgumentTypeError(f"{path!r} can't be read: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
-        raise ArgumentTypeError(f"{path!r} is no JSON: {error}") from error
+        raise ArgumentTypeError(f"{path!r} is not JSON: {error}") from error
     return _object(said, f"{path!r}")
 
 

@@ -76,7 +76,7 @@ def assignment(text: str) -> tuple[str, str]:
     """`name=value`; raises ArgumentTypeError."""
     name, sign, value = text.partition("=")
     if not sign or not name.strip():
-        raise ArgumentTypeError(f"{text!r} is no setting: write it as linger.ms=20")
+        raise ArgumentTypeError(f"{text!r} is not a setting: write it as linger.ms=20")
     return name.strip(), value
 
 

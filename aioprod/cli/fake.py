@@ -132,7 +132,7 @@ def _topic(text: str) -> tuple[str, int]:
 
 def _port(text: str) -> int:
     if not text.isascii() or not text.isdigit() or not 0 <= int(text) <= 65_535:
-        raise ArgumentTypeError(f"{text!r} is no port: give a number up to 65535, or 0 for a free one")
+        raise ArgumentTypeError(f"{text!r} is not a port: give a number up to 65535, or 0 for a free one")
     return int(text)
 
 

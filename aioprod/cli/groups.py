@@ -150,7 +150,7 @@ def _seconds(text: str) -> float:
     except ValueError:
         seconds = 0.0
     if not 0.1 <= seconds <= 86_400:
-        raise ArgumentTypeError(f"{text!r} is no time in seconds, from 0.1 on")
+        raise ArgumentTypeError(f"{text!r} is not a time in seconds, from 0.1 on")
     return seconds
 
 

@@ -45,7 +45,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _bytes(argument: str) -> bytes:
-    # Bytes that are no UTF-8 come as they were typed.
+    # Bytes that are not UTF-8 come as they were typed.
     return argument.encode("utf-8", "surrogateescape")
 
 
@@ -83,7 +83,7 @@ def _partitioner(text: str) -> str:
     if is_word and text not in KNOWN_CLASSES["partitioner"]:
         near = get_close_matches(text, HASH_PARTITIONERS, n=1)
         choices = f"did you mean {near[0]}?" if near else f"take one of {', '.join(HASH_PARTITIONERS)}"
-        raise ArgumentTypeError(f"{text!r} is no partitioner: {choices}")
+        raise ArgumentTypeError(f"{text!r} is not a partitioner: {choices}")
     try:
         rule_of(text)
     except ConfigError as error:

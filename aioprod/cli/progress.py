@@ -13,7 +13,7 @@ _CLEAR_LINE: Final = "\r\x1b[2K"
 
 
 class Progress:
-    """One line that is written over, at most twice a second; nothing is written to a stream that is no terminal."""
+    """One line that is written over, at most twice a second; nothing is written to a stream that is not a terminal."""
 
     def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
         self._stream = stream

@@ -16,6 +16,6 @@ def timestamp_ms(text: str) -> int:
         at = datetime.datetime.fromisoformat(text)
     except ValueError:
         raise ArgumentTypeError(
-            f"{text!r} is no time: write 2026-11-01T10:00, with Z or +01:00 for another zone, or milliseconds"
+            f"{text!r} is not a time: write 2026-11-01T10:00, with Z or +01:00 for another zone, or milliseconds"
         ) from None
     return round(at.timestamp() * 1000)

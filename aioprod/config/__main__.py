@@ -47,7 +47,7 @@ def class_of_settings(name: str) -> type[Settings]:
     except (ImportError, AttributeError, ValueError) as error:
         raise ConfigError(f"There is no {name!r}: {error}.") from error
     if not (isinstance(found, type) and issubclass(found, Settings)):
-        raise ConfigError(f"{name!r} is no class of settings.", hint="Give one such as aioprod.group:MemberConfig.")
+        raise ConfigError(f"{name!r} is not a class of settings.", hint="Give one such as aioprod.group:MemberConfig.")
     return found
 
 

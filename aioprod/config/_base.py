@@ -82,7 +82,7 @@ class Settings:
         """
         if isinstance(bootstrap_servers, Mapping | Settings):
             raise ConfigError(
-                f"The servers are given as a {type(bootstrap_servers).__name__}: settings are no servers.",
+                f"The servers are given as a {type(bootstrap_servers).__name__}: settings are not servers.",
                 hint="Give it as config=, such as config={'bootstrap.servers': 'localhost:9092', ...}.",
             )
         said = {**options} if bootstrap_servers is None else {**options, "bootstrap_servers": bootstrap_servers}

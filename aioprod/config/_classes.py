@@ -178,7 +178,8 @@ def instantiate(given: Any, kind: Kind, config: ClientConfig, *, is_key: bool | 
     if not any(callable(getattr(target, method, None)) for method in _METHODS[kind]):
         methods = ", ".join(_METHODS[kind])
         shown = f"The class {name}" if isinstance(made_of, type) else repr(target)
-        raise ConfigError(f"{shown} is no {kind}: it has none of the methods {methods}.", hint=_hint(kind))
+        article = "an" if kind[0] in "aeiou" else "a"
+        raise ConfigError(f"{shown} is not {article} {kind}: it has none of the methods {methods}.", hint=_hint(kind))
     configure = getattr(target, "configure", None)
     if configure is not None:
         options = {} if is_key is None else {"is_key": is_key}

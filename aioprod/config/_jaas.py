@@ -65,7 +65,7 @@ def _words(text: str) -> list[str]:
         is_value = bool(words) and words[-1] == "="
         if quoted is not None:
             if not is_value:
-                raise ConfigError("sasl.jaas.config has a text in quotes that is no value.", hint=_SHAPE)
+                raise ConfigError("sasl.jaas.config has a text in quotes that is not a value.", hint=_SHAPE)
             words.append("v" + _ESCAPE.sub(lambda found: _ESCAPES.get(found[1], found[1]), quoted))
         elif bare is not None:
             words.append(("v" if is_value else "") + bare)

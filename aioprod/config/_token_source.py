@@ -122,7 +122,7 @@ def _url(given: str) -> SplitResult:
             f"{_URL} contains a user or a password.", hint=f"Set {_CREDENTIALS}.client.id and .client.secret."
         )
     if url.scheme not in ("https", "http", "file") or (url.scheme != "file" and not url.hostname):
-        raise ConfigError(f"{_URL}={_shown(url)} is no source of tokens.", hint=hint)
+        raise ConfigError(f"{_URL}={_shown(url)} is not a source of tokens.", hint=hint)
     return url
 
 

@@ -323,7 +323,7 @@ class Connection:
         """The error for a peer that said what no broker says."""
         text = what.rstrip(".")
         if self.phase is Phase.NEGOTIATING:
-            return ProtocolError(f"{self.peer} is no Kafka broker: {text}.", hint=self._hint())
+            return ProtocolError(f"{self.peer} is not a Kafka broker: {text}.", hint=self._hint())
         return ProtocolError(f"{self.peer} broke the protocol: {text}.")
 
     def throttle(self, kind: type[AnyRequest], version: int, throttle_time_ms: int, now: float) -> None:

@@ -73,7 +73,7 @@ class Counter:
 
 
 class Gauge:
-    """A value that is read for each snapshot; None is no value. `kind` is "counter" for one that only grows."""
+    """A value that is read for each snapshot; None is not a value. `kind` is "counter" for one that only grows."""
 
     __slots__ = ("_read", "doc", "kind", "name", "unit")
 

@@ -119,7 +119,7 @@ class Client(ClientListener):
         """Connect to the bootstrap servers and learn the cluster's brokers.
 
         Raises MetadataTimeoutError with the reason for each address if that takes longer than `timeout_s`; at
-        once ProtocolError if all of them are no Kafka brokers, AuthenticationError, TlsError or ConfigError if none of
+        once ProtocolError if none of them is a Kafka broker, AuthenticationError, TlsError or ConfigError if none of
         them accepts us, UnsupportedVersionError if they are too old, and UsageError if the client is closed before it
         has started. AuthenticationError too if it still waits for credentials after `timeout_s`. A start that takes
         more than a second, or is cancelled, logs a warning with the reason for each address.

@@ -2,7 +2,7 @@
 
 A `BrokerConnection` reports to its owner: the `BrokerLink` that uses it, or the `Handover` that prepares it. A link
 reports to its `Client`, which wakes the waiting requests and calls the `ClientListener` of its user. Responses take the
-short way, from the link to the listener. Timers and bugs are no events: `ClientContext.wake_at` has the client polled
+short way, from the link to the listener. Timers and bugs are not events: `ClientContext.wake_at` has the client polled
 at a time, and `Supervisor.failed` takes what a callback raised.
 """
 

@@ -34,7 +34,7 @@ class DeliveryCallbacks:
         self._before = 0
 
     def check(self, given: Any) -> None:
-        """Raise UsageError unless `given` can be called with (metadata, error), in this order, and is no coroutine."""
+        """Raise UsageError unless `given` is no coroutine function and can be called with (metadata, error)."""
         is_bound = type(given) is partial and not given.keywords
         function, before = (given.func, len(given.args)) if is_bound else (given, 0)
         kind = type(function)
@@ -91,7 +91,7 @@ def _check(given: Any, name: str, arguments: tuple[str, str]) -> None:
     called_as = f"It is called as {name}({', '.join(arguments)})."
     if not callable(given) or _has_to_be_awaited(given):
         raise UsageError(
-            f"{name} is {given!r:.100}, which is no plain function: give a callable, or None.",
+            f"{name} is {given!r:.100}, which is not a plain function: give a callable, or None.",
             hint="Let it start a task for what has to be awaited." if callable(given) else called_as,
         )
     try:

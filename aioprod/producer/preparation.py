@@ -39,7 +39,7 @@ def partition_index(topic: str, partition: object) -> int:
         return -1
     if isinstance(partition, bool) or not isinstance(partition, int) or not 0 <= partition <= PARTITION_MAX:
         raise InvalidRecordError(
-            f"{shown(partition)} is no partition of topic {topic!r}: give an int from 0 on, or None."
+            f"{shown(partition)} is not a partition of topic {topic!r}: give an int from 0 on, or None."
         )
     return partition
 
@@ -68,7 +68,7 @@ def seconds(call: str, timeout: object) -> float | None:
     """A timeout as the user gives it; raises UsageError unless it is None or a number from 0 on."""
     if timeout is None or (isinstance(timeout, (int, float)) and not isinstance(timeout, bool) and timeout >= 0):
         return timeout
-    raise UsageError(f"{call}(timeout={timeout!r}) is no time: give seconds from 0 on, or None.")
+    raise UsageError(f"{call}(timeout={timeout!r}) is not a time: give seconds from 0 on, or None.")
 
 
 class Preparation:

@@ -123,7 +123,7 @@ class FieldReader:
         try:
             return memory.text(self._bytes, start, size)
         except UnicodeDecodeError as error:
-            raise CorruptRecordError("The name of a header is no UTF-8.") from error
+            raise CorruptRecordError("The name of a header is not UTF-8.") from error
 
     def _check_end(self) -> None:
         if self.position != self.end:

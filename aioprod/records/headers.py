@@ -17,7 +17,7 @@ NO_HEADERS: Final = b"\x00"
 
 
 def header_list(headers: object) -> list[Any]:
-    """Headers as a list, empty for None; raises SerializationError for an object that is no sequence."""
+    """Headers as a list, empty for None; raises SerializationError for an object that is not a sequence."""
     if headers is None:
         return []
     if not isinstance(headers, Sequence):

@@ -54,7 +54,7 @@ def moved_keys(keys: Iterable[bytes | str | None], partitioner: object = None, *
     the configuration: a name, a class or an object; without it, the producer's own, which is Java's.
 
     Raises ConfigError for a partitioner that chooses by anything else than the key and for numbers of partitions that
-    can't be, InvalidRecordError for an object that is no key.
+    can't be, InvalidRecordError for an object that is not a key.
     """
     rule = rule_of(partitioner)
     check_count(before)

@@ -89,7 +89,7 @@ def _parsed(url: str) -> Address:
         host, parts = None, urlsplit("")
     if parts.scheme not in ("http", "https") or not host or parts.query or parts.fragment:
         # The URL itself is not shown: it may contain a password.
-        raise ConfigError("A schema registry's address is no URL of the form http://host:port or https://host/path.")
+        raise ConfigError("A schema registry's address is not a URL of the form http://host:port or https://host/path.")
     log_in = None
     if parts.username is not None:
         log_in = (unquote(parts.username), unquote(parts.password or ""))

@@ -70,7 +70,7 @@ class Answer(NamedTuple):
             return json.loads(self.content)
         except (ValueError, RecursionError):
             raise RegistryAnswerError(
-                f"What answers at {address} for {purpose.text} is no schema registry: its answer is no JSON.",
+                f"What answers at {address} for {purpose.text} is not a schema registry: its answer is not JSON.",
                 subject=purpose.subject,
                 status=self.status,
                 hint=_PATH_HINT,
@@ -97,14 +97,14 @@ class Fields:
     def __init__(self, parsed: Any, purpose: Purpose) -> None:
         self._purpose = purpose
         if not isinstance(parsed, dict):
-            raise self.wrong("it is no JSON object")
+            raise self.wrong("it is not a JSON object")
         self._fields = parsed
 
     def required(self, name: str, kind: type[T]) -> T:
         """The value of a field."""
         value = self._fields.get(name)
         if type(value) is not kind:
-            raise self.wrong(f"its field {name!r} is no {kind.__name__}")
+            raise self.wrong(f"its field {name!r} is not of type {kind.__name__}")
         return value
 
     def optional(self, name: str, kind: type[T]) -> T | None:
@@ -152,7 +152,7 @@ def registered_schema(subject: str, parsed: Any, sent: Schema | None = None) -> 
     try:
         known_guid = None if guid is None else uuid.UUID(guid)
     except ValueError:
-        raise fields.wrong("its field 'guid' is no GUID") from None
+        raise fields.wrong("its field 'guid' is not a GUID") from None
     schema_id = fields.required("id", int)
     if not 0 <= schema_id < 2**32:
         raise fields.wrong("its field 'id' does not fit in 4 bytes")
@@ -168,7 +168,7 @@ def registered_schema(subject: str, parsed: Any, sent: Schema | None = None) -> 
 def names_in(parsed: Any) -> list[str]:
     """A list of names."""
     if not isinstance(parsed, list) or not all(isinstance(name, str) for name in parsed):
-        raise RegistryAnswerError("The schema registry's list of subjects can't be used: it is no list of names.")
+        raise RegistryAnswerError("The schema registry's list of subjects can't be used: it is not a list of names.")
     return parsed
 
 

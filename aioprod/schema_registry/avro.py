@@ -135,7 +135,7 @@ def _given(schema: str | Schema | None) -> Schema | None:
         return None
     given = Schema(schema) if isinstance(schema, str) else schema
     if not isinstance(given, Schema) or given.type != "AVRO":
-        raise ConfigError("The schema is no Avro schema: give its JSON text, or a Schema of type AVRO.")
+        raise ConfigError("The schema is not an Avro schema: give its JSON text, or a Schema of type AVRO.")
     try:
         if given.references:
             json.loads(given.text)
@@ -144,7 +144,7 @@ def _given(schema: str | Schema | None) -> Schema | None:
     except SerializationError as error:
         raise ConfigError(f"The Avro schema can't be used: {error.message}") from error
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"The Avro schema can't be used: it is no JSON: {error}.") from error
+        raise ConfigError(f"The Avro schema can't be used: it is not JSON: {error}.") from error
     return given
 
 

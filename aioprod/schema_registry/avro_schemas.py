@@ -60,11 +60,11 @@ def parsed(schema: Schema, references: Mapping[str, Schema]) -> AvroSchema:
     except SerializationError:
         raise
     except json.JSONDecodeError as error:
-        raise SerializationError(f"it is no JSON: {error}.") from error
+        raise SerializationError(f"it is not JSON: {error}.") from error
     except RecursionError as error:
         raise SerializationError("its types are nested too deeply.") from error
     except UnknownType as error:
-        raise SerializationError(f"it mentions {str(error.name)[:300]!r}, which is no type.", hint=_HINT) from error
+        raise SerializationError(f"it mentions {str(error.name)[:300]!r}, which is not a type.", hint=_HINT) from error
     except (SchemaParseException, ValueError, TypeError, KeyError, AttributeError) as error:
         raise SerializationError(f"it is not valid: {said(error)}.") from error
 

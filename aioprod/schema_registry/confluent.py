@@ -31,7 +31,7 @@ class _Adapted:
                 "confluent-kafka's asynchronous serializer was not awaited: await AsyncAvroSerializer(…)."
             )
         if not callable(target):
-            raise ConfigError(f"{target!r} is no serializer or deserializer of confluent-kafka: it can't be called.")
+            raise ConfigError(f"{target!r} is not a serializer or deserializer of confluent-kafka: it can't be called.")
         self._target = target
         self._role = RoleOf(type(self).__name__)
 

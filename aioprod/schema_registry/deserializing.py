@@ -28,7 +28,7 @@ class RegistryDeserializer(ABC):
     """A deserializer of records that name their schema in a registry, in a header or before their bytes.
 
     The first record of a schema has to be awaited, as the schema is looked up; later ones are not. `from_dict` turns
-    what the format gives into the value. Raises ConfigError for what is no SchemaRegistry.
+    what the format gives into the value. Raises ConfigError for what is not a SchemaRegistry.
     """
 
     _type: ClassVar[SchemaType]

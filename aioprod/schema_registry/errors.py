@@ -7,7 +7,7 @@ SerializationError
     ├── SchemaRejectedError           it does not register the schema: incompatible, or invalid
     ├── UnknownSubjectError           it has no subject of that name
     ├── UnknownSchemaError            it has no schema of that id, GUID or version, or not in that subject
-    └── RegistryAnswerError           it failed, or what answered is no schema registry
+    └── RegistryAnswerError           it failed, or what answered is not a schema registry
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class UnknownSchemaError(RegistryError):
 
 
 class RegistryAnswerError(RegistryError):
-    """The registry answered with a failure of its own, or with something that is no schema registry's answer."""
+    """The registry answered with a failure of its own, or with something that is not a schema registry's answer."""
 
     def __init__(
         self,

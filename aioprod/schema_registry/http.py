@@ -153,7 +153,7 @@ class RegistryHttp:
                     hint="Correct what gets the token.",
                 ) from None
         if not isinstance(token, str) or not token or not token.isascii() or not token.isprintable():
-            raise ConfigError("token is no text of printable ASCII characters, or its function returns none.")
+            raise ConfigError("token is not text of printable ASCII characters, or its function returns none.")
         return token
 
     async def _answer(

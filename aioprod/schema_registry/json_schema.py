@@ -94,7 +94,7 @@ class JsonSchemaDeserializer(RegistryDeserializer):
             try:
                 value = json.loads(payload)
             except (ValueError, RecursionError) as error:
-                raise SerializationError(f"its bytes are no JSON: {error}.") from error
+                raise SerializationError(f"its bytes are not JSON: {error}.") from error
             if check is not None:
                 check(value)
             return value
@@ -108,7 +108,7 @@ def _given(schema: str | Schema | None) -> Schema | None:
         return None
     given = Schema(schema, "JSON") if isinstance(schema, str) else schema
     if not isinstance(given, Schema) or given.type != "JSON" or not isinstance(given.text, str):
-        raise ConfigError("The schema is no JSON schema: give its JSON text, or a Schema of type JSON.")
+        raise ConfigError("The schema is not a JSON schema: give its JSON text, or a Schema of type JSON.")
     try:
         _validator_class(_contents(given))
     except _WrongSchemaError as error:
@@ -125,11 +125,11 @@ def _contents(schema: Schema) -> Any:
     try:
         contents = json.loads(schema.text)
     except (ValueError, RecursionError) as error:
-        raise _WrongSchemaError(f"is no JSON: {error}") from error
+        raise _WrongSchemaError(f"is not JSON: {error}") from error
     if not isinstance(contents, (dict, bool)):
         raise _WrongSchemaError("is neither a JSON object nor true or false")
     if isinstance(contents, dict) and not isinstance(contents.get("$schema", ""), str):
-        raise _WrongSchemaError('has a "$schema" that is no URI')
+        raise _WrongSchemaError('has a "$schema" that is not a URI')
     return contents
 
 

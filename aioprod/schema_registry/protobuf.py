@@ -129,7 +129,7 @@ class ProtobufDeserializer(RegistryDeserializer, Generic[M]):
             try:
                 message.ParseFromString(payload)
             except DecodeError as error:
-                raise SerializationError(f"its bytes are no message {name}: {error}.") from error
+                raise SerializationError(f"its bytes are not a message {name}: {error}.") from error
             return message
 
         return decode
@@ -137,7 +137,7 @@ class ProtobufDeserializer(RegistryDeserializer, Generic[M]):
 
 def _checked(message_type: type[M]) -> type[M]:
     if not isinstance(message_type, type) or not issubclass(message_type, Message):
-        raise ConfigError(f"{message_type!r} is no class of Protobuf messages: give the one that protoc generated.")
+        raise ConfigError(f"{message_type!r} is not a class of Protobuf messages: give the one that protoc generated.")
     return message_type
 
 

@@ -50,7 +50,7 @@ class RegistrySerializer(ABC):
     without regard to how they are written. `framing` is "prefix", the id before the bytes, or "header", the GUID in a
     header. `to_dict` turns a value into what the format knows.
 
-    Raises ConfigError for options that contradict, and for what is no SchemaRegistry.
+    Raises ConfigError for options that contradict, and for what is not a SchemaRegistry.
     """
 
     _type: ClassVar[SchemaType]

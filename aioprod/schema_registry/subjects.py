@@ -42,10 +42,10 @@ def strategy_of(given: str | SubjectStrategy) -> SubjectStrategy:
     """The function that "topic", "record" or "topic_record" stands for, or the function that was given."""
     if isinstance(given, str):
         if given not in _NAMES:
-            raise ConfigError(f"{given!r} is no subject strategy: give one of {', '.join(_NAMES)}, or a function.")
+            raise ConfigError(f"{given!r} is not a subject strategy: give one of {', '.join(_NAMES)}, or a function.")
         return _NAMES[given]
     if not callable(given):
-        raise ConfigError(f"{given!r} is no subject strategy: give one of {', '.join(_NAMES)}, or a function.")
+        raise ConfigError(f"{given!r} is not a subject strategy: give one of {', '.join(_NAMES)}, or a function.")
     return given
 
 

@@ -21,7 +21,7 @@ _HINT: Final = "Check its address and that it runs; schemas that are cached are 
 _PLAIN_PEER: Final = frozenset(
     {"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST", "PACKET_LENGTH_TOO_LONG"}
 )
-"""What OpenSSL says of bytes that are no TLS; which of them depends on its version."""
+"""What OpenSSL says of bytes that are not TLS; which of them depends on its version."""
 
 
 def unreachable(

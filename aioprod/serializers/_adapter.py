@@ -48,7 +48,7 @@ class _Adapter:
 class Serializer(_Adapter):
     """The one form in which the producer calls any serializer; raises ConfigError for an object that is none.
 
-    `is_async` says that each call returns an awaitable; a function that is no coroutine function may return one too.
+    `is_async` says that each call returns an awaitable; a function that is not a coroutine function may return one too.
     """
 
     __slots__ = ()
@@ -111,7 +111,7 @@ class Serializer(_Adapter):
 class Deserializer(_Adapter):
     """The one form in which any deserializer is called; raises ConfigError for an object that is none.
 
-    `is_async` says that each call returns an awaitable; a function that is no coroutine function may return one too.
+    `is_async` says that each call returns an awaitable; a function that is not a coroutine function may return one too.
     """
 
     __slots__ = ()
@@ -173,7 +173,7 @@ def _entry(target: Any, method: str) -> tuple[Callable[..., Any], bool]:
         raise ConfigError(f"{describe(target)}.{method} must take (topic, headers, value).")
     if not callable(target):
         raise ConfigError(
-            f"{target!r} is no {method}r: it has no method {method!r} and can't be called.",
+            f"{target!r} is not a {method}r: it has no method {method!r} and can't be called.",
             hint=f"Give a function of the value, or an object with {method}(topic, headers, value).",
         )
     if _takes(target, 1):

@@ -80,7 +80,7 @@ class StringDeserializer:
         try:
             return data.decode(self.encoding)
         except UnicodeDecodeError as error:
-            raise SerializationError(f"the bytes are no string in {self.encoding}: {error.reason}.") from error
+            raise SerializationError(f"the bytes are not a string in {self.encoding}: {error.reason}.") from error
 
 
 class UUIDSerializer(StringSerializer):
@@ -266,8 +266,8 @@ class JsonDeserializer:
     """JSON text to objects."""
 
     def deserialize(self, topic: str, headers: HeaderList, data: bytes) -> Any:
-        """Return the object; raises SerializationError for bytes that are no JSON."""
+        """Return the object; raises SerializationError for bytes that are not JSON."""
         try:
             return json.loads(data)
         except (ValueError, RecursionError) as error:
-            raise SerializationError(f"the bytes are no JSON: {error}.") from error
+            raise SerializationError(f"the bytes are not JSON: {error}.") from error

@@ -106,7 +106,7 @@ def check_source(source: str) -> tuple[str, str]:
 def read_input(spark: SparkSession, source: str) -> DataFrame:
     """The data frame that a text such as `parquet:s3://bucket/orders/` or `table:sales.orders` names.
 
-    Nothing is guessed where a guess could change data: a line that is no JSON fails the job that meets it, columns of
+    Nothing is guessed where a guess could change data: a line that is not JSON fails the job that meets it, columns of
     CSV are text. Raises ConfigError for another kind of input, and for one that is not there or can't be read.
     """
     kind, place = check_source(source)

@@ -241,7 +241,7 @@ class Reader:
         try:
             return memory.text(self._bytes, position, length)
         except UnicodeDecodeError as fault:
-            raise ProtocolError(f"The text that ends at byte {self.position} is no utf-8: {fault.reason}.") from fault
+            raise ProtocolError(f"The text that ends at byte {self.position} is not utf-8: {fault.reason}.") from fault
 
     def _too_short(self, size: int) -> ProtocolError:
         return ProtocolError(f"{size} bytes are announced at byte {self.position}, and {self.remaining} are left.")

@@ -71,7 +71,7 @@ def decode(kind: type[MessageT], version: int, data: Buffer) -> MessageT:
     try:
         message: MessageT = decoder.read(reader)
     except ProtocolError as fault:
-        raise ProtocolError(f"This is no {kind.__name__} v{version}: {fault.message}") from fault
+        raise ProtocolError(f"This is not a valid {kind.__name__} v{version}: {fault.message}") from fault
     return message
 
 

@@ -51,7 +51,7 @@ class FrameSplitter:
         """The payloads (header and body) of all frames that `data` completes, in order.
 
         Payloads are views: of `data` where a frame lies whole in it, else of a buffer with no other user.
-        Raises ProtocolError for a size below 0 or over the limit, which says so if the peer is no Kafka broker.
+        Raises ProtocolError for a size below 0 or over the limit, which says so if the peer is not a Kafka broker.
         """
         frames: list[memoryview] = []
         view = memoryview(data)

@@ -45,7 +45,7 @@ def main(arguments: Sequence[str], screen: Screen) -> int:
     sources = standard_library(folder)
     if folder is not None and count_lines(sources) == 0:
         screen.say(
-            f"FOLDER={folder} {'has no Python files with lines in them' if folder.is_dir() else 'is no folder'}."
+            f"FOLDER={folder} {'has no Python files with lines in them' if folder.is_dir() else 'is not a folder'}."
         )
         return 2
     place = Path(tempfile.mkdtemp(prefix="aioprod-demo-spark-"))

@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 
 __all__ = ["Order"]
 
-# What can't be stored is no name: a NUL, which is no text in Postgres, and half of a surrogate pair, which JSON can
+# What can't be stored is no name: a NUL, which is not text in Postgres, and half of a surrogate pair, which JSON can
 # have and UTF-8 can't. The pattern has no NUL, and no pattern takes the other.
 Name = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00]*$")]
 

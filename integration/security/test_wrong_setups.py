@@ -59,7 +59,7 @@ async def test_a_token_that_is_none(secured: Secured, figures: Figures) -> None:
     }
     error = await refused(secured.servers, options, AuthenticationError, figures)
     assert error.hint is not None
-    assert "It is no JWT" in error.hint
+    assert "It is not a JWT" in error.hint
 
 
 async def test_a_mechanism_that_is_not_enabled(certified: Secured, figures: Figures) -> None:

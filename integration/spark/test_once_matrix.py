@@ -358,7 +358,7 @@ def test_what_can_not_work_is_refused_at_once(case: Case) -> None:
         exactly_once(stream, **given, output_mode="complete")
     with pytest.raises(ConfigError, match="can't be appended"):
         exactly_once(stream.groupBy("key").agg({"value": "max"}).withColumnRenamed("max(value)", "value"), **given)
-    with pytest.raises(UsageError, match="no stream"):
+    with pytest.raises(UsageError, match="not a stream"):
         exactly_once(case.spark.range(1).selectExpr("cast(id as string) as value"), **given)
     with pytest.raises(ConfigError, match="no column value"):
         exactly_once(stream.drop("value"), **given)

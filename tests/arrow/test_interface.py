@@ -147,7 +147,7 @@ def test_a_stream_that_is_closed_while_a_thread_reads_is_given_back_after_that()
 
 @pytest.mark.parametrize("data", [None, 5, b"bytes", [b"a"], {"value": [b"a"]}], ids=repr)
 def test_what_exports_nothing(data: object) -> None:
-    with pytest.raises(InvalidRecordError, match=f"{type(data).__name__} is no Arrow data"):
+    with pytest.raises(InvalidRecordError, match=f"{type(data).__name__} is not Arrow data"):
         open_source(data)
 
 
@@ -169,9 +169,9 @@ def test_what_is_no_pair_of_capsules(exported: object) -> None:
 
 def test_what_is_no_capsule_or_another_one() -> None:
     schema, array = BATCH.__arrow_c_array__()
-    with pytest.raises(InvalidRecordError, match="int is no capsule named arrow_schema"):
+    with pytest.raises(InvalidRecordError, match="int is not a capsule named arrow_schema"):
         open_source(Exports((1, array)))
-    with pytest.raises(InvalidRecordError, match="PyCapsule is no capsule named arrow_schema"):
+    with pytest.raises(InvalidRecordError, match="PyCapsule is not a capsule named arrow_schema"):
         open_source(Exports((array, schema)))
 
 

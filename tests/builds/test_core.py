@@ -193,7 +193,7 @@ class Calls:
 
     def as_bytes(self, what: str, given: Any) -> bytes:
         if isinstance(given, str):
-            raise self._error(f"{what} {given!r} is no bytes.")
+            raise self._error(f"{what} {given!r} is not bytes.")
         return bytes(given)
 
     def invalid(self, index: int, error: Exception) -> None:

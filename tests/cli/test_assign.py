@@ -140,8 +140,8 @@ class TestFiles:
     @pytest.mark.parametrize(
         ("text", "said"),
         [
-            ("{", "is no JSON: Expecting property name"),
-            ("\x00", "is no JSON: "),
+            ("{", "is not JSON: Expecting property name"),
+            ("\x00", "is not JSON: "),
             ("[1]", "a JSON object is needed, as assign --json writes it, not [1]"),
             ("{}", "has no object 'assignment': give a file that assign --json has written"),
             ('{"assignment": {"a": [1]}}', "of member 'a' a JSON object is needed"),
@@ -223,10 +223,10 @@ class TestArguments:
     @pytest.mark.parametrize(
         ("topics", "members", "said"),
         [
-            ("orders", "a", "--topics: 'orders' is no topic with its number of partitions: write it as orders=12"),
-            ("=3", "a", "--topics: '=3' is no topic with its number of partitions: write it as orders=12"),
-            ("orders=x", "a", "--topics: 'x' is no whole number from 1 to 100000"),
-            ("orders=1000000", "a", "--topics: '1000000' is no whole number from 1 to 100000"),
+            ("orders", "a", "--topics: 'orders' is not a topic with its number of partitions: write it as orders=12"),
+            ("=3", "a", "--topics: '=3' is not a topic with its number of partitions: write it as orders=12"),
+            ("orders=x", "a", "--topics: 'x' is not a whole number from 1 to 100000"),
+            ("orders=1000000", "a", "--topics: '1000000' is not a whole number from 1 to 100000"),
             (",", "a", "--topics: give topics, each once"),
             ("a=1,a=2", "a", "--topics: give topics, each once"),
             ("orders=1", ",", "--members: there is no member: give some, such as a,b,c"),
@@ -240,10 +240,10 @@ class TestArguments:
             (
                 "orders=1",
                 "a:",
-                "--members: 'a:' is no member: write it as a, as a:orders+clicks or, for eight, as 8 or web=8",
+                "--members: 'a:' is not a member: write it as a, as a:orders+clicks or, for eight, as 8 or web=8",
             ),
-            ("orders=1", "0", "--members: '0' is no whole number from 1 to 100000"),
-            ("orders=1", "web=0", "--members: '0' is no whole number from 1 to 100000"),
+            ("orders=1", "0", "--members: '0' is not a whole number from 1 to 100000"),
+            ("orders=1", "web=0", "--members: '0' is not a whole number from 1 to 100000"),
         ],
     )
     def test_what_is_wrong_is_one_sentence(

@@ -42,7 +42,7 @@ def test_a_setting_without_a_name_or_a_value_is_refused(given: str, capsys: pyte
     with pytest.raises(SystemExit) as ended:
         configured("-b", "a:1", "-X", given)
     assert ended.value.code == 2
-    assert "is no setting: write it as linger.ms=20" in capsys.readouterr().err
+    assert "is not a setting: write it as linger.ms=20" in capsys.readouterr().err
 
 
 def test_a_literal_secret_warns_and_is_not_shown(

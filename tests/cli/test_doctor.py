@@ -321,7 +321,7 @@ def test_a_partition_without_a_leader(plain: FakeClusterThread, visit: Visit) ->
     [
         ([], "No broker is given."),
         (["a:b"], "'a:b'"),
-        (["localhost:1", "--timeout", "0"], "'0' is no time in seconds"),
+        (["localhost:1", "--timeout", "0"], "'0' is not a time in seconds"),
         (["localhost:1", "-X", "nonsense=1"], "'nonsense' is not a setting."),
     ],
 )

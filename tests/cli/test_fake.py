@@ -95,12 +95,12 @@ def test_a_port_that_is_taken(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--port", "70000"], "'70000' is no port"),
+        (["--port", "70000"], "'70000' is not a port"),
         (["--port", "65535", "--brokers", "2"], "2 brokers need ports up to 65536"),
         (["--topic", "a b"], "Topic 'a b' has a name with other characters"),
-        (["--topic", "a:0"], "'0' is no whole number from 1"),
+        (["--topic", "a:0"], "'0' is not a whole number from 1"),
         (["--topic", "a", "--topic", "a:2"], "--topic a is given twice"),
-        (["--keep", "0"], "'0' is no whole number from 1"),
+        (["--keep", "0"], "'0' is not a whole number from 1"),
     ],
 )
 def test_invalid_arguments(capsys: pytest.CaptureFixture[str], arguments: list[str], said: str) -> None:

@@ -88,15 +88,15 @@ def test_keys_from_stdin_a_line_each(capsys: pytest.CaptureFixture[str], monkeyp
     [
         (["a"], "the following arguments are required: --partitions"),
         (["--partitions", "12"], "the following arguments are required: KEY"),
-        (["a", "--partitions", "0"], "argument --partitions: '0' is no whole number from 1 to 100000"),
-        (["a", "--partitions", "x"], "argument --partitions: 'x' is no whole number from 1 to 100000"),
+        (["a", "--partitions", "0"], "argument --partitions: '0' is not a whole number from 1 to 100000"),
+        (["a", "--partitions", "x"], "argument --partitions: 'x' is not a whole number from 1 to 100000"),
         (
             ["a", "--partitions", "1", "--partitioner", "murmurr2"],
-            "argument --partitioner: 'murmurr2' is no partitioner: did you mean murmur2?",
+            "argument --partitioner: 'murmurr2' is not a partitioner: did you mean murmur2?",
         ),
         (
             ["a", "--partitions", "1", "--partitioner", "nope"],
-            f"argument --partitioner: 'nope' is no partitioner: take one of {', '.join(HASH_PARTITIONERS)}",
+            f"argument --partitioner: 'nope' is not a partitioner: take one of {', '.join(HASH_PARTITIONERS)}",
         ),
         (
             ["a", "--partitions", "1", "--partitioner", "no.such:Partitioner"],

@@ -152,13 +152,13 @@ def test_without_matplotlib_a_picture_is_refused_before_anything_is_sent(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--records", "0"], "'0' is no whole number from 1 on"),
-        (["--rate", "fast"], "'fast' is no number from 0.001 on"),
+        (["--records", "0"], "'0' is not a whole number from 1 on"),
+        (["--rate", "fast"], "'fast' is not a number from 0.001 on"),
         (["--records", "1", "--seconds", "1"], "not allowed with"),
         (["--size", "5", "--payload-file", "x"], "not allowed with"),
         (["--payload-file", "/nowhere/lines"], "can't be read: No such file"),
         (["--payload-file", os.devnull], "has no line"),
-        (["--compare", "librdkafka"], "'librdkafka' is no client to compare with: take confluent or aiokafka"),
+        (["--compare", "librdkafka"], "'librdkafka' is not a client to compare with: take confluent or aiokafka"),
         (["--compare", "confluent", "--e2e"], "--compare goes neither with --e2e nor with --picture"),
         (["--compare", "aiokafka", "-X", "metadata.max.age.ms=9"], "can't hand over metadata.max.age.ms to aiokafka"),
         (["-X", "linger.ms=soon"], "linger.ms must be"),

@@ -148,9 +148,9 @@ def complaint(capsys: pytest.CaptureFixture[str]) -> str:
     ("content", "arguments", "line", "said"),
     [
         ("1:2\n3:4\n5\n", ["--key-separator", ":"], 3, "The key is not followed by the separator ':'."),
-        ("1\nx\n", ["--value-type", "long"], 2, "The value is no long."),
-        ('{"value": 1}\n\n{"value"}\n', ["--format", "jsonl"], 3, "It is no JSON: "),
-        ('{"value": 1}\n{"v": 1}\n', ["--format", "jsonl"], 2, "It is no record: "),
+        ("1\nx\n", ["--value-type", "long"], 2, "The value is not of type long."),
+        ('{"value": 1}\n\n{"value"}\n', ["--format", "jsonl"], 3, "It is not JSON: "),
+        ('{"value": 1}\n{"v": 1}\n', ["--format", "jsonl"], 2, "It is not a record: "),
         ("a,b\n1,2\n3\n", ["--format", "csv"], 3, "The row has 1 fields, and the first row 2."),
         ('a,b\n1,2\n3,"x\n', ["--format", "csv"], 3, "A quoted field does not end."),
         ("a\n", ["--format", "csv", "--key-field", "b"], 1, "The first row has no column 'b'."),
@@ -168,7 +168,7 @@ def test_an_invalid_line_is_named_and_those_before_it_are_sent(
     path = file(tmp_path, content)
     assert produce(cluster, path, *arguments) == 1
     assert f"aioprod produce: line {line} of {path}: {said}" in complaint(capsys)
-    expected = {3: 2, 2: 1, 1: 0}[line] - ("csv" in arguments and line > 1) - (said == "It is no JSON: ")
+    expected = {3: 2, 2: 1, 1: 0}[line] - ("csv" in arguments and line > 1) - (said == "It is not JSON: ")
     assert len(values(cluster)) == expected
 
 
@@ -207,10 +207,10 @@ def test_a_topic_that_does_not_exist(
         (["--transactional"], "--transactional needs a name."),
         (["--format", "csv", "--key-separator", ":"], "--key-separator is for lines."),
         (["--key-field", "x"], "--key-field is for jsonl and csv."),
-        (["--rate", "0"], "'0' is no rate"),
-        (["--partition", "-1"], "'-1' is no partition"),
-        (["--header", "x"], "'x' is no header"),
-        (["--timestamp", "soon"], "'soon' is no time"),
+        (["--rate", "0"], "'0' is not a rate"),
+        (["--partition", "-1"], "'-1' is not a partition"),
+        (["--header", "x"], "'x' is not a header"),
+        (["--timestamp", "soon"], "'soon' is not a time"),
         (["-X", "nonsense=1"], "'nonsense' is not a setting."),
     ],
 )

@@ -108,11 +108,11 @@ def test_a_template_that_is_wrong(template: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--partition", "x"], "'x' is no partition: write them as 0,2-4"),
-        (["--partition", "4-2"], "'4-2' is no range of partitions"),
-        (["--count", "0"], "'0' is no number of records"),
-        (["--from", "soon"], "'soon' is no time"),
-        (["--format", "%x"], "%x in '%x' is no part of a record"),
+        (["--partition", "x"], "'x' is not a partition: write them as 0,2-4"),
+        (["--partition", "4-2"], "'4-2' is not a range of partitions"),
+        (["--count", "0"], "'0' is not a number of records"),
+        (["--from", "soon"], "'soon' is not a time"),
+        (["--format", "%x"], "%x in '%x' is not part of a record"),
         (["--group", "g", "--tail", "3"], "--group reads what the group assigns"),
     ],
 )

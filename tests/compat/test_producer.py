@@ -173,7 +173,7 @@ async def test_what_is_no_batch_is_named_in_one_sentence() -> None:
 @pytest.mark.parametrize("timestamp", [float("nan"), float("inf"), -float("inf")])
 async def test_a_timestamp_that_is_no_time_is_named_in_one_sentence(timestamp: float) -> None:
     batch = AIOKafkaProducer(bootstrap_servers="localhost").create_batch()
-    with pytest.raises(InvalidRecordError, match=rf"The timestamp {timestamp} is no time"):
+    with pytest.raises(InvalidRecordError, match=rf"The timestamp {timestamp} is not a time"):
         batch.append(timestamp=timestamp, key=None, value=b"x")
 
 

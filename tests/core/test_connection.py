@@ -155,7 +155,7 @@ def test_falls_back_to_version_0_when_the_error_can_not_be_read() -> None:
     version, correlation_id, _ = sent_versions_request(connection)
     assert version == 0
     refusal = correlation_id.to_bytes(4, "big") + b"\x00\x23\x01\x00\x12"
-    with pytest.raises(ProtocolError, match="is no Kafka broker"):
+    with pytest.raises(ProtocolError, match="is not a Kafka broker"):
         drain(connection, len(refusal).to_bytes(4, "big") + refusal)
 
 
@@ -201,9 +201,9 @@ def test_throttle_in_the_answer_to_api_versions_counts() -> None:
         (b"HTTP/1.1 400 Bad Request\r\n", f"{PEER} is an HTTP server, no Kafka broker."),
         (b"\x15\x03\x03\x00\x02\x02\x46", f"{PEER} speaks TLS and was spoken to in plaintext."),
         (b"SSH-2.0-OpenSSH", f"{PEER} announces a frame of 1397966893 bytes; 0 to 100000000 are accepted."),
-        (b"\0\0\0\x04\0\0\0\x63", f"{PEER} is no Kafka broker: it answered request 99 where 1 is next."),
-        (b"\0\0\0\x05\0\0\0\x01\0", f"{PEER} is no Kafka broker: This is no ApiVersionsResponse v4"),
-        (b"\0\0\0\x01\0", f"{PEER} is no Kafka broker: "),
+        (b"\0\0\0\x04\0\0\0\x63", f"{PEER} is not a Kafka broker: it answered request 99 where 1 is next."),
+        (b"\0\0\0\x05\0\0\0\x01\0", f"{PEER} is not a Kafka broker: This is not a valid ApiVersionsResponse v4"),
+        (b"\0\0\0\x01\0", f"{PEER} is not a Kafka broker: "),
     ],
 )
 def test_the_error_says_that_a_peer_is_no_broker(data: bytes, message: str) -> None:

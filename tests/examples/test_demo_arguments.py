@@ -1,4 +1,4 @@
-"""What is no number for an example is said by argparse, before anything is started."""
+"""What is not a number for an example is said by argparse, before anything is started."""
 
 from __future__ import annotations
 

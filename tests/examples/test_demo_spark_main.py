@@ -16,8 +16,8 @@ main = pytest.importorskip("examples.demo_spark.__main__", reason="PySpark is no
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("absent", "is no folder"),
-        ("file.py", "is no folder"),
+        ("absent", "is not a folder"),
+        ("file.py", "is not a folder"),
         ("empty", "has no Python files with lines in them"),
         ("other", "has no Python files with lines in them"),
     ],

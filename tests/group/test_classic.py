@@ -258,7 +258,7 @@ class _Strange:
 @pytest.mark.parametrize(
     ("assign", "text"),
     [
-        (lambda: {"nobody": []}, "assigned partitions to 'nobody', which is no member"),
+        (lambda: {"nobody": []}, "assigned partitions to 'nobody', which is not a member"),
         (lambda: 1 // 0, "Assignor 'strange' failed: ZeroDivisionError"),
     ],
 )

@@ -622,7 +622,7 @@ async def test_it_has_to_be_started() -> None:
         ({"assignors": []}, "assignors is empty"),
         ({"assignors": ["rnage"]}, "names no assignor"),
         ({"assignors": ["range", "range"]}, "'range' is given twice"),
-        ({"assignors": [object()]}, "is no assignor"),
+        ({"assignors": [object()]}, "is not an assignor"),
         ({"auto_offset_reset": "soon"}, "auto_offset_reset is 'soon'"),
         ({"isolation": "none"}, "isolation is 'none'"),
         ({"heartbeat_interval_ms": 45_000}, r"not below session\.timeout\.ms=45000"),

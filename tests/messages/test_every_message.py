@@ -57,7 +57,7 @@ def test_a_message_of_defaults_comes_back(kind: type[Message], version: int) -> 
 def test_a_message_cut_short_anywhere_is_refused(kind: type[Message], version: int) -> None:
     body = encode(filled(kind, version), version)
     for end in range(len(body)):
-        with pytest.raises(ProtocolError, match=f"This is no {kind.__name__} v{version}: "):
+        with pytest.raises(ProtocolError, match=f"This is not a valid {kind.__name__} v{version}: "):
             decode(kind, version, body[:end])
 
 

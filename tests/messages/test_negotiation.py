@@ -137,5 +137,5 @@ def test_a_refusal_that_offers_nothing_leaves_version_0(api_keys: tuple[ApiVersi
 
 @pytest.mark.parametrize("body", [b"", b"\x00", b"\x00\x23", b"\x00\x23\x00"])
 def test_a_malformed_answer_is_refused(body: bytes) -> None:
-    with pytest.raises(ProtocolError, match="This is no ApiVersionsResponse"):
+    with pytest.raises(ProtocolError, match="This is not a valid ApiVersionsResponse"):
         decode_api_versions(4, body)

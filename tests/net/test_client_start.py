@@ -37,7 +37,7 @@ NOTHING = MetadataRequest(topics=())
 
 @contextlib.asynccontextmanager
 async def peer_that(answers: bytes | None, *, closes: bool = False) -> AsyncIterator[Address]:
-    """A server that is no Kafka broker: answers the first bytes with these, or says nothing; may hang up then."""
+    """A server that is not a Kafka broker: answers the first bytes with these, or says nothing; may hang up then."""
 
     class Peer(asyncio.Protocol):
         def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -189,7 +189,7 @@ async def test_the_error_says_that_a_name_is_unknown(monkeypatch: pytest.MonkeyP
         (b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n", "is an HTTP server, no Kafka broker"),
         (b"\x15\x03\x03\x00\x02\x02\x46", "speaks TLS and was spoken to in plaintext"),
         (b"220 mail.example ESMTP\r\n", "announces a frame of"),
-        (b"\0\0\0\x04\xde\xad\xbe\xef", "is no Kafka broker"),
+        (b"\0\0\0\x04\xde\xad\xbe\xef", "is not a Kafka broker"),
     ],
 )
 @pytest.mark.parametrize("closes", [True, False])
@@ -241,7 +241,8 @@ async def test_a_broker_that_answers_nonsense_is_named_once() -> None:
         error = await fail_to_start(brokers[1].address, timeout_s=60.0)
     assert isinstance(error, ProtocolError)
     host, port = brokers[1].address
-    assert error.message.startswith(f"No Kafka broker was found: {host}:{port} broke the protocol: This is no Metadata")
+    said = f"No Kafka broker was found: {host}:{port} broke the protocol: This is not a valid Metadata"
+    assert error.message.startswith(said)
     assert error.message.count("broke the protocol") == 1
 
 

@@ -112,7 +112,7 @@ async def test_each_waiter_has_an_error_of_its_own() -> None:
 async def test_an_answer_that_can_not_be_decoded_ends_the_connection() -> None:
     async with FakeCluster() as brokers, connected(brokers) as (connection, owner, _):
         brokers.fault(MetadataRequest, edit=lambda answer: ProduceResponse())
-        with pytest.raises(ProtocolError, match="Broker 1 broke the protocol: This is no MetadataResponse"):
+        with pytest.raises(ProtocolError, match="Broker 1 broke the protocol: This is not a valid MetadataResponse"):
             await connection.request(ALL)
         await owner.lost.wait()
         assert isinstance(owner.error, ProtocolError)

@@ -106,7 +106,7 @@ def library(monkeypatch: pytest.MonkeyPatch) -> Library:
 def broker(name: str) -> Generator[bytes, bytes, Accepted]:
     """The broker's side of the script."""
     if not (yield b"").startswith(b"ticket for service:kafka@"):
-        raise LoginFailedError("That is no ticket for me")
+        raise LoginFailedError("That is not a ticket for me")
     assert (yield f"I am {name}".encode()) == b""
     assert (yield b"signed:\x01\x00\xff\xff") == b"signed:\x01\x00\x00\x00"
     return Accepted(b"", "User:alice")

@@ -312,7 +312,7 @@ def test_a_token_is_described() -> None:
     "token", ["abc", "a.b", "a.?.c", "a.e30.c.d", "a.W10.c", "a." + "e" * 100_000 + ".c", "a.AAAA.c", "a.\xff.c"]
 )
 def test_what_is_no_jwt_is_called_so(token: str) -> None:
-    assert describe_token(token, 0.0) == "It is no JWT, so what it says is not known."
+    assert describe_token(token, 0.0) == "It is not a JWT, so what it says is not known."
 
 
 def test_a_token_without_the_usual_claims() -> None:

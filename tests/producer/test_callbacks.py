@@ -122,7 +122,7 @@ async def test_a_wrong_callback_raises_at_its_first_call(brokers: FakeCluster, w
     topic = brokers.create_topic("t")
     async with running(brokers) as producer:
         for _ in range(2):
-            with pytest.raises(UsageError, match=r"on_delivery is .* which (is no plain function|can't be called)"):
+            with pytest.raises(UsageError, match=r"on_delivery is .* which (is not a plain function|can't be called)"):
                 producer.send_nowait("t", b"v", on_delivery=wrong)
         await producer.flush()
     assert topic.records() == []

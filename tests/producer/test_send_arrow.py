@@ -38,7 +38,7 @@ HEADERS = pa.map_(pa.string(), pa.binary())
 
 
 def rows(**columns: Any) -> pa.RecordBatch:
-    """A record batch; what is no Arrow array becomes one."""
+    """A record batch; what is not an Arrow array becomes one."""
     return pa.record_batch({
         name: values if isinstance(values, pa.Array) else pa.array(values) for name, values in columns.items()
     })  # fmt: skip
@@ -339,8 +339,8 @@ async def test_failed_rows_of_several_topics_are_named(brokers: FakeCluster) -> 
         (pa.record_batch([pa.array(["a"])] * 2, names=["value", "value"]), "t", r"two columns 'value'"),
         (pa.array(["a"]), "t", r"Arrow data of type string: give a record batch"),
         (pa.array(["a"]).dictionary_encode(), "t", r"Arrow data of type dictionary of string"),
-        ([b"a"], "t", r"list is no Arrow data"),
-        (b"a", "t", r"bytes is no Arrow data"),
+        ([b"a"], "t", r"list is not Arrow data"),
+        (b"a", "t", r"bytes is not Arrow data"),
         (rows(value=["a"]), "no such name!", r"no such name!"),
         (rows(value=["a"]), 5, r"5"),
     ],

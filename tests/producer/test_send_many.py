@@ -146,8 +146,8 @@ async def test_generators_of_keys_and_headers(brokers: FakeCluster) -> None:
         ({"timestamps": 1.5}, r"float"),
         ({"timestamps": iter([])}, r"timestamps for only 0 of its values"),
         ({"partition": 1}, r"no partition 1: it has 1 \(0 to 0\)"),
-        ({"partition": -1}, r"-1 is no partition"),
-        ({"partition": "0"}, r"'0' is no partition"),
+        ({"partition": -1}, r"-1 is not a partition"),
+        ({"partition": "0"}, r"'0' is not a partition"),
     ],
     ids=str,
 )

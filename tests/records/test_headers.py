@@ -86,7 +86,7 @@ def test_cut_off_at_every_byte() -> None:
         ("fe0f", "declares 1023 headers in 0 bytes"),
         ("020101", "name of a header has -1 bytes"),
         ("02026103", "value of header 'a' has -2 bytes"),
-        ("0202ff00", "no UTF-8"),
+        ("0202ff00", "not UTF-8"),
         ("02026100ff", "1 bytes after its headers"),
         ("0000", "1 bytes after its headers"),
     ],

@@ -160,7 +160,7 @@ def test_what_can_not_be_keys_or_counts() -> None:
         partitions_of(pa.array([1]), "murmur2", 3)
     with pytest.raises(InvalidRecordError, match="of type string can't be the counts"):
         partitions_of(pa.array(["k"]), "murmur2", pa.array(["k"]))
-    with pytest.raises(InvalidRecordError, match="no Arrow data"):
+    with pytest.raises(InvalidRecordError, match="not Arrow data"):
         partitions_of([b"k"], "murmur2", 3)
 
 

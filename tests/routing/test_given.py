@@ -80,5 +80,5 @@ def test_a_coroutine_function_is_refused() -> None:
 
 @pytest.mark.parametrize("given", [5, object()])
 def test_what_is_neither_is_refused(given: Any) -> None:
-    with pytest.raises(ConfigError, match="is no partitioner"):
+    with pytest.raises(ConfigError, match="is not a partitioner"):
         Producer("a:1", partitioner=given)

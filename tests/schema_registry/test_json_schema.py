@@ -1,4 +1,4 @@
-"""JSON Schema: what is no schema, and what its validator raises, are errors in plain words."""
+"""JSON Schema: what is not a schema, and what its validator raises, are errors in plain words."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ WRONG = [
     ("5", "is neither a JSON object nor true or false"),
     ("null", "is neither a JSON object nor true or false"),
     ("[]", "is neither a JSON object nor true or false"),
-    ('{"$schema": []}', 'has a "\\$schema" that is no URI'),
-    ('{"$schema": null}', 'has a "\\$schema" that is no URI'),
+    ('{"$schema": []}', 'has a "\\$schema" that is not a URI'),
+    ('{"$schema": null}', 'has a "\\$schema" that is not a URI'),
     ('{"$schema": "http://["}', "can't be checked: ValueError: Invalid IPv6 URL"),
     ('{"pattern": "("}', "is not valid: '\\(' is not a 'regex'"),
     ('{"not": ' * 400 + "{}" + "}" * 400, "can't be checked: the nesting is too deep"),
-    ("[" * 100_000, "is no JSON: maximum recursion depth"),
+    ("[" * 100_000, "is not JSON: maximum recursion depth"),
 ]
 """Schemas that are none."""
 
@@ -59,12 +59,12 @@ def test_a_schema_without_text() -> None:
     registry: Any = SchemaRegistry("http://localhost:8081")
     for text in (7, b"{}", None):
         wrong: Any = Schema(text, "JSON")  # type: ignore[arg-type]
-        with pytest.raises(ConfigError, match="is no JSON schema"):
+        with pytest.raises(ConfigError, match="is not a JSON schema"):
             JsonSchemaSerializer(registry, wrong)
 
 
 @pytest.mark.parametrize(
-    ("text", "words"), [("5", "is neither a JSON object"), ("{", "is no JSON"), ('{"$schema": 5}', "is no URI")]
+    ("text", "words"), [("5", "is neither a JSON object"), ("{", "is not JSON"), ('{"$schema": 5}', "is not a URI")]
 )
 async def test_what_it_refers_to_is_no_schema(
     registry: SchemaRegistry, fake_schema_registry: FakeSchemaRegistry, text: str, words: str

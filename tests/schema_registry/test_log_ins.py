@@ -91,7 +91,7 @@ async def fetch_token() -> str:
 @pytest.mark.parametrize("given", ["sekret\n", "sekr\u00e9t", "", None, 5])
 async def test_tokens_that_cannot_be_sent(fake_schema_registry: FakeSchemaRegistry, given: Any) -> None:
     async with SchemaRegistry(fake_schema_registry.url, token=lambda: given) as registry:
-        with pytest.raises(ConfigError, match="token is no text of printable ASCII") as raised:
+        with pytest.raises(ConfigError, match="token is not text of printable ASCII") as raised:
             await registry.subjects()
     assert "sekr" not in "".join(traceback.format_exception(raised.value))
 

@@ -183,13 +183,13 @@ async def test_what_will_not_change_is_not_retried(
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("<html>Welcome</html>", "is no schema registry"),
-        ([], "it is no JSON object"),
-        ({}, "its field 'id' is no int"),
-        ({"id": True}, "its field 'id' is no int"),
+        ("<html>Welcome</html>", "is not a schema registry"),
+        ([], "it is not a JSON object"),
+        ({}, "its field 'id' is not of type int"),
+        ({"id": True}, "its field 'id' is not of type int"),
         ({"id": -1}, "does not fit in 4 bytes"),
-        ({"id": 1, "guid": "x"}, "is no GUID"),
-        ({"id": 1, "version": "1"}, "its field 'version' is no int"),
+        ({"id": 1, "guid": "x"}, "is not a GUID"),
+        ({"id": 1, "version": "1"}, "its field 'version' is not of type int"),
     ],
 )
 async def test_strange_answers(
@@ -219,7 +219,7 @@ async def test_strange_schemas(
 
 async def test_a_strange_list_of_subjects(registry: SchemaRegistry, fake_schema_registry: FakeSchemaRegistry) -> None:
     fake_schema_registry.fail(200, content=[1])
-    with pytest.raises(RegistryAnswerError, match="no list of names"):
+    with pytest.raises(RegistryAnswerError, match="not a list of names"):
         await registry.subjects()
 
 

@@ -125,9 +125,9 @@ async def test_names_that_a_strategy_needs(registry: SchemaRegistry) -> None:
     ):
         with pytest.raises(ConfigError, match="needs a record name"):
             await result(serializer.serialize("orders", [], 1))
-    with pytest.raises(ConfigError, match="'topics' is no subject strategy"):
+    with pytest.raises(ConfigError, match="'topics' is not a subject strategy"):
         AvroSerializer(registry, ORDER, subject="topics")
-    with pytest.raises(ConfigError, match="7 is no subject strategy"):
+    with pytest.raises(ConfigError, match="7 is not a subject strategy"):
         AvroSerializer(registry, ORDER, subject=7)  # type: ignore[arg-type]
 
 
@@ -238,14 +238,14 @@ def test_wrong_options(fake_schema_registry: FakeSchemaRegistry) -> None:
         (lambda: AvroSerializer(registry), "No schema is given"),
         (lambda: AvroSerializer(registry, ORDER, use_latest=True, auto_register=True), "both True"),
         (lambda: AvroSerializer(registry, ORDER, framing="footer"), "framing is 'footer'"),  # type: ignore[arg-type]
-        (lambda: AvroSerializer(registry, "{"), "no JSON"),
+        (lambda: AvroSerializer(registry, "{"), "not JSON"),
         (lambda: AvroSerializer(registry, '{"type": "record"}'), "can't be used"),
-        (lambda: AvroSerializer(registry, Schema("{", "AVRO", (Reference("a", "b", 1),))), "no JSON"),
-        (lambda: AvroSerializer(registry, Schema("{}", "JSON")), "no Avro schema"),
-        (lambda: AvroSerializer(registry, 7), "no Avro schema"),  # type: ignore[arg-type]
-        (lambda: JsonSchemaSerializer(registry, "{"), "no JSON"),
+        (lambda: AvroSerializer(registry, Schema("{", "AVRO", (Reference("a", "b", 1),))), "not JSON"),
+        (lambda: AvroSerializer(registry, Schema("{}", "JSON")), "not an Avro schema"),
+        (lambda: AvroSerializer(registry, 7), "not an Avro schema"),  # type: ignore[arg-type]
+        (lambda: JsonSchemaSerializer(registry, "{"), "not JSON"),
         (lambda: JsonSchemaSerializer(registry, '{"type": 7}'), "not valid"),
-        (lambda: JsonSchemaSerializer(registry, Schema(ORDER)), "no JSON schema"),
+        (lambda: JsonSchemaSerializer(registry, Schema(ORDER)), "not a JSON schema"),
     ):
         with pytest.raises(ConfigError, match=words):
             make()

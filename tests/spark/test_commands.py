@@ -72,7 +72,7 @@ def test_a_plan_that_makes_no_sense_is_refused_without_spark(
 def test_counts_have_to_be_numbers(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="2"):
         frame.main(["plan", "--from", "json:x", "--key", "k", "--counts", "4,many"])
-    assert "'many' is no whole number" in capsys.readouterr().err
+    assert "'many' is not a whole number" in capsys.readouterr().err
 
 
 def test_interrupted(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

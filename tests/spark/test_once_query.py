@@ -378,7 +378,7 @@ def test_connections_that_do_not_close_are_said(
 def test_what_can_not_be_streamed(cluster: FakeClusterThread, monkeypatch: pytest.MonkeyPatch) -> None:
     from pyspark.errors import AnalysisException
 
-    with pytest.raises(UsageError, match="no stream"):
+    with pytest.raises(UsageError, match="not a stream"):
         started(exactly_once, cluster, df=frame())
     with pytest.raises(ConfigError, match="The output mode is 'update'"):
         started(exactly_once, cluster, output_mode="update")

@@ -87,7 +87,7 @@ def test_limits() -> None:
         ({"subscribe": "-"}, "Exactly one of subscribe, subscribePattern, assign .*: none is"),
         ({"assign": '{"a": [0]}'}, "subscribe and assign are given"),
         ({"subscribe": " , "}, "names no topic"),
-        ({"subscribe": "-", "subscribePattern": "("}, "which is no pattern"),
+        ({"subscribe": "-", "subscribePattern": "("}, "which is not a pattern"),
         ({"subscribe": "-", "subscribePattern": ""}, "subscribePattern is empty"),
         *[
             ({"subscribe": "-", "assign": value}, "The option assign is .* give partitions by topic")

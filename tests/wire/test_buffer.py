@@ -101,7 +101,7 @@ def test_a_varint_that_is_too_long_is_refused(name: str, encoded: str, reason: s
 
 @pytest.mark.parametrize("encoded", ["0001ff", "0002c328", "0003eda080"])
 def test_text_that_is_no_utf_8_is_refused(encoded: str) -> None:
-    with pytest.raises(ProtocolError, match="no utf-8"):
+    with pytest.raises(ProtocolError, match="not utf-8"):
         Reader(bytes.fromhex(encoded)).string()
 
 

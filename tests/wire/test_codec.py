@@ -162,7 +162,7 @@ def test_none_where_the_version_has_no_null(message: Example, version: int, fiel
     ],
 )
 def test_null_that_the_version_does_not_allow(version: int, body: str, field: str) -> None:
-    with pytest.raises(ProtocolError, match=f"This is no Example v{version}: {field} is null"):
+    with pytest.raises(ProtocolError, match=f"This is not a valid Example v{version}: {field} is null"):
         decode(Example, version, bytes.fromhex(body) + bytes(64))
 
 

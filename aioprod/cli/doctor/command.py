@@ -115,7 +115,7 @@ def _seconds(text: str) -> float:
     except ValueError:
         seconds = 0.0
     if not 0.05 <= seconds <= 600:
-        raise ArgumentTypeError(f"{text!r} is no time in seconds, up to 600")
+        raise ArgumentTypeError(f"{text!r} is not a time in seconds, up to 600")
     return seconds
 
 

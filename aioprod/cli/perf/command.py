@@ -207,7 +207,7 @@ def _number(kind: Callable[[str], float], least: float) -> Callable[[str], float
             value = least - 1
         if not least <= value < float("inf"):
             what = "whole number" if kind is int else "number"
-            raise ArgumentTypeError(f"{text!r} is no {what} from {least:g} on")
+            raise ArgumentTypeError(f"{text!r} is not a {what} from {least:g} on")
         return value
 
     return read

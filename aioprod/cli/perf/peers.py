@@ -32,7 +32,7 @@ def peers_of(text: str) -> list[str]:
     names = list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     for name in names:
         if name not in _MODULES:
-            raise ArgumentTypeError(f"{name!r} is no client to compare with: take {' or '.join(_MODULES)}")
+            raise ArgumentTypeError(f"{name!r} is not a client to compare with: take {' or '.join(_MODULES)}")
         if find_spec(_MODULES[name]) is None:
             raise ArgumentTypeError(f"{name} is not installed: pip install {_PACKAGES[name]}")
     return names

@@ -218,13 +218,13 @@ def _document(report: Report, seconds: float, topic: str, is_interrupted: bool) 
 def _header(text: str) -> tuple[str, bytes]:
     name, sign, value = text.partition("=")
     if not sign or not name:
-        raise ArgumentTypeError(f"{text!r} is no header: write it as source=shell")
+        raise ArgumentTypeError(f"{text!r} is not a header: write it as source=shell")
     return name, value.encode()
 
 
 def _index(text: str) -> int:
     if not text.isdecimal() or int(text) >= 2**31:
-        raise ArgumentTypeError(f"{text!r} is no partition: give a number from 0 on")
+        raise ArgumentTypeError(f"{text!r} is not a partition: give a number from 0 on")
     return int(text)
 
 
@@ -234,7 +234,7 @@ def _rate(text: str) -> float:
     except ValueError:
         rate = 0.0
     if not 0 < rate < 1e12:
-        raise ArgumentTypeError(f"{text!r} is no rate: give records a second, more than 0")
+        raise ArgumentTypeError(f"{text!r} is not a rate: give records a second, more than 0")
     return rate
 
 

@@ -61,7 +61,7 @@ def _packed(kind: str) -> Conversion:
         try:
             return struct.pack(layout, number(text))
         except (ValueError, struct.error, OverflowError):
-            raise ValueError(f"is no {kind}") from None
+            raise ValueError(f"is not of type {kind}") from None
 
     return convert
 
@@ -183,22 +183,22 @@ def _json_row(text: bytes, line: int, how: Format) -> Row:
     try:
         given = json.loads(text)
     except ValueError as error:
-        raise ValueError(f"is no JSON: {error}") from None
+        raise ValueError(f"is not JSON: {error}") from None
     if how.key_field is not None:
         if not isinstance(given, dict) or how.key_field not in given:
             raise ValueError(f"has no field {how.key_field!r}")
         return Row(line, text, _json_bytes(given[how.key_field], how.key_type), None, None, None)
     if not isinstance(given, dict) or not given.keys() <= _KEYS or "value" not in given:
         raise ValueError(
-            "is no record: give an object with value and, if wanted, key, headers, partition and timestamp, or name "
+            "is not a record: give an object with value and, if wanted, key, headers, partition and timestamp, or name "
             "the field with the key by --key-field"
         )
     headers = given.get("headers")
     if headers is not None and not isinstance(headers, dict):
-        raise ValueError("has headers that are no object")
+        raise ValueError("has headers that are not an object")
     for name in ("partition", "timestamp"):
         if not isinstance(given.get(name, 0), int):
-            raise ValueError(f"has a {name} that is no whole number")
+            raise ValueError(f"has a {name} that is not a whole number")
     return Row(
         line,
         _json_bytes(given["value"], how.value_type),

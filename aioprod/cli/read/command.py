@@ -141,17 +141,17 @@ def _partitions(text: str) -> frozenset[int]:
     for word in text.split(","):
         first, hyphen, last = word.partition("-")
         if not first.isdecimal() or (hyphen and not last.isdecimal()) or len(word) > 15:
-            raise ArgumentTypeError(f"{word!r} is no partition: write them as 0,2-4")
+            raise ArgumentTypeError(f"{word!r} is not a partition: write them as 0,2-4")
         low, high = int(first), int(last or first)
         if high < low or high - low > 100_000:
-            raise ArgumentTypeError(f"{word!r} is no range of partitions: write it as 2-4")
+            raise ArgumentTypeError(f"{word!r} is not a range of partitions: write it as 2-4")
         found.update(range(low, high + 1))
     return frozenset(found)
 
 
 def _count(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
-        raise ArgumentTypeError(f"{text!r} is no number of records: give one from 1 on")
+        raise ArgumentTypeError(f"{text!r} is not a number of records: give one from 1 on")
     return int(text)
 
 
@@ -195,7 +195,7 @@ def make_parser() -> Parser:
         r"%%T timestamp, %%%% a percent sign; \n, \t, \xNN",
     )
     shown.add_argument(
-        "--json", action="store_true", help="a JSON object in each line; bytes that are no UTF-8 in Base64"
+        "--json", action="store_true", help="a JSON object in each line; bytes that are not UTF-8 in Base64"
     )
     shown.add_argument("--hex", action="store_true", help="key and value in hexadecimal, with a tab between them")
     add_connection_options(parser)

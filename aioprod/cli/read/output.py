@@ -106,7 +106,7 @@ def formatted(template: str) -> Render:
     for token, code, escape, text, stray in _PART.findall(template):
         if token and token not in _TOKENS:
             known = " ".join(f"%{name}" for name in _TOKENS)
-            raise ArgumentTypeError(f"%{token} in {template!r} is no part of a record: there are {known}")
+            raise ArgumentTypeError(f"%{token} in {template!r} is not part of a record: there are {known}")
         if stray or (escape and escape not in _ESCAPES):
             raise ArgumentTypeError(f"{template!r} has {stray or f'{chr(92)}{escape}'}: write %% or {chr(92) * 2}")
         if token:

@@ -50,7 +50,7 @@ def in_milliseconds(timestamp: float | None) -> int:
     if isinstance(timestamp, float) and math.isfinite(timestamp):
         timestamp = int(timestamp)
     if isinstance(timestamp, float):
-        raise InvalidRecordError(f"The timestamp {timestamp} is no time: give milliseconds since the epoch as an int.")
+        raise InvalidRecordError(f"The timestamp {timestamp} is not a time: give milliseconds since 1970 as an int.")
     if type(timestamp) is not int:
         said = f"The timestamp is of type {type(timestamp).__name__}: give milliseconds since the epoch as an int."
         raise as_kind(TypeError, InvalidRecordError(said))

@@ -38,7 +38,7 @@ class Transactions:
         if not self._producer.is_in_transaction:
             raise self._not_in_transaction("Offsets")
         if not group_id or not isinstance(group_id, str):
-            raise as_kind(ValueError, UsageError(f"{group_id!r} is no group: give its name as a str."))
+            raise as_kind(ValueError, UsageError(f"{group_id!r} is not a group: give its name as a str."))
         places = _places(offsets)
         try:
             await self._producer.send_offsets_to_transaction(places, group_id)
@@ -103,14 +103,14 @@ class TransactionContext:
 
 def _places(offsets: Any) -> dict[TopicPartition, int | OffsetAndMetadata]:
     if not offsets or not isinstance(offsets, dict):
-        raise as_kind(ValueError, UsageError(f"{offsets!r:.100} is no dict of TopicPartition to offset."))
+        raise as_kind(ValueError, UsageError(f"{offsets!r:.100} is not a dict of TopicPartition to offset."))
     return {_place(place): _offset(place, given) for place, given in offsets.items()}
 
 
 def _place(given: Any) -> TopicPartition:
     is_place = isinstance(given, tuple) and getattr(given, "_fields", None) == ("topic", "partition")
     if not is_place:
-        raise as_kind(TypeError, UsageError(f"{given!r:.100} is no TopicPartition."))
+        raise as_kind(TypeError, UsageError(f"{given!r:.100} is not a TopicPartition."))
     return TopicPartition(*given)
 
 

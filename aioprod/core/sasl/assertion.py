@@ -30,7 +30,7 @@ def template_in(content: bytes, where: str) -> Fields:
     except (ValueError, RecursionError, AttributeError):
         header = payload = None
     if not isinstance(header, dict) or not isinstance(payload, dict):
-        raise ConfigError(f"{where} is no template.", hint='It has to be {"header": {...}, "payload": {...}}.')
+        raise ConfigError(f"{where} is not a template.", hint='It has to be {"header": {...}, "payload": {...}}.')
     return header, payload
 
 

@@ -22,7 +22,7 @@ def describe_token(token: str, now: float) -> str:
     """
     claims = claims_of(token)
     if claims is None:
-        return "It is no JWT, so what it says is not known."
+        return "It is not a JWT, so what it says is not known."
     said = [f"{name}={printable(str(claims[name]), _VALUE_MAX)}" for name in ("iss", "aud", "sub") if name in claims]
     for name, past, future in (
         ("exp", "it expired {} before", "it expires {} after"),

@@ -118,7 +118,7 @@ def token_in(answer: bytes, now: float, extensions: Mapping[str, str]) -> OAuthT
 
 
 def token_of_file(content: str, extensions: Mapping[str, str]) -> OAuthToken:
-    """The token that is all of a file; raises ValueError, to continue a sentence, if it is no JWT with an end."""
+    """The token that is all of a file; raises ValueError, to continue a sentence, if it is not a JWT with an end."""
     value = content.strip()
     claims = claims_of(value)
     ends = _number((claims or {}).get("exp"), _EPOCH_MAX_S)

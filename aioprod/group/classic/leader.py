@@ -50,7 +50,7 @@ def group_assignment(
     assignment = assignor.assign(topics, members)
     unknown = assignment.keys() - members.keys()
     if unknown:
-        raise UsageError(f"Assignor {assignor.name!r} assigned partitions to {min(unknown)!r}, which is no member.")
+        raise UsageError(f"Assignor {assignor.name!r} assigned partitions to {min(unknown)!r}, which is not a member.")
     if is_cooperative(assignor):
         return assignment
     owners = _owners(members)

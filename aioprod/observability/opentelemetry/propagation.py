@@ -40,7 +40,7 @@ def extracted(headers: Headers, context: Context | None = None) -> Context:
 
 
 def span_contexts(several: Iterable[Any]) -> Iterator[SpanContext]:
-    """The contexts of spans in the headers of several records; what is no header is passed over."""
+    """The contexts of spans in the headers of several records; what is not a header is passed over."""
     fields = {field.lower() for field in propagate.get_global_textmap().fields}
     for headers in several:
         valid = _valid(headers)

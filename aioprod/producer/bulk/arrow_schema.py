@@ -86,7 +86,7 @@ class ArrowSchema:
         kind = _KINDS.get(column.name)
         if kind is None:
             raise InvalidRecordError(
-                f"The Arrow data has a column {column.name!r}, which is no part of a record: the columns are "
+                f"The Arrow data has a column {column.name!r}, which is not part of a record: the columns are "
                 f"{', '.join(_KINDS)}.",
                 hint="Drop the column, or rename it.",
             )

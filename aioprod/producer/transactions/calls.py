@@ -170,7 +170,7 @@ def _places(offsets: object) -> dict[TopicPartition, OffsetAndMetadata]:
         is_offset = type(offset) is int and 0 <= offset < 2**63 and isinstance(metadata, str)
         if not is_place or not is_offset:
             raise UsageError(
-                f"{place!r}: {given!r} is no offset of a partition: give TopicPartition(topic, index): int."
+                f"{place!r}: {given!r} is not an offset of a partition: give TopicPartition(topic, index): int."
             )
         places[TopicPartition(topic, partition)] = OffsetAndMetadata(offset, metadata)
     return places

@@ -194,7 +194,7 @@ class TransactionSession(SessionUser):
             self._handle = None
 
     async def abort(self) -> None:
-        """Abort the transaction; one that the brokers have aborted already is no error, nor is one without records.
+        """Abort the transaction; one that the brokers have aborted already is not an error, nor is one without records.
 
         Raises ProducerFencedError after a takeover, and TransactionUnknownError after a `commit()` whose outcome is
         unknown and which may have been carried out.

@@ -56,7 +56,7 @@ def _parser() -> Parser:
     add_settings(parser)
     parser.add_argument("--isolation", default="read_committed", choices=tuple(ISOLATION_LEVELS))
     parser.add_argument(
-        "--others", action="store_true", help="other producers write to the topic too: rows unknown are no error"
+        "--others", action="store_true", help="other producers write to the topic too: rows unknown are not an error"
     )
     parser.add_argument("--report", metavar="FILE.html", help="write a page with pictures there")
     parser.add_argument("--json", metavar="FILE", help="write the report there ('-': to stdout)")

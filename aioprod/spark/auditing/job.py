@@ -42,7 +42,7 @@ def audit(
 
     Of the topic that was loaded, what was there before the run does not count; any other topic, such as a copy or a
     mirror, is compared as a whole. Rows are compared by key and value, not by headers and timestamps. `others` says
-    that other producers write to the topic too: rows that the manifest does not know are counted, but are no error.
+    that other producers write to the topic too: rows that the manifest does not know are counted, but are not an error.
     `report`: an HTML file to write. `options` are further settings of Kafka's clients, by Java's names or ours.
 
     Raises ConfigError for a folder without a manifest, UsageError for the manifest of a run that is not complete,

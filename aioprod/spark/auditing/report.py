@@ -68,7 +68,7 @@ class PartitionAudit:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditReport:
     """`counts` are exact, by kind; `findings` the first ones of each kind. `was_full`: each row was compared with its
-    receipt. `others`: rows that the manifest does not know are no error."""
+    receipt. `others`: rows that the manifest does not know are not an error."""
 
     run_id: str
     topic: str

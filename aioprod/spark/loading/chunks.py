@@ -25,7 +25,7 @@ _CHUNK_BYTES: Final = 256 * 2**20
 
 _BY_DEFAULT_AT_MOST: Final = 1000
 _UNKNOWN_BYTES: Final = 2**50
-"""Spark's guesses from here on are no guesses."""
+"""What Spark says of inputs whose size it does not know is at least this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class Chunks:
 
 
 def counted(records: DataFrame, chunks: Chunks) -> tuple[int | None, int | None]:
-    """How many rows there are, and the exclusive or of their hashes; None where chunks are no chunks of rows."""
+    """How many rows there are, and the exclusive or of their hashes; None where chunks are not chunks of rows."""
     from pyspark.sql import functions
 
     if chunks.sets is not None or chunks.count == 1:

@@ -85,4 +85,4 @@ def _count(text: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise ArgumentTypeError(f"{text.strip()!r} is no whole number") from None
+        raise ArgumentTypeError(f"{text.strip()!r} is not a whole number") from None

@@ -176,7 +176,7 @@ def _topics(own: Mapping[str, str]) -> Topics:
         try:
             re.compile(value)
         except re.error as error:
-            raise ConfigError(f"The option subscribePattern is {value!r}, which is no pattern: {error}.") from None
+            raise ConfigError(f"The option subscribePattern is {value!r}, which is not a pattern: {error}.") from None
         if not value:
             raise ConfigError("The option subscribePattern is empty.")
         return Topics(pattern=value)

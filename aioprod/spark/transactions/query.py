@@ -137,7 +137,7 @@ def exactly_once(
     """
     if not stream_df.isStreaming:
         raise UsageError(
-            "The data frame is no stream: it has no micro-batches.",
+            "The data frame is not a stream: it has no micro-batches.",
             hint='Write it with df.write.format("aioprod").option("delivery", "exactly-once").',
         )
     check_session(stream_df.sparkSession)

@@ -104,7 +104,7 @@ def check_kind(kind: object) -> None:
         return
     name = kind if isinstance(kind, str) else type(kind).__name__
     raise ConfigError(
-        f"{kind!r:.100} is no class of requests.", hint=f"Give the class: from aioprod.messages import {name}."
+        f"{kind!r:.100} is not a class of requests.", hint=f"Give the class: from aioprod.messages import {name}."
     )
 
 

@@ -123,4 +123,4 @@ def _json(text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise InvalidSchemaError(f"It is no JSON: {error}") from error
+        raise InvalidSchemaError(f"It is not JSON: {error}") from error

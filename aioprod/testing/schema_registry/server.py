@@ -128,7 +128,7 @@ class _Listener(ThreadingHTTPServer):
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that ends its connection, or does not accept our certificate, is no error of the registry."""
+        """A client that ends its connection, or does not accept our certificate, is not an error of the registry."""
 
     def cut(self) -> None:
         """Shut all connections down; their threads close them, also those that wait for the end of a pause."""

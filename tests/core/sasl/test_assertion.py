@@ -153,5 +153,5 @@ def test_a_template() -> None:
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"3", b'{"header": 3}', b'{"payload": null}', b"[" * 100_000, b"\xff"])
 def test_what_is_no_template(content: bytes) -> None:
-    with pytest.raises(ConfigError, match=r"^the\.file is no template"):
+    with pytest.raises(ConfigError, match=r"^the\.file is not a template"):
         template_in(content, "the.file")

@@ -60,7 +60,7 @@ async def test_an_order_that_is_none(dsn: str) -> None:
 @pytest.mark.parametrize("field", ["customer", "item", "id", "quantity"])
 @pytest.mark.parametrize("text", [r"A\u0000da", r"A\ud800da", r"\udc00", "\\ud800" * 300])
 async def test_a_text_that_no_database_takes_is_no_order(dsn: str, field: str, text: str) -> None:
-    """A NUL is no text in Postgres, and half of a surrogate pair is none in UTF-8."""
+    """A NUL is not text in Postgres, and half of a surrogate pair is none in UTF-8."""
     with_it = json.dumps(CAKE | {field: "?"}).replace('"?"', f'"{text}"')
     async with serving(make_app(Settings(dsn))) as client:
         response = await client.post("/orders", content=with_it, headers={"content-type": "application/json"})

@@ -76,9 +76,9 @@ def test_faults_with_an_effect_are_valid(cluster: FakeCluster, what: dict[str, A
 @pytest.mark.parametrize(
     ("kind", "message"),
     [
-        ("ProduceRequest", r"is no class of requests\. Hint: .* from aioprod\.messages import ProduceRequest\."),
-        (ProduceRequest(), r"is no class of requests\. Hint: .* from aioprod\.messages import ProduceRequest\."),
-        (5, "is no class of requests"),
+        ("ProduceRequest", r"is not a class of requests\. Hint: .* from aioprod\.messages import ProduceRequest\."),
+        (ProduceRequest(), r"is not a class of requests\. Hint: .* from aioprod\.messages import ProduceRequest\."),
+        (5, "is not a class of requests"),
         (DeleteByName, "A fake broker does not serve DeleteByName"),
     ],
 )
@@ -132,7 +132,7 @@ UNKNOWN: list[tuple[Callable[[FakeCluster], object], type[AioprodError], str]] =
     (lambda fake: fake.thaw("1"), UsageError, "no broker '1'"),  # type: ignore[arg-type]
     (lambda fake: fake[0], UsageError, "no broker 0"),
     (lambda fake: fake.finalize(7), ConfigError, "^transaction_version is 7"),
-    (lambda fake: fake.seen_of("Produce"), ConfigError, "no class of requests"),  # type: ignore[arg-type]
+    (lambda fake: fake.seen_of("Produce"), ConfigError, "not a class of requests"),  # type: ignore[arg-type]
     (lambda fake: fake.seen_of(ProduceRequest, 9), UsageError, "no broker 9"),
     (lambda fake: fake.committed_offset("g", "t"), ConfigError, "give a TopicPartition"),  # type: ignore[arg-type]
 ]
