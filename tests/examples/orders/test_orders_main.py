@@ -6,6 +6,7 @@ import importlib
 import io
 import json
 import re
+import tomllib
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,8 +20,10 @@ from examples.orders import __main__ as example
 from examples.orders import local_postgres
 from examples.orders.check import differences
 from examples.orders.settings import VARIABLES, Settings
+from tests.support.snippets import ROOT
 
 FOLDER = Path(example.__file__).parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 
 class Stored(NamedTuple):
@@ -106,6 +109,15 @@ def test_the_compose_file_names_what_there_is() -> None:
     assert re.findall(r"apache/kafka:(.+)", text) == [DEFAULT_VERSION]
     for path in re.findall(r"dockerfile: (.+)|compose -f (\S+)", text):
         assert (FOLDER.parents[1] / "".join(path)).is_file()
+
+
+def test_the_dockerfile_copies_what_it_needs() -> None:
+    copied = [line.split()[1:] for line in (FOLDER / "Dockerfile").read_text().splitlines() if line.startswith("COPY")]
+    sources = {source for *sources, _ in copied for source in sources}
+    assert all((ROOT / source).exists() for source in sources)
+    modules = {f"{name}.py" for name in PROJECT["tool"]["setuptools"]["py-modules"]}
+    packed = {path.name for path in ROOT.glob("build_*.py")} | modules | {"README.md", "LICENSE", "MANIFEST.in"}
+    assert sources == packed | {"pyproject.toml", "setup.py", "aioprod", "examples/orders"}
 
 
 def test_the_page_names_what_there_is() -> None:
