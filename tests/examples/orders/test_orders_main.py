@@ -120,6 +120,12 @@ def test_the_dockerfile_copies_what_it_needs() -> None:
     assert sources == packed | {"pyproject.toml", "setup.py", "aioprod", "examples/orders"}
 
 
+def test_the_dockerfile_wants_the_versions_of_the_extra() -> None:
+    wanted = re.findall(r'"([^"]+>=[^"]+)"', (FOLDER / "Dockerfile").read_text())
+    assert len(wanted) == 3
+    assert set(wanted) <= set(PROJECT["project"]["optional-dependencies"]["examples"])
+
+
 def test_the_page_names_what_there_is() -> None:
     text = (FOLDER / "README.md").read_text()
     linked = set(re.findall(r"\]\(([^)#]+)", text))
