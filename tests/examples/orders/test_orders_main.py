@@ -107,6 +107,12 @@ def test_the_compose_file_names_what_there_is() -> None:
     (shared,) = re.findall(r"&service\n(?:.*\n)*?  environment:\n((?:    .+\n)+)", text)
     assert re.findall(r"^    (\w+):", shared, re.MULTILINE) == list(VARIABLES)
     assert re.findall(r"apache/kafka:(.+)", text) == [DEFAULT_VERSION]
+    # An outbox is of no use without Kafka's offsets: both outlive `down`, or neither.
+    assert re.findall(r"^    volumes: \[\"(\w+):", text, re.MULTILINE) == ["kafka", "orders"]
+    (declared,) = re.findall(r"^volumes:\n((?:  \w+:\n)+)", text, re.MULTILINE)
+    assert re.findall(r"\w+", declared) == ["kafka", "orders"]
+    (data,) = re.findall(r"KAFKA_LOG_DIRS: (.+)", text)
+    assert f'"kafka:{data}"' in text
     for path in re.findall(r"dockerfile: (.+)|compose -f (\S+)", text):
         assert (FOLDER.parents[1] / "".join(path)).is_file()
 
