@@ -43,9 +43,9 @@ class Delivery:
         elif metadata is None or not self._is_acknowledged:
             future.set_result(None)
         else:
-            kind = CREATE_TIME if metadata.timestamp == self._timestamp else LOG_APPEND_TIME
-            place = metadata.topic, metadata.partition
-            future.set_result(_result(*place, metadata.offset, metadata.timestamp, kind))
+            timestamp = metadata.timestamp
+            kind = CREATE_TIME if timestamp == self._timestamp else LOG_APPEND_TIME
+            future.set_result(_result(metadata.topic, metadata.partition, metadata.offset, timestamp, kind))
         return None
 
 
