@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from aioprod.errors import UsageError
 from aioprod.testing import FakeSchemaRegistry
 from aioprod.testing.schema_registry.avro_rules import unreadable
 from aioprod.testing.schema_registry.formats import InvalidSchemaError, canonical, check, differences
@@ -238,3 +239,19 @@ def test_it_goes_while_it_is_paused() -> None:
 def test_certificates_are_for_tls_only(fake_schema_registry: FakeSchemaRegistry) -> None:
     with pytest.raises(ValueError, match="without tls=True"):
         print(fake_schema_registry.ca_file)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"status": 99}, {"status": "500"}, {"status": True}, {"times": 0}, {"times": None}, {"content": b"{}"}],
+)
+def test_what_can_not_be_an_answer(fake_schema_registry: FakeSchemaRegistry, given: dict[str, Any]) -> None:
+    """It would close the connection, as a registry does that is down."""
+    with pytest.raises(UsageError, match=r"fail\("):
+        fake_schema_registry.fail(**given)
+    assert request(f"{fake_schema_registry.url}/subjects") == (200, [])
+
+
+def test_a_level_that_does_not_exist(fake_schema_registry: FakeSchemaRegistry) -> None:
+    with pytest.raises(ValueError, match="Valid values are NONE and BACKWARD"):
+        fake_schema_registry.set_compatibility("BACKWARDS")

@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from aioprod.errors import UsageError
 from aioprod.testing.schema_registry.formats import InvalidSchemaError
 from aioprod.testing.schema_registry.routes import answer
 from aioprod.testing.schema_registry.server import Request, Response, Server
@@ -107,7 +108,20 @@ class FakeSchemaRegistry:
         self._server.start()
 
     def fail(self, status: int = 500, *, times: int = 1, content: Any = None) -> None:
-        """Answer the next requests with this status; `content` is sent as JSON, or as it is if it is a str."""
+        """Answer the next requests with this status; `content` is sent as JSON, or as it is if it is a str.
+
+        Raises UsageError for what can't be an answer.
+        """
+        if type(status) is not int or not 200 <= status < 600 or type(times) is not int or times < 1:
+            raise UsageError(
+                f"fail({status!r}, times={times!r}): give a status from 200 to 599, and how often, from 1."
+            )
+        try:
+            json.dumps(content)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise UsageError(
+                f"The content of fail() can't be sent as JSON: {error}.", hint="Give what JSON knows, or a str."
+            ) from error
         body = {"error_code": status, "message": "It fails as the test wants"} if content is None else content
         with self._lock:
             self._failures += [Response(status, body)] * times
@@ -130,8 +144,14 @@ class FakeSchemaRegistry:
         return int(known["id"])
 
     def set_compatibility(self, level: str, subject: str | None = None) -> None:
-        """Set the level (NONE, BACKWARD, FORWARD, FULL) of a subject, or of all; at first it is BACKWARD."""
-        self._store.set_level(subject, level)
+        """Set the level of a subject, or of all: NONE, BACKWARD (at first), FORWARD, FULL, also with _TRANSITIVE.
+
+        Raises ValueError for any other.
+        """
+        try:
+            self._store.set_level(subject, level)
+        except RejectedError as error:
+            raise ValueError(str(error)) from error
 
     def _respond(self, request: Request) -> Response:
         target = urlsplit(request.target)
