@@ -406,7 +406,7 @@ async def test_an_interruption_during_deserialization_keeps_the_record() -> None
         ({"isolation": "committed"}, "isolation is 'committed': it must be one of read_uncommitted, read_committed"),
         ({"auto_offset_reset": "first"}, "auto_offset_reset is 'first': it must be one of earliest, latest, none"),
         ({"auto_offset_reset": None}, "auto_offset_reset is None"),
-        ({"key_deserializer": 7}, "no deserializer"),
+        ({"key_deserializer": 7}, "not a deserializer"),
     ],
 )
 def test_invalid_arguments_raise_at_once(options: Any, complaint: str) -> None:

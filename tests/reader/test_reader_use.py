@@ -100,7 +100,7 @@ async def test_a_record_that_can_not_be_deserialized() -> None:
         ({"partitions": [-1]}, "partitions names partition -1"),
         ({"bootstrap_servers": None}, "bootstrap.servers is not set"),
         ({"fetch_max_byte": 5}, "'fetch_max_byte' is not a setting"),
-        ({"key_deserializer": 7}, "no deserializer"),
+        ({"key_deserializer": 7}, "not a deserializer"),
         ({"security_protocol": "SASL_SSL"}, "sasl.mechanism"),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 import time
 from collections.abc import Callable, Iterable
 from typing import Any, Final
@@ -29,15 +30,17 @@ def plain(topic: Any) -> Any:
 
 
 def in_bytes(what: str, data: Any) -> bytes | None:
-    """`data` as bytes; raises SerializationError, a TypeError, unless it is bytes-like or None."""
+    """`data` as bytes; raises SerializationError, a TypeError, unless it is None or has the buffer interface."""
     if data is None or type(data) is bytes:
         return data
-    if isinstance(data, (bytes, bytearray, memoryview)):
-        return bytes(data)
-    raise SerializationError(
-        f"The {what} is of type {type(data).__name__}, and no {what}_serializer makes bytes of it.",
-        hint=f"Give bytes, or set {what}_serializer.",
-    )
+    try:
+        with memoryview(data) as view:
+            return bytes(view)
+    except TypeError:
+        raise SerializationError(
+            f"The {what} is of type {type(data).__name__}, and no {what}_serializer makes bytes of it.",
+            hint=f"Give bytes, or set {what}_serializer.",
+        ) from None
 
 
 def in_milliseconds(timestamp: float | None) -> int:
@@ -51,12 +54,14 @@ def in_milliseconds(timestamp: float | None) -> int:
         timestamp = int(timestamp)
     if isinstance(timestamp, float):
         raise InvalidRecordError(f"The timestamp {timestamp} is not a time: give milliseconds since 1970 as an int.")
-    if type(timestamp) is not int:
+    try:
+        at_ms = operator.index(timestamp)
+    except TypeError:
         said = f"The timestamp is of type {type(timestamp).__name__}: give milliseconds since the epoch as an int."
-        raise as_kind(TypeError, InvalidRecordError(said))
-    if not 0 <= timestamp < 2**63:
-        raise InvalidRecordError(f"The timestamp {timestamp} is not between 0 and 2**63 - 1 milliseconds.")
-    return timestamp
+        raise as_kind(TypeError, InvalidRecordError(said)) from None
+    if not 0 <= at_ms < 2**63:
+        raise InvalidRecordError(f"The timestamp {at_ms} is not between 0 and 2**63 - 1 milliseconds.")
+    return at_ms
 
 
 class BatchBuilder:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import operator
 from collections.abc import Callable, Iterable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, SupportsIndex
 
 from aioprod.compat.aiokafka import errors
 from aioprod.compat.aiokafka.batch import BatchBuilder, in_bytes, in_milliseconds, plain
@@ -251,10 +252,11 @@ class AIOKafkaProducer:
         """The partition of a record; -1 where the producer is to choose by the key, as aiokafka's default does."""
         if partition is not None:
             count = self._producer.cluster.partition_count(topic)
-            if type(partition) is not int or not 0 <= partition < count:
+            chosen = operator.index(partition) if isinstance(partition, SupportsIndex) else -1
+            if not 0 <= chosen < count:
                 said = f"Topic {topic!r} has no partition {partition!r}: it has {count}."
                 raise as_kind(AssertionError, InvalidRecordError(said))
-            return partition
+            return chosen
         if self._partitioner is None:
             return -1 if key is not None else self._producer.any_partition(topic)
         cluster = self._producer.cluster

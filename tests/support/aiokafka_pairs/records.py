@@ -6,6 +6,7 @@ import asyncio
 import time
 from typing import Any
 
+import numpy as np
 import pytest
 from aiokafka.errors import MessageSizeTooLargeError, UnknownTopicOrPartitionError
 from aiokafka.partitioner import DefaultPartitioner
@@ -85,6 +86,18 @@ async def what_is_not_bytes_is_a_type_error(pair: Pair) -> None:
                 await producer.send(topic, **given)
         await producer.send_and_wait(topic, bytearray(b"array"), key=memoryview(b"view"))
     assert await pair.values(topic) == [b"array"]
+
+
+@behaviour()
+async def numbers_and_arrays_of_numpy_are_taken(pair: Pair) -> None:
+    topic = await pair.topic(2)
+    async with pair.running() as producer:
+        place = {"partition": np.int64(1), "timestamp_ms": np.int64(7)}
+        stored = await producer.send_and_wait(topic, np.frombuffer(b"array", np.uint8), **place)
+    assert (stored.partition, stored.offset) == (1, 0)
+    assert [(record.partition, record.timestamp, record.value) for record in await pair.records(topic)] == [
+        (1, 7, b"array")
+    ]
 
 
 @behaviour()
