@@ -46,7 +46,7 @@ class SingleFlight:
         except asyncio.CancelledError:
             caller = asyncio.current_task()
             if task.cancelled() and caller is not None and not caller.cancelling():
-                raise UsageError("The SchemaRegistry was closed while a schema was looked up.") from None
+                raise UsageError("The SchemaRegistry was closed during a request.") from None
             raise
 
     def start(self, key: Hashable, work: Callable[[], Coroutine[Any, Any, V]]) -> asyncio.Task[V]:

@@ -76,6 +76,7 @@ class SchemaRegistry:
         Raises UsageError in another event loop than the one it was used in.
         """
         self._http.check_loop()
+        self._http.take_no_more()
         await asyncio.gather(*self._flights.cancel(), return_exceptions=True)
         await self._http.close()
 
@@ -113,13 +114,13 @@ class SchemaRegistry:
 
     async def subjects(self) -> list[str]:
         """The names of all subjects; not cached."""
-        return names_in(await self._http.request("GET", "/subjects", Purpose("its subjects")))
+        return names_in(await self._alone("GET", "/subjects", Purpose("its subjects")))
 
     async def is_compatible(self, subject: str, schema: Schema) -> bool:
         """Whether the subject would accept the schema as its next version; not cached."""
         path = f"/compatibility{_path(subject)}/versions/latest"
         purpose = Purpose.of(subject)
-        answer = await self._http.request("POST", path, purpose, body_of(schema))
+        answer = await self._alone("POST", path, purpose, body_of(schema))
         return Fields(answer, purpose).required("is_compatible", bool)
 
     async def _id_of(self, subject: str, schema: Schema, normalize: bool, *, registers: bool) -> RegisteredSchema:
@@ -141,6 +142,10 @@ class SchemaRegistry:
         # Before there is a task, which belongs to the loop.
         self._http.enter()
         return await self._flights.run(key, work)
+
+    async def _alone(self, method: str, path: str, purpose: Purpose, body: dict[str, Any] | None = None) -> Any:
+        """The answer to a request that no call shares, and that `close` cancels all the same."""
+        return await self._shared(object(), lambda: self._http.request(method, path, purpose, body))
 
     async def _fetch_latest(self, subject: str) -> RegisteredSchema:
         answer = await self._http.request("GET", f"{_path(subject)}/versions/latest", Purpose.of(subject))

@@ -78,9 +78,13 @@ class RegistryHttp:
         assert failure is not None
         raise failure
 
+    def take_no_more(self) -> None:
+        """Reject later requests: they raise UsageError."""
+        self._is_closed = True
+
     async def close(self) -> None:
         """Close the connections; later requests raise UsageError."""
-        self._is_closed = True
+        self.take_no_more()
         if self._client is not None:
             client, self._client = self._client, None
             await client.aclose()

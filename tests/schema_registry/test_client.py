@@ -66,10 +66,36 @@ async def test_closing_cancels_what_is_looked_up(
         call = asyncio.create_task(registry.register("orders-value", SCHEMA))
         await asyncio.sleep(0)
         await registry.close()
-        with pytest.raises(UsageError, match="was closed while a schema was looked up"):
+        with pytest.raises(UsageError, match="was closed during a request"):
             await call
     with pytest.raises(UsageError, match="is closed"):
         await registry.subjects()
+
+
+async def test_a_call_while_it_closes(registry: SchemaRegistry, fake_schema_registry: FakeSchemaRegistry) -> None:
+    with fake_schema_registry.paused():
+        call = asyncio.create_task(registry.register("orders-value", SCHEMA))
+        await asyncio.sleep(0)
+        closing = asyncio.create_task(registry.close())
+        await asyncio.sleep(0)
+        with pytest.raises(UsageError, match="is closed"):
+            await asyncio.wait_for(registry.latest("orders-value"), 5)
+        await closing
+        with pytest.raises(UsageError, match="was closed"):
+            await call
+
+
+async def test_closing_cancels_calls_that_no_other_shares(
+    registry: SchemaRegistry, fake_schema_registry: FakeSchemaRegistry
+) -> None:
+    with fake_schema_registry.paused():
+        calls = [asyncio.create_task(registry.subjects()), asyncio.create_task(registry.is_compatible("a", SCHEMA))]
+        # They are about to connect, which closing the client does not end.
+        await asyncio.sleep(0)
+        await registry.close()
+        for call in calls:
+            with pytest.raises(UsageError, match="was closed"):
+                await asyncio.wait_for(call, 5)
 
 
 async def test_schemas_by_id_are_cached_up_to_a_number(fake_schema_registry: FakeSchemaRegistry) -> None:

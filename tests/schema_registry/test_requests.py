@@ -103,7 +103,7 @@ async def test_closing_while_a_request_is_retried(
 
     monkeypatch.setattr(RegistryHttp, "_pause_s", pause_s)
     fake_schema_registry.fail(503)
-    with pytest.raises(UsageError, match="is closed"):
+    with pytest.raises(UsageError, match="was closed"):
         await registry.subjects()
     await asyncio.gather(*closing)
 
@@ -124,7 +124,7 @@ async def test_closing_while_the_cas_are_read(
     assert await asyncio.to_thread(reading.wait, 20)
     await registry.close()
     closed.set()
-    with pytest.raises(UsageError, match="is closed"):
+    with pytest.raises(UsageError, match="was closed"):
         await call
 
 
