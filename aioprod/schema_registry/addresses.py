@@ -87,7 +87,8 @@ def _parsed(url: str) -> Address:
         host, _ = parts.hostname, parts.port
     except ValueError:
         host, parts = None, urlsplit("")
-    if parts.scheme not in ("http", "https") or not host or parts.query or parts.fragment:
+    # An @ in the path ends a password that has a bare slash.
+    if parts.scheme not in ("http", "https") or not host or "@" in parts.path or parts.query or parts.fragment:
         # The URL itself is not shown: it may contain a password.
         raise ConfigError("A schema registry's address is not a URL of the form http://host:port or https://host/path.")
     log_in = None
