@@ -116,7 +116,8 @@ class RegistryHttp:
                 timeout = httpx.Timeout(None, connect=self._config.request_timeout_ms / 1000)
                 try:
                     self._client = httpx.AsyncClient(verify=context, timeout=timeout, follow_redirects=False)
-                except (ImportError, ValueError):  # httpx reads the environment when a client is made.
+                except (ImportError, ValueError, httpx.InvalidURL):
+                    # httpx reads the environment when a client is made.
                     raise ConfigError("The proxy that the environment names for HTTP can't be used.") from None
         return self._client
 
@@ -191,8 +192,7 @@ class RegistryHttp:
             raise explained(error, address.url, purpose, self._config) from cause
 
     async def _bounded(self, response: httpx.Response, address: str, purpose: Purpose) -> bytes:
-        encoding = response.headers.get("Content-Encoding", "identity")
-        if encoding != "identity":
+        if response.headers.get("Content-Encoding", "").strip().lower() not in ("", "identity"):
             raise RegistryAnswerError(
                 f"The schema registry at {address} answered for {purpose.text} with compressed bytes, "
                 "which were not requested.",

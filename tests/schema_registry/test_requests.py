@@ -7,11 +7,12 @@ import gzip
 import pickle
 import ssl
 import threading
+import traceback
 from typing import Any
 
 import pytest
 
-from aioprod.errors import UsageError
+from aioprod.errors import ConfigError, UsageError
 from aioprod.schema_registry import (
     RegistryAccessError,
     RegistryAnswerError,
@@ -234,3 +235,26 @@ async def test_a_response_without_end(fake_schema_registry: FakeSchemaRegistry) 
     async with SchemaRegistry(fake_schema_registry.url, response_bytes_max=4096) as registry:
         error = await failure(registry, RegistryAnswerError)
     assert "more than 4096 bytes" in error.message
+
+
+@pytest.mark.parametrize("proxy", ["http://u:s3cret@host:port", "http://[u:s3cret", "ftp://u:s3cret@host"])
+async def test_a_proxy_of_the_environment_that_is_none(monkeypatch: pytest.MonkeyPatch, proxy: str) -> None:
+    monkeypatch.setenv("http_proxy", proxy)
+    async with SchemaRegistry("http://registry.invalid:8081") as registry:
+        with pytest.raises(ConfigError, match="The proxy that the environment names") as raised:
+            await registry.subjects()
+    assert "s3cret" not in "".join(traceback.format_exception(raised.value))
+
+
+@pytest.mark.parametrize("encoding", ["Identity", "identity ", ""])
+async def test_answers_that_say_that_they_are_not_compressed(encoding: str) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(f"HTTP/1.1 200 OK\r\nContent-Encoding: {encoding}\r\nContent-Length: 2\r\n\r\n[]".encode())
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    async with server, SchemaRegistry(f"http://127.0.0.1:{port}") as registry:
+        assert await registry.subjects() == []
