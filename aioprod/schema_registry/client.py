@@ -98,6 +98,11 @@ class SchemaRegistry:
             return cached[1]
         return await self._shared(("latest", subject), lambda: self._fetch_latest(subject))
 
+    def latest_due(self, subject: str) -> float:
+        """When, by `clock`, the latest version of a subject is to be looked up again; now where none is known."""
+        cached = self._latest.get(subject)
+        return self.clock() if cached is None else cached[0]
+
     async def version(self, subject: str, version: int) -> RegisteredSchema:
         """One version of a subject; cached. Raises UnknownSubjectError or UnknownSchemaError."""
         cached = self._versions.get((subject, version))

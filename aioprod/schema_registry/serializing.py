@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -142,7 +143,8 @@ class RegistrySerializer(ABC):
                     hint="Use framing='prefix', which each registry can do.",
                 )
             header = header_name(self._role.name), self._after_id(guid_header(known.guid))
-        due = self._registry.clock() + self._registry.config.latest_ttl_ms / 1000
+        # Another topic of the subject may have looked it up a while ago.
+        due = self._registry.latest_due(subject) if self._use_latest else math.inf
         prefix = self._after_id(id_prefix(known.id))
         self._prepared[topic] = _Prepared(await self._encoder(known.schema), prefix, header, due)
 

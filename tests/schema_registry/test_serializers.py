@@ -281,6 +281,25 @@ async def test_a_serializer_that_was_prepared_for_values_takes_no_keys(registry:
     configured(serializer, is_key=False)
 
 
+async def test_the_latest_version_is_as_old_for_each_topic_of_its_subject(
+    fake_schema_registry: FakeSchemaRegistry,
+) -> None:
+    clock = Clock()
+    fake_schema_registry.register("shop.Order", ORDER)
+    latest = "GET /subjects/shop.Order/versions/latest"
+    async with SchemaRegistry(fake_schema_registry.url, clock=clock, latest_ttl_ms=1000) as registry:
+        serializer = AvroSerializer(registry, ORDER, use_latest=True, subject="record")
+        await serializer.prepare("orders")
+        clock.now += 0.9
+        await serializer.prepare("meals")
+        assert fake_schema_registry.requests[latest] == 1
+        clock.now += 0.2
+        serializer.serialize("meals", [], {"id": 1})
+        async with asyncio.timeout(20):
+            while fake_schema_registry.requests[latest] < 2:
+                await asyncio.sleep(0.001)
+
+
 async def test_a_refresh_that_fails_unexpectedly_is_told(
     fake_schema_registry: FakeSchemaRegistry, caplog: pytest.LogCaptureFixture
 ) -> None:
